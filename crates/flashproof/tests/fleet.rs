@@ -371,3 +371,35 @@ fn preemption_and_the_time_limit_stop_a_step_that_then_goes_on() {
     all_pass(&lab, "preempted", 2);
     assert!(lab.events(0, "certify", "begun") >= 2, "it was preempted");
 }
+
+#[test]
+fn the_report_of_a_campaign_names_the_odd_drive_and_hides_names_on_request() {
+    let lab = Lab::new();
+    let path = |number: u32, us: u32| (format!("SER{number:02}"), format!("sim:channels=4+read-us={us}+seed={number}"));
+    let drives: Vec<(String, String)> =
+        (1..=12).map(|number| path(number, if number == 7 { 600 } else { 300 + number })).collect();
+    let drives: Vec<(&str, &str)> = drives.iter().map(|(id, path)| (id.as_str(), path.as_str())).collect();
+    lab.drives(None, &drives);
+    lab.campaign("odd", &format!("{SCREEN}[limits]\nper_host = 2\n"));
+    lab.fleet(&["run", LAB]).expect(0);
+    let report = |more: &[&str]| lab.bench.flashproof(&[&["report", LAB], more].concat()).expect(0).stdout;
+    let text = report(&[]);
+    let slow: Vec<&str> = text.lines().filter(|line| line.contains(" is slow: ")).collect();
+    assert!(slow.len() == 1 && slow[0].contains("drive \"SER07\" (M) is slow: "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&report(&["--json"])).unwrap();
+    let slow = &json["examination"]["slow"][0];
+    assert!((1.6..2.4).contains(&slow["evidence"]["factor"].as_f64().unwrap()), "{slow}");
+    let medians = json["quantities"].as_array().unwrap().iter().find(|of| of["name"] == "median latency").unwrap();
+    let slowest = medians["values"][6].as_f64().unwrap();
+    assert!((550.0..700.0).contains(&slowest), "{medians}");
+    report(&["--html", "page.html"]);
+    let page = lab.bench.text("page.html");
+    assert!(page.contains("SER07") && page.contains("tasks/0006/screen/out/report.html"));
+    let shared =
+        [report(&["--anonymous"]), report(&["--anonymous", "--json"]), report(&["--anonymous", "--markdown"])].concat();
+    assert!(!shared.contains("SER0") && !shared.contains(&host()) && !shared.contains("sim:channels"), "{shared}");
+    assert!(shared.contains("drive \"drive-0007\" (M) is slow: "), "{shared}");
+    lab.bench
+        .flashproof(&["report", "--anonymous", "lab/tasks/0000/screen/out"])
+        .expect_error(2, &["only reports of campaigns"]);
+}

@@ -22,6 +22,7 @@ mod dependencies;
 mod doctor;
 mod durability;
 mod endings;
+mod export;
 mod failing_devices;
 mod fio;
 mod fio_examples;

@@ -21,7 +21,7 @@ pub(crate) fn client() -> Option<PathBuf> {
     if client.exists() {
         return Some(client);
     }
-    let why = fs::read_to_string(target.join("aerospike-client.missing")).unwrap_or("run scripts/client-setup".into());
+    let why = fs::read_to_string(target.join("aerospike-client.missing")).unwrap_or("run scripts/setup test".into());
     skip(&format!("no Aerospike client for Python: {}", why.trim()))
 }
 

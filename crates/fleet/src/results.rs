@@ -11,8 +11,8 @@ use results::series::Series;
 use session::failure::Failure;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// The report in the directory of a series.
@@ -35,7 +35,8 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
     let drives: Vec<CampaignDrive> =
         plan.drives.iter().zip(&status.tasks).map(|(planned, task)| drive(plan, planned, task)).collect();
     let mut remarks = status.faults.clone();
-    remarks.extend(status.together.iter().map(|(step, result)| format!("{step}, one test: {}", result.text().trim_end())));
+    remarks
+        .extend(status.together.iter().map(|(step, result)| format!("{step}, one test: {}", result.text().trim_end())));
     // The last step in which most drives were measured: what is done to each before may differ.
     let step = plan.campaign.steps.iter().rev().map(|step| step.name.as_str()).find(|step| {
         let measured = (0..drives.len()).filter(|index| compared_run(&out(plan, *index, step)).is_some());
@@ -137,7 +138,8 @@ fn measure(plan: &Plan, step: &str, remarks: &mut Vec<String>) -> Vec<Measured> 
             if index >= plan.drives.len() {
                 return;
             }
-            let measured = compared_run(&out(plan, index, step)).map_or_else(|| Ok(Measured::default()), |run| read_run(&run));
+            let measured =
+                compared_run(&out(plan, index, step)).map_or_else(|| Ok(Measured::default()), |run| read_run(&run));
             done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, measured));
         }
     };
@@ -211,7 +213,9 @@ fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
 fn replace(value: &mut serde_json::Value, names: &[(String, String)]) {
     use serde_json::Value;
     match value {
-        Value::String(text) => *text = names.iter().fold(std::mem::take(text), |text, (name, by)| replace_word(&text, name, by)),
+        Value::String(text) => {
+            *text = names.iter().fold(std::mem::take(text), |text, (name, by)| replace_word(&text, name, by))
+        }
         Value::Array(values) => values.iter_mut().for_each(|value| replace(value, names)),
         Value::Object(fields) => fields.iter_mut().for_each(|(key, value)| match key.as_str() {
             "report" => *value = Value::Null,

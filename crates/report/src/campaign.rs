@@ -192,7 +192,8 @@ impl Label {
 impl Campaign {
     /// The sentences that a reader needs first.
     fn summary(&self) -> Vec<String> {
-        let mut sentences = vec![format!("{} in the campaign {}.", count(self.drives.len() as u64, "drive"), self.name)];
+        let mut sentences =
+            vec![format!("{} in the campaign {}.", count(self.drives.len() as u64, "drive"), self.name)];
         for (at, step) in self.steps.iter().enumerate() {
             let mut states: BTreeMap<&str, u64> = BTreeMap::new();
             self.drives.iter().for_each(|drive| *states.entry(&drive.results[at].state).or_default() += 1);
@@ -263,10 +264,15 @@ impl Campaign {
 
     /// Reasons of all results that are no success.
     fn reasons(&self) -> Vec<String> {
-        let good = |result: &StepResult| matches!(result.outcome, Some(Outcome::Pass | Outcome::Measured)) || result.sentence.is_empty();
+        let good = |result: &StepResult| {
+            matches!(result.outcome, Some(Outcome::Pass | Outcome::Measured)) || result.sentence.is_empty()
+        };
         let of = |drive: &CampaignDrive| {
-            let results = self.steps.iter().zip(&drive.results).filter(|(_, result)| !good(result) && result.state != "done");
-            let sentence = |(step, result): (&String, &StepResult)| format!("{} {step} {}: {}", drive.drive, result.state, result.sentence);
+            let results =
+                self.steps.iter().zip(&drive.results).filter(|(_, result)| !good(result) && result.state != "done");
+            let sentence = |(step, result): (&String, &StepResult)| {
+                format!("{} {step} {}: {}", drive.drive, result.state, result.sentence)
+            };
             results.map(sentence).collect::<Vec<_>>()
         };
         self.drives.iter().flat_map(of).collect()
@@ -275,7 +281,9 @@ impl Campaign {
     pub fn text(&self) -> String {
         let lines = |title: &str, sentences: &[String]| match sentences {
             [] => String::new(),
-            some => format!("\n{title}:\n{}", some.iter().map(|sentence| format!("  {sentence}\n")).collect::<String>()),
+            some => {
+                format!("\n{title}:\n{}", some.iter().map(|sentence| format!("  {sentence}\n")).collect::<String>())
+            }
         };
         let more = match self.drives.len().saturating_sub(TEXT_ROWS) {
             0 => String::new(),
@@ -294,7 +302,9 @@ impl Campaign {
     pub fn markdown(&self) -> String {
         let list = |title: &str, sentences: &[String]| match sentences {
             [] => String::new(),
-            some => format!("\n## {title}\n\n{}", some.iter().map(|sentence| format!("* {sentence}\n")).collect::<String>()),
+            some => {
+                format!("\n## {title}\n\n{}", some.iter().map(|sentence| format!("* {sentence}\n")).collect::<String>())
+            }
         };
         format!(
             "# Campaign {}\n{}{}{}{}\n## Drives\n\n{}",
@@ -325,7 +335,8 @@ impl Campaign {
         page.list(&self.summary());
         for (number, quantity) in self.quantities.iter().enumerate() {
             let charts = self.charts(number, quantity);
-            let intro = "Each drive is a point. Groups that lie apart have a common cause; a single point apart is a drive.";
+            let intro =
+                "Each drive is a point. Groups that lie apart have a common cause; a single point apart is a drive.";
             page.charts(&Section::new(&format!("quantity-{number}"), &capital(&quantity.name), intro, charts));
         }
         page.heading("Drives that differ from their peers");
@@ -347,7 +358,8 @@ impl Campaign {
     /// The distribution of a quantity over all, and its values by each label that divides the drives.
     fn charts(&self, number: usize, quantity: &Quantity) -> Vec<Chart> {
         let labels = Label::ALL.into_iter().filter(|(label, _)| {
-            let groups: BTreeSet<&str> = self.drives.iter().map(|drive| label.of(drive)).filter(|name| !name.is_empty()).collect();
+            let groups: BTreeSet<&str> =
+                self.drives.iter().map(|drive| label.of(drive)).filter(|name| !name.is_empty()).collect();
             (2..=GROUPS_MAX).contains(&groups.len())
         });
         let labels: Vec<(Label, &str)> = labels.collect();
@@ -371,7 +383,12 @@ impl Campaign {
             Line { name, y: (0..values.len()).map(share).collect(), x: Points::Each(values), style: Style::line(at) }
         };
         let y = Axis { max: Some(100.0), ..Axis::linear("drives at or below", "%") };
-        let chart = Chart::new(format!("cdf-{number}"), format!("Distribution of the {}", quantity.name), Self::axis(quantity), y);
+        let chart = Chart::new(
+            format!("cdf-{number}"),
+            format!("Distribution of the {}", quantity.name),
+            Self::axis(quantity),
+            y,
+        );
         let at = |share| quantile(&all, share).map_or_else(String::new, |value| quantity.text(value));
         let key = format!("Half of the drives are at or below {}, 5 % at or below {}.", at(0.5), at(0.05));
         let by = by.map_or(String::new(), |(_, name)| format!(", for all drives and by {name}"));
@@ -381,7 +398,13 @@ impl Campaign {
 
     fn strip(&self, number: usize, quantity: &Quantity, label: Label, name: &str) -> Chart {
         let groups = quantity.groups(&self.drives, label);
-        let slow: BTreeSet<&str> = self.examination.slow.iter().filter(|slow| slow.level == Level::Drive).map(|slow| slow.name.as_str()).collect();
+        let slow: BTreeSet<&str> = self
+            .examination
+            .slow
+            .iter()
+            .filter(|slow| slow.level == Level::Drive)
+            .map(|slow| slow.name.as_str())
+            .collect();
         let line = |(at, (group, values)): (usize, (&String, &Vec<f64>))| {
             // Side by side in the column of the group, so that equal values are seen.
             let width = values.len().max(2) as f64;
@@ -395,14 +418,24 @@ impl Campaign {
         };
         let lines = groups.iter().enumerate().map(line).collect();
         let x = Axis::linear(&format!("{name}, in the order of the legend"), "");
-        let chart = Chart::new(format!("strip-{number}-{name}"), format!("{} by {name}", capital(&quantity.name)), x, Self::axis(quantity));
+        let chart = Chart::new(
+            format!("strip-{number}-{name}"),
+            format!("{} by {name}", capital(&quantity.name)),
+            x,
+            Self::axis(quantity),
+        );
         let medians = groups.iter().filter_map(|(group, values)| Some((quantile(values, 0.5)?, group)));
         let medians: Vec<(f64, &String)> = medians.collect();
-        let (low, high) = (medians.iter().min_by(|a, b| a.0.total_cmp(&b.0)), medians.iter().max_by(|a, b| a.0.total_cmp(&b.0)));
+        let (low, high) =
+            (medians.iter().min_by(|a, b| a.0.total_cmp(&b.0)), medians.iter().max_by(|a, b| a.0.total_cmp(&b.0)));
         let key = low.zip(high).map_or_else(String::new, |(low, high)| {
             format!("Medians from {} ({}) to {} ({}).", quantity.text(low.0), low.1, quantity.text(high.0), high.1)
         });
-        let odd = if slow.is_empty() { String::new() } else { format!(" Slow drives: {}.", slow.into_iter().collect::<Vec<_>>().join(", ")) };
+        let odd = if slow.is_empty() {
+            String::new()
+        } else {
+            format!(" Slow drives: {}.", slow.into_iter().collect::<Vec<_>>().join(", "))
+        };
         let caption = format!("A point is a drive, sorted within its {name}.{odd}");
         Chart { key, caption, lines, ..chart }
     }
@@ -412,7 +445,9 @@ fn pair_sentence(quantity: &Quantity, pair: &PairComparison) -> String {
     let PairComparison { by, first, second, comparison } = pair;
     let interval = comparison.shift_interval.map_or_else(
         || "; too few drives for an interval".to_owned(),
-        |[low, high]| format!(" ({} to {} with {} confidence)", number(low), number(high), units::percent_whole(CONFIDENCE)),
+        |[low, high]| {
+            format!(" ({} to {} with {} confidence)", number(low), number(high), units::percent_whole(CONFIDENCE))
+        },
     );
     format!(
         "{} of {by} {second} against {first}: median difference {} {}{interval}, p = {:.1e}.",

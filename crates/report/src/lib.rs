@@ -32,7 +32,6 @@ pub mod latencies;
 pub mod latency;
 mod markdown;
 mod method;
-mod rejudge;
 pub mod status;
 pub mod table;
 mod tables;

@@ -21,6 +21,7 @@
 //! * [`finding`]: findings about host and devices, and their remedies
 //! * [`certify`]: the stages of a certification, and its claims
 //! * [`check`]: is a disk good enough for a database
+//! * [`rejudge`]: a finished series judged again from its runs
 //! * [`telemetry`]: the columns of telemetry.csv, declared once
 //! * [`trace`]: samples of the block layer
 //! * [`records_read`]: records that a run read, and those that a verification refused
@@ -47,6 +48,7 @@ pub mod percentile;
 pub mod population;
 pub mod rating;
 pub mod records_read;
+pub mod rejudge;
 pub mod run_dir;
 pub mod series;
 pub mod sla;

@@ -2,7 +2,9 @@
 
 use super::forms;
 use super::status::watch;
-use crate::args::{CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, ReportArgs, RunArgs, TaskArgs, parses};
+use crate::args::{
+    CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, ReportArgs, RunArgs, TaskArgs, parses,
+};
 use fleet::campaign::CAMPAIGN;
 use fleet::inventory::Inventory;
 use fleet::plan::Plan;

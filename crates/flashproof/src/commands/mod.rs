@@ -11,6 +11,8 @@ pub mod config;
 pub mod devices;
 pub mod doctor;
 pub mod durability;
+#[cfg(feature = "export")]
+mod export;
 pub mod fio;
 pub mod fleet;
 mod forms;

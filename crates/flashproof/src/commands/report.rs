@@ -10,18 +10,23 @@ use results::check::{CHECK, Check};
 use results::run_dir;
 use session::console;
 use session::failure::Failure;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Reads and judges the directories, prints warnings, and writes the report in the requested form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
+    if let Some(out) = &args.parquet {
+        return export(args, out);
+    }
     if let [dir] = &args.dirs[..]
         && dir.join(CAMPAIGN).is_file()
     {
         return super::fleet::report(dir, args);
     }
     if args.anonymous {
-        return Err(Failure::usage("--anonymous without a campaign - only reports of campaigns have pseudonyms - name the directory of one"));
+        return Err(Failure::usage(
+            "--anonymous without a campaign - only reports of campaigns have pseudonyms - name the directory of one",
+        ));
     }
     if let Some(checks) = checks_in(&args.dirs)? {
         return write(&checks, &args.form, "");
@@ -32,6 +37,20 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     }
     forms::show(&args.form, || document.html(), || document.json(), || document.markdown(), || document.text())?;
     Ok(ExitCode::from(document.outcome().exit_code()))
+}
+
+#[cfg(feature = "export")]
+fn export(args: &ReportArgs, out: &Path) -> Result<ExitCode, Failure> {
+    super::export::run(&args.dirs, out, args.force)
+}
+
+#[cfg(not(feature = "export"))]
+fn export(_: &ReportArgs, out: &Path) -> Result<ExitCode, Failure> {
+    Err(Failure::usage(format!(
+        "exporting to {} - this build of flashproof cannot write Parquet files; use a released package, or build with \
+         cargo build --release -p flashproof --features export",
+        out.display()
+    )))
 }
 
 /// The checks recorded in `dirs`; `None` if they are runs or series.

@@ -7,8 +7,8 @@
 use super::cell::Cell;
 use super::wear::UnknownName;
 use crate::latencies::{StreamLatencies, latencies};
-use crate::rejudge::{doubt_of, place_of, rejudge_in, went_away};
 use results::judge::Outcome;
+use results::rejudge::{doubt_of, place_of, rejudge_in, went_away};
 use results::run_dir::{self, Holds, Manifest, Run, RunDirError};
 use results::series::{Purpose, Rule, Series, State, Step};
 use results::units::{greatest_divisor, in_one_line};

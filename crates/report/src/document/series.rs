@@ -3,10 +3,10 @@
 use super::{RunReport, rating};
 use crate::baseline::{Beside, BesideDrive, DriveReport, Measured, Recorded};
 use crate::charts::{Detail, Section};
-use crate::rejudge::{Evidence, place_of, rejudge};
 use crate::words::{Banner, Shown};
 use results::baseline::{InDoubt, in_doubt};
 use results::judge::Outcome;
+use results::rejudge::{Evidence, place_of, rejudge};
 use results::series::{Purpose, SERIES, Series, State, Step};
 use results::units;
 use schemars::JsonSchema;

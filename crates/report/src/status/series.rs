@@ -2,9 +2,9 @@
 
 use super::run::{Phase, RunStatus};
 use super::{Seen, unix_ms};
-use crate::rejudge::{rejudge_in, went_away};
 use results::baseline::jobs_left;
 use results::judge::Outcome;
+use results::rejudge::{rejudge_in, went_away};
 use results::run_dir::{Process, RunDirError};
 use results::series::{Purpose, Series, State};
 use serde::Serialize;

@@ -1,20 +1,20 @@
 //! Judges a finished series again from its runs.
 //!
-//! `series.json` has the conclusion at the end of the series; its runs have the evidence as of now. Reports, status and
-//! comparisons all use this module, so that none repeats a pass that the recorded counts contradict. The one idea: a
+//! `series.json` has the conclusion at the end of the series; its runs have the evidence as of now. Reports, status,
+//! comparisons and exports all use this module, so that none repeats a pass that the recorded counts contradict. The one idea: a
 //! worse result in the record is believed, a better one is not. The search itself is not repeated.
 
-use results::baseline::judge_job;
-use results::certify::{Judged, judge_stage};
-use results::judge::{Outcome, Verdict};
-use results::rating::{Details, Move, Seen};
-use results::run_dir::{self, Run, RunDirError, VERDICT};
-use results::series::{Conclusion, Identity, Purpose, Rule, SERIES, Series, State, Step};
-use results::units;
+use crate::baseline::judge_job;
+use crate::certify::{Judged, judge_stage};
+use crate::judge::{Outcome, Verdict};
+use crate::rating::{Details, Move, Seen};
+use crate::run_dir::{self, Run, RunDirError, VERDICT};
+use crate::series::{Conclusion, Identity, Purpose, Rule, SERIES, Series, State, Step};
+use crate::units;
 use std::path::{Component, Path, PathBuf};
 
 /// Evidence from a step's run.
-pub(crate) struct Evidence<'a> {
+pub struct Evidence<'a> {
     /// The verdict as it follows from the recorded counts.
     pub verdict: &'a Verdict,
     /// The load that it was recorded with, as a multiple of 1x.
@@ -24,7 +24,7 @@ pub(crate) struct Evidence<'a> {
 }
 
 /// Why `run`, of a step that is done, cannot be believed whole; `None` if it can.
-pub(crate) fn doubt_of(run: &Run) -> Option<String> {
+pub fn doubt_of(run: &Run) -> Option<String> {
     if let Some(damage) = run.damage.first() {
         return Some(format!("its run is damaged: {damage}"));
     }
@@ -36,7 +36,7 @@ pub(crate) fn doubt_of(run: &Run) -> Option<String> {
 }
 
 /// The run directory of `step` of the series in `dir`. Errors: the record names a place outside the series.
-pub(crate) fn place_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
+pub fn place_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
     let below = Path::new(&step.dir);
     match step.dir.is_empty() || !below.components().all(|part| matches!(part, Component::Normal(_))) {
         true => Err(format!("{SERIES} names {:?}, which is no directory below it", step.dir)),
@@ -45,13 +45,13 @@ pub(crate) fn place_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
 }
 
 /// A series in `dir` that was there a moment ago.
-pub(crate) fn went_away(dir: &Path) -> RunDirError {
+pub fn went_away(dir: &Path) -> RunDirError {
     let (why, what_to_do) = (format!("its {SERIES} went away"), "try again".to_owned());
     RunDirError::NoRun { path: dir.to_owned(), why, what_to_do }
 }
 
 /// Reads the runs of the series in `dir` and judges it again, as [`rejudge`] does.
-pub(crate) fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
+pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
     if series.conclusion.is_none() {
         return Vec::new();
     }
@@ -72,7 +72,7 @@ pub(crate) fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
 /// or why there is none. Outcomes in `series` become what can be held up now. Gives what differs from the
 /// record or cannot be checked, each one sentence; then the outcome is invalid at best. A series that goes
 /// on stays as it is.
-pub(crate) fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<String> {
+pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<String> {
     let Some(mut conclusion) = series.conclusion.take() else { return Vec::new() };
     let purpose = series.purpose;
     let mut doubts = Vec::new();

@@ -1,0 +1,328 @@
+//! Rows with facts and results: a few for each run and series.
+
+use crate::error::ExportError;
+use crate::file::{TableFile, Written};
+use crate::schema::{
+    DriveRow, FindingRow, HostRow, ReasonRow, RunRow, SeriesRow, SliceRow, StepRow, StreamRow, TraceRow,
+};
+use crate::source::{RunPlace, SourceSeries};
+use crate::table::UnixMs;
+use results::judge::{Group, SliceShares};
+use results::run_dir::{Manifest, Run, RunDirError, read_trace};
+use serde::Serialize;
+use serde_json::Value;
+use std::path::Path;
+
+/// The files of the small tables.
+pub(crate) struct Facts {
+    runs: TableFile<RunRow<'static>>,
+    reasons: TableFile<ReasonRow<'static>>,
+    findings: TableFile<FindingRow<'static>>,
+    series: TableFile<SeriesRow<'static>>,
+    steps: TableFile<StepRow<'static>>,
+    hosts: TableFile<HostRow<'static>>,
+    drives: TableFile<DriveRow<'static>>,
+    streams: TableFile<StreamRow<'static>>,
+    slices: TableFile<SliceRow<'static>>,
+    trace: TableFile<TraceRow<'static>>,
+}
+
+fn text_of<'a>(facts: &'a Value, name: &str) -> Option<&'a str> {
+    facts.get(name)?.as_str()
+}
+
+fn number_of(facts: &Value, name: &str) -> Option<u64> {
+    facts.get(name)?.as_u64()
+}
+
+/// The word for a value of an enumeration, as in JSON.
+fn word(value: impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().or_else(|| value.get("how")?.as_str()).unwrap_or_default().to_owned()
+}
+
+/// Sentences in one cell; `None` without any.
+fn joined(sentences: &[String]) -> Option<String> {
+    (!sentences.is_empty()).then(|| sentences.join("; "))
+}
+
+/// Serial number of each device of a run; `None` where it was not recorded. That of a simulated drive is its name, as in
+/// a series.
+pub(crate) fn serials(manifest: &Manifest) -> Vec<Option<&str>> {
+    let recorded = |device| text_of(manifest.device_facts.get(device)?, "serial");
+    let simulated = |name| manifest.simulated.then_some(name);
+    let devices = manifest.devices.iter().enumerate();
+    devices.map(|(device, name)| recorded(device).or(simulated(name.as_str()))).collect()
+}
+
+/// Number of the device that the user named `name`.
+fn device(manifest: &Manifest, name: Option<&str>) -> Option<usize> {
+    manifest.devices.iter().position(|device| Some(device.as_str()) == name)
+}
+
+impl Facts {
+    pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
+        Ok(Self {
+            runs: TableFile::create(dir, part)?,
+            reasons: TableFile::create(dir, part)?,
+            findings: TableFile::create(dir, part)?,
+            series: TableFile::create(dir, part)?,
+            steps: TableFile::create(dir, part)?,
+            hosts: TableFile::create(dir, part)?,
+            drives: TableFile::create(dir, part)?,
+            streams: TableFile::create(dir, part)?,
+            slices: TableFile::create(dir, part)?,
+            trace: TableFile::create(dir, part)?,
+        })
+    }
+
+    pub(crate) fn finish(self) -> Result<Vec<Written>, ExportError> {
+        Ok(vec![
+            self.runs.finish()?,
+            self.reasons.finish()?,
+            self.findings.finish()?,
+            self.series.finish()?,
+            self.steps.finish()?,
+            self.hosts.finish()?,
+            self.drives.finish()?,
+            self.streams.finish()?,
+            self.slices.finish()?,
+            self.trace.finish()?,
+        ])
+    }
+
+    /// Adds a run, of the series `series_id` if there is one. Returns what could not be read.
+    pub(crate) fn add_run(
+        &mut self,
+        RunPlace { id, path, .. }: &RunPlace,
+        run: &Run,
+        series_id: Option<&str>,
+    ) -> Result<Option<RunDirError>, ExportError> {
+        let (manifest, verdict, run_id) = (&run.manifest, &run.verdict, id.as_str());
+        let serials = serials(manifest);
+        let kinds: Vec<_> = manifest.workloads.iter().map(|workload| workload.kind.as_str()).collect();
+        let times_1x = manifest.workloads.first().and_then(|workload| workload.times_1x);
+        let result = verdict.result();
+        let reason_code = verdict.reasons.first().map(|reason| word(reason.code));
+        let decided = verdict.decided_by.as_ref();
+        let on_device = |name: Option<&str>| device(manifest, name).map(|device| device as u64);
+        self.runs.push(RunRow {
+            run_id,
+            series_id,
+            path,
+            tool: &manifest.tool,
+            started_at: UnixMs(manifest.started_unix_ms),
+            test: &kinds.join("+"),
+            purpose: manifest.purpose.as_deref(),
+            load_x: manifest.multiple.or(times_1x),
+            sla: &verdict.sla,
+            simulated: manifest.simulated,
+            engine: text_of(&manifest.engine_facts, "engine"),
+            devices: manifest.devices.len() as u64,
+            duration_sec: manifest.duration_sec,
+            ran_sec: verdict.ran_sec,
+            report_interval_sec: manifest.report_interval_sec,
+            slice_sec: manifest.slice_sec,
+            intervals: run.intervals,
+            outcome: &word(verdict.outcome),
+            reason_code: reason_code.as_deref(),
+            reason: &result.reason,
+            class: &word(verdict.class),
+            complete: run.is_complete(),
+            partial: verdict.partial,
+            ended: &word(&verdict.end),
+            decided_stream: decided.map(|decided| decided.stream.as_str()),
+            decided_device: decided.and_then(|decided| on_device(decided.device.as_deref())),
+            decided_slice: decided.map(|decided| decided.slice),
+            decided_threshold_ns: decided.map(|decided| decided.threshold_ns),
+            decided_share: decided.map(|decided| decided.share),
+            decided_share_max: decided.map(|decided| decided.share_max),
+            damage: joined(&run.damage).as_deref(),
+        })?;
+        for (rank, reason) in (1..).zip(&result.reasons) {
+            let (code, reason) = (&word(reason.code), reason.text.as_str());
+            self.reasons.push(ReasonRow { run_id, rank, code, reason })?;
+        }
+        for finding in &manifest.findings {
+            let device = device(manifest, finding.device.as_deref());
+            self.findings.push(FindingRow {
+                run_id,
+                check_name: &finding.check,
+                level: &word(finding.level),
+                device: device.map(|device| device as u64),
+                serial: device.and_then(|device| serials[device]),
+                finding: &finding.finding,
+                reason: &finding.reason,
+                remedy: &finding.remedy,
+            })?;
+        }
+        self.add_machine(manifest, run_id, &serials)?;
+        for stream in &verdict.streams {
+            self.streams.push(StreamRow {
+                run_id,
+                stream: &stream.name,
+                judged: stream.judged,
+                offered_iops: stream.offered_iops,
+                achieved_iops: stream.achieved_iops,
+                ops: stream.ops,
+                bytes: stream.bytes,
+                errors: stream.errors,
+                unissued: stream.unissued,
+                lost: stream.lost,
+            })?;
+        }
+        for group in &verdict.groups {
+            for slice in &group.slices {
+                self.add_slice(run, run_id, &serials, group, slice)?;
+            }
+        }
+        self.add_trace(run, run_id, &serials)
+    }
+
+    fn add_machine(&mut self, manifest: &Manifest, run_id: &str, serials: &[Option<&str>]) -> Result<(), ExportError> {
+        let host = &manifest.host_facts;
+        self.hosts.push(HostRow {
+            run_id,
+            hostname: text_of(host, "hostname"),
+            kernel_release: text_of(host, "kernel_release"),
+            distribution: text_of(host, "distribution"),
+            cpu_model: text_of(host, "cpu_model"),
+            online_cpus: number_of(host, "online_cpus"),
+            numa_nodes: number_of(host, "numa_nodes"),
+            memory_total_bytes: number_of(host, "memory_total_bytes"),
+            cpu_governor: text_of(host, "cpu_governor"),
+            hypervisor: text_of(host, "hypervisor"),
+        })?;
+        for (device, name) in manifest.devices.iter().enumerate() {
+            let facts = manifest.device_facts.get(device).unwrap_or(&Value::Null);
+            self.drives.push(DriveRow {
+                run_id,
+                device: device as u64,
+                name,
+                serial: serials[device],
+                wwid: text_of(facts, "wwid"),
+                model: text_of(facts, "model"),
+                firmware: text_of(facts, "firmware"),
+                size_bytes: number_of(facts, "size_bytes"),
+                used_bytes: number_of(facts, "used_bytes"),
+                device_kind: text_of(facts, "kind"),
+                kernel_name: text_of(facts, "kernel_name"),
+                transport: text_of(facts, "transport"),
+                numa_node: number_of(facts, "numa_node"),
+                scheduler: text_of(facts, "scheduler"),
+                hardware_queues: number_of(facts, "hardware_queues"),
+                queue_requests_max: number_of(facts, "queue_requests_max"),
+                logical_sector_bytes: number_of(facts, "logical_sector_bytes"),
+                physical_sector_bytes: number_of(facts, "physical_sector_bytes"),
+                write_cache: text_of(facts, "write_cache"),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn add_slice(
+        &mut self,
+        run: &Run,
+        run_id: &str,
+        serials: &[Option<&str>],
+        group: &Group,
+        slice: &SliceShares,
+    ) -> Result<(), ExportError> {
+        let (manifest, verdict) = (&run.manifest, &run.verdict);
+        let device = device(manifest, group.device.as_deref());
+        let own = manifest.streams.iter().find(|stream| stream.name == group.stream);
+        let own = own.and_then(|stream| stream.limits.as_ref());
+        let sla = own.map_or(Some(&manifest.sla), |own| own.sla.as_ref());
+        for (index, threshold_ns) in verdict.thresholds_ns.iter().copied().enumerate() {
+            let limit = sla.and_then(|sla| sla.limits().iter().find(|limit| limit.threshold_ns == threshold_ns));
+            let decided = verdict.decided_by.as_ref().is_some_and(|decided| {
+                (&decided.stream, &decided.device, decided.slice, decided.threshold_ns)
+                    == (&group.stream, &group.device, slice.slice, threshold_ns)
+            });
+            self.slices.push(SliceRow {
+                run_id,
+                stream: &group.stream,
+                device: device.map(|device| device as u64),
+                serial: device.and_then(|device| serials[device]),
+                slice: slice.slice,
+                complete: slice.complete,
+                threshold_ns,
+                wanted: slice.wanted,
+                judged_over: slice.judged_over.get(index).copied().unwrap_or(0),
+                response_over: slice.response_over.get(index).copied().unwrap_or(0),
+                judged_share: slice.judged_share.as_ref().and_then(|shares| shares.get(index).copied()),
+                share_max: limit.map(|limit| limit.share_max()),
+                decided,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn add_trace(
+        &mut self,
+        run: &Run,
+        run_id: &str,
+        serials: &[Option<&str>],
+    ) -> Result<Option<RunDirError>, ExportError> {
+        let samples = match read_trace(&run.dir, &run.manifest) {
+            Ok(samples) => samples,
+            Err(error) => return Ok(Some(error)),
+        };
+        for line in samples.lines {
+            self.trace.push(TraceRow {
+                run_id,
+                device: line.device as u64,
+                serial: serials[line.device],
+                at_sec: line.at_sec,
+                length_ms: line.length_ms,
+                kind: line.kind.name(),
+                size: line.size.name(),
+                requests: line.requests,
+                queue_p50_ns: line.queue.p50_ns,
+                queue_p99_ns: line.queue.p99_ns,
+                queue_max_ns: line.queue.max_ns,
+                device_p50_ns: line.device_time.p50_ns,
+                device_p99_ns: line.device_time.p99_ns,
+                device_max_ns: line.device_time.max_ns,
+            })?;
+        }
+        Ok(None)
+    }
+
+    /// Judges a series again from its `runs`, and adds its rows and those of its steps.
+    pub(crate) fn add_series(
+        &mut self,
+        source: &mut SourceSeries,
+        runs: &[(RunPlace, Run)],
+    ) -> Result<(), ExportError> {
+        let (run_of_step, doubts) = source.rejudge(runs);
+        let (series, series_id) = (&source.series, source.id.as_str());
+        let conclusion = series.conclusion.as_ref();
+        self.series.push(SeriesRow {
+            series_id,
+            path: &source.path,
+            tool: &series.tool,
+            purpose: &word(series.purpose),
+            began_at: UnixMs(series.began_unix_ms),
+            outcome: conclusion.map(|conclusion| word(conclusion.outcome)).as_deref(),
+            conclusion: conclusion.map(|conclusion| conclusion.sentence.as_str()),
+            rating_x: conclusion.and_then(|conclusion| conclusion.rating),
+            comparable: conclusion.map(|conclusion| conclusion.comparable),
+            doubts: joined(&doubts).as_deref(),
+        })?;
+        for ((step, run), number) in series.steps.iter().zip(&run_of_step).zip(1..) {
+            self.steps.push(StepRow {
+                series_id,
+                step: number,
+                name: &step.name,
+                run_id: run.map(|run| runs[run].0.id.as_str()),
+                load_x: step.multiple,
+                state: &word(step.state),
+                outcome: step.outcome.map(word).as_deref(),
+                reason: &step.reason,
+                attempts: u64::from(step.attempts),
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Recorded runs and series as Parquet files: one file for each table, for SQL over a population of drives.
+//!
+//! The data comes from the readers of `results` alone, and outcomes are computed again from the recorded counts, as
+//! reports do. Memory does not grow with the runs: rows are written by row groups.
+//!
+//! * [`TABLES`]: the tables, their columns and the meaning of those; docs/data.md is generated from them
+//! * `source`: runs and series below the given directories
+//! * `facts`: rows of the small tables; `samples`: those of intervals, telemetry and histograms
+//! * `file`: Parquet files
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod facts;
+mod file;
+mod samples;
+mod schema;
+mod source;
+mod table;
+
+pub use error::ExportError;
+pub use file::{VERSION_KEY, VIEWS};
+pub use schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES};
+pub use table::{Column, Kind, Table};
+
+use facts::Facts;
+use file::Written;
+use results::run_dir;
+use samples::{HistogramFile, IntervalFiles};
+use source::{Source, Sources};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
+
+/// Result of an export.
+#[derive(Debug, Default)]
+pub struct Exported {
+    pub runs: u64,
+    pub series: u64,
+    /// Rows of all tables.
+    pub rows: u64,
+    /// Size of all tables.
+    pub bytes: u64,
+    /// Directories of runs and series that were found before, and are exported once.
+    pub repeated: Vec<String>,
+    /// Runs and files that could not be read, or not whole, each one sentence.
+    pub unreadable: Vec<String>,
+}
+
+/// Exports the runs and series in `dirs`, or below them, to the tables of `out`.
+///
+/// A run that cannot be read is named in the result, and the others are exported. Errors: a directory of `dirs` has no
+/// run; `out` holds something else, or an earlier export without `force`; a file cannot be written. Then the tables in
+/// `out` are as before.
+pub fn export(dirs: &[PathBuf], out: &Path, force: bool) -> Result<Exported, ExportError> {
+    let mut sources = Sources::default();
+    dirs.iter().try_for_each(|dir| sources.add(dir))?;
+    let made = file::prepare(out, force)?;
+    let Sources { all, repeated, unreadable, .. } = sources;
+    let mut exported = Exported { repeated, unreadable, ..Exported::default() };
+    let written = write(all, out, &mut exported).inspect_err(|_| {
+        if made {
+            let _ = fs::remove_dir(out);
+        }
+    })?;
+    for file in written {
+        exported.rows += file.rows;
+        exported.bytes += file.rename()?;
+    }
+    file::write_views(out)?;
+    results::files::sync_dir(out).map_err(ExportError::io("syncing", out))?;
+    Ok(exported)
+}
+
+/// Size of the runs from which a part of the tables is written: enough for row groups that are worth reading.
+const PART_BYTES: u64 = 64 << 20;
+
+/// Groups sources, in order, to parts. They follow from the sources alone, and so do the bytes of the tables.
+fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
+    let (mut parts, mut part, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for source in sources {
+        bytes += source.bytes;
+        part.push(source);
+        if bytes >= PART_BYTES {
+            parts.push(std::mem::take(&mut part));
+            bytes = 0;
+        }
+    }
+    // Without any run there are tables, too.
+    if parts.is_empty() || !part.is_empty() {
+        parts.push(part);
+    }
+    parts
+}
+
+/// Parts that are written at once, at most: each has 14 open files and 40 MB of memory.
+const THREADS_MAX: usize = 16;
+
+/// Writes all tables under temporary names: parts side by side, one for each CPU, and then joined.
+fn write(sources: Vec<Source>, out: &Path, exported: &mut Exported) -> Result<Vec<Written>, ExportError> {
+    let parts = parts(sources);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(parts.len()).min(THREADS_MAX);
+    let waiting = Mutex::new(parts.into_iter().enumerate());
+    let next = || waiting.lock().ok()?.next();
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((number, sources)) = next() {
+            done.push((number, Part::write(sources, out, number)?));
+        }
+        Ok::<_, ExportError>(done)
+    };
+    let done = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or(Err(ExportError::Thread)))
+            .collect::<Result<Vec<_>, _>>()
+    })?;
+    let mut done: Vec<_> = done.into_iter().flatten().collect();
+    done.sort_by_key(|(number, _)| *number);
+    let mut by_table: Vec<Vec<Written>> = TABLES.iter().map(|_| Vec::new()).collect();
+    for (_, Part { written, runs, series, unreadable }) in done {
+        by_table.iter_mut().zip(written).for_each(|(parts, part)| parts.push(part));
+        exported.runs += runs;
+        exported.series += series;
+        exported.unreadable.extend(unreadable);
+    }
+    by_table.into_iter().filter_map(|parts| file::join(out, parts).transpose()).collect()
+}
+
+/// A part of each table.
+#[derive(Default)]
+struct Part {
+    written: Vec<Written>,
+    runs: u64,
+    series: u64,
+    unreadable: Vec<String>,
+}
+
+impl Part {
+    fn write(sources: Vec<Source>, out: &Path, number: usize) -> Result<Self, ExportError> {
+        let mut facts = Facts::create(out, number)?;
+        let mut intervals = IntervalFiles::create(out, number)?;
+        let mut histograms = HistogramFile::create(out, number)?;
+        let mut part = Self::default();
+        for Source { mut series, runs: places, .. } in sources {
+            let mut runs = Vec::new();
+            for place in places {
+                match run_dir::read(&place.dir) {
+                    Ok(run) => runs.push((place, run)),
+                    Err(error) => part.unreadable.push(error.to_string()),
+                }
+            }
+            if let Some(series) = &mut series {
+                facts.add_series(series, &runs)?;
+                part.series += 1;
+            }
+            let series_id = series.as_ref().map(|series| series.id.as_str());
+            for (place, run) in &runs {
+                let unreadable = [
+                    facts.add_run(place, run, series_id)?,
+                    intervals.add(run, &place.id)?,
+                    histograms.add(run, &place.id)?,
+                ];
+                part.unreadable.extend(unreadable.into_iter().flatten().map(|error| error.to_string()));
+                part.runs += 1;
+            }
+        }
+        part.written = [facts.finish()?, intervals.finish()?, histograms.finish()?].into_iter().flatten().collect();
+        Ok(part)
+    }
+}

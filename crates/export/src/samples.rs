@@ -1,0 +1,300 @@
+//! Rows of intervals, of telemetry and of histograms: millions for each run. They are read one by one, never as a whole.
+
+use crate::error::ExportError;
+use crate::facts::serials;
+use crate::file::{TableFile, Written};
+use crate::schema::{HistogramRow, IntervalRow, SlowRow, TelemetryRow};
+use results::cell::{Latencies, latencies};
+use results::judge::IntervalCounts;
+use results::run_dir::{HlogKind, IntervalRecord, Intervals, Manifest, Run, RunDirError, Window, each_window};
+use results::telemetry::{ColumnOf, Source};
+use std::borrow::Cow;
+use std::path::Path;
+
+/// The keys of all cells of a run, in their order.
+fn keys(manifest: &Manifest) -> Vec<Key<'_>> {
+    let serials = serials(manifest);
+    let streams = manifest.streams.iter();
+    let keys = streams.flat_map(|stream| (0..).zip(&serials).map(move |(device, serial)| (stream, device, *serial)));
+    keys.map(|(stream, device, serial)| Key { stream: &stream.name, device, serial }).collect()
+}
+
+/// Values that all rows of a cell of a run have.
+#[derive(Clone, Copy)]
+struct Key<'a> {
+    stream: &'a str,
+    device: u64,
+    serial: Option<&'a str>,
+}
+
+/// Rows of telemetry and of intervals that wait to be written column by column and cell by cell: neighbours are then
+/// alike, and take little space.
+const WAITING_MAX: usize = 1 << 16;
+
+/// Columns of telemetry.csv that are flashproof's own, in their order.
+const RUN_METRICS: [&str; 6] = ["gaps", "gaps_over", "gap_max_ns", "cpu_ns", "run_delay_ns", "in_flight_max"];
+
+fn run_values(counts: &IntervalCounts) -> [u64; 6] {
+    let IntervalCounts { gaps, gaps_over, gap_max_ns, cpu_ns, run_delay_ns, in_flight_max, .. } = *counts;
+    [gaps, gaps_over, gap_max_ns, cpu_ns, run_delay_ns, in_flight_max]
+}
+
+/// The files of intervals and telemetry.
+pub(crate) struct IntervalFiles {
+    intervals: TableFile<IntervalRow<'static>>,
+    slow: TableFile<SlowRow<'static>>,
+    telemetry: TableFile<TelemetryRow<'static>>,
+}
+
+/// A column of telemetry: how its rows begin, and values that are not written yet.
+struct Metric<'a> {
+    object: Cow<'a, str>,
+    device: Option<usize>,
+    metric: &'a str,
+    waiting: Vec<(u64, f64)>,
+}
+
+impl<'a> Metric<'a> {
+    fn new(object: impl Into<Cow<'a, str>>, device: Option<usize>, metric: &'a str) -> Self {
+        Self { object: object.into(), device, metric, waiting: Vec::new() }
+    }
+
+    /// The column `name` of telemetry.csv. A column of a later version keeps its whole name.
+    fn named(name: &'a str, manifest: &Manifest) -> Self {
+        let Some(ColumnOf { column, of }) = ColumnOf::parse(name) else { return Self::new("", None, name) };
+        let is_it =
+            |facts: &serde_json::Value| facts.get("kernel_name").and_then(|name| name.as_str()) == Some(of.as_str());
+        let by_facts = || manifest.device_facts.iter().position(is_it);
+        let device = column.is_of_device().then(|| manifest.devices.iter().position(|device| *device == of));
+        let device = device.and_then(|device| device.or_else(by_facts)).filter(|at| *at < manifest.devices.len());
+        match column.source() {
+            Source::Host => Self::new("host", None, column.name()),
+            Source::Process => Self::new("process", None, column.name()),
+            Source::Thread => Self::new(format!("thread.{of}"), None, column.name()),
+            _ => Self::new(of, device, column.name()),
+        }
+    }
+}
+
+impl IntervalFiles {
+    pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
+        Ok(Self {
+            intervals: TableFile::create(dir, part)?,
+            slow: TableFile::create(dir, part)?,
+            telemetry: TableFile::create(dir, part)?,
+        })
+    }
+
+    pub(crate) fn finish(self) -> Result<Vec<Written>, ExportError> {
+        Ok(vec![self.intervals.finish()?, self.slow.finish()?, self.telemetry.finish()?])
+    }
+
+    /// Adds the intervals of a run. Returns the error that ended reading, if there was one; what was read before is added.
+    pub(crate) fn add(&mut self, run: &Run, run_id: &str) -> Result<Option<RunDirError>, ExportError> {
+        let manifest = &run.manifest;
+        let mut read = match Intervals::open(&run.dir, manifest) {
+            Ok(read) => read,
+            Err(error) => return Ok(Some(error)),
+        };
+        let mut metrics: Vec<_> = RUN_METRICS.iter().map(|name| Metric::new("run", None, name)).collect();
+        let columns = read.columns().to_vec();
+        metrics.extend(columns.iter().map(|name| Metric::named(name, manifest)));
+        let cells = keys(manifest);
+        let mut waiting: Vec<Vec<IntervalRow>> = cells.iter().map(|_| Vec::new()).collect();
+        let (thresholds_ns, mut rows, mut values) = (manifest.sla.thresholds_ns(), 0, 0);
+        let failed = loop {
+            let record = match read.next() {
+                Ok(Some(record)) => record,
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            };
+            rows += self.add_cells(run_id, &thresholds_ns, &record.counts, &cells, &mut waiting)?;
+            values += add_values(record, &mut metrics);
+            if rows >= WAITING_MAX {
+                self.write_intervals(&mut waiting)?;
+                rows = 0;
+            }
+            if values >= WAITING_MAX {
+                self.write_telemetry(run_id, &serials(manifest), &mut metrics)?;
+                values = 0;
+            }
+        };
+        self.write_intervals(&mut waiting)?;
+        self.write_telemetry(run_id, &serials(manifest), &mut metrics)?;
+        Ok(failed)
+    }
+
+    /// Returns the number of rows.
+    fn add_cells<'a>(
+        &mut self,
+        run_id: &'a str,
+        thresholds_ns: &[u64],
+        counts: &IntervalCounts,
+        cells: &[Key<'a>],
+        waiting: &mut [Vec<IntervalRow<'a>>],
+    ) -> Result<usize, ExportError> {
+        let (mut rows, after_sec) = (0, counts.after_sec);
+        for ((cell, Key { stream, device, serial }), waiting) in
+            counts.cells.iter().zip(cells.iter().copied()).zip(waiting)
+        {
+            if cell.wanted() == 0 && cell.backlog.total() == 0 {
+                continue;
+            }
+            rows += 1;
+            waiting.push(IntervalRow {
+                run_id,
+                stream,
+                device,
+                serial,
+                after_sec,
+                ops: cell.ops,
+                bytes: cell.bytes,
+                errors: cell.errors,
+                overtime: cell.overtime,
+                unissued: cell.unissued,
+                lost: cell.lost,
+                missed: cell.missed,
+                in_flight: cell.backlog.in_flight,
+                waiting: cell.backlog.waiting,
+                late: cell.backlog.late,
+                late_max_ns: cell.late_max_ns,
+            });
+            for (index, threshold_ns) in thresholds_ns.iter().copied().enumerate() {
+                let row = SlowRow {
+                    run_id,
+                    stream,
+                    device,
+                    serial,
+                    after_sec,
+                    threshold_ns,
+                    judged_over: cell.judged_over[index],
+                    judged_least_over: cell.judged_least_over[index],
+                    response_over: cell.response_over[index],
+                    service_over: cell.service_over[index],
+                    wait_ns: cell.slow.wait_ns[index],
+                    lag_ns: cell.slow.lag_ns[index],
+                    service_ns: cell.slow.service_ns[index],
+                };
+                // The response time is the longest of all.
+                if row.response_over == 0 {
+                    break;
+                }
+                self.slow.push(row)?;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn write_intervals(&mut self, waiting: &mut [Vec<IntervalRow<'_>>]) -> Result<(), ExportError> {
+        waiting.iter_mut().flat_map(|rows| rows.drain(..)).try_for_each(|row| self.intervals.push(row))
+    }
+
+    fn write_telemetry(
+        &mut self,
+        run_id: &str,
+        serials: &[Option<&str>],
+        metrics: &mut [Metric<'_>],
+    ) -> Result<(), ExportError> {
+        for Metric { object, device, metric, waiting } in metrics {
+            for (after_sec, value) in waiting.drain(..) {
+                self.telemetry.push(TelemetryRow {
+                    run_id,
+                    object,
+                    device: device.map(|device| device as u64),
+                    serial: device.and_then(|device| serials[device]),
+                    metric,
+                    after_sec,
+                    value,
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the number of values.
+fn add_values(record: &IntervalRecord, metrics: &mut [Metric<'_>]) -> usize {
+    let after_sec = record.counts.after_sec;
+    let own = run_values(&record.counts).map(|value| Some(value as f64));
+    let others = record.telemetry.iter().map(|value| value.parse().ok());
+    let mut values = 0;
+    for (metric, value) in metrics.iter_mut().zip(own.into_iter().chain(others)) {
+        let value = value.filter(|value: &f64| value.is_finite());
+        values += usize::from(value.is_some());
+        metric.waiting.extend(value.map(|value| (after_sec, value)));
+    }
+    values
+}
+
+/// The file of histograms.
+pub(crate) struct HistogramFile {
+    file: TableFile<HistogramRow<'static>>,
+    /// The buckets of reports: a row has a bound that a report shows.
+    buckets: Latencies,
+}
+
+impl HistogramFile {
+    pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
+        Ok(Self { file: TableFile::create(dir, part)?, buckets: latencies() })
+    }
+
+    pub(crate) fn finish(self) -> Result<Vec<Written>, ExportError> {
+        Ok(vec![self.file.finish()?])
+    }
+
+    /// Adds the windows of a run. Returns the first error of reading, if there was one: windows before it are added. Every
+    /// log is read, whatever became of the others.
+    pub(crate) fn add(&mut self, run: &Run, run_id: &str) -> Result<Option<RunDirError>, ExportError> {
+        let (cells, layout) = (keys(&run.manifest), run.manifest.layout());
+        let mut damage = None;
+        for kind in HlogKind::ALL {
+            let name = kind.file_name().trim_end_matches(".hlog");
+            let mut written = Ok(());
+            let read = each_window(&run.dir, &layout, kind, |window| {
+                if written.is_ok() {
+                    written = self.add_window(run_id, &window, cells[window.cell], name);
+                }
+            });
+            written?;
+            damage = damage.or(read.err());
+        }
+        Ok(damage)
+    }
+
+    fn add_window(
+        &mut self,
+        run_id: &str,
+        window: &Window,
+        Key { stream, device, serial }: Key<'_>,
+        kind: &str,
+    ) -> Result<(), ExportError> {
+        let mut bucket = (0, 0);
+        let upper_ns = |value| self.buckets.highest_equivalent(window.histogram.lowest_equivalent(value));
+        let recorded = window.histogram.iter_recorded();
+        let buckets: Vec<_> =
+            recorded.map(|it| (upper_ns(it.value_iterated_to()), u64::from(it.count_at_value()))).collect();
+        let row = |(upper_ns, count)| HistogramRow {
+            run_id,
+            stream,
+            device,
+            serial,
+            kind,
+            from_sec: window.from_sec,
+            length_sec: window.length_sec,
+            upper_ns,
+            count,
+        };
+        // Several buckets of another program's finer histogram are one of ours.
+        for (upper_ns, count) in buckets {
+            if bucket.0 == upper_ns {
+                bucket.1 += count;
+                continue;
+            }
+            if bucket.1 > 0 {
+                self.file.push(row(bucket))?;
+            }
+            bucket = (upper_ns, count);
+        }
+        if bucket.1 > 0 { self.file.push(row(bucket)) } else { Ok(()) }
+    }
+}

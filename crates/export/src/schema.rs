@@ -1,0 +1,426 @@
+//! The tables of an export and their columns. docs/data.md is generated from this file:
+//! `UPDATE_DOCS=1 cargo test -p flashproof-export schema`.
+
+use crate::table::{Cell, Column, Row, Table, UnixMs, Values, tables};
+
+/// Version of the tables, in the metadata of each file. It grows when a column changes its meaning or goes, not when one
+/// is added.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Macro of percentiles over rows of histograms. It finds the bucket as flashproof's reports do: the first whose
+/// operations, with those of all buckets below, are at least the part `q` of all.
+pub const PERCENTILE_SQL: &str = "\
+CREATE OR REPLACE MACRO percentile_ns(upper_ns, n, q) AS
+  list_reduce(
+    list({upper_ns: upper_ns, n: n} ORDER BY upper_ns),
+    lambda below, bucket: CASE
+      WHEN below.n >= greatest(1, ceil(q * sum(n))) THEN below
+      ELSE {upper_ns: bucket.upper_ns, n: below.n + bucket.n}
+    END
+  ).upper_ns;
+";
+
+tables! {
+    /// A row for each run. The outcome is computed again from the recorded counts, as `flashproof report` does.
+    RunRow = "runs" {
+        /// Identity of the run: the beginning of the SHA-256 of its `manifest.json`; the same wherever the directory is
+        run_id: &'a str,
+        /// Series that the run is part of; NULL without one
+        series_id: Option<&'a str>,
+        /// Directory, from the last name of the exported DIR on
+        path: &'a str,
+        /// Program and version that recorded the run
+        tool: &'a str,
+        /// Beginning of the run
+        started_at: UnixMs,
+        /// Kind of load: `storage`, `index`, `fio`...; several are joined by `+`
+        test: &'a str,
+        /// Purpose within a series: `stage 1`, `30x`
+        purpose: Option<&'a str>,
+        /// Load as a multiple of 1x, of a series or of the configuration
+        load_x: Option<f64>,
+        /// Limits of the run: `5%>1ms,1%>8ms,0.1%>64ms`
+        sla: &'a str,
+        /// True for simulated drives
+        simulated: bool,
+        /// I/O engine
+        engine: Option<&'a str>,
+        /// Number of devices
+        devices: u64,
+        /// Planned length
+        duration_sec: u64,
+        /// Actual length
+        ran_sec: f64,
+        /// Length of a report interval
+        report_interval_sec: u64,
+        /// Length of a slice of the verdict
+        slice_sec: u64,
+        /// Intervals that were recorded completely
+        intervals: u64,
+        /// `pass`, `fail`, `invalid` or `measured`
+        outcome: &'a str,
+        /// Code of the first reason ([verdict.md](verdict.md)); all reasons are in `reasons`
+        reason_code: Option<&'a str>,
+        /// The first reason, one sentence
+        reason: &'a str,
+        /// `certification-load` for a full day on real devices, else `screening`
+        class: &'a str,
+        /// True if the run has its `verdict.json`; false for a run that was killed or is still running
+        complete: bool,
+        /// True if the run stopped before its planned end
+        partial: bool,
+        /// How the run ended: `completed`, `interrupted`, `unrecorded`...
+        ended: &'a str,
+        /// Stream of the share that is nearest to its limit, or furthest over
+        decided_stream: Option<&'a str>,
+        /// Device of that share; NULL also for all devices together
+        decided_device: Option<u64>,
+        /// Slice of that share, from 1
+        decided_slice: Option<u64>,
+        /// Threshold of that share
+        decided_threshold_ns: Option<u64>,
+        /// The share, from 0 to 1
+        decided_share: Option<f64>,
+        /// The limit that the share must stay below
+        decided_share_max: Option<f64>,
+        /// Damage found in the directory, sentences joined by `; `. Rows of other tables end before the damage
+        damage: Option<&'a str>,
+    }
+
+    /// A row for each reason of a verdict, the most important first.
+    ReasonRow = "reasons" {
+        /// Run
+        run_id: &'a str,
+        /// Order, from 1
+        rank: u64,
+        /// Code ([verdict.md](verdict.md))
+        code: &'a str,
+        /// One sentence
+        reason: &'a str,
+    }
+
+    /// A row for each finding of the doctor before a run.
+    FindingRow = "findings" {
+        /// Run
+        run_id: &'a str,
+        /// Check: `io-scheduler`
+        check_name: &'a str,
+        /// `ok`, `note`, `unknown`, `warning` or `problem`
+        level: &'a str,
+        /// Device; NULL for the host
+        device: Option<u64>,
+        /// Serial number of the drive
+        serial: Option<&'a str>,
+        /// Finding, one sentence
+        finding: &'a str,
+        /// Effect on a result
+        reason: &'a str,
+        /// Remedy
+        remedy: &'a str,
+    }
+
+    /// A row for each series: `certify`, `rate`, `baseline`. The conclusion is judged again from the runs.
+    SeriesRow = "series" {
+        /// Identity of the series: from its purpose, beginning and devices
+        series_id: &'a str,
+        /// Directory, from the last name of the exported DIR on
+        path: &'a str,
+        /// Program and version
+        tool: &'a str,
+        /// `certify`, `rate` or `baseline`
+        purpose: &'a str,
+        /// Beginning of the series
+        began_at: UnixMs,
+        /// `pass`, `fail` or `invalid`; NULL while the series goes on
+        outcome: Option<&'a str>,
+        /// Conclusion, one sentence
+        conclusion: Option<&'a str>,
+        /// Rating as a multiple of 1x; NULL if none was found, or if the runs do not bear it out
+        rating_x: Option<f64>,
+        /// True if the result may be compared with published ratings
+        comparable: Option<bool>,
+        /// Differences between `series.json` and its runs, joined by `; `
+        doubts: Option<&'a str>,
+    }
+
+    /// A row for each step of a series: a stage of a certification, a load of a search, a job of a baseline.
+    StepRow = "steps" {
+        /// Series
+        series_id: &'a str,
+        /// Order, from 1
+        step: u64,
+        /// Name: `stage 1`, `30x`
+        name: &'a str,
+        /// Run of the step; NULL if there is none that can be read
+        run_id: Option<&'a str>,
+        /// Load as a multiple of 1x
+        load_x: f64,
+        /// `planned`, `running`, `done` or `interrupted`
+        state: &'a str,
+        /// Outcome, as far as the run bears it out; NULL until the step is done
+        outcome: Option<&'a str>,
+        /// Reason, one sentence
+        reason: &'a str,
+        /// Number of attempts
+        attempts: u64,
+    }
+
+    /// A row for each run: the machine.
+    HostRow = "hosts" {
+        /// Run
+        run_id: &'a str,
+        /// Host name
+        hostname: Option<&'a str>,
+        /// Kernel release
+        kernel_release: Option<&'a str>,
+        /// Distribution
+        distribution: Option<&'a str>,
+        /// CPU model
+        cpu_model: Option<&'a str>,
+        /// CPUs that are switched on
+        online_cpus: Option<u64>,
+        /// NUMA nodes
+        numa_nodes: Option<u64>,
+        /// Memory
+        memory_total_bytes: Option<u64>,
+        /// CPU frequency governor
+        cpu_governor: Option<&'a str>,
+        /// Hypervisor
+        hypervisor: Option<&'a str>,
+    }
+
+    /// A row for each run and device.
+    DriveRow = "drives" {
+        /// Run
+        run_id: &'a str,
+        /// Number of the device in the run, from 0
+        device: u64,
+        /// Name as the user wrote it
+        name: &'a str,
+        /// Serial number; of a simulated drive its name
+        serial: Option<&'a str>,
+        /// World-wide name
+        wwid: Option<&'a str>,
+        /// Model
+        model: Option<&'a str>,
+        /// Firmware
+        firmware: Option<&'a str>,
+        /// Size
+        size_bytes: Option<u64>,
+        /// Range that the operations use
+        used_bytes: Option<u64>,
+        /// `whole_disk`, `partition`, `regular_file`, `simulated` or `namespace`
+        device_kind: Option<&'a str>,
+        /// The kernel's name
+        kernel_name: Option<&'a str>,
+        /// Attachment: `nvme-pcie`, `sata`
+        transport: Option<&'a str>,
+        /// NUMA node
+        numa_node: Option<u64>,
+        /// I/O scheduler
+        scheduler: Option<&'a str>,
+        /// Hardware queues
+        hardware_queues: Option<u64>,
+        /// Requests that a hardware queue holds at once
+        queue_requests_max: Option<u64>,
+        /// Logical sector size
+        logical_sector_bytes: Option<u64>,
+        /// Physical sector size
+        physical_sector_bytes: Option<u64>,
+        /// `write back` or `write through`
+        write_cache: Option<&'a str>,
+    }
+
+    /// A row for each run and stream, over all devices.
+    StreamRow = "streams" {
+        /// Run
+        run_id: &'a str,
+        /// Stream
+        stream: &'a str,
+        /// True if the verdict judges the stream
+        judged: bool,
+        /// Scheduled operations per second; 0 for a closed loop
+        offered_iops: f64,
+        /// Operations per second that succeeded
+        achieved_iops: f64,
+        /// Operations that succeeded
+        ops: u64,
+        /// Bytes transferred
+        bytes: u64,
+        /// Operations that failed
+        errors: u64,
+        /// Operations that were due and never issued
+        unissued: u64,
+        /// Operations that were issued and never completed
+        lost: u64,
+    }
+
+    /// A row for each judged stream, device, slice and threshold: the numbers behind the verdict.
+    SliceRow = "slices" {
+        /// Run
+        run_id: &'a str,
+        /// Stream
+        stream: &'a str,
+        /// Device; NULL for all devices together
+        device: Option<u64>,
+        /// Serial number of the drive
+        serial: Option<&'a str>,
+        /// Slice, from 1
+        slice: u64,
+        /// True if the run lasted to the end of the slice
+        complete: bool,
+        /// Threshold
+        threshold_ns: u64,
+        /// Scheduled operations
+        wanted: u64,
+        /// Operations whose `wait + service` is over the threshold
+        judged_over: u64,
+        /// Operations whose `wait + lag + service` is over the threshold
+        response_over: u64,
+        /// `judged_over / wanted`; NULL without operations
+        judged_share: Option<f64>,
+        /// The share must be below this limit; NULL if the stream has none at the threshold
+        share_max: Option<f64>,
+        /// True for the share that decided the verdict
+        decided: bool,
+    }
+
+    /// A row for each report interval, stream and device with operations. Counts of operations scheduled in an earlier
+    /// slice are included.
+    IntervalRow = "intervals" {
+        /// Run
+        run_id: &'a str,
+        /// Stream
+        stream: &'a str,
+        /// Device
+        device: u64,
+        /// Serial number of the drive
+        serial: Option<&'a str>,
+        /// End of the interval, since the run began
+        after_sec: u64,
+        /// Operations that succeeded
+        ops: u64,
+        /// Bytes transferred
+        bytes: u64,
+        /// Operations that failed
+        errors: u64,
+        /// Operations among `ops` that completed after the end of the run or of their stream
+        overtime: u64,
+        /// Operations that were due and never issued
+        unissued: u64,
+        /// Operations that were issued and never completed
+        lost: u64,
+        /// Operations not completed in time
+        missed: u64,
+        /// At the end of the interval: operations issued and not completed
+        in_flight: u64,
+        /// At the end of the interval: operations that wait for a slot
+        waiting: u64,
+        /// At the end of the interval: operations that flashproof itself delays
+        late: u64,
+        /// Longest `wait + service` over the `late_ns` of the stream; 0 if there was none
+        late_max_ns: u64,
+    }
+
+    /// A row for each row of `intervals` and threshold, if any operation was over the threshold; no row means 0.
+    SlowRow = "slow" {
+        /// Run
+        run_id: &'a str,
+        /// Stream
+        stream: &'a str,
+        /// Device
+        device: u64,
+        /// Serial number of the drive
+        serial: Option<&'a str>,
+        /// End of the interval, since the run began
+        after_sec: u64,
+        /// Threshold
+        threshold_ns: u64,
+        /// Operations whose `wait + service` is over the threshold
+        judged_over: u64,
+        /// Lower bound of `judged_over` ([run-directory.md](run-directory.md#lower-bounds))
+        judged_least_over: u64,
+        /// Operations whose `wait + lag + service` is over the threshold
+        response_over: u64,
+        /// Operations whose `service` is over the threshold
+        service_over: u64,
+        /// Sum of `wait` over the operations of `response_over` that succeeded
+        wait_ns: u64,
+        /// Sum of their `lag`
+        lag_ns: u64,
+        /// Sum of their `service`
+        service_ns: u64,
+    }
+
+    /// A row for each measured value. A value that could not be measured has no row.
+    TelemetryRow = "telemetry" {
+        /// Run
+        run_id: &'a str,
+        /// Object: the kernel's name of a device, `host`, `process`, `thread.NAME`, or `run` for flashproof's counters
+        object: &'a str,
+        /// Device; NULL if the object is none
+        device: Option<u64>,
+        /// Serial number of the drive
+        serial: Option<&'a str>,
+        /// Metric and its unit: [telemetry.md](telemetry.md); of `run`: the columns of `telemetry.csv`
+        metric: &'a str,
+        /// End of the interval, since the run began
+        after_sec: u64,
+        /// Value
+        value: f64,
+    }
+
+    /// A row for each bucket that is not empty of a latency histogram: windows of 10 s or more, as recorded.
+    HistogramRow = "histograms" {
+        /// Run
+        run_id: &'a str,
+        /// Stream
+        stream: &'a str,
+        /// Device
+        device: u64,
+        /// Serial number of the drive
+        serial: Option<&'a str>,
+        /// `service`, `wait` or `lag`
+        kind: &'a str,
+        /// Beginning of the window, since the run began
+        from_sec: f64,
+        /// Length of the window
+        length_sec: f64,
+        /// Largest duration of the bucket
+        upper_ns: u64,
+        /// Operations
+        count: u64,
+    }
+
+    /// A row for each sample of the block layer, device, kind and size; only where the kernel could be traced.
+    TraceRow = "trace" {
+        /// Run
+        run_id: &'a str,
+        /// Device
+        device: u64,
+        /// Serial number of the drive
+        serial: Option<&'a str>,
+        /// Beginning of the sample, since the run began
+        at_sec: f64,
+        /// Length of the sample
+        length_ms: u64,
+        /// `read` or `write`
+        kind: &'a str,
+        /// `small`: below 64 KiB; `large`: 64 KiB and more
+        size: &'a str,
+        /// Requests that completed
+        requests: u64,
+        /// Median of the time in the kernel
+        queue_p50_ns: u64,
+        /// 99th percentile of the time in the kernel
+        queue_p99_ns: u64,
+        /// Longest time in the kernel
+        queue_max_ns: u64,
+        /// Median of the time in the device
+        device_p50_ns: u64,
+        /// 99th percentile of the time in the device
+        device_p99_ns: u64,
+        /// Longest time in the device
+        device_max_ns: u64,
+    }
+}

@@ -1,0 +1,176 @@
+//! The runs and series below the directories that were given. Links are not followed.
+
+use results::files::{self, Links};
+use results::rejudge::{Evidence, doubt_of, place_of, rejudge};
+use results::run_dir::{self, Holds, MANIFEST, Run, RunDirError};
+use results::series::Series;
+use sha2::{Digest, Sha256};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Directories below a given one are looked at down to this depth.
+const DEPTH_MAX: usize = 8;
+
+/// Largest manifest that is read: the limit of the readers of run directories.
+const MANIFEST_BYTES_MAX: u64 = 64 << 20;
+
+/// A directory with a run.
+pub(crate) struct RunPlace {
+    pub(crate) dir: PathBuf,
+    /// The last name of the given directory, and the path below it.
+    pub(crate) path: String,
+    /// Identity of the run, wherever its directory is.
+    pub(crate) id: String,
+}
+
+/// A series, and its identity.
+pub(crate) struct SourceSeries {
+    pub(crate) dir: PathBuf,
+    pub(crate) path: String,
+    pub(crate) id: String,
+    pub(crate) series: Series,
+}
+
+/// A run, or a series with all runs below its directory: also attempts that were interrupted.
+pub(crate) struct Source {
+    pub(crate) series: Option<SourceSeries>,
+    pub(crate) runs: Vec<RunPlace>,
+    /// Size of all runs.
+    pub(crate) bytes: u64,
+}
+
+/// Runs and series that were found.
+#[derive(Default)]
+pub(crate) struct Sources {
+    pub(crate) all: Vec<Source>,
+    ids: HashSet<String>,
+    /// Paths of copies of runs and series that were found before.
+    pub(crate) repeated: Vec<String>,
+    /// Why a directory cannot be read, each one sentence.
+    pub(crate) unreadable: Vec<String>,
+}
+
+impl Sources {
+    /// Adds runs and series in `root`, or below it in the order of their paths. Errors: there are none.
+    pub(crate) fn add(&mut self, root: &Path) -> Result<(), RunDirError> {
+        let path = root.file_name().map_or_else(|| root.to_string_lossy(), |name| name.to_string_lossy());
+        match run_dir::holds(root) {
+            Ok(holds) => self.add_source(root, path.into_owned(), holds),
+            Err(error) => {
+                let found = self.below(root, &path, DEPTH_MAX);
+                if found.is_empty() {
+                    return Err(error);
+                }
+                found.into_iter().for_each(|(dir, path, holds)| self.add_source(&dir, path, holds));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs and series below `dir`, not those below them.
+    fn below(&mut self, dir: &Path, path: &str, depth: usize) -> Vec<(PathBuf, String, Holds)> {
+        let (mut names, mut found) = (Vec::new(), Vec::new());
+        match fs::read_dir(dir) {
+            Ok(listed) => {
+                let is_dir = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+                names.extend(listed.flatten().filter(is_dir).map(|entry| entry.file_name()));
+            }
+            Err(error) => self.unreadable.push(format!(
+                "looking for runs in {} - {error}; read it as the user who made it or as root",
+                dir.display()
+            )),
+        }
+        names.sort();
+        for name in names {
+            let (dir, path) = (dir.join(&name), format!("{path}/{}", name.to_string_lossy()));
+            match run_dir::holds(&dir) {
+                Ok(holds) => found.push((dir, path, holds)),
+                Err(_) if depth > 1 => found.extend(self.below(&dir, &path, depth - 1)),
+                Err(_) => {}
+            }
+        }
+        found
+    }
+
+    fn add_source(&mut self, dir: &Path, path: String, holds: Holds) {
+        let (mut source, mut places) = (Source { series: None, runs: Vec::new(), bytes: 0 }, Vec::new());
+        if holds == Holds::Run {
+            places.push((dir.to_owned(), path));
+        } else {
+            match Series::read(dir) {
+                Ok(Some(series)) => {
+                    let id = identity_of(&series);
+                    match self.ids.insert(id.clone()) {
+                        true => {
+                            source.series = Some(SourceSeries { dir: dir.to_owned(), path: path.clone(), id, series })
+                        }
+                        false => self.repeated.push(path.clone()),
+                    }
+                }
+                // Its runs can be read without it.
+                Ok(None) => self.unreadable.push(results::rejudge::went_away(dir).to_string()),
+                Err(error) => self.unreadable.push(error.to_string()),
+            }
+            let runs = self.below(dir, &path, DEPTH_MAX).into_iter().filter(|(_, _, holds)| *holds == Holds::Run);
+            places.extend(runs.map(|(dir, path, _)| (dir, path)));
+        }
+        for (dir, path) in places {
+            match files::read(&dir.join(MANIFEST), Links::Refused, MANIFEST_BYTES_MAX) {
+                Ok(manifest) => {
+                    let id = identity(&manifest);
+                    if self.ids.insert(id.clone()) {
+                        source.bytes += bytes_in(&dir);
+                        source.runs.push(RunPlace { dir, path, id });
+                    } else if source.series.is_some() || holds == Holds::Run {
+                        self.repeated.push(path);
+                    }
+                }
+                Err(error) => self.unreadable.push(format!(
+                    "reading {} - {error}; use an untouched copy of the directory of the run",
+                    dir.join(MANIFEST).display()
+                )),
+            }
+        }
+        if source.series.is_some() || !source.runs.is_empty() {
+            self.all.push(source);
+        }
+    }
+}
+
+/// Size of the files in `dir`.
+fn bytes_in(dir: &Path) -> u64 {
+    let listed = fs::read_dir(dir).into_iter().flatten().flatten();
+    listed.filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_file).map(|file| file.len()).sum()
+}
+
+/// The first 16 hexadecimal digits of the SHA-256 of `bytes`: that two of a million runs have the same ones is as likely
+/// as 1 to 37 million.
+fn identity(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Identity of a series, which stays while its record grows.
+fn identity_of(series: &Series) -> String {
+    let devices = series.devices.iter().map(|drive| drive.serial.as_ref().unwrap_or(&drive.name).as_str());
+    let devices = devices.collect::<Vec<_>>().join("\n");
+    identity(format!("{:?} {} {devices}", series.purpose, series.began_unix_ms).as_bytes())
+}
+
+impl SourceSeries {
+    /// Judges the series again from `runs`, of those below its directory that could be read. Returns for each step the
+    /// position of its run, and why the record cannot be believed whole.
+    pub(crate) fn rejudge(&mut self, runs: &[(RunPlace, Run)]) -> (Vec<Option<usize>>, Vec<String>) {
+        let run_at = |dir: PathBuf| runs.iter().position(|(_, run)| run.dir == dir);
+        let steps = self.series.steps.iter();
+        let run_of_step: Vec<_> = steps.map(|step| place_of(&self.dir, step).ok().and_then(run_at)).collect();
+        let doubts: Vec<_> = runs.iter().map(|(_, run)| doubt_of(run)).collect();
+        let evidence = run_of_step.iter().map(|at| {
+            let at = at.ok_or("no run of the step can be read")?;
+            let (run, doubt) = (&runs[at].1, doubts[at].as_deref());
+            Ok(Evidence { verdict: &run.verdict, multiple: run.manifest.multiple, doubt })
+        });
+        let doubts = rejudge(&mut self.series, &evidence.collect::<Vec<_>>());
+        (run_of_step, doubts)
+    }
+}

@@ -1,0 +1,239 @@
+//! Tables of rows: each is declared once, as a struct whose fields are the columns and whose comments are the
+//! documentation.
+
+use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::schema::types::{Type, TypePtr};
+use std::sync::Arc;
+
+/// An instant in milliseconds since 1970 (UTC).
+#[derive(Clone, Copy)]
+pub(crate) struct UnixMs(pub(crate) u64);
+
+/// Type of the values of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Bool,
+    Int,
+    Float,
+    Text,
+    Instant,
+}
+
+impl Kind {
+    /// Name of the type in SQL.
+    fn sql(self) -> &'static str {
+        match self {
+            Self::Bool => "BOOLEAN",
+            Self::Int => "BIGINT",
+            Self::Float => "DOUBLE",
+            Self::Text => "VARCHAR",
+            Self::Instant => "TIMESTAMPTZ",
+        }
+    }
+}
+
+/// One column of a table.
+#[derive(Debug)]
+pub struct Column {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// True if a value can be missing: NULL.
+    pub nullable: bool,
+    /// Its documentation, as Markdown.
+    pub(crate) about: &'static str,
+}
+
+impl Column {
+    fn parquet(&self) -> Result<TypePtr, ParquetError> {
+        let instant = LogicalType::timestamp(true, TimeUnit::MILLIS);
+        let (physical, logical) = match self.kind {
+            Kind::Bool => (Physical::BOOLEAN, None),
+            Kind::Int => (Physical::INT64, None),
+            Kind::Float => (Physical::DOUBLE, None),
+            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            Kind::Instant => (Physical::INT64, Some(instant)),
+        };
+        let repetition = if self.nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+        let column = Type::primitive_type_builder(self.name, physical);
+        Ok(Arc::new(column.with_logical_type(logical).with_repetition(repetition).build()?))
+    }
+}
+
+/// One table, in a file of its own.
+#[derive(Debug, Clone)]
+pub struct Table {
+    pub name: &'static str,
+    pub columns: &'static [Column],
+    pub(crate) about: &'static str,
+}
+
+impl Table {
+    /// Name of its file.
+    pub fn file_name(&self) -> String {
+        format!("{}.parquet", self.name)
+    }
+
+    pub(crate) fn schema(&self) -> Result<TypePtr, ParquetError> {
+        let columns = self.columns.iter().map(Column::parquet).collect::<Result<_, _>>()?;
+        Ok(Arc::new(Type::group_type_builder(self.name).with_fields(columns).build()?))
+    }
+
+    /// Its section of docs/data.md.
+    pub fn markdown(&self) -> String {
+        let row = |column: &Column| {
+            let null = if column.nullable { ", NULL" } else { "" };
+            format!("| `{}` | {}{null} | {} |\n", column.name, column.kind.sql(), column.about.trim())
+        };
+        let rows: String = self.columns.iter().map(row).collect();
+        format!("### {}\n\n{}\n\n| Column | Type | Meaning |\n|---|---|---|\n{rows}", self.name, self.about.trim())
+    }
+}
+
+/// Values of one column, row after row.
+#[derive(Default)]
+pub(crate) struct Values {
+    pub(crate) bools: Vec<bool>,
+    /// Also instants.
+    pub(crate) ints: Vec<i64>,
+    pub(crate) floats: Vec<f64>,
+    /// Texts, and the number of rows in which each stands: neighbours are mostly equal.
+    pub(crate) texts: Vec<(Option<ByteArray>, usize)>,
+    /// For each row of a column with NULLs: 1 for a value, 0 for NULL. Not of texts.
+    pub(crate) defined: Vec<i16>,
+}
+
+impl Values {
+    fn push_text(&mut self, text: Option<&str>) {
+        match self.texts.last_mut() {
+            Some((last, rows)) if last.as_ref().map(ByteArray::data) == text.map(str::as_bytes) => *rows += 1,
+            _ => self.texts.push((text.map(ByteArray::from), 1)),
+        }
+    }
+
+    /// Forgets the values and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.bools.clear();
+        self.ints.clear();
+        self.floats.clear();
+        self.texts.clear();
+        self.defined.clear();
+    }
+}
+
+/// A value that a column can have.
+pub(crate) trait Cell {
+    const KIND: Kind;
+    const NULLABLE: bool = false;
+    fn push(self, values: &mut Values);
+}
+
+impl Cell for bool {
+    const KIND: Kind = Kind::Bool;
+    fn push(self, values: &mut Values) {
+        values.bools.push(self);
+    }
+}
+
+/// Counts beyond 2^63 come from edited files only.
+impl Cell for u64 {
+    const KIND: Kind = Kind::Int;
+    fn push(self, values: &mut Values) {
+        values.ints.push(i64::try_from(self).unwrap_or(i64::MAX));
+    }
+}
+
+impl Cell for f64 {
+    const KIND: Kind = Kind::Float;
+    fn push(self, values: &mut Values) {
+        values.floats.push(self);
+    }
+}
+
+impl Cell for &str {
+    const KIND: Kind = Kind::Text;
+    fn push(self, values: &mut Values) {
+        values.push_text(Some(self));
+    }
+}
+
+impl Cell for Option<&str> {
+    const KIND: Kind = Kind::Text;
+    const NULLABLE: bool = true;
+    fn push(self, values: &mut Values) {
+        values.push_text(self);
+    }
+}
+
+impl Cell for UnixMs {
+    const KIND: Kind = Kind::Instant;
+    fn push(self, values: &mut Values) {
+        self.0.push(values);
+    }
+}
+
+/// A number, which can be missing.
+macro_rules! nullable {
+    ($($number:ty),+) => {
+        $(impl Cell for Option<$number> {
+            const KIND: Kind = <$number as Cell>::KIND;
+            const NULLABLE: bool = true;
+            fn push(self, values: &mut Values) {
+                values.defined.push(i16::from(self.is_some()));
+                if let Some(value) = self {
+                    value.push(values);
+                }
+            }
+        })+
+    };
+}
+nullable!(bool, u64, f64);
+
+/// A row of one table.
+pub(crate) trait Row {
+    const TABLE: Table;
+    /// The same row with texts of another lifetime.
+    type At<'a>: Row;
+    /// Appends each field to the values of its column; there are as many as the table has columns.
+    fn split(self, columns: &mut [Values]);
+}
+
+/// Declares the row types of tables, and `TABLES`.
+macro_rules! tables {
+    ($($(#[doc = $about:literal])+ $row:ident = $name:literal {
+        $($(#[doc = $text:literal])+ $column:ident: $kind:ty,)+
+    })+) => {
+        $($(#[doc = $about])+
+        pub(crate) struct $row<'a> {
+            $($(#[doc = $text])+ pub(crate) $column: $kind,)+
+        }
+
+        impl<'a> Row for $row<'a> {
+            type At<'b> = $row<'b>;
+
+            const TABLE: Table = Table {
+                name: $name,
+                about: concat!($($about),+),
+                columns: &[$(Column {
+                    name: stringify!($column),
+                    kind: <$kind as Cell>::KIND,
+                    nullable: <$kind as Cell>::NULLABLE,
+                    about: concat!($($text),+),
+                }),+],
+            };
+
+            fn split(self, columns: &mut [Values]) {
+                let mut columns = columns.iter_mut();
+                $(if let Some(values) = columns.next() {
+                    self.$column.push(values);
+                })+
+            }
+        })+
+
+        /// All tables, in the order of the documentation.
+        pub const TABLES: &[Table] = &[$($row::TABLE),+];
+    };
+}
+
+pub(crate) use tables;

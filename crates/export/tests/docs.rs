@@ -1,0 +1,38 @@
+//! docs/data.md lists the tables as they are declared.
+
+use std::fs;
+
+/// Lines of docs/data.md around the generated part.
+const BEGIN: &str =
+    "<!-- Generated from the tables. To update: UPDATE_DOCS=1 cargo test -p flashproof-export --test export docs -->\n";
+const END: &str = "<!-- End of the generated part -->\n";
+
+pub(crate) const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/data.md");
+
+#[test]
+fn the_page_has_the_tables_as_they_are_declared() {
+    let page = fs::read_to_string(PATH).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let tables: Vec<String> = export::TABLES.iter().map(export::Table::markdown).collect();
+    let renewed = format!("{before}{BEGIN}\n{}\n{END}{after}", tables.join("\n"));
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(PATH, renewed).unwrap();
+    } else {
+        let update = "docs/data.md is out of date: UPDATE_DOCS=1 cargo test -p flashproof-export --test export docs";
+        assert!(page == renewed, "{update}");
+    }
+}
+
+#[test]
+fn names_are_unique_and_every_column_is_explained() {
+    for (at, table) in export::TABLES.iter().enumerate() {
+        assert!(export::TABLES[..at].iter().all(|other| other.name != table.name), "{}", table.name);
+        let key = table.columns[0].name;
+        assert!(matches!(key, "run_id" | "series_id"), "{} begins with {key}", table.name);
+        for (at, column) in table.columns.iter().enumerate() {
+            assert!(table.columns[..at].iter().all(|other| other.name != column.name), "{}", column.name);
+        }
+        assert!(!table.markdown().contains("|  |"), "{}", table.markdown());
+    }
+}

@@ -1,0 +1,93 @@
+//! `flashproof report --parquet` of runs on simulated drives.
+
+use crate::support::Bench;
+
+#[cfg(feature = "export")]
+const TWO_DRIVES: &str = "device-names: sim: sim:name=b\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n\
+                          write-reqs-per-sec: 1000\n";
+
+#[cfg(not(feature = "export"))]
+#[test]
+fn a_build_without_exports_says_so() {
+    let bench = Bench::new();
+    let ended = bench.flashproof(&["report", "run", "--parquet", "data"]).expect(2);
+    assert!(
+        ended
+            .stderr
+            .contains("exporting to data - this build of flashproof cannot write Parquet files; use a released")
+    );
+    assert!(!bench.flashproof(&["report", "--help"]).expect(0).stdout.contains("--parquet"));
+}
+
+#[cfg(feature = "export")]
+#[test]
+fn a_run_is_exported_once_and_again_with_force() {
+    let bench = Bench::new();
+    bench.storage(TWO_DRIVES, &[]).expect(0);
+    let export = |more: &[&str]| bench.flashproof(&[&["report", "run", "--parquet", "my data"], more].concat());
+    let ended = export(&[]).expect(0);
+    assert!(ended.stdout.starts_with("exported 1 run and 0 series to my data: "), "{}", ended.stdout);
+    assert!(ended.stdout.ends_with("to query: cd 'my data' && duckdb -init views.sql\n"), "{}", ended.stdout);
+    let first = bench.read("my data/histograms.parquet");
+    let ended = export(&[]).expect(3);
+    assert!(ended.stderr.contains(" of an earlier export; add --force to replace it"), "{}", ended.stderr);
+    export(&["--force"]).expect(0);
+    assert_eq!(bench.read("my data/histograms.parquet"), first);
+
+    bench.flashproof(&["report", "nothing", "--parquet", "other"]).expect(3);
+    assert!(!bench.exists("other"));
+    for more in [&["--parquet", "data", "--json"][..], &["--force"]] {
+        bench.flashproof(&[&["report", "run"], more].concat()).expect(2);
+    }
+    std::fs::remove_file(bench.path("run/lag.hlog")).unwrap();
+    let ended = bench.flashproof(&["report", "run", "--parquet", "data"]).expect(3);
+    assert!(ended.stderr.contains("lag.hlog - it is missing") && bench.exists("data/runs.parquet"), "{}", ended.stderr);
+}
+
+#[cfg(feature = "export")]
+#[test]
+fn percentiles_by_sql_are_those_of_the_report() {
+    use crate::support::{FLASHPROOF, project, skip};
+    use std::path::Path;
+    use std::process::Command;
+
+    let target = Path::new(FLASHPROOF).parent().unwrap().parent().unwrap();
+    if !target.join("duckdb").exists() {
+        return skip("no DuckDB for Python: run scripts/setup test").unwrap_or_default();
+    }
+    let bench = Bench::new();
+    bench.storage(TWO_DRIVES, &[]).expect(0);
+    bench.flashproof(&["report", "run", "--parquet", "data"]).expect(0);
+    let report = bench.flashproof(&["report", "run", "--json"]).expect(0).stdout;
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let mut wanted = Vec::new();
+    for stream in report["reports"][0]["latencies"].as_array().unwrap() {
+        for kind in ["lag", "service", "wait"] {
+            let Some(of) = stream[kind].as_object() else { panic!("no {kind} in {stream}") };
+            let quantiles = ["p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns", "max_ns", "count"];
+            wanted.push((stream["stream"].as_str().unwrap(), kind, quantiles.map(|name| of[name].as_u64().unwrap())));
+        }
+    }
+    wanted.sort();
+    let quantile = |q: &str| format!("percentile_ns(upper_ns, count, {q})");
+    let quantiles = ["0.5", "0.9", "0.99", "0.999", "0.9999", "1"].map(quantile).join(", ");
+    let query =
+        format!("SELECT stream, kind, {quantiles}, sum(count)::BIGINT FROM histograms GROUP BY ALL ORDER BY ALL");
+    bench.write("queries", serde_json::json!([query]).to_string());
+    let answer = Command::new("python3")
+        .arg(project().join("crates/export/tests/data/query.py"))
+        .arg(bench.path("data"))
+        .env("PYTHONPATH", target.join("duckdb"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(std::fs::File::open(bench.path("queries")).unwrap())
+        .output()
+        .unwrap();
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    let answer: Vec<Vec<Vec<serde_json::Value>>> = serde_json::from_slice(&answer.stdout).unwrap();
+    let told = answer[0].iter().map(|row| {
+        let numbers: Vec<u64> = row[2..].iter().map(|number| number.as_u64().unwrap()).collect();
+        (row[0].as_str().unwrap(), row[1].as_str().unwrap(), numbers.try_into().unwrap())
+    });
+    assert_eq!(told.collect::<Vec<_>>(), wanted);
+    assert!(wanted.len() >= 6);
+}
