@@ -117,8 +117,7 @@ impl Plan {
 
     fn of(dir: &Path, campaign: Campaign, fixed: Fixed) -> Result<Self, Failure> {
         let now = lines(&campaign);
-        let differs = |(then, now): &(&(String, Vec<String>), &(String, Vec<String>))| then != now;
-        let changed = fixed.steps.iter().zip(&now).find(differs).map(|(then, _)| then.0.clone());
+        let changed = fixed.steps.iter().zip(&now).find(|(then, now)| then != now).map(|((name, _), _)| name.clone());
         let changed = changed.or_else(|| (fixed.steps.len() != now.len()).then(|| "their number".to_owned()));
         if let Some(what) = changed {
             return Err(Failure::usage(format!(
