@@ -6,7 +6,7 @@ use results::files::{self, Links};
 use results::units::{self, quoted, seconds};
 use serde::Deserialize;
 use session::failure::Failure;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -175,6 +175,9 @@ impl Campaign {
         if !is_name(written.name.get_ref()) {
             return Err(source.mistake(written.name.span(), NAME_RULE));
         }
+        if written.drives.count == Some(0) {
+            return Err(source.mistake(0..0, "count = 0 under [drives] chooses no drive - give 1 or more"));
+        }
         let is_none = |limits: &Limits| limits.per_host == 0 || limits.total == Some(0);
         if let Some(none) = written.limits.as_ref().filter(|limits| is_none(limits.get_ref())) {
             return Err(source.mistake(none.span(), "a limit of 0 lets nothing run - give 1 or more"));
@@ -211,10 +214,15 @@ impl Campaign {
     /// Errors: no drive is left; a drive is in two inventories.
     pub fn select(&self, inventories: &[(PathBuf, Inventory)]) -> Result<(Vec<PlannedDrive>, Vec<Drive>), Failure> {
         let (mut chosen, mut in_use) = (Vec::new(), Vec::new());
-        let mut seen: BTreeMap<&str, &Path> = BTreeMap::new();
+        let mut seen: BTreeMap<String, &Path> = BTreeMap::new();
         for (path, inventory) in inventories {
             for drive in inventory.drives.iter().filter(|drive| self.wants(inventory.host.as_deref(), drive)) {
-                if let Some(first) = seen.insert(&drive.id, path).filter(|_| !self.drives.shared) {
+                // A path is a name on one host only.
+                let host = inventory.host.as_deref().filter(|_| drive.id == drive.path).unwrap_or_default();
+                let names = [Some(&drive.id), drive.serial.as_ref(), drive.wwid.as_ref()].into_iter().flatten();
+                let names: BTreeSet<String> = names.map(|name| format!("{host} {name}")).collect();
+                let first = names.into_iter().filter_map(|name| seen.insert(name, path)).next();
+                if let Some(first) = first.filter(|_| !self.drives.shared) {
                     return Err(Failure::usage(format!(
                         "the drive {} is in {} and in {} - two tasks would test one drive; delete it from one of them, \
                          or name hosts in [drives]",
@@ -288,7 +296,15 @@ fn steps(
         if together.is_none() && !words.iter().any(|word| word.contains(DRIVE)) {
             return Err(bad(format!("run names no drive - write {DRIVE} where the drive belongs")));
         }
-        if RECORDING.contains(&words[0].as_str()) && !words.iter().any(|word| word.contains(OUT)) {
+        let Some(command) = words.first() else {
+            return Err(bad("run is empty - write a command of flashproof, such as certify".to_owned()));
+        };
+        if words.iter().any(|word| word == "--erase" || word.starts_with("--erase=")) {
+            return Err(bad(
+                "run has --erase - list the drive under [consent] instead, by its serial number".to_owned()
+            ));
+        }
+        if RECORDING.contains(&command.as_str()) && !words.iter().any(|word| word.contains(OUT)) {
             return Err(bad(format!("run keeps no results - add --out {OUT}")));
         }
         let example: Vec<String> = words.iter().map(|word| word.replace(DRIVE, "sim:").replace(OUT, "out")).collect();
@@ -314,7 +330,7 @@ pub const DRIVE: &str = "{drive}";
 pub const OUT: &str = "{out}";
 
 /// Commands whose results are a run or a series.
-const RECORDING: [&str; 6] = ["storage", "index", "fio", "certify", "rate", "baseline"];
+const RECORDING: [&str; 7] = ["storage", "index", "fio", "certify", "rate", "baseline", "check"];
 
 /// Sorts steps behind those that they come after; otherwise in the order of the file.
 fn in_order(source: &Source<'_>, mut steps: Vec<(Range<usize>, Step)>) -> Result<Vec<Step>, Failure> {

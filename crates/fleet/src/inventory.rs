@@ -171,6 +171,9 @@ impl Inventory {
                 inventory.format_version
             )));
         }
+        if let Some(drive) = inventory.drives.iter().find(|drive| inventory.host.is_none() && !drive.is_simulated()) {
+            return Err(bad(format!("it names no host, and {} is a real device", quoted(&drive.path))));
+        }
         let is_plain = |text: &str| !text.is_empty() && !text.contains(units::is_unprintable);
         let names = inventory.drives.iter().flat_map(|drive| [&drive.id, &drive.path]).chain(&inventory.host);
         if let Some(name) = names.into_iter().find(|name| !is_plain(name)) {
@@ -201,10 +204,10 @@ impl Inventory {
         paths.into_iter().map(|path| Self::read(&path).map(|inventory| (path, inventory))).collect()
     }
 
-    /// Writes `DIR/inventory/HOST.json`, or another name; replaces an older inventory. Returns the path.
-    pub fn write(&self, dir: &Path, name: Option<&str>) -> Result<PathBuf, Failure> {
+    /// Writes `DIR/inventory/HOST.json`, or `simulated.json`; replaces an older inventory. Returns the path.
+    pub fn write(&self, dir: &Path) -> Result<PathBuf, Failure> {
         let folder = dir.join(INVENTORY_DIR);
-        let name = name.or(self.host.as_deref()).unwrap_or("simulated").replace('/', "-");
+        let name = self.host.as_deref().unwrap_or("simulated").replace('/', "-");
         let path = folder.join(format!("{name}.json"));
         let written = std::fs::create_dir_all(&folder).and_then(|()| {
             let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)? + "\n";

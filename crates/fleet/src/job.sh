@@ -1,6 +1,6 @@
 #!/bin/bash
-# A step of one drive of a flashproof campaign. Slurm runs this script once for each task of the array.
-@PROGRAM@ fleet task @DIR@ $((SLURM_ARRAY_TASK_ID + @FIRST@)) --step @STEP@ &
+# The steps of one drive of a flashproof campaign. Slurm runs this script once for each task of the array.
+@PROGRAM@ fleet task @DIR@ $((SLURM_ARRAY_TASK_ID + @FIRST@)) &
 task=$!
 trap 'kill -TERM $task 2>/dev/null' TERM
 # A trapped signal ends the wait, not the task.

@@ -1,7 +1,6 @@
 //! The journal of a task: what happened to each step, appended and synced, read at any time from any host.
 //!
-//! Only the holder of the task's lock appends. The lock is on the task's directory, as that of a series, and the kernel
-//! releases it however the process ends.
+//! Only the holder of the task's lock appends. The kernel releases the lock however the process ends.
 
 use crate::now_unix_ms;
 use results::files::{self, Links};
@@ -17,6 +16,9 @@ use thiserror::Error;
 
 /// The journal's file in the directory of a task.
 pub const JOURNAL: &str = "journal.jsonl";
+
+/// The file whose lock is that of the task.
+pub(crate) const LOCK: &str = ".lock";
 
 /// Longest line read; longer ones are damage.
 const LINE_BYTES_MAX: u64 = 64 << 10;
@@ -105,7 +107,7 @@ pub enum StepState {
     Skipped(String),
 }
 
-/// What a journal says.
+/// The entries of a journal.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
     pub entries: Vec<Entry>,
@@ -155,6 +157,11 @@ impl Journal {
         }
     }
 
+    /// Repetitions of `step` that a user wanted.
+    pub fn resets(&self, step: &str) -> usize {
+        self.entries.iter().filter(|entry| entry.step == step && entry.event == Event::Reset).count()
+    }
+
     /// Starts of `step`.
     pub fn attempts(&self, step: &str) -> usize {
         self.entries.iter().filter(|entry| entry.step == step && matches!(entry.event, Event::Begun(_))).count()
@@ -195,7 +202,8 @@ impl TaskLock {
         if fs::symlink_metadata(dir).map_err(failed)?.is_symlink() {
             return Err(failed(io::Error::new(ErrorKind::InvalidInput, "it is a symbolic link")));
         }
-        let lock = File::open(dir).map_err(failed)?;
+        // A file: network file systems have no locks on directories.
+        let lock = files::open_to_append(&dir.join(LOCK)).map_err(failed)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(LockError::Held(dir.to_owned())),
@@ -207,7 +215,7 @@ impl TaskLock {
     pub fn append(&self, step: &str, event: Event) -> io::Result<()> {
         let entry = Entry { unix_ms: now_unix_ms(), step: step.to_owned(), event };
         let path = self.dir.join(JOURNAL);
-        let mut file = OpenOptions::new().append(true).create(true).read(true).open(&path)?;
+        let mut file = files::open_to_append(&path)?;
         let mut line = serde_json::to_string(&entry)? + "\n";
         // Behind a torn line a new one begins.
         if !ends_with_newline(&file)? {
@@ -220,7 +228,10 @@ impl TaskLock {
     /// Milliseconds by which this host's clock is ahead of that of the file server.
     pub fn clock_ahead_ms(&self) -> Option<i64> {
         let path = self.dir.join(".clock");
-        let written = fs::write(&path, "x").and_then(|()| fs::metadata(&path)?.modified());
+        // Left by a task that was killed.
+        let _ = fs::remove_file(&path);
+        let created = OpenOptions::new().write(true).create_new(true).open(&path);
+        let written = created.and_then(|file| file.metadata()?.modified());
         let now = now_unix_ms();
         let _ = fs::remove_file(&path);
         let server = written.ok()?.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis();

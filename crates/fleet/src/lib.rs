@@ -36,11 +36,12 @@ mod together;
 /// Largest file read whole, bytes: an inventory of 10,000 drives has a tenth of it.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// This host's name: Slurm's name of the node in a job, which several nodes of one machine do not share.
+/// This host's name without its domain; in a job Slurm's name of the node.
 pub fn host_name() -> String {
     let node = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty());
     let kernel = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    node.or_else(kernel).map_or_else(|| "localhost".to_owned(), |name| name.trim().to_owned())
+    let short = |name: String| name.trim().split('.').next().unwrap_or_default().to_owned();
+    node.or_else(|| kernel().map(short)).unwrap_or_else(|| "localhost".to_owned())
 }
 
 /// Milliseconds since 1970 by this host's clock.

@@ -3,23 +3,26 @@
 use crate::host_name;
 use crate::journal::StepState;
 use crate::plan::Plan;
-use crate::task::{CANCELLED, read_journal};
+use crate::task::{CANCELLED, last_line, read_journal};
+use results::files;
 use results::units::count;
 use rustix::process::{Pid, Signal, kill_process};
 use session::console;
 use session::failure::Failure;
 use session::signals::Ending;
-use std::fs::OpenOptions;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Time between two looks at the tasks.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Runs the tasks `wanted`, and waits for them. Returns false if a signal ended them.
+/// Output of a task, in its directory.
+const LOG: &str = "task.log";
+
+/// Runs the tasks `wanted`, and waits for them, or until a signal.
 ///
 /// Errors: a drive is on another host; a task cannot be started.
-pub fn run(plan: &Plan, mut wanted: Vec<usize>) -> Result<bool, Failure> {
+pub fn run(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
     let here = host_name();
     let elsewhere = plan.drives.iter().filter_map(|drive| drive.host.name()).find(|host| *host != here);
     if let Some(host) = elsewhere {
@@ -52,7 +55,7 @@ pub fn run(plan: &Plan, mut wanted: Vec<usize>) -> Result<bool, Failure> {
             match ended {
                 Some(_) => {
                     done += 1;
-                    console::note(&format!("[{done}/{all}] {}", told(plan, *index)?));
+                    console::note(&format!("[{done}/{all}] {}", outcome_of(plan, *index)?));
                     running.remove(at);
                 }
                 None => at += 1,
@@ -71,7 +74,7 @@ pub fn run(plan: &Plan, mut wanted: Vec<usize>) -> Result<bool, Failure> {
             }
         }
     }
-    Ok(ending.came().is_none())
+    Ok(())
 }
 
 /// Starts a task in a process of its own, which ends with this one.
@@ -79,8 +82,8 @@ fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
     let dir = plan.task_dir(index);
     let started = || {
         std::fs::create_dir_all(&dir)?;
-        let log = OpenOptions::new().append(true).create(true).open(dir.join("task.log"))?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let log = files::open_to_append(&dir.join(LOG))?;
+        let mut command = Command::new("/proc/self/exe");
         command.args(["fleet", "task"]).arg(&plan.dir).arg(index.to_string());
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // A signal of the terminal reaches this process alone, which passes it on.
@@ -94,11 +97,14 @@ fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
     })
 }
 
-/// The last step with an event, and what it came to.
-fn told(plan: &Plan, index: usize) -> Result<String, Failure> {
+/// The last step with an event, and its result.
+fn outcome_of(plan: &Plan, index: usize) -> Result<String, Failure> {
     let journal = read_journal(&plan.task_dir(index))?;
     let id = &plan.drives[index].drive.id;
-    let Some(last) = journal.entries.last() else { return Ok(format!("{id}: nothing was run")) };
+    let Some(last) = journal.entries.last() else {
+        let why = last_line(&plan.task_dir(index).join(LOG)).unwrap_or_else(|| "it printed nothing".to_owned());
+        return Ok(format!("{id}: nothing was run: {why}"));
+    };
     let text = match journal.state(&last.step) {
         StepState::Ended(ended) => ended.sentence,
         StepState::Stopped(why) => format!("stopped: {why}"),

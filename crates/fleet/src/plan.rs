@@ -2,6 +2,7 @@
 
 use crate::campaign::{Campaign, Step};
 use crate::inventory::{Drive, DriveState, Inventory};
+use crate::journal::LOCK;
 use crate::{FILE_BYTES_MAX, now_unix_ms};
 use report::table::Table;
 use results::files::{self, Links, Over};
@@ -49,13 +50,12 @@ pub struct PlannedDrive {
     pub drive: Drive,
 }
 
-/// What the first start fixed. Task N is `drives[N]`.
+/// Fixed by the first start. Task N is `drives[N]`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Fixed {
     format_version: u32,
     /// Distinguishes the jobs of campaigns of the same name.
     id: String,
-    made_unix_ms: u64,
     /// Names and command lines of the steps, in order.
     steps: Vec<(String, Vec<String>)>,
     drives: Vec<PlannedDrive>,
@@ -79,13 +79,31 @@ impl Plan {
     /// Errors: a mistake in campaign or inventories; steps that differ from those of the start.
     pub fn read(dir: &Path, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
         let campaign = Campaign::read(dir, check)?;
-        match fixed(dir)? {
-            Some(fixed) => Self::of(dir, campaign, fixed),
+        let this = match fixed(dir)? {
+            Some(fixed) => Self::of(dir, campaign, fixed)?,
             None => {
                 let (drives, in_use) = campaign.select(&Inventory::read_all(dir)?)?;
-                Ok(Self { dir: dir.to_owned(), id: String::new(), campaign, drives, in_use })
+                Self { dir: dir.to_owned(), id: String::new(), campaign, drives, in_use }
             }
+        };
+        this.check_together()?;
+        Ok(this)
+    }
+
+    /// Steps that all drives begin together need all tasks at once.
+    fn check_together(&self) -> Result<(), Failure> {
+        let Some(step) = self.campaign.steps.iter().find(|step| step.together_sec.is_some()) else { return Ok(()) };
+        let shares = self.shares();
+        let at_once: u64 = shares.values().map(|share| u64::from(share.at_once)).sum();
+        if at_once == self.drives.len() as u64 && shares.values().all(|share| share.behind.is_empty()) {
+            return Ok(());
         }
+        Err(Failure::usage(format!(
+            "beginning the step {} together on {} - the limits let {at_once} run at once, and the others would wait for \
+             ever - raise per_host, total and at_once of the domains, or choose fewer drives",
+            step.name,
+            count(self.drives.len() as u64, "drive")
+        )))
     }
 
     /// Fixes the drives and steps on disk if no start did so before.
@@ -96,7 +114,6 @@ impl Plan {
         let fixed = Fixed {
             format_version: PLAN_VERSION,
             id: format!("{:x}-{:x}", now_unix_ms(), std::process::id()),
-            made_unix_ms: now_unix_ms(),
             steps: lines(&self.campaign),
             drives: self.drives,
         };
@@ -223,9 +240,9 @@ impl Plan {
 
     /// The lock of `fleet run`: two starts at once submit one after the other.
     pub fn lock(&self) -> Result<File, Failure> {
-        let locked = File::open(&self.dir).and_then(|dir| {
-            rustix::fs::flock(&dir, rustix::fs::FlockOperation::LockExclusive)?;
-            Ok(dir)
+        let locked = files::open_to_append(&self.dir.join(LOCK)).and_then(|file| {
+            rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
+            Ok(file)
         });
         locked.map_err(|error| {
             let advice = sys::remedy(&error, "put the campaign on a file system with locks");

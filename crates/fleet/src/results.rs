@@ -18,7 +18,7 @@ use std::thread;
 /// The report in the directory of a series.
 const REPORT: &str = "report.html";
 
-/// What the latencies of a drive say.
+/// Latencies of a drive.
 #[derive(Default)]
 struct Measured {
     windows: Vec<Window>,
@@ -39,11 +39,12 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
         .extend(status.together.iter().map(|(step, result)| format!("{step}, one test: {}", result.text().trim_end())));
     // The last step in which most drives were measured: what is done to each before may differ.
     let step = plan.campaign.steps.iter().rev().map(|step| step.name.as_str()).find(|step| {
-        let measured = (0..drives.len()).filter(|index| compared_run(&out(plan, *index, step)).is_some());
+        let measured = (0..drives.len())
+            .filter(|index| result(plan, &status, *index, step).is_some_and(|dir| compared_run(&dir).is_some()));
         measured.count() * 2 > drives.len()
     });
     let measured = match step {
-        Some(step) => measure(plan, step, &mut remarks),
+        Some(step) => measure(plan, &status, step, &mut remarks),
         None => drives.iter().map(|_| Measured::default()).collect(),
     };
     let labels: Vec<Labels> = drives.iter().map(labels).collect();
@@ -51,7 +52,7 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
         Some(_) => examine(&labels, |index| measured[index].windows.iter().copied()),
         None => Examination::default(),
     };
-    let ratings = plan.drives.iter().enumerate().map(|(index, _)| rating(plan, index)).collect();
+    let ratings = (0..drives.len()).map(|index| rating(plan, &status, index)).collect();
     let us = |of: fn(&Measured) -> Option<f64>| measured.iter().map(|drive| of(drive).map(|ns| ns / 1e3)).collect();
     let quantities = [
         Quantity::of("rating", "x", true, ratings, &drives),
@@ -76,6 +77,12 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
 
 fn out(plan: &Plan, index: usize, step: &str) -> PathBuf {
     plan.task_dir(index).join(step).join(RESULTS)
+}
+
+/// The results of a step that count: it has ended with a verdict on this drive, or was measured.
+fn result(plan: &Plan, status: &CampaignStatus, index: usize, step: &str) -> Option<PathBuf> {
+    let now = status.tasks[index].steps.iter().find(|other| other.step == step)?.now;
+    matches!(now, Now::Pass | Now::Fail | Now::Measured | Now::Done).then(|| out(plan, index, step))
 }
 
 fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
@@ -109,9 +116,9 @@ fn labels(drive: &CampaignDrive) -> Labels {
 }
 
 /// The rating of the drive, if a step searched for one.
-fn rating(plan: &Plan, index: usize) -> Option<f64> {
+fn rating(plan: &Plan, status: &CampaignStatus, index: usize) -> Option<f64> {
     let of = |step: &crate::campaign::Step| {
-        let dir = out(plan, index, &step.name);
+        let dir = result(plan, status, index, &step.name)?;
         matches!(holds(&dir), Ok(Holds::Series)).then(|| Series::read(&dir).ok()??.conclusion?.rating)?
     };
     plan.campaign.steps.iter().rev().find_map(of)
@@ -129,7 +136,7 @@ fn compared_run(dir: &Path) -> Option<PathBuf> {
 }
 
 /// Latencies of all drives in a step, read on all CPUs.
-fn measure(plan: &Plan, step: &str, remarks: &mut Vec<String>) -> Vec<Measured> {
+fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<String>) -> Vec<Measured> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Result<Measured, String>)>> = Mutex::default();
     let work = || {
@@ -138,8 +145,9 @@ fn measure(plan: &Plan, step: &str, remarks: &mut Vec<String>) -> Vec<Measured> 
             if index >= plan.drives.len() {
                 return;
             }
-            let measured =
-                compared_run(&out(plan, index, step)).map_or_else(|| Ok(Measured::default()), |run| read_run(&run));
+            let measured = result(plan, status, index, step)
+                .and_then(|dir| compared_run(&dir))
+                .map_or_else(|| Ok(Measured::default()), |run| read_run(&run));
             done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, measured));
         }
     };
@@ -190,12 +198,15 @@ fn read_run(dir: &Path) -> Result<Measured, String> {
 
 /// The same document with pseudonyms, by the order of the plan: the same drive has the same one in every report.
 fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
-    let mut names: Vec<(String, String)> = Vec::new();
+    let mut names: Vec<(String, String)> = vec![(plan.dir.display().to_string(), "campaign".to_owned())];
     let mut hosts: Vec<&str> = Vec::new();
     for (index, (planned, drive)) in plan.drives.iter().zip(&campaign.drives).enumerate() {
         let of = &planned.drive;
-        let known = [Some(&of.id), of.serial.as_ref(), of.wwid.as_ref(), Some(&of.path)];
-        names.extend(known.into_iter().flatten().map(|name| (name.clone(), format!("drive-{:04}", index + 1))));
+        // Paths are of several hosts: a common word.
+        names.push((of.path.clone(), "device".to_owned()));
+        let known = [Some(&of.id), of.serial.as_ref(), of.wwid.as_ref()].into_iter().flatten();
+        let known = known.filter(|name| **name != of.path);
+        names.extend(known.map(|name| (name.clone(), format!("drive-{:04}", index + 1))));
         if !drive.host.is_empty() && !hosts.contains(&drive.host.as_str()) {
             hosts.push(&drive.host);
         }
@@ -203,19 +214,19 @@ fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
     names.extend(hosts.iter().enumerate().map(|(index, host)| ((*host).to_owned(), format!("host-{:03}", index + 1))));
     // The longest first: a name may be part of another.
     names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-    names.dedup();
     let mut value = serde_json::to_value(campaign).map_err(Failure::environment)?;
     replace(&mut value, &names);
-    serde_json::from_value(value).map_err(Failure::environment)
+    let mut anonymous: Campaign = serde_json::from_value(value).map_err(Failure::environment)?;
+    // A drive without a serial number has its path as a name.
+    anonymous.drives.iter_mut().enumerate().for_each(|(index, drive)| drive.drive = format!("drive-{:04}", index + 1));
+    Ok(anonymous)
 }
 
-/// Replaces whole words in all texts of a document; paths of reports are removed.
+/// Replaces names in all texts of a document; paths of reports are removed.
 fn replace(value: &mut serde_json::Value, names: &[(String, String)]) {
     use serde_json::Value;
     match value {
-        Value::String(text) => {
-            *text = names.iter().fold(std::mem::take(text), |text, (name, by)| replace_word(&text, name, by))
-        }
+        Value::String(text) => *text = replaced(text, names),
         Value::Array(values) => values.iter_mut().for_each(|value| replace(value, names)),
         Value::Object(fields) => fields.iter_mut().for_each(|(key, value)| match key.as_str() {
             "report" => *value = Value::Null,
@@ -225,19 +236,25 @@ fn replace(value: &mut serde_json::Value, names: &[(String, String)]) {
     }
 }
 
-/// Replaces `name` where it is no part of a longer word.
-fn replace_word(text: &str, name: &str, by: &str) -> String {
-    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric());
-    let (mut result, mut rest) = (String::new(), text);
-    while let Some(at) = rest.find(name).filter(|_| !name.is_empty()) {
-        let (before, after) = (&rest[..at], &rest[at + name.len()..]);
-        let last = before.chars().next_back().or_else(|| result.chars().next_back());
-        let word = if is_part(last) || is_part(after.chars().next()) { name } else { by };
-        result.push_str(before);
-        result.push_str(word);
-        rest = after;
+/// Replaces names, the longest first, where they are no part of a longer word; in one pass, so that no pseudonym is
+/// replaced.
+fn replaced(text: &str, names: &[(String, String)]) -> String {
+    let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let (mut result, mut rest, mut last) = (String::new(), text, None);
+    while let Some(next) = rest.chars().next() {
+        let begins = |(name, _): &&(String, String)| {
+            let after = rest.strip_prefix(name.as_str()).filter(|_| !name.is_empty());
+            after.is_some_and(|after| !is_part(last) && !is_part(after.chars().next()))
+        };
+        let (length, by) = match names.iter().find(begins) {
+            Some((name, by)) => (name.len(), by.as_str()),
+            None => (next.len_utf8(), &rest[..next.len_utf8()]),
+        };
+        result.push_str(by);
+        last = rest[..length].chars().next_back();
+        rest = &rest[length..];
     }
-    result + rest
+    result
 }
 
 #[cfg(test)]
@@ -245,8 +262,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_replaced_as_a_word_only() {
-        assert_eq!(replace_word("n1 and n10, on n1:/dev/x n1", "n1", "H"), "H and n10, on H:/dev/x H");
-        assert_eq!(replace_word("an1 n1", "n1", "H"), "an1 H");
+    fn a_name_is_replaced_as_a_word_only_and_no_pseudonym_is_replaced() {
+        let names = [("n10", "host-2"), ("n1", "0001"), ("0001", "drive-0001")];
+        let names = names.map(|(name, by)| (name.to_owned(), by.to_owned()));
+        assert_eq!(replaced("n1 and n10, on n1:/dev/x an1", &names), "0001 and host-2, on 0001:/dev/x an1");
+        assert_eq!(replaced("0001 10001", &names), "drive-0001 10001");
     }
 }

@@ -1,15 +1,17 @@
-//! Slurm: job arrays of tasks, one array for each host and step, and what its queue says of them.
+//! Slurm: an array of tasks for each host, and the state of its queue.
 //!
-//! All jobs of a campaign have one name, and the queue is the record of what was submitted: a start that was killed
-//! between two submissions loses nothing. The comment of a job is its step and the number of the first task.
+//! A task runs all steps of its drive, so the array's limit of tasks at once holds over all steps. Hosts that share a
+//! limit wait for one another by dependencies. All jobs of a campaign have one name, and the queue is the record of what
+//! was submitted: a start that was killed between two submissions loses nothing. The comment of a job is the number of
+//! its first task and its host.
 
-use crate::campaign::{Slurm, Step};
+use crate::campaign::Slurm;
 use crate::inventory::INVENTORY_DIR;
 use crate::plan::{Host, Plan};
 use results::units::quoted;
 use session::console;
 use session::failure::Failure;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -26,8 +28,11 @@ const REQUEUES_MAX: u32 = 20;
 /// A task in Slurm's queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedTask {
-    pub step: String,
     pub index: usize,
+    /// Number of its array.
+    pub job: String,
+    /// Host of the array, or `any`.
+    pub host: String,
     /// `PENDING`, `RUNNING`, `COMPLETING`...
     pub state: String,
     /// Node, or why it waits.
@@ -42,57 +47,52 @@ fn name(plan: &Plan) -> String {
 ///
 /// Errors: `squeue` cannot be run, or failed.
 pub fn queue(plan: &Plan) -> Result<Vec<QueuedTask>, Failure> {
-    let format = "%K|%T|%N|%r|%k";
+    let format = "%K|%F|%T|%N|%r|%k";
     let text = command("squeue", &["-h", "-r", "-a", &format!("--name={}", name(plan)), "-o", format], None)?;
     Ok(text.lines().filter_map(queued).collect())
 }
 
-/// A line of squeue: index, state, node, reason, comment.
+/// A line of squeue: index, job, state, node, reason, comment.
 fn queued(line: &str) -> Option<QueuedTask> {
-    let mut fields = line.splitn(5, '|');
+    let mut fields = line.splitn(6, '|');
     let mut next = || fields.next().map(str::trim);
-    let (index, state, node, reason, comment) = (next()?, next()?, next()?, next()?, next()?);
-    let (step, first) = comment.split_once(' ')?;
+    let (index, job, state, node, reason, comment) = (next()?, next()?, next()?, next()?, next()?, next()?);
+    let (first, host) = comment.split_once(' ')?;
     Some(QueuedTask {
-        step: step.to_owned(),
         index: first.parse::<usize>().ok()?.checked_add(index.parse().ok()?)?,
+        job: job.to_owned(),
+        host: host.to_owned(),
         state: state.to_owned(),
         place: if node.is_empty() { reason.to_owned() } else { node.to_owned() },
     })
 }
 
-/// Submits the tasks `wanted(step, index)` of every step: an array for each host and step, each behind the one before.
-/// Returns the number of tasks.
-pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(&Step, usize) -> bool) -> Result<usize, Failure> {
+/// Submits the tasks `wanted`, which are not in the queue: an array for each host. Returns the number of tasks.
+pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(usize) -> bool) -> Result<usize, Failure> {
     let folder = plan.dir.join("slurm");
     std::fs::create_dir_all(&folder).map_err(|error| {
         let advice = sys::remedy(&error, "put the campaign on a disk that all hosts can write");
         Failure::environment(format!("making the directory {} - {error} - {advice}", folder.display()))
     })?;
     let (shares, mut submitted) = (plan.shares(), 0);
-    // Jobs whose end lets the hosts behind go.
-    let mut last_of: BTreeMap<&Host, Vec<String>> = BTreeMap::new();
-    let hosts = plan.by_host();
-    for (host, tasks) in &hosts {
+    // Jobs of each host: those in the queue, too.
+    let mut jobs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for task in queue(plan)? {
+        jobs.entry(task.host).or_default().insert(task.job);
+    }
+    for (host, tasks) in &plan.by_host() {
         let share = &shares[host];
-        let behind: Vec<String> = share.behind.iter().filter_map(|host| last_of.get(host)).flatten().cloned().collect();
         for chunk in chunks(tasks) {
-            let mut before: Option<String> = None;
-            for step in &plan.campaign.steps {
-                let indices: Vec<usize> = chunk.iter().copied().filter(|index| wanted(step, *index)).collect();
-                if indices.is_empty() {
-                    continue;
-                }
-                let dependency = match &before {
-                    Some(job) => Some(format!("aftercorr:{job}")),
-                    None if behind.is_empty() => None,
-                    None => Some(format!("afterany:{}", behind.join(":"))),
-                };
-                let job = array(plan, slurm, host, step, &indices, share.at_once, dependency)?;
-                submitted += indices.len();
-                before = Some(job);
+            let indices: Vec<usize> = chunk.iter().copied().filter(|index| wanted(*index)).collect();
+            if indices.is_empty() {
+                continue;
             }
-            last_of.entry(host).or_default().extend(before);
+            // Behind the jobs of its own host, which have a limit each, and of the hosts before it.
+            let before = share.behind.iter().chain([host]).filter_map(|host| jobs.get(host.text())).flatten();
+            let before: Vec<&str> = before.map(String::as_str).collect();
+            let job = array(plan, slurm, host, &indices, share.at_once, &before)?;
+            submitted += indices.len();
+            jobs.entry(host.text().to_owned()).or_default().insert(job);
         }
     }
     Ok(submitted)
@@ -103,51 +103,51 @@ fn chunks(tasks: &[usize]) -> impl Iterator<Item = &[usize]> {
     tasks.chunk_by(|a, b| a / ARRAY_TASKS_MAX == b / ARRAY_TASKS_MAX)
 }
 
-/// Submits one array. Returns the number of the job.
+/// Submits one array, behind the jobs `before`. Returns the number of the job.
 fn array(
     plan: &Plan,
     slurm: &Slurm,
     host: &Host,
-    step: &Step,
     indices: &[usize],
     at_once: u32,
-    dependency: Option<String>,
+    before: &[&str],
 ) -> Result<String, Failure> {
     let first = indices[0] / ARRAY_TASKS_MAX * ARRAY_TASKS_MAX;
     let listed: Vec<String> = indices.iter().map(|index| (index - first).to_string()).collect();
     let grace = slurm.grace_sec.unwrap_or(GRACE_SEC);
+    let limits = plan.campaign.steps.iter().map(|step| u64::from(step.limit_sec));
     // Slurm counts minutes.
-    let minutes = (step.limit_sec + grace).div_ceil(60);
+    let minutes = (limits.sum::<u64>() + u64::from(grace)).div_ceil(60);
+    // A percent sign would begin one of Slurm's patterns.
+    let output = format!("{}/slurm", plan.dir.display()).replace('%', "%%");
     let mut args = vec![
         "--parsable".to_owned(),
         format!("--job-name={}", name(plan)),
-        format!("--comment={} {first}", step.name),
+        format!("--comment={first} {}", host.text()),
         format!("--array={}%{at_once}", listed.join(",")),
         format!("--time={minutes}"),
         format!("--signal=B:TERM@{grace}"),
         "--requeue".to_owned(),
         "--open-mode=append".to_owned(),
-        "--kill-on-invalid-dep=yes".to_owned(),
-        format!("--output={}/slurm/{}-%A_%a.log", plan.dir.display(), step.name),
+        format!("--output={output}/%A_%a.log"),
         format!("--chdir={}", plan.dir.display()),
     ];
     args.extend(host.name().map(|host| format!("--nodelist={host}")));
     args.extend(slurm.gres.as_ref().map(|gres| format!("--gres={gres}")));
-    args.extend(dependency.map(|dependency| format!("--dependency={dependency}")));
+    args.extend((!before.is_empty()).then(|| format!("--dependency=afterany:{}", before.join(":"))));
     args.extend(slurm.options.iter().cloned());
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let printed = command("sbatch", &args, Some(&script(plan, slurm, step, first)?))?;
+    let printed = command("sbatch", &args, Some(&script(plan, slurm, first)?))?;
     // With several clusters the name of the cluster follows.
     Ok(printed.trim().split(';').next().unwrap_or_default().to_owned())
 }
 
 /// The job: runs the task, passes the scheduler's signal on, and asks to run again after a stop or a kill.
-fn script(plan: &Plan, slurm: &Slurm, step: &Step, first: usize) -> Result<String, Failure> {
+fn script(plan: &Plan, slurm: &Slurm, first: usize) -> Result<String, Failure> {
     let this = std::env::current_exe().map_err(Failure::environment)?;
     let program = slurm.program.clone().unwrap_or_else(|| this.display().to_string());
     let words = [
         ("@FIRST@", first.to_string()),
-        ("@STEP@", step.name.clone()),
         ("@REQUEUES@", REQUEUES_MAX.to_string()),
         ("@PROGRAM@", console::shell(&program)),
         ("@DIR@", console::shell(&plan.dir.display().to_string())),
@@ -181,7 +181,7 @@ pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure>
     let (nodes, this, out) = (up.join(","), this.display().to_string(), dir.display().to_string());
     let number = format!("--nodes={}", up.len());
     let list = format!("--nodelist={nodes}");
-    let mut args = vec!["--ntasks-per-node=1", &number, &list, "--job-name=flashproof-inventory"];
+    let mut args = vec!["--immediate=300", "--ntasks-per-node=1", &number, &list, "--job-name=flashproof-inventory"];
     args.extend(options.iter().map(String::as_str));
     args.extend([&this, "fleet", "inventory", "--quiet", "--out", &out]);
     console::note(&format!("taking the inventories of {} into {}", nodes, dir.join(INVENTORY_DIR).display()));
@@ -224,20 +224,21 @@ mod tests {
 
     #[test]
     fn the_queue_is_read_by_its_comments_and_foreign_lines_are_skipped() {
-        let task = |step: &str, index, state: &str, place: &str| QueuedTask {
-            step: step.to_owned(),
+        let task = |index, state: &str, place: &str, host: &str| QueuedTask {
             index,
+            job: "12".to_owned(),
+            host: host.to_owned(),
             state: state.to_owned(),
             place: place.to_owned(),
         };
-        assert_eq!(queued("7|RUNNING|n3|None|certify 1000"), Some(task("certify", 1007, "RUNNING", "n3")));
-        assert_eq!(queued("0|PENDING||Dependency|prep 0"), Some(task("prep", 0, "PENDING", "Dependency")));
+        assert_eq!(queued("7|12|RUNNING|n3|None|1000 n3"), Some(task(1007, "RUNNING", "n3", "n3")));
+        assert_eq!(queued("0|12|PENDING||Dependency|0 any"), Some(task(0, "PENDING", "Dependency", "any")));
         for foreign in [
             "",
-            "x|RUNNING|n3|None|certify 0",
-            "7|RUNNING|n3|None|(null)",
+            "x|1|RUNNING|n3|None|0 n3",
+            "7|1|RUNNING|n3|None|(null)",
             "7|RUNNING",
-            "99999999999999999999|R||x|a 0",
+            "99999999999999999999|1|R||x|0 a",
         ] {
             assert_eq!(queued(foreign), None, "{foreign}");
         }

@@ -1,6 +1,5 @@
 //! Starts a campaign, goes on with it, and cancels it.
 
-use crate::campaign::Step;
 use crate::journal::{Event, TaskLock};
 use crate::plan::Plan;
 use crate::status::{CampaignStatus, Now, StepStatus};
@@ -40,26 +39,35 @@ pub fn run(plan: &Plan, failed: bool) -> Result<Started, Failure> {
         reset(plan, &status)?;
         status = CampaignStatus::read(plan)?;
     }
-    let wanted = |step: &StepStatus| matches!(step.now, Now::Waiting | Now::Lost | Now::Stopped | Now::Skipped);
+    let wanted = |index: usize| is_wanted(plan, &status, index);
     match &plan.campaign.slurm {
-        Some(settings) => {
-            let of = |step: &Step, index: usize| status.tasks[index].steps.iter().find(|other| other.step == step.name);
-            // A skipped step is submitted only behind one that is repeated.
-            let is_repeated =
-                |index: usize| status.tasks[index].steps.iter().any(|step| step.now != Now::Skipped && wanted(step));
-            let wants = |step: &Step, index: usize| {
-                of(step, index).is_some_and(|step| wanted(step) && (step.now != Now::Skipped || is_repeated(index)))
-            };
-            slurm::submit(plan, settings, &wants).map(Started::Submitted)
-        }
+        Some(settings) => slurm::submit(plan, settings, &wanted).map(Started::Submitted),
         None => {
-            let has_work = |step: &StepStatus| step.now != Now::Skipped && wanted(step);
-            let tasks =
-                status.tasks.iter().filter(|task| task.steps.iter().any(has_work)).map(|task| task.index).collect();
+            let tasks = (0..plan.drives.len()).filter(|index| wanted(*index)).collect();
             drop(lock);
-            local::run(plan, tasks).map(|_| Started::Ran)
+            local::run(plan, tasks).map(|()| Started::Ran)
         }
     }
+}
+
+/// True if a step of the task can go on: nothing runs it, and the steps before it succeeded or go on, too.
+fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
+    let steps = &status.tasks[index].steps;
+    if steps.iter().any(|step| matches!(step.now, Now::Queued | Now::Running)) {
+        return false;
+    }
+    let mut open: Vec<&str> = Vec::new();
+    for (step, now) in plan.campaign.steps.iter().zip(steps.iter().map(|step| step.now)) {
+        let is_good = |name: &String| {
+            let before = steps.iter().find(|other| other.step == *name);
+            open.contains(&name.as_str())
+                || before.is_some_and(|step| matches!(step.now, Now::Pass | Now::Measured | Now::Done))
+        };
+        if matches!(now, Now::Waiting | Now::Lost | Now::Stopped | Now::Skipped) && step.after.iter().all(is_good) {
+            open.push(&step.name);
+        }
+    }
+    !open.is_empty()
 }
 
 /// Has the steps repeated that have no verdict on the drive.
@@ -73,6 +81,13 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
     let of_all = |name: &str| {
         is_one_test(name) && (is_invalid(name) || all().any(|step| step.step == name && step.now.is_repeatable()))
     };
+    let is_running = |step: &&StepStatus| matches!(step.now, Now::Running | Now::Queued) && of_all(&step.step);
+    if let Some(step) = all().find(is_running) {
+        return Err(Failure::usage(format!(
+            "repeating the step {} on all drives - it runs on one of them - wait for it, or \"flashproof fleet cancel\"",
+            step.step
+        )));
+    }
     for task in &status.tasks {
         let is_repeated = |step: &&StepStatus| step.now.is_repeatable() || of_all(&step.step);
         let repeated: Vec<_> = task.steps.iter().filter(is_repeated).collect();

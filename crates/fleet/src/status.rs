@@ -12,7 +12,7 @@ use results::together::Together;
 use results::units::{count, date_to_minute, span_about};
 use serde::Serialize;
 use session::failure::Failure;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::SystemTime;
@@ -126,6 +126,8 @@ pub struct TaskStatus {
 #[derive(Debug, Clone, Serialize)]
 pub struct CampaignStatus {
     pub name: String,
+    /// True once the drives are fixed.
+    pub started: bool,
     pub cancelled: bool,
     pub tasks: Vec<TaskStatus>,
     /// Faults that belong to a host or a file, one sentence each.
@@ -143,17 +145,19 @@ impl CampaignStatus {
             Some(_) if !plan.id.is_empty() => Some(slurm::queue(plan)?),
             _ => None,
         };
-        let queued: BTreeMap<(usize, &str), &QueuedTask> =
-            queue.iter().flatten().map(|task| ((task.index, task.step.as_str()), task)).collect();
+        let queued: BTreeMap<usize, &QueuedTask> = queue.iter().flatten().map(|task| (task.index, task)).collect();
         let (mut tasks, mut faults, mut clocks) = (Vec::new(), Vec::new(), BTreeMap::new());
         for (index, planned) in plan.drives.iter().enumerate() {
             let dir = plan.task_dir(index);
-            let journal = read_journal(&dir)?;
+            let journal = read_journal(&dir)
+                .unwrap_or_else(|failure| Journal { damage: Some(failure.message), ..Journal::default() });
             faults.extend(journal.damage.clone());
             let mut steps: Vec<StepStatus> = Vec::new();
             for step in &plan.campaign.steps {
-                let task = queued.get(&(index, step.name.as_str())).copied();
-                steps.push(step_status(&dir, &journal, &step.name, task, queue.is_some()));
+                let task = queued.get(&index).copied();
+                // The queue knows the task: it is at the first step without an end.
+                let is_next = !steps.iter().any(|before| matches!(before.now, Now::Running | Now::Queued));
+                steps.push(step_status(&dir, &journal, &step.name, task.filter(|_| is_next), queue.is_some()));
                 let ahead = journal.last_begun(&step.name).and_then(|begun| Some((&begun.host, begun.clock_ahead_ms?)));
                 if let Some((host, ahead)) = ahead {
                     clocks.insert(host.clone(), ahead);
@@ -171,7 +175,7 @@ impl CampaignStatus {
         }
         let together = crate::together::results(plan, &tasks)?;
         let cancelled = plan.dir.join(CANCELLED).exists();
-        Ok(Self { name: plan.campaign.name.clone(), cancelled, tasks, faults, together })
+        Ok(Self { name: plan.campaign.name.clone(), started: !plan.id.is_empty(), cancelled, tasks, faults, together })
     }
 
     fn steps(&self) -> impl Iterator<Item = (&TaskStatus, &StepStatus)> {
@@ -191,6 +195,7 @@ impl CampaignStatus {
             () if any(&[Now::Fail]) || one_test(Outcome::Fail) => 1,
             () if any(&[Now::Invalid]) || one_test(Outcome::Invalid) => 4,
             () if any(&[Now::Refused, Now::Lost, Now::Failed, Now::Stopped]) => 3,
+            () if self.started && self.is_over() && any(&[Now::Waiting]) => 3,
             () => 0,
         }
     }
@@ -237,18 +242,18 @@ impl CampaignStatus {
     /// Numbers of drives by step and state.
     fn counts(&self) -> Table {
         let mut by_step: Vec<(&str, BTreeMap<Now, u64>)> = Vec::new();
-        let mut seen: BTreeMap<Now, ()> = BTreeMap::new();
+        let mut seen: BTreeSet<Now> = BTreeSet::new();
         for (_, step) in self.steps() {
-            seen.insert(step.now, ());
+            seen.insert(step.now);
             match by_step.iter_mut().find(|(name, _)| *name == step.step) {
                 Some((_, counts)) => *counts.entry(step.now).or_default() += 1,
                 None => by_step.push((&step.step, BTreeMap::from([(step.now, 1)]))),
             }
         }
-        let table = Table::new("").text(["STEP"]).numbers(seen.keys().map(|now| now.text().to_uppercase()));
+        let table = Table::new("").text(["STEP"]).numbers(seen.iter().map(|now| now.text().to_uppercase()));
         table.rows(by_step.iter().map(|(name, counts)| {
-            let number = |now| counts.get(now).map_or_else(String::new, u64::to_string);
-            std::iter::once((*name).to_owned()).chain(seen.keys().map(number)).collect::<Vec<_>>()
+            let number = |now: &Now| counts.get(now).map_or_else(String::new, u64::to_string);
+            std::iter::once((*name).to_owned()).chain(seen.iter().map(number)).collect::<Vec<_>>()
         }))
     }
 }

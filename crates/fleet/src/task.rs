@@ -14,6 +14,7 @@ use device::guard::{Guard, ONLY_VARIABLE};
 use device::observe::process::{Alive, is_alive, this_process};
 use report::status::Status;
 use results::check::Check;
+use results::files;
 use results::judge::Outcome;
 use results::run_dir::{Holds, holds};
 use results::units::{date, in_one_line, quoted, span};
@@ -23,8 +24,9 @@ use session::devices::ERASE_VARIABLE;
 use session::failure::Failure;
 use session::recording::START_VARIABLE;
 use session::signals::{Ending, name as signal_name};
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::thread;
@@ -36,7 +38,7 @@ pub const STOPPED: u8 = 75;
 /// Results of a step, in its directory.
 pub const RESULTS: &str = "out";
 
-/// What a step printed, in its directory.
+/// Output of a step, in its directory.
 const OUTPUT: &str = "output.txt";
 
 /// Exists in the campaign's directory while all tasks are to end.
@@ -76,19 +78,25 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
         )));
     }
     let dir = plan.task_dir(index);
-    let mut task = Task { plan, planned, lock: lock(&dir, planned)?, dir, ending: listen()?, job: job() };
+    let job = plan.campaign.slurm.as_ref().and_then(|_| job());
+    let mut task = Task { plan, planned, lock: lock(&dir, planned, job.as_deref())?, dir, ending: listen()?, job };
+    let mut code = 0;
     for step in plan.campaign.steps.iter().filter(|step| only.is_none_or(|only| step.name == only)) {
         match task.step(step)? {
             Next::Go => {}
+            // Steps that do not come after this one still run.
+            Next::Refused => code = 3,
             Next::Exit(code) => return Ok(ExitCode::from(code)),
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(code))
 }
 
-/// What follows a step.
+/// Continuation after a step.
 enum Next {
     Go,
+    /// The step could not run.
+    Refused,
     Exit(u8),
 }
 
@@ -114,11 +122,12 @@ impl Task<'_> {
                 StepState::Ended(ended) => format!("{before} did not succeed: {}", ended.sentence),
                 StepState::Skipped(_) => format!("{before} was not run"),
                 _ => {
-                    return Err(Failure::environment(format!(
+                    console::error(&format!(
                         "running the step {} of drive {} - {before} has no result yet - run it first",
                         step.name,
                         quoted(&self.planned.drive.id)
-                    )));
+                    ));
+                    return Ok(Next::Refused);
                 }
             };
             self.note(step, &format!("not run: {why}"));
@@ -137,8 +146,9 @@ impl Task<'_> {
         let clock_ahead_ms = self.lock.clock_ahead_ms();
         let agreed_unix_ms = match step.together_sec {
             None => None,
-            Some(lead_sec) => match self.agree(step, lead_sec, journal.attempts(&step.name), clock_ahead_ms) {
+            Some(lead_sec) => match self.agree(step, lead_sec, journal.resets(&step.name), clock_ahead_ms) {
                 Ok(agreed) => Some(agreed),
+                Err(why) if self.is_over() => return self.stop(step, why),
                 Err(why) => return self.refuse(step, why),
             },
         };
@@ -150,7 +160,8 @@ impl Task<'_> {
             clock_ahead_ms,
             agreed_unix_ms,
         };
-        let out = fs::create_dir_all(&dir).and_then(|()| set_aside(&dir.join(RESULTS)));
+        let is_repeated = journal.state(&step.name) == StepState::Waiting && journal.attempts(&step.name) > 0;
+        let out = make_own(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
         let out = out.map_err(|error| cannot("making the directory", &dir, &error))?;
         self.append(step, Event::Begun(begun))?;
         let words: Vec<String> =
@@ -166,20 +177,25 @@ impl Task<'_> {
     }
 
     /// Agrees on a start with the tasks of all other drives.
-    fn agree(&self, step: &Step, lead_sec: u32, attempts: usize, clock_ahead_ms: Option<i64>) -> Result<u64, String> {
+    fn agree(&self, step: &Step, lead_sec: u32, resets: usize, clock_ahead_ms: Option<i64>) -> Result<u64, String> {
         let ahead = clock_ahead_ms.ok_or("the host's clock could not be compared with the file server's")?;
         let patience = Duration::from_secs(step.limit_sec.into());
-        let is_over = || self.ending.came().is_some() || self.plan.dir.join(CANCELLED).exists();
         let index = self.plan.drives.iter().position(|drive| drive == self.planned).unwrap_or_default();
         self.note(step, "ready; waiting for the other drives");
-        let barrier = Barrier::new(self.plan, &step.name, attempts);
-        barrier.agree(index, lead_sec, ahead, patience, &is_over)
+        let barrier = Barrier::new(self.plan, &step.name, resets);
+        barrier.agree(index, lead_sec, ahead, patience, &|| self.is_over())
+    }
+
+    /// True if the task is to end.
+    fn is_over(&self) -> bool {
+        self.ending.came().is_some() || self.plan.dir.join(CANCELLED).exists()
     }
 
     /// Starts the command: it ends with this process, and is asked no question.
     fn command(&self, words: &[String], output: &Path, start_unix_ms: Option<u64>) -> io::Result<Child> {
-        let log = OpenOptions::new().append(true).create(true).open(output)?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let log = files::open_to_append(output)?;
+        // This program, also after an upgrade of the installed one.
+        let mut command = Command::new("/proc/self/exe");
         command.args(words).current_dir(&self.plan.dir).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         command.env_remove(ERASE_VARIABLE).env_remove(ONLY_VARIABLE).env_remove(START_VARIABLE);
         if let Some(start) = start_unix_ms {
@@ -192,6 +208,8 @@ impl Task<'_> {
         if self.plan.campaign.erase.contains(id) {
             command.env(ERASE_VARIABLE, id);
         }
+        // A signal of the terminal reaches the task alone, which passes it on.
+        command.process_group(0);
         sys::process::end_with_parent(&mut command);
         command.spawn()
     }
@@ -210,9 +228,8 @@ impl Task<'_> {
                 continue;
             }
             stopped = self.ending.wait(TICK).map(signal_name);
-            // A scheduler has its own clock, and says so by a signal.
             let limit = Duration::from_secs(step.limit_sec.into());
-            if self.job.is_none() && began.elapsed() > limit {
+            if began.elapsed() > limit {
                 stopped = Some(format!("the time limit of {} is over", span(limit.as_secs())));
             }
             if looked.elapsed() > CANCEL_TICK {
@@ -292,7 +309,7 @@ impl Task<'_> {
     fn refuse(&mut self, step: &Step, why: String) -> Result<Next, Failure> {
         console::error(&format!("{} {}: {why}", self.planned.drive.id, step.name));
         self.append(step, Event::Refused { why })?;
-        Ok(Next::Exit(3))
+        Ok(Next::Refused)
     }
 
     fn append(&self, step: &Step, event: Event) -> Result<(), Failure> {
@@ -330,7 +347,7 @@ fn job() -> Option<String> {
 
 /// Takes the lock of the task in `dir`. The scheduler gives a job that it requeued to one task only: an older process
 /// of the same job on this host is an orphan, and is asked to end.
-fn lock(dir: &Path, planned: &PlannedDrive) -> Result<TaskLock, Failure> {
+fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLock, Failure> {
     let began = Instant::now();
     let mut asked = false;
     loop {
@@ -344,7 +361,7 @@ fn lock(dir: &Path, planned: &PlannedDrive) -> Result<TaskLock, Failure> {
             Event::Begun(begun) => Some((entry.unix_ms, begun)),
             _ => None,
         });
-        let orphan = holder.filter(|(_, begun)| begun.job.is_some() && begun.job == job());
+        let orphan = holder.filter(|(_, begun)| begun.job.is_some() && begun.job.as_deref() == job);
         let pid = orphan
             .and_then(|(_, begun)| begun.process.as_ref())
             .filter(|process| is_alive(process, Path::new("/")) == Alive::Running && process.pid != std::process::id());
@@ -394,7 +411,8 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
         let inventories = Inventory::read_all(&plan.dir).map_err(|failure| failure.message)?;
         let drives =
             inventories.iter().filter(|(_, of)| of.host.is_none() || of.host == planned.host.name().map(str::to_owned));
-        let drives: Vec<&Drive> = drives.flat_map(|(_, inventory)| &inventory.drives).collect();
+        let drives = drives.flat_map(|(_, inventory)| &inventory.drives);
+        let drives: Vec<&Drive> = drives.filter(|drive| drive.is_simulated()).collect();
         let replaced = drives.iter().find(|drive| drive.path == *path);
         return match drives.iter().find(|drive| drive.id == *id) {
             Some(drive) => Ok(drive.path.clone()),
@@ -426,12 +444,23 @@ fn missing(path: &str, replaced: Option<String>) -> String {
     }
 }
 
-/// Moves results that cannot be resumed to `out.1`, `out.2`...: a single run starts again, a series goes on.
-fn set_aside(out: &Path) -> io::Result<PathBuf> {
+/// Makes the directory of a step. Errors: a link is in its place.
+fn make_own(dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    match fs::symlink_metadata(dir)?.is_symlink() {
+        true => Err(io::Error::new(io::ErrorKind::InvalidInput, "the step's directory is a symbolic link")),
+        false => Ok(()),
+    }
+}
+
+/// Moves results that cannot be resumed to `out.1`, `out.2`...: a single run starts again, a series goes on unless it
+/// `is_repeated`.
+fn set_aside(out: &Path, is_repeated: bool) -> io::Result<PathBuf> {
     if fs::symlink_metadata(out).is_ok_and(|found| found.is_symlink()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the results are a symbolic link"));
     }
-    if out.exists() && !matches!(holds(out), Ok(Holds::Series)) && fs::remove_dir(out).is_err() {
+    let goes_on = !is_repeated && matches!(holds(out), Ok(Holds::Series));
+    if out.exists() && !goes_on && fs::remove_dir(out).is_err() {
         let free =
             (1..).map(|number| out.with_extension(number.to_string())).find(|name| fs::symlink_metadata(name).is_err());
         free.map_or(Ok(()), |free| fs::rename(out, free))?;
@@ -457,9 +486,9 @@ fn result_in(out: &Path) -> Option<(Outcome, Option<String>, String)> {
     }
 }
 
-/// The last line of a step's output.
-fn last_line(output: &Path) -> Option<String> {
-    let mut file = File::open(output).ok()?;
+/// The last line of an output.
+pub(crate) fn last_line(output: &Path) -> Option<String> {
+    let mut file = files::open(output, files::Links::Refused).ok()?;
     let bytes = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL_BYTES))).ok()?;
     let mut tail = Vec::new();

@@ -30,16 +30,16 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    /// The place for the start that follows `attempts` others.
-    pub(crate) fn new(plan: &Plan, step: &str, attempts: usize) -> Self {
-        let dir = plan.dir.join("together").join(format!("{step}.{}", attempts + 1));
+    /// The place for the start after `resets` repetitions, each of which is of all tasks.
+    pub(crate) fn new(plan: &Plan, step: &str, resets: usize) -> Self {
+        let dir = plan.dir.join("together").join(format!("{step}.{}", resets + 1));
         Self { dir, tasks: plan.drives.len() }
     }
 
     /// Tells the others that task `index` is ready, and waits until all are. Returns the start, milliseconds since 1970
     /// by the file server's clock. `ahead_ms`: this host's clock against that.
     ///
-    /// Errors: the others did not come within `patience`, or `is_over`; one sentence.
+    /// Errors: the others did not come within `patience`, the start has passed, or `is_over`; one sentence.
     pub(crate) fn agree(
         &self,
         index: usize,
@@ -48,18 +48,46 @@ impl Barrier {
         patience: Duration,
         is_over: &dyn Fn() -> bool,
     ) -> Result<u64, String> {
+        let agreed = self.meet(index, lead_sec, ahead_ms, patience, is_over);
+        if agreed.is_err() {
+            // The others do not count on this task any more.
+            let _ = fs::remove_file(self.ready(index));
+        }
+        agreed
+    }
+
+    fn ready(&self, index: usize) -> PathBuf {
+        self.dir.join(format!("ready-{index:04}"))
+    }
+
+    fn meet(
+        &self,
+        index: usize,
+        lead_sec: u32,
+        ahead_ms: i64,
+        patience: Duration,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<u64, String> {
         let cannot = |error: io::Error| format!("agreeing on a start in {} - {error}", self.dir.display());
-        let ready = |index: usize| self.dir.join(format!("ready-{index:04}"));
+        let ready = |index: usize| self.ready(index);
+        let server_now = || now_unix_ms().saturating_add_signed(ahead_ms.saturating_neg());
         fs::create_dir_all(&self.dir).and_then(|()| files::replace(&ready(index), b"", Over::Own)).map_err(cannot)?;
         let began = Instant::now();
         loop {
             if let Ok(text) = files::read(&self.dir.join(START), Links::Refused, 64) {
-                let start = String::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
-                return start.ok_or_else(|| format!("{} holds no time", self.dir.join(START).display()));
+                let start: Option<u64> = String::from_utf8(text).ok().and_then(|text| text.trim().parse().ok());
+                let start = start.ok_or_else(|| format!("{} holds no time", self.dir.join(START).display()))?;
+                return match start.checked_sub(server_now()) {
+                    Some(_) => Ok(start),
+                    None => {
+                        Err("the other drives began without it; \"fleet run --failed\" repeats the step on all"
+                            .to_owned())
+                    }
+                };
             }
             let absent: Vec<usize> = (0..self.tasks).filter(|other| !ready(*other).exists()).collect();
             if absent.is_empty() && index == 0 {
-                let start = now_unix_ms().saturating_add_signed(-ahead_ms) + u64::from(lead_sec) * 1_000;
+                let start = server_now().saturating_add(u64::from(lead_sec) * 1_000);
                 files::replace(&self.dir.join(START), start.to_string().as_bytes(), Over::Own).map_err(cannot)?;
                 continue;
             }
@@ -109,7 +137,7 @@ pub(crate) fn results(plan: &Plan, tasks: &[TaskStatus]) -> Result<Vec<(String, 
         }
         match judge(&parts, agreed) {
             Ok(together) => results.push((step.name.clone(), together)),
-            Err(error) => session::console::warning(&format!("{}: {error}", step.name)),
+            Err(error) => results.push((step.name.clone(), Together::undecided(error.to_string()))),
         }
     }
     Ok(results)

@@ -82,7 +82,7 @@ pub struct Quantity {
     pub larger_is_better: bool,
     /// By drive; null where it was not measured.
     pub values: Vec<Option<f64>>,
-    /// What most drives hold, of larger-is-better quantities.
+    /// Lower bounds for most drives, of larger-is-better quantities.
     pub bounds: Vec<ToleranceBound>,
     /// Pairs of firmwares or models.
     pub comparisons: Vec<PairComparison>,
@@ -327,8 +327,9 @@ impl Campaign {
         crate::schema_of::<Self>()
     }
 
-    /// A self-contained HTML page: no network, no other file.
-    pub fn html(&self) -> String {
+    /// A self-contained HTML page: no network, no other file. `base`: path of the campaign's directory in links to the
+    /// reports of single drives.
+    pub fn html(&self, base: &str) -> String {
         let mut page = Page::new(format!("Campaign {}", self.name));
         let slow: Vec<String> = self.examination.slow.iter().map(ToString::to_string).collect();
         page.warnings(&slow);
@@ -346,7 +347,7 @@ impl Campaign {
         page.list(&self.reasons());
         let reports = self.drives.iter().flat_map(|drive| {
             let of = |(step, result): (&String, &StepResult)| {
-                result.report.as_ref().map(|path| (format!("{}, {step}", drive.drive), path.clone()))
+                result.report.as_ref().map(|path| (format!("{}, {step}", drive.drive), format!("{base}/{path}")))
             };
             self.steps.iter().zip(&drive.results).filter_map(of).collect::<Vec<_>>()
         });

@@ -37,6 +37,14 @@ pub fn open(path: &Path, links: Links) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a regular file of this program's own to append, and creates it if it is missing. Links are refused.
+pub fn open_to_append(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = OpenOptions::new().append(true).read(true).create(true).custom_flags(flags).open(path)?;
+    only_regular(&file.metadata()?)?;
+    Ok(file)
+}
+
 /// Reads the next line without its end. Of a longer line the first `bytes_max` bytes are kept and the rest is skipped,
 /// without memory. False at the end of `input`.
 pub fn next_line(input: &mut impl BufRead, bytes_max: u64, line: &mut Vec<u8>) -> io::Result<bool> {

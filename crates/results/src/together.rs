@@ -20,7 +20,7 @@ pub struct Part {
     pub dir: PathBuf,
     /// Milliseconds by which the host's clock was ahead of that of the file server.
     pub clock_ahead_ms: i64,
-    /// What prevents that it counts: the host was lost; one phrase.
+    /// Why it does not count: the host was lost; one phrase.
     pub missing: Option<String>,
 }
 
@@ -97,7 +97,8 @@ pub fn judge(parts: &[Part], agreed_unix_ms: u64) -> Result<Together, TogetherEr
     let mut doubts = Vec::new();
     let mut hosts = Vec::new();
     let late_ms = |part: &Part, run: &Run| {
-        i64::try_from(run.manifest.started_unix_ms).ok().map(|own| own - part.clock_ahead_ms - agreed_unix_ms as i64)
+        let own = i64::try_from(run.manifest.started_unix_ms).ok()?;
+        Some(own.saturating_sub(part.clock_ahead_ms).saturating_sub(i64::try_from(agreed_unix_ms).ok()?))
     };
     for (part, run) in &read {
         let host = &part.host;
@@ -264,6 +265,18 @@ fn add_service(dir: &Path, layout: &Layout, service: &mut [Latencies]) -> Result
 }
 
 impl Together {
+    /// The result of runs that are not one test: INVALID.
+    pub fn undecided(why: String) -> Self {
+        Self {
+            outcome: Outcome::Invalid,
+            reasons: vec![why],
+            decided_by: None,
+            start_skew_ms: 0,
+            hosts: Vec::new(),
+            streams: Vec::new(),
+        }
+    }
+
     /// The result for people: the whole, then each host.
     pub fn text(&self) -> String {
         let ms = |ns: u64| crate::units::milliseconds(ns as f64 / 1e6);

@@ -35,7 +35,8 @@ pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
 pub fn report(dir: &Path, args: &ReportArgs) -> Result<ExitCode, Failure> {
     let plan = Plan::read(&absolute(dir)?, &|words| parses(words))?;
     let (campaign, status) = fleet::results::read(&plan, args.anonymous)?;
-    forms::show(&args.form, || campaign.html(), || campaign.json(), || campaign.markdown(), || campaign.text())?;
+    let base = plan.dir.display().to_string();
+    forms::show(&args.form, || campaign.html(&base), || campaign.json(), || campaign.markdown(), || campaign.text())?;
     Ok(ExitCode::from(status.exit_code()))
 }
 
@@ -71,7 +72,7 @@ fn inventory(args: &InventoryArgs) -> Result<(), Failure> {
         None => Inventory::of_this_host(),
     };
     if let Some(dir) = &args.out {
-        let path = inventory.write(dir, None)?;
+        let path = inventory.write(dir)?;
         console::note(&format!("inventory: {}", path.display()));
     }
     match args.json {

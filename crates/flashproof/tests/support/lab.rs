@@ -99,8 +99,16 @@ impl Lab {
         format!("flashproof-{name}-{}", plan["id"].as_str().unwrap())
     }
 
+    /// The campaign's status; asked again while another test's controller is down.
     pub fn status(&self) -> Value {
-        let ended = self.fleet(&["status", LAB, "--json"]);
+        let ended = (0..100).map(|_| self.fleet(&["status", LAB, "--json"])).find(|ended| {
+            let is_down = ended.stderr.contains("running squeue");
+            if is_down {
+                std::thread::sleep(std::time::Duration::from_millis(300));
+            }
+            !is_down
+        });
+        let ended = ended.expect("the controller answers");
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", ended.stdout, ended.stderr))
     }
 

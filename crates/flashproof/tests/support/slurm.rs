@@ -182,7 +182,7 @@ impl Slurm {
     }
 }
 
-/// What `program` printed; empty if it failed.
+/// Output of `program`; empty if it failed.
 fn tool_with(program: &str, arguments: &[&str], conf: &Path) -> String {
     let output = Command::new(program).args(arguments).env("SLURM_CONF", conf).stdin(Stdio::null()).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
