@@ -3,7 +3,7 @@
 # The work is in scripts/, so that each step can be run and read alone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint static fuzz soak bench man clean
+.PHONY: help demo test lint static dist fuzz soak bench man clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,11 +14,14 @@ demo: ## build (some minutes at first), then in seconds: an hour's test and a ce
 test: ## install what tests need (as root, with apt), run everything, list what was skipped and why
 	@scripts/test
 
-lint: ## formatting, and clippy with warnings as errors
+lint: ## formatting, clippy with warnings as errors, known vulnerabilities of dependencies
 	@scripts/lint
 
 static: ## the release binary, fully static, for servers without a toolchain; checks that it is
 	@scripts/static
+
+dist: ## .deb, .rpm and SBOM from the static binary, in target/dist (docs/install.md)
+	@scripts/dist
 
 fuzz: ## libFuzzer on every parser of foreign bytes, a minute each
 	@scripts/fuzz 60
