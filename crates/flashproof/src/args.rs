@@ -53,7 +53,7 @@ pub struct Invocation {
     name = "flashproof",
     version,
     about = "Shows whether a flash device holds a database's load, and what is at fault when it does not",
-    after_help = "Live metrics of a run for Prometheus: FLASHPROOF_METRICS=9187 in the environment serves them on\n127.0.0.1, FLASHPROOF_METRICS_FILE=FILE.prom writes them; more in docs/metrics.md\n\nExit codes: 0 pass or done, 1 fail, 2 usage, 3 environment (device, permission,\nkernel), 4 invalid run, 70 a bug of flashproof",
+    after_help = "Exit codes: 0 pass or done, 1 fail, 2 usage, 3 environment (device, permission,\nkernel), 4 invalid run, 70 a bug of flashproof",
     arg_required_else_help = true,
     disable_help_subcommand = true,
     disable_version_flag = true

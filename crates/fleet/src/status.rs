@@ -296,7 +296,6 @@ fn step_status(dir: &Path, journal: &Journal, step: &str, queued: Option<&Queued
         let before = if this.note.is_empty() { String::new() } else { format!("{}; ", this.note) };
         (this.now, this.note) = match task.state.as_str() {
             "RUNNING" => (Now::Running, String::new()),
-            "COMPLETING" => (this.now, format!("{before}Slurm cleans up {}", task.place)),
             _ => (Now::Queued, format!("{before}{}", task.place)),
         };
     }

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::MutexGuard;
 
 /// The campaign's directory.
 pub const LAB: &str = "lab";
@@ -24,16 +25,18 @@ pub const BY_SLURM: &str = "[slurm]\ngres = \"flash:1\"\noptions = [\"--partitio
 pub struct Lab {
     pub bench: Bench,
     pub slurm: Option<&'static Slurm>,
+    _turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl Lab {
     pub fn new() -> Self {
-        Self { bench: Bench::new(), slurm: None }
+        Self { bench: Bench::new(), slurm: None, _turn: None }
     }
 
     /// On the cluster; `None`, said aloud, without one.
     pub fn on_slurm() -> Option<Self> {
-        Some(Self { slurm: Some(Slurm::cluster()?), ..Self::new() })
+        let turn = Slurm::turn();
+        Some(Self { slurm: Some(Slurm::cluster()?), _turn: Some(turn), ..Self::new() })
     }
 
     pub fn simulated(count: u32) -> Self {

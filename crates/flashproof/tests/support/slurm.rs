@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, OnceLock, mpsc};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,12 @@ pub struct Slurm {
 }
 
 impl Slurm {
+    /// Waits until no other test uses the cluster: some of them end its controller.
+    pub fn turn() -> MutexGuard<'static, ()> {
+        static TURN: Mutex<()> = Mutex::new(());
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The cluster, started by the first caller. `None`, said aloud, without root or Slurm.
     pub fn cluster() -> Option<&'static Self> {
         static CLUSTER: OnceLock<Option<Slurm>> = OnceLock::new();
