@@ -420,11 +420,13 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
         };
     }
     let guard = Guard::new(None);
+    // Looked at first: a scan opens every device for a moment.
+    if guard.is_name_of(id, path) {
+        return Ok(path.clone());
+    }
     let (disks, _) = discover::list(&Roots::default());
     match disks.iter().find(|listed| guard.is_name_of(id, &listed.disk)) {
         Some(listed) => Ok(listed.disk.clone()),
-        // A device that has no name of its own is the one with that path.
-        None if id == path && fs::metadata(path).is_ok() => Ok(path.clone()),
         None => {
             let there = discover::discover(path, &Roots::default()).ok();
             Err(missing(
