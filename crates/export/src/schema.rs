@@ -95,7 +95,7 @@ tables! {
         rank: u64,
         /// Code ([verdict.md](verdict.md))
         code: &'a str,
-        /// One sentence
+        /// A sentence
         reason: &'a str,
     }
 

@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// One column of a table.
+/// A column of a table.
 #[derive(Debug)]
 pub struct Column {
     pub name: &'static str,
@@ -61,7 +61,7 @@ impl Column {
     }
 }
 
-/// One table, in a file of its own.
+/// A table, in a file of its own.
 #[derive(Debug, Clone)]
 pub struct Table {
     pub name: &'static str,

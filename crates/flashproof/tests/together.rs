@@ -1,4 +1,4 @@
-//! One test over several hosts: runs that begin at one instant, judged as one.
+//! A test over several hosts: runs that begin at one instant, judged as one.
 
 use crate::support;
 

@@ -35,7 +35,7 @@ pub struct Campaign {
     pub slurm: Option<Slurm>,
 }
 
-/// One step of every drive.
+/// A step of every drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     pub name: String,
@@ -61,7 +61,7 @@ pub struct Select {
     pub count: Option<usize>,
     /// Also drives that are mounted, held or open: for steps that only read.
     pub in_use: bool,
-    /// One drive may be in several inventories: storage that hosts share, tested by all of them together.
+    /// Allows a drive in several inventories: storage that hosts share, tested by all of them together.
     pub shared: bool,
 }
 

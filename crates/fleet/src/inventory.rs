@@ -30,7 +30,7 @@ pub struct Inventory {
     pub drives: Vec<Drive>,
 }
 
-/// One drive.
+/// A drive of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drive {

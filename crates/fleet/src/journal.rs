@@ -26,7 +26,7 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 /// Most lines read of one journal: a step has three, and every repetition as many.
 const LINES_MAX: usize = 100_000;
 
-/// One line: an event of a step.
+/// A line: an event of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// By the clock of the host, milliseconds since 1970.

@@ -33,6 +33,13 @@ pub mod status;
 pub mod task;
 mod together;
 
+use ::results::files;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
 /// Largest file read whole, bytes: an inventory of 10,000 drives has a tenth of it.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
@@ -42,6 +49,22 @@ pub fn host_name() -> String {
     let kernel = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let short = |name: String| name.trim().split('.').next().unwrap_or_default().to_owned();
     node.or_else(|| kernel().map(short)).unwrap_or_else(|| "localhost".to_owned())
+}
+
+/// A command of this program, also after an upgrade of the installed one, that appends its output to `log`. It gets
+/// nothing to read, and ends with the thread that starts it. A signal of the terminal does not reach it: that thread passes
+/// signals on.
+fn own_command(log: &Path) -> io::Result<Command> {
+    let log = files::open_to_append(log)?;
+    let mut command = Command::new("/proc/self/exe");
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
+    sys::process::end_with_parent(&mut command);
+    Ok(command)
+}
+
+/// Asks a process to end. An error would mean that it ended just now.
+fn ask_to_end(pid: u32) {
+    let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, Signal::TERM));
 }
 
 /// Milliseconds since 1970 by this host's clock.

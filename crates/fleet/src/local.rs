@@ -1,16 +1,14 @@
 //! A campaign without a scheduler: tasks on this machine, as many at once as its limits allow.
 
-use crate::host_name;
 use crate::journal::StepState;
 use crate::plan::Plan;
-use crate::task::{CANCELLED, last_line, read_journal};
-use results::files;
+use crate::task::{is_cancelled, last_line, read_journal};
+use crate::{ask_to_end, host_name, own_command};
 use results::units::count;
-use rustix::process::{Pid, Signal, kill_process};
 use session::console;
 use session::failure::Failure;
 use session::signals::Ending;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::Duration;
 
 /// Time between two looks at the tasks.
@@ -38,7 +36,7 @@ pub fn run(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
     let all = wanted.len();
     let (mut running, mut done): (Vec<(usize, Child)>, usize) = (Vec::new(), 0);
     while !wanted.is_empty() || !running.is_empty() {
-        let is_over = ending.came().is_some() || plan.dir.join(CANCELLED).exists();
+        let is_over = ending.came().is_some() || is_cancelled(plan);
         while running.len() < at_once && !is_over {
             let Some(index) = wanted.pop() else { break };
             running.push((index, start(plan, index)?));
@@ -68,10 +66,7 @@ pub fn run(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
             std::thread::sleep(TICK);
         } else if ending.wait(TICK).is_some() {
             console::notice(&format!("ending {}", count(running.len() as u64, "task")));
-            for (_, child) in &running {
-                // An error means that it ended just now.
-                let _ = Pid::from_raw(child.id() as i32).map(|pid| kill_process(pid, Signal::TERM));
-            }
+            running.iter().for_each(|(_, child)| ask_to_end(child.id()));
         }
     }
     Ok(())
@@ -82,14 +77,7 @@ fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
     let dir = plan.task_dir(index);
     let started = || {
         std::fs::create_dir_all(&dir)?;
-        let log = files::open_to_append(&dir.join(LOG))?;
-        let mut command = Command::new("/proc/self/exe");
-        command.args(["fleet", "task"]).arg(&plan.dir).arg(index.to_string());
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        // A signal of the terminal reaches this process alone, which passes it on.
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        sys::process::end_with_parent(&mut command);
-        command.spawn()
+        own_command(&dir.join(LOG))?.args(["fleet", "task"]).arg(&plan.dir).arg(index.to_string()).spawn()
     };
     started().map_err(|error: std::io::Error| {
         let advice = sys::remedy(&error, "run the campaign again");

@@ -3,6 +3,7 @@
 use crate::campaign::{Campaign, Step};
 use crate::inventory::{Drive, DriveState, Inventory};
 use crate::journal::LOCK;
+use crate::task::RESULTS;
 use crate::{FILE_BYTES_MAX, now_unix_ms};
 use report::table::Table;
 use results::files::{self, Links, Over};
@@ -149,6 +150,11 @@ impl Plan {
     /// The directory of task `index`.
     pub fn task_dir(&self, index: usize) -> PathBuf {
         self.dir.join("tasks").join(format!("{index:04}"))
+    }
+
+    /// The directory of the results of a step.
+    pub fn results_dir(&self, index: usize, step: &str) -> PathBuf {
+        self.task_dir(index).join(step).join(RESULTS)
     }
 
     /// Task numbers by host.

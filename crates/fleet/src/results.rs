@@ -2,21 +2,18 @@
 
 use crate::plan::{Plan, PlannedDrive};
 use crate::status::{CampaignStatus, Now, StepStatus, TaskStatus};
-use crate::task::RESULTS;
 use report::campaign::{CAMPAIGN_FORMAT_VERSION, Campaign, CampaignDrive, Quantity, StepResult};
 use results::cell::{Latencies, latencies};
 use results::population::{Examination, Labels, Window, examine};
+use results::rejudge::place_of;
 use results::run_dir::{self, HlogKind, Holds, each_window, holds};
-use results::series::Series;
+use results::series::{REPORT, Series};
 use session::failure::Failure;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-
-/// The report in the directory of a series.
-const REPORT: &str = "report.html";
 
 /// Latencies of a drive.
 #[derive(Default)]
@@ -75,20 +72,16 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
     Ok((campaign, status))
 }
 
-fn out(plan: &Plan, index: usize, step: &str) -> PathBuf {
-    plan.task_dir(index).join(step).join(RESULTS)
-}
-
 /// The results of a step that count: it has ended with a verdict on this drive, or was measured.
 fn result(plan: &Plan, status: &CampaignStatus, index: usize, step: &str) -> Option<PathBuf> {
     let now = status.tasks[index].steps.iter().find(|other| other.step == step)?.now;
-    matches!(now, Now::Pass | Now::Fail | Now::Measured | Now::Done).then(|| out(plan, index, step))
+    (now.is_good() || now == Now::Fail).then(|| plan.results_dir(index, step))
 }
 
 fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let result = |step: &StepStatus| {
-        let page = out(plan, task.index, &step.step).join(REPORT);
+        let page = plan.results_dir(task.index, &step.step).join(REPORT);
         let report = page.is_file().then(|| page.strip_prefix(&plan.dir).map(|path| path.display().to_string()).ok());
         StepResult {
             state: step.now.text().to_owned(),
@@ -130,7 +123,8 @@ fn compared_run(dir: &Path) -> Option<PathBuf> {
         Holds::Run => Some(dir.to_owned()),
         Holds::Series => {
             let series = Series::read(dir).ok()??;
-            series.steps.first().map(|step| dir.join(&step.dir)).filter(|run| run_dir::manifest(run).is_ok())
+            let run = series.steps.first().and_then(|step| place_of(dir, step).ok());
+            run.filter(|run| run_dir::manifest(run).is_ok())
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::journal::{Event, TaskLock};
 use crate::plan::Plan;
 use crate::status::{CampaignStatus, Now, StepStatus};
-use crate::task::CANCELLED;
+use crate::task::{CANCELLED, cannot};
 use crate::{local, slurm};
 use results::files::{self, Over};
 use results::judge::Outcome;
@@ -60,8 +60,7 @@ fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
     for (step, now) in plan.campaign.steps.iter().zip(steps.iter().map(|step| step.now)) {
         let is_good = |name: &String| {
             let before = steps.iter().find(|other| other.step == *name);
-            open.contains(&name.as_str())
-                || before.is_some_and(|step| matches!(step.now, Now::Pass | Now::Measured | Now::Done))
+            open.contains(&name.as_str()) || before.is_some_and(|step| step.now.is_good())
         };
         if matches!(now, Now::Waiting | Now::Lost | Now::Stopped | Now::Skipped) && step.after.iter().all(is_good) {
             open.push(&step.name);
@@ -97,10 +96,8 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
         let dir = plan.task_dir(task.index);
         let lock = TaskLock::take(&dir).map_err(Failure::environment)?;
         for step in repeated {
-            lock.append(&step.step, Event::Reset).map_err(|error| {
-                let advice = sys::remedy(&error, "see that this host can write the campaign's directory");
-                Failure::environment(format!("writing the journal in {} - {error} - {advice}", dir.display()))
-            })?;
+            let written = lock.append(&step.step, Event::Reset);
+            written.map_err(|error| cannot("writing the journal of the task", &dir, &error))?;
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use crate::journal::{Begun, Ended, Journal, StepState};
 use crate::plan::Plan;
 use crate::slurm::{self, QueuedTask};
-use crate::task::{CANCELLED, RESULTS, read_journal};
+use crate::task::{is_cancelled, read_journal};
 use device::observe::process::{Alive, is_alive};
 use report::status::{Phase, Status};
 use report::table::Table;
@@ -59,6 +59,11 @@ impl Now {
     /// True if `fleet run --failed` repeats it: there is no verdict on the drive.
     pub fn is_repeatable(self) -> bool {
         self.is_fault() || matches!(self, Self::Invalid | Self::Failed)
+    }
+
+    /// True if later steps may follow.
+    pub fn is_good(self) -> bool {
+        matches!(self, Self::Pass | Self::Measured | Self::Done)
     }
 
     /// True if it goes on, or will.
@@ -139,17 +144,16 @@ pub struct CampaignStatus {
 impl CampaignStatus {
     /// Reads journals, results and the queue.
     ///
-    /// Errors: the scheduler does not answer, or a journal cannot be read.
+    /// Errors: the scheduler does not answer. An unreadable journal is a fault of its task.
     pub fn read(plan: &Plan) -> Result<Self, Failure> {
         let queue = match &plan.campaign.slurm {
             Some(_) if !plan.id.is_empty() => Some(slurm::queue(plan)?),
             _ => None,
         };
         let queued: BTreeMap<usize, &QueuedTask> = queue.iter().flatten().map(|task| (task.index, task)).collect();
-        let (mut tasks, mut faults, mut clocks) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (mut tasks, mut journals, mut faults, mut clocks) = (Vec::new(), Vec::new(), Vec::new(), BTreeMap::new());
         for (index, planned) in plan.drives.iter().enumerate() {
-            let dir = plan.task_dir(index);
-            let journal = read_journal(&dir)
+            let journal = read_journal(&plan.task_dir(index))
                 .unwrap_or_else(|failure| Journal { damage: Some(failure.message), ..Journal::default() });
             faults.extend(journal.damage.clone());
             let mut steps: Vec<StepStatus> = Vec::new();
@@ -157,13 +161,15 @@ impl CampaignStatus {
                 let task = queued.get(&index).copied();
                 // The queue knows the task: it is at the first step without an end.
                 let is_next = !steps.iter().any(|before| matches!(before.now, Now::Running | Now::Queued));
-                steps.push(step_status(&dir, &journal, &step.name, task.filter(|_| is_next), queue.is_some()));
+                let results = plan.results_dir(index, &step.name);
+                steps.push(step_status(&results, &journal, &step.name, task.filter(|_| is_next), queue.is_some()));
                 let ahead = journal.last_begun(&step.name).and_then(|begun| Some((&begun.host, begun.clock_ahead_ms?)));
                 if let Some((host, ahead)) = ahead {
                     clocks.insert(host.clone(), ahead);
                 }
             }
             let host = planned.host.name().map(str::to_owned);
+            journals.push(journal);
             tasks.push(TaskStatus { index, drive: planned.drive.id.clone(), host, steps });
         }
         for (host, ahead) in clocks.iter().filter(|(_, ahead)| ahead.unsigned_abs() > CLOCK_MS_MAX) {
@@ -173,9 +179,14 @@ impl CampaignStatus {
                 span_about(sec)
             ));
         }
-        let together = crate::together::results(plan, &tasks)?;
-        let cancelled = plan.dir.join(CANCELLED).exists();
-        Ok(Self { name: plan.campaign.name.clone(), started: !plan.id.is_empty(), cancelled, tasks, faults, together })
+        Ok(Self {
+            name: plan.campaign.name.clone(),
+            started: !plan.id.is_empty(),
+            cancelled: is_cancelled(plan),
+            together: crate::together::results(plan, &tasks, &journals),
+            tasks,
+            faults,
+        })
     }
 
     fn steps(&self) -> impl Iterator<Item = (&TaskStatus, &StepStatus)> {
@@ -258,7 +269,14 @@ impl CampaignStatus {
     }
 }
 
-fn step_status(dir: &Path, journal: &Journal, step: &str, queued: Option<&QueuedTask>, has_queue: bool) -> StepStatus {
+/// Status of a step with its results in the directory `results`.
+fn step_status(
+    results: &Path,
+    journal: &Journal,
+    step: &str,
+    queued: Option<&QueuedTask>,
+    has_queue: bool,
+) -> StepStatus {
     let begun = journal.last_begun(step);
     let mut this = StepStatus {
         step: step.to_owned(),
@@ -276,7 +294,7 @@ fn step_status(dir: &Path, journal: &Journal, step: &str, queued: Option<&Queued
         }
         StepState::Skipped(why) => (Now::Skipped, why),
         StepState::Begun(at, begun) => {
-            let status = Status::read(&dir.join(step).join(RESULTS), SystemTime::now(), &session::look).ok();
+            let status = Status::read(results, SystemTime::now(), &session::look).ok();
             match is_running(&begun, status.as_ref(), queued, has_queue) {
                 true => {
                     this.left_sec = status.as_ref().and_then(left_sec);

@@ -8,7 +8,7 @@ use crate::inventory::{Drive, Inventory};
 use crate::journal::{Begun, Ended, Event, Journal, LockError, StepState, TaskLock};
 use crate::plan::{Plan, PlannedDrive};
 use crate::together::Barrier;
-use crate::{host_name, now_unix_ms};
+use crate::{ask_to_end, host_name, now_unix_ms, own_command};
 use device::discover::{self, Roots};
 use device::guard::{Guard, ONLY_VARIABLE};
 use device::observe::process::{Alive, is_alive, this_process};
@@ -18,7 +18,6 @@ use results::files;
 use results::judge::Outcome;
 use results::run_dir::{Holds, holds};
 use results::units::{date, in_one_line, quoted, span};
-use rustix::process::{Pid, Signal, kill_process};
 use session::console;
 use session::devices::ERASE_VARIABLE;
 use session::failure::Failure;
@@ -26,9 +25,8 @@ use session::recording::START_VARIABLE;
 use session::signals::{Ending, name as signal_name};
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, ExitCode, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -79,7 +77,8 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     }
     let dir = plan.task_dir(index);
     let job = plan.campaign.slurm.as_ref().and_then(|_| job());
-    let mut task = Task { plan, planned, lock: lock(&dir, planned, job.as_deref())?, dir, ending: listen()?, job };
+    let mut task =
+        Task { plan, index, planned, lock: lock(&dir, planned, job.as_deref())?, dir, ending: listen()?, job };
     let mut code = 0;
     for step in plan.campaign.steps.iter().filter(|step| only.is_none_or(|only| step.name == only)) {
         match task.step(step)? {
@@ -102,6 +101,7 @@ enum Next {
 
 struct Task<'a> {
     plan: &'a Plan,
+    index: usize,
     planned: &'a PlannedDrive,
     dir: PathBuf,
     lock: TaskLock,
@@ -134,7 +134,7 @@ impl Task<'_> {
             self.append(step, Event::Skipped { why })?;
             return Ok(Next::Go);
         }
-        if self.plan.dir.join(CANCELLED).exists() {
+        if is_cancelled(self.plan) {
             self.note(step, "not run: the campaign is cancelled");
             return Ok(Next::Exit(0));
         }
@@ -180,23 +180,20 @@ impl Task<'_> {
     fn agree(&self, step: &Step, lead_sec: u32, resets: usize, clock_ahead_ms: Option<i64>) -> Result<u64, String> {
         let ahead = clock_ahead_ms.ok_or("the host's clock could not be compared with the file server's")?;
         let patience = Duration::from_secs(step.limit_sec.into());
-        let index = self.plan.drives.iter().position(|drive| drive == self.planned).unwrap_or_default();
         self.note(step, "ready; waiting for the other drives");
-        let barrier = Barrier::new(self.plan, &step.name, resets);
-        barrier.agree(index, lead_sec, ahead, patience, &|| self.is_over())
+        let barrier = Barrier::new(self.plan, &step.name, resets, self.index, ahead);
+        barrier.agree(lead_sec, patience, &|| self.is_over())
     }
 
     /// True if the task is to end.
     fn is_over(&self) -> bool {
-        self.ending.came().is_some() || self.plan.dir.join(CANCELLED).exists()
+        self.ending.came().is_some() || is_cancelled(self.plan)
     }
 
     /// Starts the command: it ends with this process, and is asked no question.
     fn command(&self, words: &[String], output: &Path, start_unix_ms: Option<u64>) -> io::Result<Child> {
-        let log = files::open_to_append(output)?;
-        // This program, also after an upgrade of the installed one.
-        let mut command = Command::new("/proc/self/exe");
-        command.args(words).current_dir(&self.plan.dir).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let mut command = own_command(output)?;
+        command.args(words).current_dir(&self.plan.dir);
         command.env_remove(ERASE_VARIABLE).env_remove(ONLY_VARIABLE).env_remove(START_VARIABLE);
         if let Some(start) = start_unix_ms {
             command.env(START_VARIABLE, start.to_string());
@@ -208,9 +205,6 @@ impl Task<'_> {
         if self.plan.campaign.erase.contains(id) {
             command.env(ERASE_VARIABLE, id);
         }
-        // A signal of the terminal reaches the task alone, which passes it on.
-        command.process_group(0);
-        sys::process::end_with_parent(&mut command);
         command.spawn()
     }
 
@@ -234,13 +228,12 @@ impl Task<'_> {
             }
             if looked.elapsed() > CANCEL_TICK {
                 looked = Instant::now();
-                if self.plan.dir.join(CANCELLED).exists() {
+                if is_cancelled(self.plan) {
                     stopped = Some("the campaign was cancelled".to_owned());
                 }
             }
             if stopped.is_some() {
-                // An error means that it ended just now.
-                let _ = Pid::from_raw(child.id() as i32).map(|pid| kill_process(pid, Signal::TERM));
+                ask_to_end(child.id());
             }
         }
     }
@@ -302,8 +295,7 @@ impl Task<'_> {
     fn stop(&mut self, step: &Step, why: String) -> Result<Next, Failure> {
         self.note(step, &format!("stopped: {why}; it goes on when the task is run again"));
         self.append(step, Event::Stopped { why })?;
-        let cancelled = self.plan.dir.join(CANCELLED).exists();
-        Ok(Next::Exit(if cancelled { 0 } else { STOPPED }))
+        Ok(Next::Exit(if is_cancelled(self.plan) { 0 } else { STOPPED }))
     }
 
     fn refuse(&mut self, step: &Step, why: String) -> Result<Next, Failure> {
@@ -323,7 +315,12 @@ impl Task<'_> {
     }
 }
 
-fn cannot(tried: &str, dir: &Path, error: &io::Error) -> Failure {
+/// True if all tasks are to end.
+pub(crate) fn is_cancelled(plan: &Plan) -> bool {
+    plan.dir.join(CANCELLED).exists()
+}
+
+pub(crate) fn cannot(tried: &str, dir: &Path, error: &io::Error) -> Failure {
     let advice = sys::remedy(error, "see that the host can write the campaign's directory, then run the task again");
     Failure::environment(format!("{tried} in {} - {error} - {advice}", dir.display()))
 }
@@ -372,8 +369,7 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
                         "process {} of this job was given up by the scheduler: ending it",
                         process.pid
                     ));
-                    // An error means that it ended just now.
-                    let _ = Pid::from_raw(process.pid as i32).map(|pid| kill_process(pid, Signal::TERM));
+                    ask_to_end(process.pid);
                 }
                 thread::sleep(TICK);
             }

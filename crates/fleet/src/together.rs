@@ -3,14 +3,13 @@
 //! Each task writes a file when it is ready. The first task waits for all of them and writes the start, by the clock of
 //! the file server; each host converts it to its own.
 
-use crate::journal::StepState;
+use crate::campaign::Step;
+use crate::journal::{Journal, StepState};
 use crate::now_unix_ms;
 use crate::plan::Plan;
 use crate::status::TaskStatus;
-use crate::task::{RESULTS, read_journal};
 use results::files::{self, Links, Over};
 use results::together::{Part, Together, judge};
-use session::failure::Failure;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -23,35 +22,32 @@ const TICK: Duration = Duration::from_millis(200);
 /// The file with the agreed start.
 const START: &str = "start";
 
-/// The meeting place of the tasks of one step.
+/// The meeting place of the tasks of a step, as one of them sees it.
 pub(crate) struct Barrier {
     dir: PathBuf,
     tasks: usize,
+    /// This task.
+    index: usize,
+    /// Milliseconds by which this host's clock is ahead of the file server's.
+    ahead_ms: i64,
 }
 
 impl Barrier {
-    /// The place for the start after `resets` repetitions, each of which is of all tasks.
-    pub(crate) fn new(plan: &Plan, step: &str, resets: usize) -> Self {
+    /// The place of task `index` for the start after `resets` repetitions, each of which is of all tasks.
+    pub(crate) fn new(plan: &Plan, step: &str, resets: usize, index: usize, ahead_ms: i64) -> Self {
         let dir = plan.dir.join("together").join(format!("{step}.{}", resets + 1));
-        Self { dir, tasks: plan.drives.len() }
+        Self { dir, tasks: plan.drives.len(), index, ahead_ms }
     }
 
-    /// Tells the others that task `index` is ready, and waits until all are. Returns the start, milliseconds since 1970
-    /// by the file server's clock. `ahead_ms`: this host's clock against that.
+    /// Tells the others that this task is ready, and waits until all are. Returns the start, milliseconds since 1970 by
+    /// the file server's clock.
     ///
     /// Errors: the others did not come within `patience`, the start has passed, or `is_over`; one sentence.
-    pub(crate) fn agree(
-        &self,
-        index: usize,
-        lead_sec: u32,
-        ahead_ms: i64,
-        patience: Duration,
-        is_over: &dyn Fn() -> bool,
-    ) -> Result<u64, String> {
-        let agreed = self.meet(index, lead_sec, ahead_ms, patience, is_over);
+    pub(crate) fn agree(&self, lead_sec: u32, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<u64, String> {
+        let agreed = self.meet(lead_sec, patience, is_over);
         if agreed.is_err() {
             // The others do not count on this task any more.
-            let _ = fs::remove_file(self.ready(index));
+            let _ = fs::remove_file(self.ready(self.index));
         }
         agreed
     }
@@ -60,18 +56,11 @@ impl Barrier {
         self.dir.join(format!("ready-{index:04}"))
     }
 
-    fn meet(
-        &self,
-        index: usize,
-        lead_sec: u32,
-        ahead_ms: i64,
-        patience: Duration,
-        is_over: &dyn Fn() -> bool,
-    ) -> Result<u64, String> {
+    fn meet(&self, lead_sec: u32, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<u64, String> {
         let cannot = |error: io::Error| format!("agreeing on a start in {} - {error}", self.dir.display());
-        let ready = |index: usize| self.ready(index);
-        let server_now = || now_unix_ms().saturating_add_signed(ahead_ms.saturating_neg());
-        fs::create_dir_all(&self.dir).and_then(|()| files::replace(&ready(index), b"", Over::Own)).map_err(cannot)?;
+        let server_now = || now_unix_ms().saturating_add_signed(self.ahead_ms.saturating_neg());
+        let come = || files::replace(&self.ready(self.index), b"", Over::Own);
+        fs::create_dir_all(&self.dir).and_then(|()| come()).map_err(cannot)?;
         let began = Instant::now();
         loop {
             if let Ok(text) = files::read(&self.dir.join(START), Links::Refused, 64) {
@@ -85,8 +74,8 @@ impl Barrier {
                     }
                 };
             }
-            let absent: Vec<usize> = (0..self.tasks).filter(|other| !ready(*other).exists()).collect();
-            if absent.is_empty() && index == 0 {
+            let absent: Vec<usize> = (0..self.tasks).filter(|other| !self.ready(*other).exists()).collect();
+            if absent.is_empty() && self.index == 0 {
                 let start = server_now().saturating_add(u64::from(lead_sec) * 1_000);
                 files::replace(&self.dir.join(START), start.to_string().as_bytes(), Over::Own).map_err(cannot)?;
                 continue;
@@ -104,41 +93,34 @@ impl Barrier {
     }
 }
 
-/// Results of the steps that all drives began together, where none runs any more.
-///
-/// Errors: a journal cannot be read.
-pub(crate) fn results(plan: &Plan, tasks: &[TaskStatus]) -> Result<Vec<(String, Together)>, Failure> {
-    let mut results = Vec::new();
-    for step in plan.campaign.steps.iter().filter(|step| step.together_sec.is_some()) {
-        let of = |task: &TaskStatus| task.steps.iter().find(|other| other.step == step.name).map(|step| step.now);
-        let is_open = tasks.iter().any(|task| of(task).is_none_or(crate::status::Now::is_open));
-        if is_open {
-            continue;
-        }
-        let (mut parts, mut agreed) = (Vec::new(), 0);
-        for task in tasks {
-            let dir = plan.task_dir(task.index);
-            let journal = read_journal(&dir)?;
-            let begun = journal.last_begun(&step.name);
-            agreed = begun.and_then(|begun| begun.agreed_unix_ms).unwrap_or(agreed);
-            let missing = match journal.state(&step.name) {
-                StepState::Ended(_) => None,
-                StepState::Stopped(why) | StepState::Refused(why) | StepState::Skipped(why) => Some(why),
-                StepState::Waiting | StepState::Begun(..) => Some("its process is gone".to_owned()),
-            };
-            // Several drives of one host are told apart.
-            let host = begun.map(|begun| begun.host.clone()).or_else(|| task.host.clone()).unwrap_or_default();
-            parts.push(Part {
-                host: format!("{host} ({})", task.drive),
-                dir: dir.join(&step.name).join(RESULTS),
-                clock_ahead_ms: begun.and_then(|begun| begun.clock_ahead_ms).unwrap_or(0),
-                missing,
-            });
-        }
-        match judge(&parts, agreed) {
-            Ok(together) => results.push((step.name.clone(), together)),
-            Err(error) => results.push((step.name.clone(), Together::undecided(error.to_string()))),
-        }
+/// Results of the steps that all drives began together, where none runs any more. `journals`: those of `tasks`.
+pub(crate) fn results(plan: &Plan, tasks: &[TaskStatus], journals: &[Journal]) -> Vec<(String, Together)> {
+    let of = |(at, step): (usize, &Step)| {
+        let is_over = !tasks.iter().any(|task| task.steps[at].now.is_open());
+        let together = || {
+            let agreed = |journal: &Journal| journal.last_begun(&step.name)?.agreed_unix_ms;
+            let parts: Vec<Part> =
+                tasks.iter().zip(journals).map(|(task, journal)| part(plan, step, task, journal)).collect();
+            judge(&parts, journals.iter().rev().find_map(agreed).unwrap_or(0))
+        };
+        let judged = || together().unwrap_or_else(|error| Together::undecided(error.to_string()));
+        (step.together_sec.is_some() && is_over).then(|| (step.name.clone(), judged()))
+    };
+    plan.campaign.steps.iter().enumerate().filter_map(of).collect()
+}
+
+fn part(plan: &Plan, step: &Step, task: &TaskStatus, journal: &Journal) -> Part {
+    let begun = journal.last_begun(&step.name);
+    let host = begun.map(|begun| &begun.host).or(task.host.as_ref()).map_or("", String::as_str);
+    Part {
+        // Several drives of one host are told apart.
+        host: format!("{host} ({})", task.drive),
+        dir: plan.results_dir(task.index, &step.name),
+        clock_ahead_ms: begun.and_then(|begun| begun.clock_ahead_ms).unwrap_or(0),
+        missing: match journal.state(&step.name) {
+            StepState::Ended(_) => None,
+            StepState::Stopped(why) | StepState::Refused(why) | StepState::Skipped(why) => Some(why),
+            StepState::Waiting | StepState::Begun(..) => Some("its process is gone".to_owned()),
+        },
     }
-    Ok(results)
 }

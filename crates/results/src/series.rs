@@ -23,6 +23,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+/// The report in the directory of a series.
+pub const REPORT: &str = "report.html";
+
 /// Version of the format. Grows when a field changes its meaning, not when one is added.
 pub const SERIES_FORMAT_VERSION: u32 = 1;
 

@@ -1,4 +1,4 @@
-//! One test over several hosts: runs that began at one agreed instant, judged as one.
+//! A test over several hosts: runs that began at one agreed instant, judged as one.
 //!
 //! Each host has a run directory of its own. Their cells are laid side by side, a device for each host and device, so
 //! the judge sees one run: per host, and over all. Histograms are merged bucket by bucket.
@@ -280,17 +280,20 @@ impl Together {
     /// The result for people: the whole, then each host.
     pub fn text(&self) -> String {
         let ms = |ns: u64| crate::units::milliseconds(ns as f64 / 1e6);
-        let outcome = format!("{:?}", self.outcome).to_uppercase();
         let first = self.reasons.first().map_or("", String::as_str);
-        let mut text =
-            format!("{outcome} over {} hosts: {first}\nstarts {} ms apart\n", self.hosts.len(), self.start_skew_ms);
+        let mut text = format!(
+            "{} over {} hosts: {first}\nstarts {} ms apart\n",
+            self.outcome,
+            self.hosts.len(),
+            self.start_skew_ms
+        );
         text.extend(self.reasons.iter().skip(1).map(|reason| format!("  {reason}\n")));
         text.extend(self.streams.iter().map(|stream| {
             let [p50, p99, p999] = [stream.p50_ns, stream.p99_ns, stream.p999_ns].map(ms);
             format!("  {}: {:.0}/s; p50 {p50}, p99 {p99}, p99.9 {p999}\n", stream.name, stream.iops)
         }));
         for host in &self.hosts {
-            let outcome = host.outcome.map_or("no result".to_owned(), |outcome| format!("{outcome:?}").to_uppercase());
+            let outcome = host.outcome.map_or("no result".to_owned(), |outcome| outcome.to_string());
             let late = host.late_ms.map_or_else(String::new, |late| format!(", began {late:+} ms"));
             let iops: Vec<_> = host.iops.iter().map(|iops| format!("{iops:.0}/s")).collect();
             text +=

@@ -8,7 +8,7 @@ use report::document::Document;
 use results::finding::Level;
 use results::judge::Outcome;
 use results::run_dir::{MANIFEST, is_run_dir};
-use results::series::{Differs, Identity, Series, SeriesLock, State, check_same};
+use results::series::{Differs, Identity, REPORT, Series, SeriesLock, State, check_same};
 use results::units::count;
 use session::console;
 use session::failure::Failure;
@@ -17,9 +17,6 @@ use session::place::RESULTS_DIR;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// The report in the directory of a series.
-const REPORT: &str = "report.html";
 
 /// Maximum length of the drives' names in the name of a directory, characters.
 const NAME_CHARS_MAX: usize = 120;
