@@ -157,7 +157,8 @@ fn a_duration_on_the_command_line_takes_the_place_of_the_files() {
     bench.storage(FULL, &["--duration", "0"]).expect_error(2, &["that is no time at all"]);
     let tenants = include_str!("../../../examples/tenants/ycsb-a-four.toml");
     bench.write("four.toml", tenants);
-    let run = ["storage", "tenants", "four.toml", "--on", "sim:capacity=8GiB", "--duration", "2", "--out", "tenants"];
+    let run =
+        ["storage", "tenants", "four.toml", "--device", "sim:capacity=8GiB", "--duration", "2", "--out", "tenants"];
     let told = bench.flashproof(&run).expect(0).stdout;
     assert!(told.contains("slices of 2 s"), "{told}");
 }

@@ -150,6 +150,20 @@ fn several_configurations_share_a_drive_and_each_has_a_verdict_a_log_and_its_who
 }
 
 #[test]
+fn devices_of_the_command_line_replace_those_of_the_file_and_each_gets_the_load_of_one() {
+    let config = "device-names: /dev/nowhere1,/dev/nowhere2\ntest-duration-sec: 20\nread-reqs-per-sec: 200\n";
+    for (devices, reads) in [(&["sim:"][..], 100 * 20), (&["sim:", "sim:seed=2", "sim:seed=3"], 300 * 20)] {
+        let bench = Bench::new();
+        let devices: Vec<&str> = devices.iter().flat_map(|device| ["--device", device]).collect();
+        bench.storage(config, &devices).expect(0);
+        assert_eq!(totals(&bench.run(), "reads").0, reads);
+    }
+    let bench = Bench::new();
+    bench.storage(config, &["--device", "sim"]).expect_error(2, &["there is no device sim", "give sim:"]);
+    bench.storage(config, &["--device", ""]).expect_error(2, &["a value is required"]);
+}
+
+#[test]
 fn configurations_that_cannot_be_one_run_are_refused() {
     let bench = Bench::new();
     bench.write("a.conf", "device-names: sim:\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n");

@@ -22,7 +22,7 @@ fn the_example_runs_on_a_simulated_drive_and_each_tenant_has_its_rates_and_its_v
     let dry = bench.flashproof(&["storage", "tenants", "four.toml", "--dry-run"]).expect(0);
     assert!(dry.stdout.contains("engine WA") && dry.stdout.contains("c-128k"), "{}", dry.stdout);
     let ended =
-        bench.flashproof(&["storage", "tenants", "four.toml", "--on", "sim:capacity=8GiB", "--out", OUT]).expect(0);
+        bench.flashproof(&["storage", "tenants", "four.toml", "--device", "sim:capacity=8GiB", "--out", OUT]).expect(0);
     for name in ["a-32k", "b-64k", "c-128k", "d-256k"] {
         assert!(ended.stdout.contains(&format!("\n  {name}: PASS")), "{}", ended.stdout);
         assert_eq!(totals(&bench.run(), &format!("{name}/reads")), (20_000, 0, 0));
@@ -45,7 +45,7 @@ fn one_tenant_on_a_slow_drive_fails_alone() {
     let bench = Bench::new();
     bench.write("two.toml", two("device = \"sim:write-us=20000+channels=128\""));
     let ended =
-        bench.flashproof(&["storage", "tenants", "two.toml", "--on", "sim:capacity=1GiB", "--out", OUT]).expect(1);
+        bench.flashproof(&["storage", "tenants", "two.toml", "--device", "sim:capacity=1GiB", "--out", OUT]).expect(1);
     assert!(ended.stdout.contains("\n  a: PASS") && ended.stdout.contains("\n  b: FAIL"), "{}", ended.stdout);
 }
 
@@ -58,7 +58,7 @@ fn on_a_real_device_nothing_is_written_outside_of_the_spaces_nor_without_consent
     let text = two("space = \"8MiB\"\nat = \"40MiB\"")
         .replace("name = \"a\"", "name = \"a\"\nspace = \"4MiB\"\nat = \"16MiB\"");
     bench.write("two.toml", text.replace("duration-sec = 10", "duration-sec = 2"));
-    let run = ["storage", "tenants", "two.toml", "--on", &device.name, "--out", OUT, "--sla", "99%>10s"];
+    let run = ["storage", "tenants", "two.toml", "--device", &device.name, "--out", OUT, "--sla", "99%>10s"];
     bench.flashproof(&run).expect_error(3, &["it would be erased"]);
     assert!(device.content() == data);
     bench.flashproof(&[&run[..], &["--erase", &device.name]].concat()).expect(0);
@@ -81,7 +81,7 @@ fn a_drive_that_is_too_slow_fails_and_does_not_fill_the_store() {
          write-block = \"1MiB\"\nspace = \"150MiB\"\nfill-pct = 62.5\n",
     );
     let run = |drive: &str| {
-        bench.flashproof(&["storage", "tenants", "tight.toml", "--on", drive, "--quiet", "--sla", "99.9%>64ms"])
+        bench.flashproof(&["storage", "tenants", "tight.toml", "--device", drive, "--quiet", "--sla", "99.9%>64ms"])
     };
     let slow = run("sim:write-us=80000").expect(1).stdout;
     assert!(slow.contains("stopped because tight/writes@sim:write-us=80000 was 10."), "{slow}");
@@ -104,7 +104,7 @@ fn what_cannot_be_run_is_refused_with_what_and_why() {
         ("binary", "it is no text"),
         ("large", "at most 1048576 are read"),
     ] {
-        bench.flashproof(&["storage", "tenants", path, "--on", "sim:"]).expect_error(2, &[why]);
+        bench.flashproof(&["storage", "tenants", path, "--device", "sim:"]).expect_error(2, &[why]);
     }
     for (more, why) in [
         ("placement = 1", "tenant \"b\": cannot write by placement handle 1 of sim: - it takes 0"),
@@ -119,15 +119,19 @@ fn what_cannot_be_run_is_refused_with_what_and_why() {
         ("device = \"/dev/zero\"", "simulated and real drives do not mix"),
     ] {
         bench.write("two.toml", two(more));
-        bench.flashproof(&["storage", "tenants", "two.toml", "--on", "sim:", "--out", OUT]).expect_error(2, &[why]);
+        bench.flashproof(&["storage", "tenants", "two.toml", "--device", "sim:", "--out", OUT]).expect_error(2, &[why]);
         assert!(!bench.exists(OUT), "{more}");
         if why.contains("has bytes") || why.contains("fill-pct to") {
-            bench.flashproof(&["storage", "tenants", "two.toml", "--on", "sim:", "--dry-run"]).expect_error(2, &[why]);
+            bench
+                .flashproof(&["storage", "tenants", "two.toml", "--device", "sim:", "--dry-run"])
+                .expect_error(2, &[why]);
         }
     }
     bench.write("two.toml", two(""));
     bench
         .flashproof(&["storage", "tenants", "two.toml"])
-        .expect_error(2, &["tenant \"a\": it has no device - give --on DEVICE"]);
-    bench.flashproof(&["storage", "tenants", "two.toml", "two.toml", "--on", "sim:"]).expect_error(2, &["two.toml"]);
+        .expect_error(2, &["tenant \"a\": it has no device - give --device DEVICE"]);
+    bench
+        .flashproof(&["storage", "tenants", "two.toml", "two.toml", "--device", "sim:"])
+        .expect_error(2, &["two.toml"]);
 }

@@ -2,13 +2,14 @@
 
 use crate::support;
 
+use crate::two_nodes::{PATIENT, Pair, end};
 use results::cell::{Latencies, latencies};
 use results::judge::Outcome;
 use results::run_dir::{HlogKind, each_window, manifest};
 use results::together::{Part, judge};
 use std::fs;
 use support::lab::{BY_SLURM, LAB, Lab, kill};
-use support::{Bench, LoopDevice};
+use support::{Bench, LoopDevice, statistic};
 
 /// A run of 20 simulated seconds on a drive with the seed `seed`, as the part of a host.
 fn part(bench: &Bench, host: &str, seed: u32, rate: u32) -> Part {
@@ -144,4 +145,41 @@ fn hosts_of_slurm_read_a_shared_device_at_one_instant_and_a_killed_one_is_named(
     let ops = result["streams"][0]["ops"].as_u64().unwrap();
     assert!(result["hosts"].as_array().unwrap().len() == 3 && ops == 1_800, "{status}");
     assert!(result["start_skew_ms"].as_u64().unwrap() < 500, "{status}");
+}
+
+#[test]
+fn four_clients_of_two_record_engines_are_one_load() {
+    let Some(lab) = Lab::on_slurm() else { return };
+    let pair = Pair::new([PATIENT, "", ""]);
+    let Some(nodes) = pair.start_both() else { return };
+    pair.client(&["-w", "I", "-T", "20000", "--out", "inserted"]).end().expect(0);
+    lab.simulate(4);
+    let at = pair.addresses[0];
+    let client = format!("engine client -h {} -p {} -s '' -k 1000 -o B:500 -z 2 -w RU,50 -T 20000", at.ip(), at.port());
+    let step = format!(
+        "[[step]]\nname = \"load\"\nlimit = \"1m\"\ntogether = \"4s\"\n\
+         run = \"{client} -g 150 --duration 4 --sla '99%>10s' --out {{out}}\"\n"
+    );
+    lab.campaign("clients", &format!("{step}[limits]\nper_host = 4\n{BY_SLURM}"));
+    lab.fleet(&["run", LAB]).expect(0);
+    lab.slurm.unwrap().until("the step is over", || {
+        (0..4).all(|task| lab.events(task, "load", "ended") == 1)
+            && lab.status()["together"].as_array().is_some_and(|steps| !steps.is_empty())
+    });
+    let status = lab.status();
+    let result = &status["together"][0][1];
+    assert_eq!(result["outcome"], "pass", "{status}");
+    assert_eq!(result["hosts"].as_array().unwrap().len(), 4, "{status}");
+    let ops = |name: &str| {
+        let of = |stream: &&serde_json::Value| stream["name"].as_str().is_some_and(|stream| stream.contains(name));
+        result["streams"].as_array().unwrap().iter().find(of).unwrap_or_else(|| panic!("{status}"))["ops"]
+            .as_u64()
+            .unwrap()
+    };
+    assert_eq!(ops("read") + ops("write"), 4 * 150 * 4, "{status}");
+    // Each operation was carried out by one of the nodes, once.
+    let counted = |name: &str| pair.addresses.iter().map(|at| statistic(at, name)).sum::<u64>();
+    assert_eq!(counted("client_read_success"), ops("read"), "{status}");
+    assert_eq!(counted("client_write_success"), ops("write") + 1_000, "{status}");
+    nodes.into_iter().for_each(end);
 }

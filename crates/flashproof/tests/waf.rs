@@ -22,12 +22,12 @@ fn drive(more: &str) -> String {
 fn the_tenants_of_a_paper_are_told_in_a_table_in_json_and_on_a_page_alike_and_twice_the_same() {
     let bench = Bench::new();
     let drive = drive("+handles=4");
-    let text = ["model", "micron.toml", "--on", &drive, "--dwpd", "1", "--no-latency"];
+    let text = ["model", "micron.toml", "--device", &drive, "--dwpd", "1", "--no-latency"];
     let ended = waf(&bench, &text);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("device WAF") && ended.stdout.contains("consistent with"), "{}", ended.stdout);
     assert!(!ended.stdout.contains("Latencies of clients"), "{}", ended.stdout);
-    let json = waf(&bench, &["model", "micron.toml", "--on", &drive, "--json", "--html", "waf.html"]);
+    let json = waf(&bench, &["model", "micron.toml", "--device", &drive, "--json", "--html", "waf.html"]);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
     let page = bench.text("waf.html");
     assert!(page.contains("Device WAF over bytes written") && page.contains("data-charts-expected=\"1\""));
@@ -58,7 +58,7 @@ fn a_sweep_shows_the_cliff_and_says_why_a_point_is_missing() {
     let sweep = [
         "model",
         "micron.toml",
-        "--on",
+        "--device",
         &drive,
         "--arrange",
         "shared",
@@ -109,17 +109,17 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     let coarse = few.replace("unit=32KiB", "unit=64KiB");
     for (arguments, said) in [
         (
-            vec!["model", "micron.toml", "--on", &few, "--arrange", "fdp"],
+            vec!["model", "micron.toml", "--device", &few, "--arrange", "fdp"],
             "cannot give 4 placement handles - the drive has 3",
         ),
         (
-            vec!["model", "micron.toml", "--on", &coarse, "--arrange", "shared"],
+            vec!["model", "micron.toml", "--device", &coarse, "--arrange", "shared"],
             "is no multiple of the drive's mapping unit",
         ),
-        (vec!["model", "micron.toml", "--on", "sim:"], "it has no FTL inside"),
-        (vec!["measure", "micron.toml", "--on", "sim:ftl"], "use flashproof waf model --on"),
-        (vec!["model", "micron.toml", "--on", "disk.img"], "it is a real drive"),
-        (vec!["model", "micron.toml", "--on", "sim:ftl+op=0%"], "op is"),
+        (vec!["model", "micron.toml", "--device", "sim:"], "it has no FTL inside"),
+        (vec!["measure", "micron.toml", "--device", "sim:ftl"], "use flashproof waf model --device"),
+        (vec!["model", "micron.toml", "--device", "disk.img"], "it is a real drive"),
+        (vec!["model", "micron.toml", "--device", "sim:ftl+op=0%"], "op is"),
         (vec!["model", "micron.toml", "--sweep", "colour"], "it has no usual values"),
         (vec!["model", "/dev/zero"], "cannot read"),
         (vec!["probe", "sim:ftl+handles=1"], "it has 1 placement handle"),
@@ -133,11 +133,11 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     bench.write("disk.img", vec![0; 1 << 20]);
     for (arguments, said) in [
         (
-            vec!["measure", "micron.toml", "--on", "disk.img"],
+            vec!["measure", "micron.toml", "--device", "disk.img"],
             "it is no NVMe drive, and no other tells how much its media take",
         ),
         (
-            vec!["measure", "micron.toml", "--on", "/dev/nowhere"],
+            vec!["measure", "micron.toml", "--device", "/dev/nowhere"],
             "cannot measure write amplification on /dev/nowhere - ",
         ),
     ] {
@@ -154,6 +154,6 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         ended.stderr
     );
     let one = drive("+handles=4");
-    let ended = waf(&bench, &["model", "micron.toml", "--on", &one, "--arrange", "shared", "--max-fills", "5"]);
+    let ended = waf(&bench, &["model", "micron.toml", "--device", &one, "--arrange", "shared", "--max-fills", "5"]);
     assert_eq!(ended.code, Some(4), "not steady within 5 fills: {}", ended.stderr);
 }

@@ -4,6 +4,7 @@ use super::help::laid_out;
 use super::values::seconds;
 use super::{OtherLoad, exit_as_act, parse_as, program};
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use load::factor::Factor;
 use load::workload::act::options::Test;
 use load::workload::act::reference::help_text;
@@ -29,6 +30,9 @@ pub struct TestArgs {
     /// Share the devices with other runs that also give this option
     #[arg(long, hide_short_help = true)]
     pub shared: bool,
+    /// Device instead of device-names of the file, or "sim:": each gets the load of one of those; may be repeated
+    #[arg(long, value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
+    pub device: Vec<String>,
     /// Length of the test, instead of test-duration-sec of the file: 24h, 10m, or a number of seconds
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub duration: Option<u32>,
@@ -112,6 +116,7 @@ pub(super) const STORAGE_EXAMPLES: &str = "\
 Examples:
   flashproof storage act_storage.conf                     a device that holds nothing, or only our own data
   flashproof storage act_storage.conf --erase S64ANX0T402     in a script: allow the erasure, by serial number
+  flashproof storage act_storage.conf --device /dev/nvme2n1   the file's load on another device
   flashproof storage demo.conf --out runs/demo            with \"device-names: sim:\" in it: no device at all
   flashproof storage act_storage.conf --dry-run           check the file, show the rates
   flashproof storage act_storage.conf --as-act            comparable with published ACT results
@@ -166,13 +171,11 @@ pub struct StorageArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Replay of a trace")]
 pub struct ReplayArgs {
-    /// Replay a trace instead of a CONFIG: its operations at their times. Writes and discards of the trace ERASE. Reads
-    /// every format that flashproof trace --from reads
+    /// Replay a trace instead of a CONFIG: its operations at their times. One --device for each device of the trace, in
+    /// the order of their numbers. Writes and discards of the trace ERASE. Reads every format that flashproof trace
+    /// --from reads
     #[arg(long, value_name = "TRACE", requires = "device")]
     pub replay: Option<String>,
-    /// Device to replay on, or "sim:": one for each device of the trace, in the order of their numbers; may be repeated
-    #[arg(long, value_name = "DEVICE", requires = "replay")]
-    pub device: Vec<String>,
     /// Speed as a multiple of the recorded one
     #[arg(long, hide_short_help = true, value_name = "N", default_value = "1", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub speed: Factor,
@@ -200,17 +203,14 @@ pub struct TenantsArgs {
     /// Options of every test.
     #[command(flatten)]
     pub test: TestArgs,
-    /// Device of the tenants without a device of their own, or a simulated drive: "sim:", "sim:ftl+op=12%"
-    #[arg(long, value_name = "DEVICE")]
-    pub on: Option<String>,
 }
 
 pub(super) const TENANTS_EXAMPLES: &str = "\
 Examples:
   flashproof storage tenants four.toml --dry-run                   check the file, show rates and write amplification of each
-  flashproof storage tenants four.toml --on sim:                   no device at all
-  flashproof storage tenants four.toml --on /dev/nvme1n1           each on its space of the drive; ERASES it
-  flashproof storage tenants four.toml --on /dev/nvme1n1 --erase S64ANX0T402    in a script: allow the erasure, by serial number
+  flashproof storage tenants four.toml --device sim:                   no device at all
+  flashproof storage tenants four.toml --device /dev/nvme1n1           each on its space of the drive; ERASES it
+  flashproof storage tenants four.toml --device /dev/nvme1n1 --erase S64ANX0T402    in a script: allow the erasure, by serial number
 
 Each tenant has a verdict of its own beside the one of all. Keys of the file: docs/tenants.md;
 an example: examples/tenants/ycsb-a-four.toml.";
@@ -227,6 +227,11 @@ pub(super) fn beside_tenants(tenants: clap::Command) -> clap::Command {
         })
         .mut_arg("out", |out| {
             out.help("Run directory: manifest, histograms, verdict [default: flashproof-results/tenants-TIME]")
+        })
+        .mut_arg("device", |device| {
+            device
+                .action(clap::ArgAction::Set)
+                .help("Device of the tenants without a device of their own, or a simulated drive: \"sim:\", \"sim:ftl+op=12%\"")
         })
         .mut_arg("as_act", |as_act| as_act.hide(true).conflicts_with("configs"))
 }

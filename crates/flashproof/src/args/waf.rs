@@ -66,7 +66,7 @@ pub struct WafModelArgs {
     /// The simulated drive: sim:ftl+... [default: 16 GiB with 7 % over-provisioning, 32 KiB units and a handle per
     /// tenant]
     #[arg(long, value_name = "DEVICE")]
-    pub on: Option<String>,
+    pub device: Option<String>,
     /// Writes of blocks are split into commands of this size (the kernel: queue/max_sectors_kb) [default: 128KiB]
     #[arg(long, value_name = "SIZE", value_parser = command)]
     pub command: Option<u32>,
@@ -89,7 +89,7 @@ pub struct WafMeasureArgs {
     pub on_drive: OnDriveArgs,
     /// Drive that counts its media writes: it is ERASED
     #[arg(long, value_name = "DEVICE")]
-    pub on: String,
+    pub device: String,
     /// Also predict the result for this simulated drive, for comparison: sim:ftl+...
     #[arg(long, value_name = "DEVICE")]
     pub predict: Option<String>,
@@ -132,7 +132,7 @@ pub struct WafProbeArgs {
 pub struct WafPrepArgs {
     /// Simulated drive: sim:ftl+...
     #[arg(value_name = "DEVICE", default_value = "sim:ftl+capacity=1GiB+op=7%+superblock=1MiB+page=4KiB+reserve=1")]
-    pub on: String,
+    pub device: String,
     /// Over-provisioning for which the one pass is made, in percent; auto: that of the drive
     #[arg(long, value_name = "P", default_value = "auto", value_parser = over_provisioning)]
     pub over_provisioning: OverProvisioning,
@@ -174,7 +174,7 @@ Exit codes: 0 compared, 2 usage, 3 too little memory. More in docs/prep.md.";
 pub(super) const MODEL_EXAMPLES: &str = "\
 Examples:
   flashproof waf model examples/tenants/micron-2024-op14.toml     a drive each, one drive, one with a handle each
-  flashproof waf model tenants.toml --on sim:ftl+capacity=64GiB+op=14.5%+unit=32KiB --arrange dedicated,shared
+  flashproof waf model tenants.toml --device sim:ftl+capacity=64GiB+op=14.5%+unit=32KiB --arrange dedicated,shared
   flashproof waf model tenants.toml --html waf.html --sweep op,fill,handles    where the cliffs are, in charts
   flashproof waf model tenants.toml --dwpd 1 --json               years to the rated endurance, for a program
 
@@ -183,9 +183,9 @@ More in docs/waf.md.";
 
 pub(super) const MEASURE_EXAMPLES: &str = "\
 Examples:
-  flashproof waf measure tenants.toml --on /dev/nvme1n1 --erase S64ANX0T402
+  flashproof waf measure tenants.toml --device /dev/nvme1n1 --erase S64ANX0T402
                                                           without handles, then with them
-  flashproof waf measure tenants.toml --on /dev/nvme1n1 --erase S64ANX0T402 --predict sim:ftl+capacity=7.68TB+op=14.5%+unit=32KiB+handles=4
+  flashproof waf measure tenants.toml --device /dev/nvme1n1 --erase S64ANX0T402 --predict sim:ftl+capacity=7.68TB+op=14.5%+unit=32KiB+handles=4
                                                           and predicted, in the columns beside it
 
 Exit codes: 0 shown, 1 the drive failed, 2 usage, 3 environment, 4 never steady within --max-fills or --duration, or

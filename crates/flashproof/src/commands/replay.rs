@@ -17,9 +17,9 @@ use std::process::ExitCode;
 pub fn run(args: &StorageArgs) -> Result<ExitCode, Failure> {
     let options = &args.replay;
     let name = options.replay.as_deref().unwrap_or_default();
-    let names = devices::parsed(&options.device)?;
+    let names = devices::parsed(&args.test.device)?;
     let trace = trace(name, options.speed)?;
-    check_devices(name, &trace, &options.device)?;
+    check_devices(name, &trace, &args.test.device)?;
     if trace.left_out() > 0 {
         console::warning(&format!(
             "{name}: {} of other kinds are left out: passthrough commands, write zeroes",

@@ -8,6 +8,7 @@ use report::table::Table;
 use results::units;
 use session::Manner;
 use session::console;
+use session::devices;
 use session::failure::Failure;
 use session::record::record;
 use session::runner::Named;
@@ -20,12 +21,7 @@ const BLOCKS_ASSUMED: u64 = 1_000_000;
 pub fn run(args: &TenantsArgs) -> Result<ExitCode, Failure> {
     let (mut tenants, text) = read_tenants(&args.test.configs[0])?;
     tenants.duration_sec = args.test.duration.unwrap_or(tenants.duration_sec);
-    let default: Option<DeviceName> = args
-        .on
-        .as_deref()
-        .map(str::parse)
-        .transpose()
-        .map_err(|error: engine::sim::SpecError| Failure::usage(error))?;
+    let default = devices::parsed(&args.test.device)?.pop();
     let page = describe(&tenants, default.as_ref())?;
     if args.test.dry_run {
         console::result(&page)?;

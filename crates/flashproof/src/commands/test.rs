@@ -7,9 +7,11 @@ use crate::args::TestArgs;
 use load::workload::act::ActWorkload;
 use load::workload::act::dialect::line_of;
 use load::workload::act::options::Test;
+use load::workload::act::staged::Base;
 use procedures::configuration::{pace_as_act, read_test};
 use session::Manner;
 use session::console;
+use session::devices;
 use session::failure::Failure;
 use session::record::record;
 use session::runner::Named;
@@ -17,11 +19,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Failure> {
+    let devices = devices::parsed(&args.device)?;
     let mut workloads = Vec::new();
     for (path, name) in args.configs.iter().zip(names(&args.configs)) {
-        let (text, mut config) = read_test(test, path)?;
+        let (mut text, mut config) = read_test(test, path)?;
         if args.as_act || (manner == Manner::Act && line_of(text.as_bytes(), "arrival").is_none()) {
             pace_as_act(path, text.as_bytes(), &mut config)?;
+        }
+        if !devices.is_empty() {
+            let base = Base::of_config(config, &devices).map_err(Failure::usages)?;
+            (text, config) = (base.to_text(), base.config().clone());
         }
         config.test_duration_sec = args.duration.unwrap_or(config.test_duration_sec);
         let workload = ActWorkload::of(config).map_err(Failure::usages)?;

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 pub fn model(args: &WafModelArgs) -> Result<ExitCode, Failure> {
     let usual = Interleaving::default();
     let model = Model {
-        on: args.on.clone(),
+        on: args.device.clone(),
         interleaving: Interleaving {
             command_bytes: args.command.unwrap_or(usual.command_bytes),
             in_flight: args.in_flight.unwrap_or(usual.in_flight),
@@ -34,7 +34,7 @@ pub fn model(args: &WafModelArgs) -> Result<ExitCode, Failure> {
 /// Measures the write amplification of a file's tenants on a real drive, with a prediction next to it if requested.
 pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
     let measurement = Measurement {
-        on: args.on.clone(),
+        on: args.device.clone(),
         duration: args.duration,
         erase: args.erase.clone(),
         dir: args.out.clone().unwrap_or_else(|| default_dir("waf")),
@@ -53,7 +53,7 @@ pub fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
     if let Some(page) = &args.form.html {
         check_page(page)?;
     }
-    let found = preparations(&args.on, &ours, args.seed)?;
+    let found = preparations(&args.device, &ours, args.seed)?;
     forms::show(&args.form, || found.html(), || found.json(), || found.markdown(), || found.text())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -79,7 +79,7 @@ fn question(args: &OnDriveArgs) -> Result<Question, Failure> {
     if let Some(tenant) = tenants.tenants.iter().find(|tenant| tenant.device.is_some()) {
         return Err(Failure::usage(format!(
             "tenant {}: cannot use its device - an arrangement decides on which drive a tenant is - leave out device, and \
-             name the drive by --on",
+             name the drive by --device",
             units::quoted(&tenant.name)
         )));
     }

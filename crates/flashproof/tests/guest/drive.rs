@@ -133,3 +133,39 @@ pub(super) fn is_taken_away(guest: &mut Guest) {
     assert!(again.stdout.contains(&format!("  {path} is gone\n")), "{}", again.stdout);
     assert!(!guest.ask("flashproof doctor").contains("FDP0"));
 }
+
+/// Steps of a campaign that erase the drive with the serial number FDP0; the first is run.
+pub(super) fn is_in_a_campaign(guest: &mut Guest) {
+    let step = |name: &str| {
+        format!(
+            "[[step]]\nname = \"{name}\"\nlimit = \"5m\"\nrun = \"fio --name=w --filename={{drive}} --rw=randwrite --bs=64k \
+             --direct=1 --rate_iops=20 --runtime=2 --time_based --out {{out}}\"\n"
+        )
+    };
+    let campaign = format!(
+        "name = \"swap\"\n{}{}[drives]\nserials = [\"FDP0\"]\n[consent]\nerase = [\"FDP0\"]\n",
+        step("first"),
+        step("second")
+    );
+    guest.ask("mkdir -p /data/lab && flashproof fleet inventory --out /data/lab --quiet");
+    guest.ask(&format!("cat >/data/lab/campaign.toml <<'END'\n{campaign}END\n"));
+    guest.ask("flashproof fleet task /data/lab 0 --step first");
+}
+
+/// Another drive in the place of FDP0, which was taken away: nothing is written to it.
+pub(super) fn is_replaced(guest: &mut Guest) {
+    let file = json!({ "driver": "file", "filename": "spare.img" });
+    guest.qmp.command("blockdev-add", json!({ "driver": "raw", "node-name": "spare", "file": file }));
+    guest.qmp.command("device_add", json!({ "driver": "nvme", "id": "swap0", "serial": "SWAP0", "drive": "spare" }));
+    let path = guest.ask("echo $FDP0").trim().to_owned();
+    guest.wait_until(&format!("[ -e {path} ]"));
+    guest.run("flashproof fleet run /data/lab").expect(3);
+    let status = guest.run("flashproof fleet status /data/lab").expect(3).stdout;
+    let why = format!("could not run: the drive is not on this host: {path} is SWAP0 now; put the drive back");
+    assert!(status.contains(&why), "{status}");
+    let units = guest
+        .ask(&format!("nvme get-log {path} --log-id=2 --log-len=512 --raw-binary | tail -c +49 | head -c 16 | xxd -p"));
+    assert_eq!(units.trim(), "0".repeat(32), "something was written to the other drive");
+    let first = parsed(guest, "cat /data/lab/tasks/0000/first/out/verdict.json");
+    assert_eq!(first["end"]["how"], "completed", "{first}");
+}

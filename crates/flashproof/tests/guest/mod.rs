@@ -21,11 +21,14 @@ mod zoned;
 
 /// One machine for what needs no drive of its own: a boot takes as long as some of these.
 #[test]
-fn a_drive_is_shown_refuses_what_it_cannot_do_takes_passthrough_and_is_taken_away() {
+fn a_drive_is_shown_refuses_what_it_cannot_do_takes_passthrough_is_taken_away_and_replaced() {
     let Some(machine) = machine::Machine::new(&format!("{} {}", machine::FDP, refused::LOCKED)) else { return };
+    std::fs::File::create(machine.bench.path("spare.img")).unwrap().set_len(machine::DRIVE_BYTES).unwrap();
     let mut guest = machine.boot();
     drive::is_shown(&mut guest);
     refused::nothing_is_written(&mut guest);
     passthrough::splits_and_leaves_no_stale_page(&mut guest);
+    drive::is_in_a_campaign(&mut guest);
     drive::is_taken_away(&mut guest);
+    drive::is_replaced(&mut guest);
 }

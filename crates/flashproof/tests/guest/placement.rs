@@ -37,7 +37,7 @@ pub(super) fn tenants(per_sec: u32, seconds: u32, placements: &[(&str, u16, u16)
 /// The tenants of /tmp/t on the drive, into /data/NAME.
 pub(super) fn run(name: &str) -> String {
     format!(
-        "flashproof storage tenants /tmp/t --on $FDP0 --erase FDP0 --out /data/{name} --sla '99%>10s' --no-trace --quiet"
+        "flashproof storage tenants /tmp/t --device $FDP0 --erase FDP0 --out /data/{name} --sla '99%>10s' --no-trace --quiet"
     )
 }
 

@@ -13,18 +13,18 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
     let Some(machine) = Machine::new(FDP) else { return };
     let mut guest = machine.boot();
     guest.ask(TENANTS);
-    let refused = guest.run("flashproof waf measure /tmp/t.toml --on $DATA0").expect(3);
+    let refused = guest.run("flashproof waf measure /tmp/t.toml --device $DATA0").expect(3);
     assert!(refused.stderr.contains("no log of it counts the bytes that its media take"), "{}", refused.stderr);
-    let refused = guest.run("flashproof waf measure /tmp/t.toml --on $FDP0 --arrange dedicated").expect(2);
+    let refused = guest.run("flashproof waf measure /tmp/t.toml --device $FDP0 --arrange dedicated").expect(2);
     assert!(refused.stderr.contains("it needs a drive for each tenant"), "{}", refused.stderr);
 
-    let refused = guest.run("flashproof waf measure /tmp/t.toml --on $FDP0").expect(2);
+    let refused = guest.run("flashproof waf measure /tmp/t.toml --device $FDP0").expect(2);
     assert!(refused.stderr.contains("give its serial number: --erase"), "{}", refused.stderr);
 
     // Broken off by a signal after some seconds: what was found until then is told.
     guest.start(
         "waf",
-        "flashproof waf measure /tmp/t.toml --on $FDP0 --erase FDP0 --arrange fdp --out /data/waf --json \
+        "flashproof waf measure /tmp/t.toml --device $FDP0 --erase FDP0 --arrange fdp --out /data/waf --json \
          --predict sim:ftl+capacity=256MiB+unit=32KiB+superblock=1MiB+handles=2+append=per-handle & echo $! >/tmp/pid; wait $!",
     );
     guest.wait_until("grep -qs ^0, /data/waf/fdp/telemetry.csv");

@@ -133,7 +133,7 @@ impl Subject {
     pub(super) fn arranged(&self, arrangement: Arrangement, tenants: &Tenants) -> Result<Tenants, String> {
         match arrangement {
             Arrangement::Dedicated => {
-                Err("it needs a drive for each tenant, and this is one - \"flashproof waf --on sim:ftl+...\" \
+                Err("it needs a drive for each tenant, and this is one - \"flashproof waf --device sim:ftl+...\" \
                                            predicts it"
                     .to_owned())
             }

@@ -107,7 +107,7 @@ impl Question {
     ) -> Result<(WafReport, Result<u8, Failure>), Failure> {
         let DeviceName::Path(device) = measurement.on.parse::<DeviceName>().map_err(Failure::usage)? else {
             return Err(Failure::usage(format!(
-                "cannot measure on {} - a simulated drive is modelled - use flashproof waf model --on",
+                "cannot measure on {} - a simulated drive is modelled - use flashproof waf model --device",
                 units::quoted(&measurement.on)
             )));
         };

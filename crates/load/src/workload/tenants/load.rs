@@ -64,7 +64,7 @@ impl TenantLoad {
                 (None, Some(default)) => default.clone(),
                 (None, None) => {
                     return Err(CannotRun(format!(
-                        "tenant {}: it has no device - give --on DEVICE, or \"device\" in the file",
+                        "tenant {}: it has no device - give --device DEVICE, or \"device\" in the file",
                         quoted(&tenant.name)
                     )));
                 }

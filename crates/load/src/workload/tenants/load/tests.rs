@@ -141,7 +141,7 @@ fn handles_that_the_drive_does_not_have_and_devices_that_nobody_named_are_refuse
     );
     assert_eq!(none.unwrap()[0].placements(&"/dev/x".parse().unwrap()), [None; 2]);
     let nowhere = TenantLoad::all(Tenants::parse("t", TWO).unwrap(), None).unwrap_err().to_string();
-    assert_eq!(nowhere, "tenant \"a\": it has no device - give --on DEVICE, or \"device\" in the file");
+    assert_eq!(nowhere, "tenant \"a\": it has no device - give --device DEVICE, or \"device\" in the file");
     let small = plan(&loads(TWO), &shape(8 << 20), 1).unwrap_err().to_string();
     assert!(small.contains("tenant \"b\": cannot use a space of 16 write blocks of 262144 bytes"), "{small}");
 }
