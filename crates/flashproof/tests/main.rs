@@ -29,6 +29,7 @@ mod fio_examples;
 mod fio_jobs;
 mod fio_verify;
 mod fleet;
+mod fleet_faults;
 mod full_disk;
 mod guard;
 mod guest;
