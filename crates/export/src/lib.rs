@@ -6,13 +6,14 @@
 //! * [`TABLES`]: the tables, their columns and the meaning of those; docs/data.md is generated from them
 //! * `source`: runs and series below the given directories
 //! * `facts`: rows of the small tables; `samples`: those of intervals, telemetry and histograms
-//! * `file`: Parquet files
+//! * `file`: the files of the tables; `parquet`: their format
 
 #![forbid(unsafe_code)]
 
 mod error;
 mod facts;
 mod file;
+mod parquet;
 mod samples;
 mod schema;
 mod source;
@@ -126,7 +127,7 @@ fn write(sources: Vec<Source>, out: &Path, exported: &mut Exported) -> Result<Ve
         exported.series += series;
         exported.unreadable.extend(unreadable);
     }
-    by_table.into_iter().filter_map(|parts| file::join(out, parts).transpose()).collect()
+    by_table.into_iter().filter_map(|parts| file::join(out, &parts).transpose()).collect()
 }
 
 /// A part of each table.

@@ -51,12 +51,13 @@ struct Metric<'a> {
     object: Cow<'a, str>,
     device: Option<usize>,
     metric: &'a str,
-    waiting: Vec<(u64, f64)>,
+    after_sec: Vec<u64>,
+    values: Vec<f64>,
 }
 
 impl<'a> Metric<'a> {
     fn new(object: impl Into<Cow<'a, str>>, device: Option<usize>, metric: &'a str) -> Self {
-        Self { object: object.into(), device, metric, waiting: Vec::new() }
+        Self { object: object.into(), device, metric, after_sec: Vec::new(), values: Vec::new() }
     }
 
     /// The column `name` of telemetry.csv. A column of a later version keeps its whole name.
@@ -195,18 +196,19 @@ impl IntervalFiles {
         serials: &[Option<&str>],
         metrics: &mut [Metric<'_>],
     ) -> Result<(), ExportError> {
-        for Metric { object, device, metric, waiting } in metrics {
-            for (after_sec, value) in waiting.drain(..) {
-                self.telemetry.push(TelemetryRow {
-                    run_id,
-                    object,
-                    device: device.map(|device| device as u64),
-                    serial: device.and_then(|device| serials[device]),
-                    metric,
-                    after_sec,
-                    value,
-                })?;
-            }
+        for Metric { object, device, metric, after_sec, values } in metrics {
+            let row = TelemetryRow {
+                run_id,
+                object,
+                device: device.map(|device| device as u64),
+                serial: device.and_then(|device| serials[device]),
+                metric,
+                after_sec,
+                value: values,
+            };
+            self.telemetry.push_rows(row, after_sec.len())?;
+            after_sec.clear();
+            values.clear();
         }
         Ok(())
     }
@@ -219,9 +221,11 @@ fn add_values(record: &IntervalRecord, metrics: &mut [Metric<'_>]) -> usize {
     let others = record.telemetry.iter().map(|value| value.parse().ok());
     let mut values = 0;
     for (metric, value) in metrics.iter_mut().zip(own.into_iter().chain(others)) {
-        let value = value.filter(|value: &f64| value.is_finite());
-        values += usize::from(value.is_some());
-        metric.waiting.extend(value.map(|value| (after_sec, value)));
+        if let Some(value) = value.filter(|value: &f64| value.is_finite()) {
+            values += 1;
+            metric.after_sec.push(after_sec);
+            metric.values.push(value);
+        }
     }
     values
 }
@@ -231,11 +235,14 @@ pub(crate) struct HistogramFile {
     file: TableFile<HistogramRow<'static>>,
     /// The buckets of reports: a row has a bound that a report shows.
     buckets: Latencies,
+    /// Of the rows of a window.
+    upper_ns: Vec<u64>,
+    count: Vec<u64>,
 }
 
 impl HistogramFile {
     pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
-        Ok(Self { file: TableFile::create(dir, part)?, buckets: latencies() })
+        Ok(Self { file: TableFile::create(dir, part)?, buckets: latencies(), upper_ns: Vec::new(), count: Vec::new() })
     }
 
     pub(crate) fn finish(self) -> Result<Vec<Written>, ExportError> {
@@ -268,12 +275,21 @@ impl HistogramFile {
         Key { stream, device, serial }: Key<'_>,
         kind: &str,
     ) -> Result<(), ExportError> {
-        let mut bucket = (0, 0);
-        let upper_ns = |value| self.buckets.highest_equivalent(window.histogram.lowest_equivalent(value));
-        let recorded = window.histogram.iter_recorded();
-        let buckets: Vec<_> =
-            recorded.map(|it| (upper_ns(it.value_iterated_to()), u64::from(it.count_at_value()))).collect();
-        let row = |(upper_ns, count)| HistogramRow {
+        self.upper_ns.clear();
+        self.count.clear();
+        for it in window.histogram.iter_recorded() {
+            let upper_ns = self.buckets.highest_equivalent(window.histogram.lowest_equivalent(it.value_iterated_to()));
+            let count = u64::from(it.count_at_value());
+            // Several buckets of another program's finer histogram are one of ours.
+            match self.count.last_mut().filter(|_| self.upper_ns.last() == Some(&upper_ns)) {
+                Some(last) => *last += count,
+                None => {
+                    self.upper_ns.push(upper_ns);
+                    self.count.push(count);
+                }
+            }
+        }
+        let row = HistogramRow {
             run_id,
             stream,
             device,
@@ -281,20 +297,9 @@ impl HistogramFile {
             kind,
             from_sec: window.from_sec,
             length_sec: window.length_sec,
-            upper_ns,
-            count,
+            upper_ns: &self.upper_ns,
+            count: &self.count,
         };
-        // Several buckets of another program's finer histogram are one of ours.
-        for (upper_ns, count) in buckets {
-            if bucket.0 == upper_ns {
-                bucket.1 += count;
-                continue;
-            }
-            if bucket.1 > 0 {
-                self.file.push(row(bucket))?;
-            }
-            bucket = (upper_ns, count);
-        }
-        if bucket.1 > 0 { self.file.push(row(bucket)) } else { Ok(()) }
+        self.file.push_rows(row, self.count.len())
     }
 }
