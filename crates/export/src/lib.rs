@@ -26,7 +26,6 @@ pub use table::{Column, Kind, Table};
 
 use facts::Facts;
 use file::Written;
-use results::run_dir;
 use samples::{HistogramFile, IntervalFiles};
 use source::{Source, Sources};
 use std::fs;
@@ -148,7 +147,7 @@ impl Part {
         for Source { mut series, runs: places, .. } in sources {
             let mut runs = Vec::new();
             for place in places {
-                match run_dir::read(&place.dir) {
+                match intervals.read(&place.dir, &place.id)? {
                     Ok(run) => runs.push((place, run)),
                     Err(error) => part.unreadable.push(error.to_string()),
                 }
@@ -159,11 +158,7 @@ impl Part {
             }
             let series_id = series.as_ref().map(|series| series.id.as_str());
             for (place, run) in &runs {
-                let unreadable = [
-                    facts.add_run(place, run, series_id)?,
-                    intervals.add(run, &place.id)?,
-                    histograms.add(run, &place.id)?,
-                ];
+                let unreadable = [facts.add_run(place, run, series_id)?, histograms.add(run, &place.id)?];
                 part.unreadable.extend(unreadable.into_iter().flatten().map(|error| error.to_string()));
                 part.runs += 1;
             }

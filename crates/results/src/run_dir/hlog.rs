@@ -22,6 +22,11 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::{Compress, Compression, FlushCompress, Status};
 use hdrhistogram::serialization::interval_log::{IntervalLogHistogram, IntervalLogIterator, LogEntry};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::inflate_flags::{
+    TINFL_FLAG_PARSE_ZLIB_HEADER, TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF,
+};
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -286,14 +291,14 @@ fn end_of(path: &Path) -> io::Result<File> {
 /// Calls `each` with every window of a log.
 fn windows(mut lines: WholeLines, layout: &Layout, mut each: impl FnMut(Window)) -> Result<(), RunDirError> {
     let tags: Vec<_> = (0..layout.cells()).map(|cell| tag(layout, cell)).collect();
-    let mut deserializer = Deserializer::new();
+    let mut decoder = Decoder::default();
     let mut text = String::new();
     while let Some(line) = lines.next()? {
         text.clear();
         text.extend([line, "\n"]);
         match IntervalLogIterator::new(text.as_bytes()).next() {
             Some(Ok(LogEntry::Interval(line))) => {
-                each(window(&line, &tags, &mut deserializer).map_err(|expected| lines.error(expected))?);
+                each(window(&line, &tags, &mut decoder).map_err(|expected| lines.error(expected))?);
             }
             // The first lines: comments, times, names of columns.
             None | Some(Ok(LogEntry::StartTime(_) | LogEntry::BaseTime(_))) => {}
@@ -304,13 +309,59 @@ fn windows(mut lines: WholeLines, layout: &Layout, mut each: impl FnMut(Window))
 }
 
 /// `Err` gives the expected text.
-fn window(line: &IntervalLogHistogram, tags: &[String], from: &mut Deserializer) -> Result<Window, &'static str> {
-    let tag = line.tag().map(|tag| tag.as_str().to_owned()).unwrap_or_default();
+fn window(line: &IntervalLogHistogram, tags: &[String], decoder: &mut Decoder) -> Result<Window, &'static str> {
+    let tag = line.tag().map_or("", |tag| tag.as_str());
     let cell = tags.iter().position(|known| *known == tag).ok_or("the tag of a stream and device of the run")?;
-    let bytes = STANDARD.decode(line.encoded_histogram()).map_err(|_| "a histogram in base64")?;
-    let histogram = from.deserialize(&mut bytes.as_slice()).map_err(|_| "a compressed histogram")?;
+    let histogram = decoder.histogram(line.encoded_histogram())?;
     let (from_sec, length_sec) = (line.start_timestamp().as_secs_f64(), line.duration().as_secs_f64());
     Ok(Window { cell, from_sec, length_sec, histogram })
+}
+
+/// Largest histogram that is read: one of five digits up to an hour takes less.
+const PLAIN_BYTES_MAX: usize = 16 << 20;
+
+/// Reads histograms as the library does, which allocates a new inflate state of 40 KB for each, and as much memory as
+/// the histogram says that it needs.
+#[derive(Default)]
+struct Decoder {
+    bytes: Vec<u8>,
+    inflate: Box<DecompressorOxide>,
+    plain: Vec<u8>,
+    deserializer: Deserializer,
+}
+
+impl Decoder {
+    /// `Err` gives the expected text.
+    fn histogram(&mut self, base64: &str) -> Result<Latencies, &'static str> {
+        self.bytes.clear();
+        STANDARD.decode_vec(base64, &mut self.bytes).map_err(|_| "a histogram in base64")?;
+        self.decode().ok_or("a compressed histogram")
+    }
+
+    fn decode(&mut self) -> Option<Latencies> {
+        let deflated = self.bytes.strip_prefix(&COMPRESSED_COOKIE.to_be_bytes())?;
+        let (length, deflated) = deflated.split_first_chunk()?;
+        let deflated = deflated.get(..u32::from_be_bytes(*length) as usize)?;
+        self.inflate.init();
+        let (mut read, mut length) = (0, 0);
+        loop {
+            let flags = TINFL_FLAG_PARSE_ZLIB_HEADER | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
+            let (status, more_read, more) =
+                decompress(&mut self.inflate, &deflated[read..], &mut self.plain, length, flags);
+            (read, length) = (read + more_read, length + more);
+            match status {
+                TINFLStatus::Done => break,
+                TINFLStatus::HasMoreOutput if length < PLAIN_BYTES_MAX => {
+                    self.plain.resize((2 * length).max(64 << 10), 0);
+                }
+                _ => return None,
+            }
+        }
+        // The library allocates the length of the payload, which follows the cookie.
+        let mut plain = &self.plain[..length];
+        let payload = u32::from_be_bytes(*plain.get(4..)?.first_chunk()?) as usize;
+        (payload <= length).then(|| self.deserializer.deserialize(&mut plain).ok())?
+    }
 }
 
 #[cfg(test)]
