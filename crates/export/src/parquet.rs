@@ -426,3 +426,84 @@ impl Thrift {
         self.end();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Cell;
+    use ::parquet::file::reader::{FileReader, SerializedFileReader};
+    use ::parquet::record::RowAccessor;
+    use std::io::Write;
+
+    const fn column(name: &'static str, kind: Kind, nullable: bool) -> Column {
+        Column { name, kind, nullable, about: "" }
+    }
+
+    const TABLE: Table = Table {
+        name: "all",
+        about: "",
+        columns: &[
+            column("flag", Kind::Bool, false),
+            column("after_sec", Kind::Int, false),
+            column("number", Kind::Int, true),
+            column("value", Kind::Float, false),
+            column("text", Kind::Text, true),
+        ],
+    };
+
+    /// `distinct` is the number of different numbers and texts.
+    fn check(rows: usize, distinct: usize) {
+        let flag = |row: usize| row % 3 == 0;
+        // Differences of all widths, and down again.
+        let after_sec = |row: usize| if row % 5 == 0 { 0 } else { (i64::MAX as u64) >> (row % 63) };
+        let number = |row: usize| (row % 4 > 0).then_some((row % distinct) as u64);
+        let value = |row: usize| (row * 7 % distinct) as f64 / 8.0;
+        let text = |row: usize| (row % 7 > 0).then(|| format!("text {}", row * 3 % distinct));
+        let mut bytes = MAGIC.to_vec();
+        let mut values: Vec<_> = TABLE.columns.iter().map(|_| Values::default()).collect();
+        let mut groups = Vec::new();
+        // The second one shows that the values of the first are forgotten.
+        for _ in 0..2 {
+            for row in 0..rows {
+                flag(row).push(&mut values[0], 1);
+                after_sec(row).push(&mut values[1], 1);
+                number(row).push(&mut values[2], 1);
+                value(row).push(&mut values[3], 1);
+                text(row).as_deref().push(&mut values[4], 1);
+            }
+            groups.push((bytes.len() as u64, RowGroup::encode(TABLE.columns, &mut values, rows, &mut bytes)));
+        }
+        let groups: Vec<_> = groups.iter().map(|(offset, group)| (*offset, group)).collect();
+        bytes.extend(footer(&TABLE, &groups, &[("key", "note")]));
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        let read = SerializedFileReader::new(file).unwrap();
+        assert_eq!(read.metadata().num_row_groups(), 2);
+        for (at, found) in read.into_iter().enumerate() {
+            let (row, found) = (at % rows, found.unwrap());
+            assert_eq!(found.get_bool(0).unwrap(), flag(row), "row {at} of {rows}");
+            assert_eq!(found.get_long(1).unwrap() as u64, after_sec(row), "row {at} of {rows}");
+            assert_eq!(found.get_long(2).ok().map(|number| number as u64), number(row), "row {at} of {rows}");
+            assert_eq!(found.get_double(3).unwrap(), value(row), "row {at} of {rows}");
+            assert_eq!(found.get_string(4).ok(), text(row).as_ref(), "row {at} of {rows}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_what_another_implementation_reads() {
+        for (rows, distinct) in [(1, 1), (8, 3), (129, 129), (1_000, 256), (1_000, 257), (3_000, 2_000)] {
+            check(rows, distinct);
+        }
+        // Texts have a dictionary of any size: here of positions of three bytes.
+        check(100_000, 90_000);
+    }
+
+    #[test]
+    fn numbers_that_all_fall_into_one_slot_are_given_up_at_once() {
+        // The inverse of the factor of the hash.
+        let same_slot: Vec<_> = (0..100_000_u64).map(|number| number.wrapping_mul(0xf1de_83e1_9937_733d)).collect();
+        assert_eq!(distinct(&same_slot), None);
+        let positions = distinct(&[5, 5, 9, 5, 9, 5]).unwrap();
+        assert_eq!(positions, (vec![5, 9], vec![0, 0, 1, 0, 1, 0]));
+    }
+}

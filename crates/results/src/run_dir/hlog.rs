@@ -127,6 +127,10 @@ impl Compressor {
     fn bytes(&mut self, histogram: &Latencies) -> &[u8] {
         self.plain.clear();
         self.serializer.serialize(histogram, &mut self.plain).expect("a vector takes any bytes");
+        self.compressed()
+    }
+
+    fn compressed(&mut self) -> &[u8] {
         self.bytes.clear();
         self.bytes.extend(COMPRESSED_COOKIE.to_be_bytes());
         self.bytes.extend([0; 4]);
@@ -248,10 +252,15 @@ pub struct Window {
 ///
 /// A torn last line is dropped. Errors: the file cannot be read, or is not a log of `layout`, or is damaged; then
 /// `each` got the lines before the damage.
-pub fn each_window(dir: &Path, layout: &Layout, kind: HlogKind, each: impl FnMut(Window)) -> Result<(), RunDirError> {
+pub fn each_window(
+    dir: &Path,
+    layout: &Layout,
+    kind: HlogKind,
+    mut each: impl FnMut(Window),
+) -> Result<(), RunDirError> {
     let path = dir.join(kind.file_name());
     let Checked { good_bytes, damage, .. } = Recorded::of(dir).check(kind.file_name())?;
-    windows(WholeLines::open(path.clone())?.limited(good_bytes), layout, each)?;
+    windows(WholeLines::open(path.clone())?.limited(good_bytes), layout, &mut each)?;
     match damage {
         None => Ok(()),
         Some(_) if !path.exists() => Err(RunDirError::Missing { path }),
@@ -265,7 +274,7 @@ pub fn last_windows(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<W
     let path = dir.join(kind.file_name());
     let file = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
     let mut newest: Vec<Window> = Vec::new();
-    windows(WholeLines::of(path, file), layout, |window| {
+    windows(WholeLines::of(path, file), layout, &mut |window| {
         newest.retain(|other| other.from_sec >= window.from_sec);
         newest.push(window);
     })?;
@@ -288,8 +297,8 @@ fn end_of(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Calls `each` with every window of a log.
-fn windows(mut lines: WholeLines, layout: &Layout, mut each: impl FnMut(Window)) -> Result<(), RunDirError> {
+/// Calls `each` with every window of a log. Not generic: it would be compiled where it is called, with less optimisation.
+fn windows(mut lines: WholeLines, layout: &Layout, each: &mut dyn FnMut(Window)) -> Result<(), RunDirError> {
     let tags: Vec<_> = (0..layout.cells()).map(|cell| tag(layout, cell)).collect();
     let mut decoder = Decoder::default();
     let mut text = String::new();
@@ -379,6 +388,25 @@ mod tests {
             V2DeflateSerializer::new().serialize(&histogram, &mut wanted).unwrap();
             assert_eq!(compressor.bytes(&histogram), wanted, "{values} values");
         }
+    }
+
+    #[test]
+    fn one_decoder_for_all_reads_what_was_written_and_nothing_else() {
+        let (mut compressor, mut decoder) = (Compressor::new(), Decoder::default());
+        for (values, step_ns) in [(0, 1), (60_000, 50_021), (100, 1_013)] {
+            let mut histogram = latencies();
+            (0..values).for_each(|n: u64| histogram.saturating_record(n * n % 977 * step_ns));
+            let bytes = compressor.bytes(&histogram).to_vec();
+            assert_eq!(decoder.histogram(&STANDARD.encode(&bytes)), Ok(histogram), "{values} values");
+            for end in 0..bytes.len() {
+                assert!(decoder.histogram(&STANDARD.encode(&bytes[..end])).is_err(), "{end} of {} bytes", bytes.len());
+            }
+        }
+        // A few kilobytes that inflate to any size are not followed there.
+        compressor.plain = vec![0; 4 * PLAIN_BYTES_MAX];
+        let bomb = compressor.compressed().to_vec();
+        assert!(bomb.len() < 128 << 10 && decoder.histogram(&STANDARD.encode(&bomb)).is_err());
+        assert!(decoder.plain.len() <= 2 * PLAIN_BYTES_MAX);
     }
 
     #[test]

@@ -1,0 +1,84 @@
+//! Latencies of a drive, read from the directory of a run.
+
+use super::Window;
+use crate::cell::{Latencies, latencies};
+use crate::run_dir::{HlogKind, RunDirError, each_window, manifest};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Latencies of a drive in a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Measured {
+    pub windows: Vec<Window>,
+    /// Median and 99th percentile over the whole run, nanoseconds.
+    pub p50_ns: Option<f64>,
+    pub p99_ns: Option<f64>,
+}
+
+impl Measured {
+    /// Service times in `dir` of the judged stream with most operations; of reads, in the usual tests. Errors: no
+    /// manifest, or the log is missing or damaged.
+    pub fn read(dir: &Path) -> Result<Self, RunDirError> {
+        let layout = manifest(dir)?.layout();
+        let devices = layout.devices.len().max(1);
+        let mut by_stream: BTreeMap<usize, (Latencies, Vec<Window>)> = BTreeMap::new();
+        each_window(dir, &layout, HlogKind::Service, |window| {
+            let stream = window.cell / devices;
+            let Some(info) = layout.streams.get(stream) else { return };
+            let (all, windows) = by_stream.entry(stream).or_insert_with(|| (latencies(), Vec::new()));
+            // Bounds that differ, as another program may write them, grow or are cut.
+            let _ = all.add(&window.histogram);
+            windows.push(Window {
+                start_s: window.from_sec,
+                load: if info.offered_iops > 0.0 { info.offered_iops } else { 1.0 },
+                mean_ns: window.histogram.mean(),
+                p50_ns: window.histogram.value_at_quantile(0.5) as f64,
+                p99_ns: window.histogram.value_at_quantile(0.99) as f64,
+            });
+        })?;
+        let judged = |stream: usize| layout.streams.get(stream).is_some_and(|info| info.judged);
+        let most = by_stream.into_iter().max_by_key(|(stream, (all, _))| (judged(*stream), all.len()));
+        Ok(most.map_or_else(Self::default, |(_, (all, windows))| Self {
+            windows,
+            p50_ns: Some(all.value_at_quantile(0.5) as f64),
+            p99_ns: Some(all.value_at_quantile(0.99) as f64),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::Interval;
+    use crate::judge::Sla;
+    use crate::run_dir::{Manifest, Writer};
+    use crate::testing::layout;
+    use crate::times::Times;
+
+    #[test]
+    fn a_drive_has_the_latencies_of_its_busiest_judged_stream() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        let streams = [("reads", true), ("large-block-reads", true), ("large-block-writes", false)];
+        let layout = layout(&streams, 100.0, ["/dev/nvme0n1"]);
+        let manifest = Manifest { report_interval_sec: 10, ..Manifest::new(&layout, Sla::default()) };
+        let mut writer = Writer::create(&run, &manifest, &[]).unwrap();
+        for index in 0..3 {
+            let mut interval = Interval::new(&layout);
+            (interval.index, interval.end_ns) = (index, (index + 1) * 10_000_000_000);
+            for (cell, ops, us) in [(0, 100, 200 * (index + 1)), (1, 10, 3_000), (2, 900, 7_000)] {
+                (0..ops).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, us * 1_000), 0, 4_096));
+            }
+            interval.close();
+            writer.write_interval(&interval, &[]).unwrap();
+        }
+        drop(writer);
+        let measured = Measured::read(&run).unwrap();
+        let near = |value: f64, us: f64| (value / us / 1e3 - 1.0).abs() < 0.01;
+        assert!(near(measured.p50_ns.unwrap(), 400.0) && near(measured.p99_ns.unwrap(), 600.0), "{measured:?}");
+        let [a, b, c] = measured.windows[..] else { panic!("{measured:?}") };
+        assert_eq!([a.start_s, b.start_s, c.start_s, a.load], [0.0, 10.0, 20.0, 100.0]);
+        assert!(near(a.p50_ns, 200.0) && near(b.mean_ns, 400.0) && near(c.p99_ns, 600.0), "{measured:?}");
+        assert!(Measured::read(dir.path()).is_err());
+    }
+}
