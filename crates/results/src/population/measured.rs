@@ -2,7 +2,7 @@
 
 use super::Window;
 use crate::cell::{Latencies, latencies};
-use crate::run_dir::{HlogKind, RunDirError, each_window, manifest};
+use crate::run_dir::{HlogKind, RunDirError, each_window_of, manifest};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -16,15 +16,21 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Service times in `dir` of the judged stream with most operations; of reads, in the usual tests. Errors: no
-    /// manifest, or the log is missing or damaged.
+    /// Service times in `dir` of the judged stream with the highest rate, as it was wanted or, of closed loops, done; of
+    /// reads, in the usual tests. Errors: no manifest, or the log is missing or damaged.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let layout = manifest(dir)?.layout();
+        let any_judged = layout.streams.iter().any(|info| info.judged);
+        let compared = || layout.streams.iter().enumerate().filter(|(_, info)| info.judged == any_judged);
+        // The first of several with the same rate.
+        let highest = compared().rev().max_by(|(_, a), (_, b)| a.offered_iops.total_cmp(&b.offered_iops));
+        let all_paced = compared().all(|(_, info)| info.offered_iops > 0.0);
+        let stream = highest.filter(|_| all_paced).map(|(stream, _)| stream);
         let devices = layout.devices.len().max(1);
         let mut by_stream: BTreeMap<usize, (Latencies, Vec<Window>)> = BTreeMap::new();
-        each_window(dir, &layout, HlogKind::Service, |window| {
+        each_window_of(dir, &layout, HlogKind::Service, stream, |window| {
             let stream = window.cell / devices;
-            let Some(info) = layout.streams.get(stream) else { return };
+            let Some(info) = layout.streams.get(stream).filter(|info| info.judged == any_judged) else { return };
             let (all, windows) = by_stream.entry(stream).or_insert_with(|| (latencies(), Vec::new()));
             // Bounds that differ, as another program may write them, grow or are cut.
             let _ = all.add(&window.histogram);
@@ -36,9 +42,8 @@ impl Measured {
                 p99_ns: window.histogram.value_at_quantile(0.99) as f64,
             });
         })?;
-        let judged = |stream: usize| layout.streams.get(stream).is_some_and(|info| info.judged);
-        let most = by_stream.into_iter().max_by_key(|(stream, (all, _))| (judged(*stream), all.len()));
-        Ok(most.map_or_else(Self::default, |(_, (all, windows))| Self {
+        let most = by_stream.into_values().max_by_key(|(all, _)| all.len());
+        Ok(most.map_or_else(Self::default, |(all, windows)| Self {
             windows,
             p50_ns: Some(all.value_at_quantile(0.5) as f64),
             p99_ns: Some(all.value_at_quantile(0.99) as f64),
@@ -56,11 +61,19 @@ mod tests {
     use crate::times::Times;
 
     #[test]
-    fn a_drive_has_the_latencies_of_its_busiest_judged_stream() {
+    fn a_drive_has_the_latencies_of_its_judged_stream_with_the_highest_rate() {
+        // Without rates, as in closed loops, the operations are counted.
+        for rates in [[100.0, 30.0, 500.0], [0.0, 0.0, 0.0], [100.0, 100.0, 0.0]] {
+            check(rates);
+        }
+    }
+
+    fn check(rates: [f64; 3]) {
         let dir = tempfile::tempdir().unwrap();
         let run = dir.path().join("run");
         let streams = [("reads", true), ("large-block-reads", true), ("large-block-writes", false)];
-        let layout = layout(&streams, 100.0, ["/dev/nvme0n1"]);
+        let mut layout = layout(&streams, 0.0, ["/dev/nvme0n1"]);
+        layout.streams.iter_mut().zip(rates).for_each(|(stream, rate)| stream.offered_iops = rate);
         let manifest = Manifest { report_interval_sec: 10, ..Manifest::new(&layout, Sla::default()) };
         let mut writer = Writer::create(&run, &manifest, &[]).unwrap();
         for index in 0..3 {
@@ -77,7 +90,7 @@ mod tests {
         let near = |value: f64, us: f64| (value / us / 1e3 - 1.0).abs() < 0.01;
         assert!(near(measured.p50_ns.unwrap(), 400.0) && near(measured.p99_ns.unwrap(), 600.0), "{measured:?}");
         let [a, b, c] = measured.windows[..] else { panic!("{measured:?}") };
-        assert_eq!([a.start_s, b.start_s, c.start_s, a.load], [0.0, 10.0, 20.0, 100.0]);
+        assert_eq!([a.start_s, b.start_s, c.start_s, a.load], [0.0, 10.0, 20.0, f64::max(rates[0], 1.0)]);
         assert!(near(a.p50_ns, 200.0) && near(b.mean_ns, 400.0) && near(c.p99_ns, 600.0), "{measured:?}");
         assert!(Measured::read(dir.path()).is_err());
     }

@@ -20,7 +20,7 @@ use crate::files::{self, Links};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::{Compress, Compression, FlushCompress, Status};
-use hdrhistogram::serialization::interval_log::{IntervalLogHistogram, IntervalLogIterator, LogEntry};
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::inflate_flags::{
@@ -252,15 +252,21 @@ pub struct Window {
 ///
 /// A torn last line is dropped. Errors: the file cannot be read, or is not a log of `layout`, or is damaged; then
 /// `each` got the lines before the damage.
-pub fn each_window(
+pub fn each_window(dir: &Path, layout: &Layout, kind: HlogKind, each: impl FnMut(Window)) -> Result<(), RunDirError> {
+    each_window_of(dir, layout, kind, None, each)
+}
+
+/// As [`each_window`], of one stream if `stream` is some: only the tags of others are looked at.
+pub fn each_window_of(
     dir: &Path,
     layout: &Layout,
     kind: HlogKind,
+    stream: Option<usize>,
     mut each: impl FnMut(Window),
 ) -> Result<(), RunDirError> {
     let path = dir.join(kind.file_name());
     let Checked { good_bytes, damage, .. } = Recorded::of(dir).check(kind.file_name())?;
-    windows(WholeLines::open(path.clone())?.limited(good_bytes), layout, &mut each)?;
+    windows(WholeLines::open(path.clone())?.limited(good_bytes), layout, stream, &mut each)?;
     match damage {
         None => Ok(()),
         Some(_) if !path.exists() => Err(RunDirError::Missing { path }),
@@ -274,7 +280,7 @@ pub fn last_windows(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<W
     let path = dir.join(kind.file_name());
     let file = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
     let mut newest: Vec<Window> = Vec::new();
-    windows(WholeLines::of(path, file), layout, &mut |window| {
+    windows(WholeLines::of(path, file), layout, None, &mut |window| {
         newest.retain(|other| other.from_sec >= window.from_sec);
         newest.push(window);
     })?;
@@ -297,8 +303,15 @@ fn end_of(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Calls `each` with every window of a log. Not generic: it would be compiled where it is called, with less optimisation.
-fn windows(mut lines: WholeLines, layout: &Layout, each: &mut dyn FnMut(Window)) -> Result<(), RunDirError> {
+/// Calls `each` with every window of a log, or of `stream` in it. Not generic: it would be compiled where it is called, with
+/// less optimisation.
+fn windows(
+    mut lines: WholeLines,
+    layout: &Layout,
+    stream: Option<usize>,
+    each: &mut dyn FnMut(Window),
+) -> Result<(), RunDirError> {
+    let devices = layout.devices.len().max(1);
     let tags: Vec<_> = (0..layout.cells()).map(|cell| tag(layout, cell)).collect();
     let mut decoder = Decoder::default();
     let mut text = String::new();
@@ -307,7 +320,15 @@ fn windows(mut lines: WholeLines, layout: &Layout, each: &mut dyn FnMut(Window))
         text.extend([line, "\n"]);
         match IntervalLogIterator::new(text.as_bytes()).next() {
             Some(Ok(LogEntry::Interval(line))) => {
-                each(window(&line, &tags, &mut decoder).map_err(|expected| lines.error(expected))?);
+                let tag = line.tag().map_or("", |tag| tag.as_str());
+                let cell = tags.iter().position(|known| *known == tag);
+                let cell = cell.ok_or_else(|| lines.error("the tag of a stream and device of the run"))?;
+                if stream.is_none_or(|stream| stream == cell / devices) {
+                    let histogram = decoder.histogram(line.encoded_histogram());
+                    let histogram = histogram.map_err(|expected| lines.error(expected))?;
+                    let (from_sec, length_sec) = (line.start_timestamp().as_secs_f64(), line.duration().as_secs_f64());
+                    each(Window { cell, from_sec, length_sec, histogram });
+                }
             }
             // The first lines: comments, times, names of columns.
             None | Some(Ok(LogEntry::StartTime(_) | LogEntry::BaseTime(_))) => {}
@@ -315,15 +336,6 @@ fn windows(mut lines: WholeLines, layout: &Layout, each: &mut dyn FnMut(Window))
         }
     }
     Ok(())
-}
-
-/// `Err` gives the expected text.
-fn window(line: &IntervalLogHistogram, tags: &[String], decoder: &mut Decoder) -> Result<Window, &'static str> {
-    let tag = line.tag().map_or("", |tag| tag.as_str());
-    let cell = tags.iter().position(|known| *known == tag).ok_or("the tag of a stream and device of the run")?;
-    let histogram = decoder.histogram(line.encoded_histogram())?;
-    let (from_sec, length_sec) = (line.start_timestamp().as_secs_f64(), line.duration().as_secs_f64());
-    Ok(Window { cell, from_sec, length_sec, histogram })
 }
 
 /// Largest histogram that is read: one of five digits up to an hour takes less.
