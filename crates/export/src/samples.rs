@@ -6,7 +6,7 @@ use crate::file::{TableFile, Written};
 use crate::schema::{HistogramRow, IntervalRow, SlowRow, TelemetryRow};
 use results::cell::{Latencies, latencies};
 use results::judge::IntervalCounts;
-use results::run_dir::{self, HlogKind, IntervalRecord, Manifest, Run, RunDirError, Window, each_window};
+use results::run_dir::{self, HlogKind, IntervalRecord, Manifest, Run, RunDirError, WindowBuckets, each_buckets};
 use results::telemetry::{ColumnOf, Source};
 use std::path::Path;
 
@@ -263,7 +263,7 @@ impl HistogramFile {
         for kind in HlogKind::ALL {
             let name = kind.file_name().trim_end_matches(".hlog");
             let mut written = Ok(());
-            let read = each_window(&run.dir, &layout, kind, |window| {
+            let read = each_buckets(&run.dir, &layout, kind, None, |window| {
                 if written.is_ok() {
                     written = self.add_window(run_id, &window, cells[window.cell], name);
                 }
@@ -277,15 +277,15 @@ impl HistogramFile {
     fn add_window(
         &mut self,
         run_id: &str,
-        window: &Window,
+        window: &WindowBuckets,
         Key { stream, device, serial }: Key<'_>,
         kind: &str,
     ) -> Result<(), ExportError> {
         self.upper_ns.clear();
         self.count.clear();
-        for it in window.histogram.iter_recorded() {
-            let upper_ns = self.buckets.highest_equivalent(window.histogram.lowest_equivalent(it.value_iterated_to()));
-            let count = u64::from(it.count_at_value());
+        for bucket in window.buckets {
+            let upper_ns = self.buckets.highest_equivalent(bucket.least_ns);
+            let count = u64::from(bucket.count);
             // Several buckets of another program's finer histogram are one of ours.
             match self.count.last_mut().filter(|_| self.upper_ns.last() == Some(&upper_ns)) {
                 Some(last) => *last += count,

@@ -2,7 +2,7 @@
 
 use super::Window;
 use crate::cell::{Latencies, latencies};
-use crate::run_dir::{HlogKind, RunDirError, each_window_of, manifest};
+use crate::run_dir::{Bucket, HlogKind, RunDirError, each_buckets, manifest};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -28,18 +28,32 @@ impl Measured {
         let stream = highest.filter(|_| all_paced).map(|(stream, _)| stream);
         let devices = layout.devices.len().max(1);
         let mut by_stream: BTreeMap<usize, (Latencies, Vec<Window>)> = BTreeMap::new();
-        each_window_of(dir, &layout, HlogKind::Service, stream, |window| {
+        each_buckets(dir, &layout, HlogKind::Service, stream, |window| {
             let stream = window.cell / devices;
             let Some(info) = layout.streams.get(stream).filter(|info| info.judged == any_judged) else { return };
             let (all, windows) = by_stream.entry(stream).or_insert_with(|| (latencies(), Vec::new()));
-            // Bounds that differ, as another program may write them, grow or are cut.
-            let _ = all.add(&window.histogram);
+            let (mut sum_ns, mut count) = (0.0, 0);
+            for bucket in window.buckets {
+                // Longer than any of this program's: another one may write such.
+                let _ = all.record_n(bucket.most_ns, bucket.count);
+                sum_ns +=
+                    (bucket.least_ns + (bucket.most_ns - bucket.least_ns).div_ceil(2)) as f64 * f64::from(bucket.count);
+                count += u64::from(bucket.count);
+            }
+            let quantile = |quantile: f64| {
+                let (wanted, mut below) = ((quantile * count as f64).ceil() as u64, 0);
+                let reaches = |bucket: &&Bucket| {
+                    below += u64::from(bucket.count);
+                    below >= wanted
+                };
+                window.buckets.iter().find(reaches).map_or(0.0, |bucket| bucket.most_ns as f64)
+            };
             windows.push(Window {
                 start_s: window.from_sec,
                 load: if info.offered_iops > 0.0 { info.offered_iops } else { 1.0 },
-                mean_ns: window.histogram.mean(),
-                p50_ns: window.histogram.value_at_quantile(0.5) as f64,
-                p99_ns: window.histogram.value_at_quantile(0.99) as f64,
+                mean_ns: if count > 0 { sum_ns / count as f64 } else { 0.0 },
+                p50_ns: quantile(0.5),
+                p99_ns: quantile(0.99),
             });
         })?;
         let most = by_stream.into_values().max_by_key(|(all, _)| all.len());
