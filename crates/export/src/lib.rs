@@ -6,13 +6,14 @@
 //! * [`TABLES`]: the tables, their columns and the meaning of those; docs/data.md is generated from them
 //! * `source`: runs and series below the given directories
 //! * `facts`: rows of the small tables; `samples`: those of intervals, telemetry and histograms
-//! * `file`: Parquet files
+//! * `file`: the files of the tables; `parquet`: their format
 
 #![forbid(unsafe_code)]
 
 mod error;
 mod facts;
 mod file;
+mod parquet;
 mod samples;
 mod schema;
 mod source;
@@ -25,7 +26,6 @@ pub use table::{Column, Kind, Table};
 
 use facts::Facts;
 use file::Written;
-use results::run_dir;
 use samples::{HistogramFile, IntervalFiles};
 use source::{Source, Sources};
 use std::fs;
@@ -126,7 +126,7 @@ fn write(sources: Vec<Source>, out: &Path, exported: &mut Exported) -> Result<Ve
         exported.series += series;
         exported.unreadable.extend(unreadable);
     }
-    by_table.into_iter().filter_map(|parts| file::join(out, parts).transpose()).collect()
+    by_table.into_iter().filter_map(|parts| file::join(out, &parts).transpose()).collect()
 }
 
 /// A part of each table.
@@ -147,7 +147,7 @@ impl Part {
         for Source { mut series, runs: places, .. } in sources {
             let mut runs = Vec::new();
             for place in places {
-                match run_dir::read(&place.dir) {
+                match intervals.read(&place.dir, &place.id)? {
                     Ok(run) => runs.push((place, run)),
                     Err(error) => part.unreadable.push(error.to_string()),
                 }
@@ -158,11 +158,7 @@ impl Part {
             }
             let series_id = series.as_ref().map(|series| series.id.as_str());
             for (place, run) in &runs {
-                let unreadable = [
-                    facts.add_run(place, run, series_id)?,
-                    intervals.add(run, &place.id)?,
-                    histograms.add(run, &place.id)?,
-                ];
+                let unreadable = [facts.add_run(place, run, series_id)?, histograms.add(run, &place.id)?];
                 part.unreadable.extend(unreadable.into_iter().flatten().map(|error| error.to_string()));
                 part.runs += 1;
             }

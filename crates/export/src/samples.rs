@@ -6,9 +6,8 @@ use crate::file::{TableFile, Written};
 use crate::schema::{HistogramRow, IntervalRow, SlowRow, TelemetryRow};
 use results::cell::{Latencies, latencies};
 use results::judge::IntervalCounts;
-use results::run_dir::{HlogKind, IntervalRecord, Intervals, Manifest, Run, RunDirError, Window, each_window};
+use results::run_dir::{self, HlogKind, IntervalRecord, Manifest, Run, RunDirError, WindowBuckets, each_buckets};
 use results::telemetry::{ColumnOf, Source};
-use std::borrow::Cow;
 use std::path::Path;
 
 /// The keys of all cells of a run, in their order.
@@ -47,20 +46,21 @@ pub(crate) struct IntervalFiles {
 }
 
 /// A column of telemetry: how its rows begin, and values that are not written yet.
-struct Metric<'a> {
-    object: Cow<'a, str>,
+struct Metric {
+    object: String,
     device: Option<usize>,
-    metric: &'a str,
-    waiting: Vec<(u64, f64)>,
+    metric: String,
+    after_sec: Vec<u64>,
+    values: Vec<f64>,
 }
 
-impl<'a> Metric<'a> {
-    fn new(object: impl Into<Cow<'a, str>>, device: Option<usize>, metric: &'a str) -> Self {
-        Self { object: object.into(), device, metric, waiting: Vec::new() }
+impl Metric {
+    fn new(object: impl Into<String>, device: Option<usize>, metric: &str) -> Self {
+        Self { object: object.into(), device, metric: metric.to_owned(), after_sec: Vec::new(), values: Vec::new() }
     }
 
     /// The column `name` of telemetry.csv. A column of a later version keeps its whole name.
-    fn named(name: &'a str, manifest: &Manifest) -> Self {
+    fn named(name: &str, manifest: &Manifest) -> Self {
         let Some(ColumnOf { column, of }) = ColumnOf::parse(name) else { return Self::new("", None, name) };
         let is_it =
             |facts: &serde_json::Value| facts.get("kernel_name").and_then(|name| name.as_str()) == Some(of.as_str());
@@ -89,25 +89,21 @@ impl IntervalFiles {
         Ok(vec![self.intervals.finish()?, self.slow.finish()?, self.telemetry.finish()?])
     }
 
-    /// Adds the intervals of a run. Returns the error that ended reading, if there was one; what was read before is added.
-    pub(crate) fn add(&mut self, run: &Run, run_id: &str) -> Result<Option<RunDirError>, ExportError> {
-        let manifest = &run.manifest;
-        let mut read = match Intervals::open(&run.dir, manifest) {
-            Ok(read) => read,
-            Err(error) => return Ok(Some(error)),
+    /// Reads the run in `dir` and adds its intervals. Errors beside those of reading: a file cannot be written; reading fails
+    /// after the first interval, so that the tables have a part of the run.
+    pub(crate) fn read(&mut self, dir: &Path, run_id: &str) -> Result<Result<Run, RunDirError>, ExportError> {
+        let manifest = match run_dir::manifest(dir) {
+            Ok(manifest) => manifest,
+            Err(error) => return Ok(Err(error)),
         };
-        let mut metrics: Vec<_> = RUN_METRICS.iter().map(|name| Metric::new("run", None, name)).collect();
-        let columns = read.columns().to_vec();
-        metrics.extend(columns.iter().map(|name| Metric::named(name, manifest)));
-        let cells = keys(manifest);
-        let mut waiting: Vec<Vec<IntervalRow>> = cells.iter().map(|_| Vec::new()).collect();
+        let (cells, serials) = (keys(&manifest), serials(&manifest));
+        let (mut metrics, mut waiting) = (Vec::new(), cells.iter().map(|_| Vec::new()).collect::<Vec<_>>());
         let (thresholds_ns, mut rows, mut values) = (manifest.sla.thresholds_ns(), 0, 0);
-        let failed = loop {
-            let record = match read.next() {
-                Ok(Some(record)) => record,
-                Ok(None) => break None,
-                Err(error) => break Some(error),
-            };
+        let mut add = |columns: &[String], record: &IntervalRecord| {
+            if metrics.is_empty() {
+                metrics.extend(RUN_METRICS.map(|name| Metric::new("run", None, name)));
+                metrics.extend(columns.iter().map(|name| Metric::named(name, &manifest)));
+            }
             rows += self.add_cells(run_id, &thresholds_ns, &record.counts, &cells, &mut waiting)?;
             values += add_values(record, &mut metrics);
             if rows >= WAITING_MAX {
@@ -115,13 +111,24 @@ impl IntervalFiles {
                 rows = 0;
             }
             if values >= WAITING_MAX {
-                self.write_telemetry(run_id, &serials(manifest), &mut metrics)?;
+                self.write_telemetry(run_id, &serials, &mut metrics)?;
                 values = 0;
             }
+            Ok::<_, ExportError>(())
         };
+        let mut added = Ok(());
+        let run = run_dir::read_each(dir, manifest.clone(), &mut |columns, record| {
+            if added.is_ok() {
+                added = add(columns, record);
+            }
+        });
+        added?;
         self.write_intervals(&mut waiting)?;
-        self.write_telemetry(run_id, &serials(manifest), &mut metrics)?;
-        Ok(failed)
+        self.write_telemetry(run_id, &serials, &mut metrics)?;
+        match run {
+            Err(error) if !metrics.is_empty() => Err(error.into()),
+            run => Ok(run),
+        }
     }
 
     /// Returns the number of rows.
@@ -193,35 +200,38 @@ impl IntervalFiles {
         &mut self,
         run_id: &str,
         serials: &[Option<&str>],
-        metrics: &mut [Metric<'_>],
+        metrics: &mut [Metric],
     ) -> Result<(), ExportError> {
-        for Metric { object, device, metric, waiting } in metrics {
-            for (after_sec, value) in waiting.drain(..) {
-                self.telemetry.push(TelemetryRow {
-                    run_id,
-                    object,
-                    device: device.map(|device| device as u64),
-                    serial: device.and_then(|device| serials[device]),
-                    metric,
-                    after_sec,
-                    value,
-                })?;
-            }
+        for Metric { object, device, metric, after_sec, values } in metrics {
+            let row = TelemetryRow {
+                run_id,
+                object,
+                device: device.map(|device| device as u64),
+                serial: device.and_then(|device| serials[device]),
+                metric,
+                after_sec,
+                value: values,
+            };
+            self.telemetry.push_rows(row, after_sec.len())?;
+            after_sec.clear();
+            values.clear();
         }
         Ok(())
     }
 }
 
 /// Returns the number of values.
-fn add_values(record: &IntervalRecord, metrics: &mut [Metric<'_>]) -> usize {
+fn add_values(record: &IntervalRecord, metrics: &mut [Metric]) -> usize {
     let after_sec = record.counts.after_sec;
     let own = run_values(&record.counts).map(|value| Some(value as f64));
     let others = record.telemetry.iter().map(|value| value.parse().ok());
     let mut values = 0;
     for (metric, value) in metrics.iter_mut().zip(own.into_iter().chain(others)) {
-        let value = value.filter(|value: &f64| value.is_finite());
-        values += usize::from(value.is_some());
-        metric.waiting.extend(value.map(|value| (after_sec, value)));
+        if let Some(value) = value.filter(|value: &f64| value.is_finite()) {
+            values += 1;
+            metric.after_sec.push(after_sec);
+            metric.values.push(value);
+        }
     }
     values
 }
@@ -231,11 +241,14 @@ pub(crate) struct HistogramFile {
     file: TableFile<HistogramRow<'static>>,
     /// The buckets of reports: a row has a bound that a report shows.
     buckets: Latencies,
+    /// Of the rows of a window.
+    upper_ns: Vec<u64>,
+    count: Vec<u64>,
 }
 
 impl HistogramFile {
     pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
-        Ok(Self { file: TableFile::create(dir, part)?, buckets: latencies() })
+        Ok(Self { file: TableFile::create(dir, part)?, buckets: latencies(), upper_ns: Vec::new(), count: Vec::new() })
     }
 
     pub(crate) fn finish(self) -> Result<Vec<Written>, ExportError> {
@@ -250,7 +263,7 @@ impl HistogramFile {
         for kind in HlogKind::ALL {
             let name = kind.file_name().trim_end_matches(".hlog");
             let mut written = Ok(());
-            let read = each_window(&run.dir, &layout, kind, |window| {
+            let read = each_buckets(&run.dir, &layout, kind, None, |window| {
                 if written.is_ok() {
                     written = self.add_window(run_id, &window, cells[window.cell], name);
                 }
@@ -264,16 +277,25 @@ impl HistogramFile {
     fn add_window(
         &mut self,
         run_id: &str,
-        window: &Window,
+        window: &WindowBuckets,
         Key { stream, device, serial }: Key<'_>,
         kind: &str,
     ) -> Result<(), ExportError> {
-        let mut bucket = (0, 0);
-        let upper_ns = |value| self.buckets.highest_equivalent(window.histogram.lowest_equivalent(value));
-        let recorded = window.histogram.iter_recorded();
-        let buckets: Vec<_> =
-            recorded.map(|it| (upper_ns(it.value_iterated_to()), u64::from(it.count_at_value()))).collect();
-        let row = |(upper_ns, count)| HistogramRow {
+        self.upper_ns.clear();
+        self.count.clear();
+        for bucket in window.buckets {
+            let upper_ns = self.buckets.highest_equivalent(bucket.least_ns);
+            let count = u64::from(bucket.count);
+            // Several buckets of another program's finer histogram are one of ours.
+            match self.count.last_mut().filter(|_| self.upper_ns.last() == Some(&upper_ns)) {
+                Some(last) => *last += count,
+                None => {
+                    self.upper_ns.push(upper_ns);
+                    self.count.push(count);
+                }
+            }
+        }
+        let row = HistogramRow {
             run_id,
             stream,
             device,
@@ -281,20 +303,9 @@ impl HistogramFile {
             kind,
             from_sec: window.from_sec,
             length_sec: window.length_sec,
-            upper_ns,
-            count,
+            upper_ns: &self.upper_ns,
+            count: &self.count,
         };
-        // Several buckets of another program's finer histogram are one of ours.
-        for (upper_ns, count) in buckets {
-            if bucket.0 == upper_ns {
-                bucket.1 += count;
-                continue;
-            }
-            if bucket.1 > 0 {
-                self.file.push(row(bucket))?;
-            }
-            bucket = (upper_ns, count);
-        }
-        if bucket.1 > 0 { self.file.push(row(bucket)) } else { Ok(()) }
+        self.file.push_rows(row, self.count.len())
     }
 }

@@ -365,9 +365,9 @@ tables! {
         /// Metric and its unit: [telemetry.md](telemetry.md); of `run`: the columns of `telemetry.csv`
         metric: &'a str,
         /// End of the interval, since the run began
-        after_sec: u64,
+        after_sec: &'a [u64],
         /// Value
-        value: f64,
+        value: &'a [f64],
     }
 
     /// A row for each bucket that is not empty of a latency histogram: windows of 10 s or more, as recorded.
@@ -387,9 +387,9 @@ tables! {
         /// Length of the window
         length_sec: f64,
         /// Largest duration of the bucket
-        upper_ns: u64,
+        upper_ns: &'a [u64],
         /// Operations
-        count: u64,
+        count: &'a [u64],
     }
 
     /// A row for each sample of the block layer, device, kind and size; only where the kernel could be traced.

@@ -1,11 +1,7 @@
 //! Tables of rows: each is declared once, as a struct whose fields are the columns and whose comments are the
 //! documentation.
 
-use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
-use parquet::data_type::ByteArray;
-use parquet::errors::ParquetError;
-use parquet::schema::types::{Type, TypePtr};
-use std::sync::Arc;
+use std::collections::HashMap;
 
 /// An instant in milliseconds since 1970 (UTC).
 #[derive(Clone, Copy)]
@@ -45,22 +41,6 @@ pub struct Column {
     pub(crate) about: &'static str,
 }
 
-impl Column {
-    fn parquet(&self) -> Result<TypePtr, ParquetError> {
-        let instant = LogicalType::timestamp(true, TimeUnit::MILLIS);
-        let (physical, logical) = match self.kind {
-            Kind::Bool => (Physical::BOOLEAN, None),
-            Kind::Int => (Physical::INT64, None),
-            Kind::Float => (Physical::DOUBLE, None),
-            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-            Kind::Instant => (Physical::INT64, Some(instant)),
-        };
-        let repetition = if self.nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
-        let column = Type::primitive_type_builder(self.name, physical);
-        Ok(Arc::new(column.with_logical_type(logical).with_repetition(repetition).build()?))
-    }
-}
-
 /// A table, in a file of its own.
 #[derive(Debug, Clone)]
 pub struct Table {
@@ -73,11 +53,6 @@ impl Table {
     /// Name of its file.
     pub fn file_name(&self) -> String {
         format!("{}.parquet", self.name)
-    }
-
-    pub(crate) fn schema(&self) -> Result<TypePtr, ParquetError> {
-        let columns = self.columns.iter().map(Column::parquet).collect::<Result<_, _>>()?;
-        Ok(Arc::new(Type::group_type_builder(self.name).with_fields(columns).build()?))
     }
 
     /// Its section of docs/data.md.
@@ -94,109 +69,119 @@ impl Table {
 /// Values of one column, row after row.
 #[derive(Default)]
 pub(crate) struct Values {
-    pub(crate) bools: Vec<bool>,
-    /// Also instants.
-    pub(crate) ints: Vec<i64>,
-    pub(crate) floats: Vec<f64>,
-    /// Texts, and the number of rows in which each stands: neighbours are mostly equal.
-    pub(crate) texts: Vec<(Option<ByteArray>, usize)>,
-    /// For each row of a column with NULLs: 1 for a value, 0 for NULL. Not of texts.
-    pub(crate) defined: Vec<i16>,
+    /// Whole numbers; the bits of floats; positions in `texts`. NULL has none.
+    pub(crate) numbers: Vec<u64>,
+    /// Texts, each once.
+    pub(crate) texts: Vec<String>,
+    positions: HashMap<String, u64>,
+    /// For each row of a column with NULLs: true for a value.
+    pub(crate) defined: Vec<bool>,
 }
 
 impl Values {
-    fn push_text(&mut self, text: Option<&str>) {
-        match self.texts.last_mut() {
-            Some((last, rows)) if last.as_ref().map(ByteArray::data) == text.map(str::as_bytes) => *rows += 1,
-            _ => self.texts.push((text.map(ByteArray::from), 1)),
-        }
+    fn push_text(&mut self, text: &str, rows: usize) {
+        // Neighbours are mostly equal.
+        let last = self.numbers.last().copied().filter(|at| self.texts[*at as usize] == text);
+        let at = last.or_else(|| self.positions.get(text).copied()).unwrap_or_else(|| {
+            let at = self.texts.len() as u64;
+            self.texts.push(text.to_owned());
+            self.positions.insert(text.to_owned(), at);
+            at
+        });
+        self.push_number(at, rows);
+    }
+
+    fn push_number(&mut self, number: u64, rows: usize) {
+        self.numbers.resize(self.numbers.len() + rows, number);
     }
 
     /// Forgets the values and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        self.bools.clear();
-        self.ints.clear();
-        self.floats.clear();
+        self.numbers.clear();
         self.texts.clear();
+        self.positions.clear();
         self.defined.clear();
     }
 }
 
-/// A value that a column can have.
+/// A value that a column can have, or a slice with a value for each of several rows.
 pub(crate) trait Cell {
     const KIND: Kind;
     const NULLABLE: bool = false;
-    fn push(self, values: &mut Values);
+    /// Appends the value to `rows` rows.
+    fn push(self, values: &mut Values, rows: usize);
 }
 
 impl Cell for bool {
     const KIND: Kind = Kind::Bool;
-    fn push(self, values: &mut Values) {
-        values.bools.push(self);
+    fn push(self, values: &mut Values, rows: usize) {
+        values.push_number(u64::from(self), rows);
     }
 }
 
-/// Counts beyond 2^63 come from edited files only.
+/// Parquet's integers are signed; counts beyond 2^63 come from edited files only.
+const INT_MAX: u64 = i64::MAX as u64;
+
 impl Cell for u64 {
     const KIND: Kind = Kind::Int;
-    fn push(self, values: &mut Values) {
-        values.ints.push(i64::try_from(self).unwrap_or(i64::MAX));
+    fn push(self, values: &mut Values, rows: usize) {
+        values.push_number(self.min(INT_MAX), rows);
+    }
+}
+
+impl Cell for &[u64] {
+    const KIND: Kind = Kind::Int;
+    fn push(self, values: &mut Values, _: usize) {
+        values.numbers.extend(self.iter().map(|value| *value.min(&INT_MAX)));
     }
 }
 
 impl Cell for f64 {
     const KIND: Kind = Kind::Float;
-    fn push(self, values: &mut Values) {
-        values.floats.push(self);
+    fn push(self, values: &mut Values, rows: usize) {
+        values.push_number(self.to_bits(), rows);
+    }
+}
+
+impl Cell for &[f64] {
+    const KIND: Kind = Kind::Float;
+    fn push(self, values: &mut Values, _: usize) {
+        values.numbers.extend(self.iter().map(|value| value.to_bits()));
     }
 }
 
 impl Cell for &str {
     const KIND: Kind = Kind::Text;
-    fn push(self, values: &mut Values) {
-        values.push_text(Some(self));
-    }
-}
-
-impl Cell for Option<&str> {
-    const KIND: Kind = Kind::Text;
-    const NULLABLE: bool = true;
-    fn push(self, values: &mut Values) {
-        values.push_text(self);
+    fn push(self, values: &mut Values, rows: usize) {
+        values.push_text(self, rows);
     }
 }
 
 impl Cell for UnixMs {
     const KIND: Kind = Kind::Instant;
-    fn push(self, values: &mut Values) {
-        self.0.push(values);
+    fn push(self, values: &mut Values, rows: usize) {
+        self.0.push(values, rows);
     }
 }
 
-/// A number, which can be missing.
-macro_rules! nullable {
-    ($($number:ty),+) => {
-        $(impl Cell for Option<$number> {
-            const KIND: Kind = <$number as Cell>::KIND;
-            const NULLABLE: bool = true;
-            fn push(self, values: &mut Values) {
-                values.defined.push(i16::from(self.is_some()));
-                if let Some(value) = self {
-                    value.push(values);
-                }
-            }
-        })+
-    };
+impl<T: Cell> Cell for Option<T> {
+    const KIND: Kind = T::KIND;
+    const NULLABLE: bool = true;
+    fn push(self, values: &mut Values, rows: usize) {
+        values.defined.resize(values.defined.len() + rows, self.is_some());
+        if let Some(value) = self {
+            value.push(values, rows);
+        }
+    }
 }
-nullable!(bool, u64, f64);
 
-/// A row of one table.
+/// A row of one table, or several: fields that are slices then have a value for each, and the others one for all.
 pub(crate) trait Row {
     const TABLE: Table;
     /// The same row with texts of another lifetime.
     type At<'a>: Row;
-    /// Appends each field to the values of its column; there are as many as the table has columns.
-    fn split(self, columns: &mut [Values]);
+    /// Appends each field to the values of its column for `rows` rows; there are as many as the table has columns.
+    fn split(self, columns: &mut [Values], rows: usize);
 }
 
 /// Declares the row types of tables, and `TABLES`.
@@ -223,10 +208,10 @@ macro_rules! tables {
                 }),+],
             };
 
-            fn split(self, columns: &mut [Values]) {
+            fn split(self, columns: &mut [Values], rows: usize) {
                 let mut columns = columns.iter_mut();
                 $(if let Some(values) = columns.next() {
-                    self.$column.push(values);
+                    self.$column.push(values, rows);
                 })+
             }
         })+

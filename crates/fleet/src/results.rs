@@ -3,26 +3,15 @@
 use crate::plan::{Plan, PlannedDrive};
 use crate::status::{CampaignStatus, Now, StepStatus, TaskStatus};
 use report::campaign::{CAMPAIGN_FORMAT_VERSION, Campaign, CampaignDrive, Quantity, StepResult};
-use results::cell::{Latencies, latencies};
-use results::population::{Examination, Labels, Window, examine};
+use results::population::{Examination, Labels, Measured, examine};
 use results::rejudge::place_of;
-use results::run_dir::{self, HlogKind, Holds, each_window, holds};
+use results::run_dir::{self, Holds, RunDirError, holds};
 use results::series::{REPORT, Series};
 use session::failure::Failure;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-
-/// Latencies of a drive.
-#[derive(Default)]
-struct Measured {
-    windows: Vec<Window>,
-    /// Median and 99th percentile over the whole run, nanoseconds.
-    p50_ns: Option<f64>,
-    p99_ns: Option<f64>,
-}
 
 /// The document of the campaign. `anonymous` replaces names of drives and hosts by pseudonyms.
 ///
@@ -46,7 +35,7 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
     };
     let labels: Vec<Labels> = drives.iter().map(labels).collect();
     let examination = match step {
-        Some(_) => examine(&labels, |index| measured[index].windows.iter().copied()),
+        Some(_) => examine(&labels, &measured.iter().map(|drive| &*drive.windows).collect::<Vec<_>>()),
         None => Examination::default(),
     };
     let ratings = (0..drives.len()).map(|index| rating(plan, &status, index)).collect();
@@ -132,7 +121,7 @@ fn compared_run(dir: &Path) -> Option<PathBuf> {
 /// Latencies of all drives in a step, read on all CPUs.
 fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<String>) -> Vec<Measured> {
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<Measured, String>)>> = Mutex::default();
+    let done: Mutex<Vec<(usize, Result<Measured, RunDirError>)>> = Mutex::default();
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
@@ -141,7 +130,7 @@ fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<S
             }
             let measured = result(plan, status, index, step)
                 .and_then(|dir| compared_run(&dir))
-                .map_or_else(|| Ok(Measured::default()), |run| read_run(&run));
+                .map_or_else(|| Ok(Measured::default()), |run| Measured::read(&run));
             done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, measured));
         }
     };
@@ -157,37 +146,6 @@ fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<S
         }));
     }
     measured
-}
-
-/// Service times of the judged stream with most operations; of reads, in the usual tests.
-fn read_run(dir: &Path) -> Result<Measured, String> {
-    let text = |error: run_dir::RunDirError| error.to_string();
-    let manifest = run_dir::manifest(dir).map_err(text)?;
-    let layout = manifest.layout();
-    let devices = layout.devices.len().max(1);
-    let mut by_stream: BTreeMap<usize, (Latencies, Vec<Window>)> = BTreeMap::new();
-    each_window(dir, &layout, HlogKind::Service, |window| {
-        let stream = window.cell / devices;
-        let Some(info) = layout.streams.get(stream) else { return };
-        let (all, windows) = by_stream.entry(stream).or_insert_with(|| (latencies(), Vec::new()));
-        // Bounds that differ, as another program may write them, grow or are cut.
-        let _ = all.add(&window.histogram);
-        windows.push(Window {
-            start_s: window.from_sec,
-            load: if info.offered_iops > 0.0 { info.offered_iops } else { 1.0 },
-            mean_ns: window.histogram.mean(),
-            p50_ns: window.histogram.value_at_quantile(0.5) as f64,
-            p99_ns: window.histogram.value_at_quantile(0.99) as f64,
-        });
-    })
-    .map_err(text)?;
-    let judged = |stream: usize| layout.streams.get(stream).is_some_and(|info| info.judged);
-    let most = by_stream.into_iter().max_by_key(|(stream, (all, _))| (judged(*stream), all.len()));
-    Ok(most.map_or_else(Measured::default, |(_, (all, windows))| Measured {
-        windows,
-        p50_ns: Some(all.value_at_quantile(0.5) as f64),
-        p99_ns: Some(all.value_at_quantile(0.99) as f64),
-    }))
 }
 
 /// The same document with pseudonyms, by the order of the plan: the same drive has the same one in every report.

@@ -94,21 +94,36 @@ impl CellCounts {
         self.combine(other, u64::saturating_sub);
     }
 
-    fn combine(&mut self, other: &Self, with: fn(u64, u64) -> u64) {
+    fn combine(&mut self, other: &Self, with: impl Fn(u64, u64) -> u64) {
         let mut other = *other;
-        self.sums().zip(other.sums()).for_each(|(mine, theirs)| *mine = with(*mine, *theirs));
+        let ((mine, mine_over), (theirs, theirs_over)) = (self.sums(), other.sums());
+        mine.into_iter().zip(theirs).for_each(|(mine, theirs)| *mine = with(*mine, *theirs));
+        for (mine, theirs) in mine_over.into_iter().zip(theirs_over) {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = with(*mine, *theirs));
+        }
     }
 
-    /// Every count that adds up.
-    fn sums(&mut self) -> impl Iterator<Item = &mut u64> {
+    /// Every count that adds up; and those by threshold.
+    fn sums(&mut self) -> ([&mut u64; 11], [&mut [u64; THRESHOLDS_MAX]; 9]) {
         let Self {
             ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, silent_ns, active_ns, ..
         } = self;
         let Self { judged_over, judged_least_over, response_over, service_over, slow, .. } = self;
-        let by_threshold = [judged_over, judged_least_over, response_over, service_over].into_iter();
-        [ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, silent_ns, active_ns]
-            .into_iter()
-            .chain(by_threshold.chain(slow.all_mut()).flatten())
+        let [wait_ns, lag_ns, service_ns, unseen_ns, held_ns] = slow.all_mut();
+        (
+            [ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, silent_ns, active_ns],
+            [
+                judged_over,
+                judged_least_over,
+                response_over,
+                service_over,
+                wait_ns,
+                lag_ns,
+                service_ns,
+                unseen_ns,
+                held_ns,
+            ],
+        )
     }
 }
 

@@ -26,9 +26,8 @@ const FACTOR_WANTED: f64 = 2.0;
 /// Share of a drive's slow windows that a lasting slowness contains.
 const LASTING: f64 = 0.8;
 
-/// Examines the drives of each model. `windows` gives the windows of the drive with an index into `drives`, up to three
-/// times; it can read them from a file or copy them from memory.
-pub fn examine<W: IntoIterator<Item = Window>>(drives: &[Labels], windows: impl Fn(usize) -> W) -> Examination {
+/// Examines the drives of each model. `windows` are those of `drives`, in their order.
+pub fn examine(drives: &[Labels], windows: &[&[Window]]) -> Examination {
     let mut models: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, labels) in drives.iter().enumerate() {
         models.entry(&labels.model).or_default().push(at);
@@ -40,13 +39,13 @@ pub fn examine<W: IntoIterator<Item = Window>>(drives: &[Labels], windows: impl 
             examination.undecided.push(Undecided { model: name.to_owned(), of: None, reason });
             continue;
         }
-        let centers = Centers::of(members.iter().map(|at| windows(*at)));
-        let scores = members.iter().map(|at| Scores::of(&centers.residuals(windows(*at)))).collect();
+        let centers = Centers::of(members.iter().map(|at| windows[*at]));
+        let scores = members.iter().map(|at| Scores::of(&centers.residuals(windows[*at]))).collect();
         let mut model = Model {
             name,
             labels: drives,
             centers,
-            windows: &windows,
+            windows,
             shifts: vec![[0.0; SCORES]; members.len()],
             members,
             scores,
@@ -66,11 +65,11 @@ pub fn examine<W: IntoIterator<Item = Window>>(drives: &[Labels], windows: impl 
 }
 
 /// Drives of a model under examination. `members`, `scores` and `shifts` have the same order.
-struct Model<'a, F> {
+struct Model<'a> {
     name: &'a str,
     labels: &'a [Labels],
     centers: Centers,
-    windows: &'a F,
+    windows: &'a [&'a [Window]],
     members: Vec<usize>,
     scores: Vec<Scores>,
     /// Slowness already explained by groups.
@@ -96,7 +95,7 @@ fn keep(best: &mut Option<Best>, new: Best) {
     }
 }
 
-impl<W: IntoIterator<Item = Window>, F: Fn(usize) -> W> Model<'_, F> {
+impl Model<'_> {
     /// Takes out the drives with too few windows. The median of the others is typical.
     fn exclude_undecided(&mut self) {
         let typical = middle(self.scores.iter().map(|scores| scores.windows as f64));
@@ -320,7 +319,7 @@ impl<W: IntoIterator<Item = Window>, F: Fn(usize) -> W> Model<'_, F> {
         let (mut outside, mut since, mut lasting) = (Vec::new(), Vec::new(), 0);
         for member in members {
             let explained = self.shifts[*member][whole];
-            let mut windows = self.centers.residuals((self.windows)(self.members[*member])).windows;
+            let mut windows = self.centers.residuals(self.windows[self.members[*member]]).windows;
             windows.sort_by(|a, b| a.0.total_cmp(&b.0));
             let above =
                 |limit: f64| move |window: &(f64, [f64; Metric::ALL.len()])| window.1[metric] - explained > limit;

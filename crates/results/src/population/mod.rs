@@ -54,12 +54,14 @@
 
 mod distributions;
 mod examine;
+mod measured;
 mod outliers;
 mod ranks;
 mod residuals;
 mod tolerance;
 
 pub use examine::examine;
+pub use measured::Measured;
 pub use ranks::{Comparison, compare};
 pub use tolerance::{ToleranceBound, held_by};
 

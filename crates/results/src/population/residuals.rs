@@ -49,14 +49,14 @@ pub(super) struct Centers(Vec<(Cell, Values)>);
 
 impl Centers {
     /// The centers of all cells with enough drives.
-    pub(super) fn of(drives: impl Iterator<Item: IntoIterator<Item = Window>>) -> Self {
+    pub(super) fn of<'a>(drives: impl Iterator<Item = &'a [Window]>) -> Self {
         // Single precision: 1e-6 of a logarithm is 1e-6 of a latency.
         let mut medians: Vec<(Cell, [f32; Metric::ALL.len()])> = Vec::new();
         let mut windows = Vec::new();
         let mut scratch = Vec::new();
         for drive in drives {
             windows.clear();
-            windows.extend(drive.into_iter().filter_map(|window| logarithms(&window)));
+            windows.extend(drive.iter().filter_map(logarithms));
             windows.sort_by_key(|(cell, _)| *cell);
             for cell in windows.chunk_by(|a, b| a.0 == b.0) {
                 let of = |metric: usize| {
@@ -81,11 +81,11 @@ impl Centers {
     }
 
     /// The windows of a drive that have peers.
-    pub(super) fn residuals(&self, windows: impl IntoIterator<Item = Window>) -> Residuals {
+    pub(super) fn residuals(&self, windows: &[Window]) -> Residuals {
         let mut residuals = Residuals::default();
         let mut near = 0;
         for window in windows {
-            let Some((cell, values)) = logarithms(&window) else {
+            let Some((cell, values)) = logarithms(window) else {
                 residuals.invalid += 1;
                 continue;
             };

@@ -203,7 +203,13 @@ impl WholeLines {
 
     /// The lines of `file`, which is at `path`.
     pub(super) fn of(path: PathBuf, file: File) -> Self {
-        Self { path, input: Some(BufReader::new(file.take(u64::MAX))), bytes: Vec::new(), line: 0, tail: Tail::Clean }
+        Self {
+            path,
+            input: Some(BufReader::with_capacity(64 << 10, file.take(u64::MAX))),
+            bytes: Vec::new(),
+            line: 0,
+            tail: Tail::Clean,
+        }
     }
 
     /// Ends after this many bytes. Call before the first read.

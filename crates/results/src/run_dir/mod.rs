@@ -35,10 +35,10 @@ mod write;
 pub use error::RunDirError;
 pub use file::HlogKind;
 pub(crate) use file::{read as read_json, write as write_json};
-pub use hlog::{Window, each_window, last_windows};
+pub use hlog::{Bucket, Window, WindowBuckets, each_buckets, each_window, last_windows};
 pub use manifest::{ActLogHead, Config, DeviceKind, Manifest, NAMESPACE, Process, WorkloadRecord, time_left};
 pub use place::{Holds, holds, is_run_dir, run_dirs_below};
-pub use read::{IntervalRecord, Intervals, Run, blame, manifest, read};
+pub use read::{EachInterval, IntervalRecord, Intervals, Run, blame, manifest, read, read_each};
 pub use trace::{Samples, TraceWriter, read_trace};
 pub use write::{Writer, check_usable, space_needed_bytes};
 

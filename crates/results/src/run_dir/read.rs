@@ -53,7 +53,11 @@ impl Run {
 /// Memory does not grow with the run's intervals. A torn end is dropped with a remark; so are lines after a damaged
 /// one. Errors: no manifest or a damaged one, a later format, or a failed system call.
 pub fn read(dir: &Path) -> Result<Run, RunDirError> {
-    let manifest = manifest(dir)?;
+    read_each(dir, manifest(dir)?, &mut |_, _| {})
+}
+
+/// As [`read`], for a run with its manifest. Calls `each` with the columns of telemetry and every whole interval.
+pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<Run, RunDirError> {
     let mut damage = Vec::new();
     let written: Option<Verdict> = match file::read(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {
         Err(RunDirError::Damaged { why, .. }) => {
@@ -79,7 +83,7 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
             torn.push(format!("the end of {name} is torn and was dropped"));
         }
     }
-    let Replay { judge, blamer, records, intervals, remarks: of_samples } = replay(dir, &manifest)?;
+    let Replay { judge, blamer, records, intervals, remarks: of_samples } = replay(dir, &manifest, each)?;
     damage.extend(recorded.check_length(intervals)?.map(|what| format!("{CHECKSUMS} {what}")));
     damage.extend(records.damage().filter(|known| !damage.iter().any(|other| other == known)).map(str::to_owned));
     let end = written.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
@@ -166,6 +170,9 @@ pub struct IntervalRecord {
     /// The values of [`Intervals::columns`]; empty where something could not be measured.
     pub telemetry: Vec<String>,
 }
+
+/// A function that gets the names of the telemetry values and an interval.
+pub type EachInterval<'a> = &'a mut dyn FnMut(&[String], &IntervalRecord);
 
 /// The intervals of a run, one by one.
 #[derive(Debug)]
@@ -267,7 +274,8 @@ impl Intervals {
     /// Reads the next interval into `record`. An error about a line is damage.
     fn read_interval(&mut self) -> Result<Read, RunDirError> {
         let Some(line) = self.telemetry.next()? else { return Ok(Read::End { cut_sec: None }) };
-        let closing = Closing::read(line, self.columns.len()).map_err(|expected| self.telemetry.error(expected))?;
+        let closing = Closing::read(line, self.columns.len(), &mut self.record.telemetry);
+        let closing = closing.map_err(|expected| self.telemetry.error(expected))?;
         let before_sec = self.record.counts.after_sec;
         if closing.counts.index != self.next_index || closing.counts.after_sec <= before_sec {
             return Err(self.telemetry.error(format!("interval {} after more than {before_sec} s", self.next_index)));
@@ -303,8 +311,7 @@ impl Intervals {
         cells.clear();
         cells.resize(self.layout.cells(), CellCounts::default());
         carried.clear();
-        let counts = IntervalCounts { cells, carried, ..closing.counts };
-        self.record = IntervalRecord { counts, telemetry: closing.telemetry };
+        self.record.counts = IntervalCounts { cells, carried, ..closing.counts };
     }
 
     /// Records the end of both tables. `cut_sec`: the interval with incomplete counts.
@@ -358,10 +365,11 @@ pub(super) struct Replay {
 }
 
 /// Feeds the run in `dir`. Memory does not grow with its intervals. Errors: the system refuses.
-pub(super) fn replay(dir: &Path, manifest: &Manifest) -> Result<Replay, RunDirError> {
+pub(super) fn replay(dir: &Path, manifest: &Manifest, each: EachInterval) -> Result<Replay, RunDirError> {
     let mut records = Intervals::open(dir, manifest)?;
+    let columns = records.columns().to_vec();
     let mut judge = manifest.judge();
-    let mut blamer = manifest.blamer(&judge, records.columns());
+    let mut blamer = manifest.blamer(&judge, &columns);
     let Samples { lines, remarks } = read_trace(dir, manifest)
         .unwrap_or_else(|error| Samples { lines: Vec::new(), remarks: vec![error.to_string()] });
     let mut lines = lines.iter().peekable();
@@ -373,6 +381,7 @@ pub(super) fn replay(dir: &Path, manifest: &Manifest) -> Result<Replay, RunDirEr
         }
         judge.add_counts(&record.counts);
         blamer.interval(&record.counts, &record.telemetry);
+        each(&columns, record);
         intervals += 1;
     }
     Ok(Replay { judge, blamer, records, intervals, remarks })
@@ -382,6 +391,6 @@ pub(super) fn replay(dir: &Path, manifest: &Manifest) -> Result<Replay, RunDirEr
 ///
 /// Errors: no manifest or a damaged one, a later format, or a failed system call.
 pub fn blame(dir: &Path) -> Result<Vec<Blame>, RunDirError> {
-    let Replay { judge, blamer, .. } = replay(dir, &manifest(dir)?)?;
+    let Replay { judge, blamer, .. } = replay(dir, &manifest(dir)?, &mut |_, _| {})?;
     Ok(blamer.blame(&judge))
 }

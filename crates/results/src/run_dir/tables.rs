@@ -60,18 +60,27 @@ pub(super) fn header(sla: &Sla) -> String {
 }
 
 /// The values of a cell's line in writing order, for `thresholds` thresholds.
-fn values<'a>(cell: &'a mut CellCounts, slice: &'a mut u64, thresholds: usize) -> Vec<&'a mut u64> {
+fn values<'a>(cell: &'a mut CellCounts, slice: &'a mut u64, thresholds: usize) -> impl Iterator<Item = &'a mut u64> {
     let CellCounts { ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, late_max_ns, .. } = cell;
     let CellCounts { judged_over, judged_least_over, response_over, service_over, slow, .. } = cell;
     let CellCounts { silent_ns, last_back_ns, held_by, backlog: Backlog { in_flight, waiting, late: ours }, .. } = cell;
-    let mut all = vec![ops, bytes, in_flight, waiting, ours, errors, overtime, unissued];
-    let counts = [judged_over, judged_least_over, response_over, service_over];
-    let mut by_threshold: Vec<_> = counts.into_iter().chain(slow.all_mut()).map(|values| values.iter_mut()).collect();
-    for _ in 0..thresholds {
-        all.extend(by_threshold.iter_mut().filter_map(Iterator::next));
-    }
-    all.extend([last_back_ns, slice, lost, missed, missed_least, late, late_max_ns, silent_ns, held_by]);
-    all
+    let [wait_ns, lag_ns, service_ns, unseen_ns, held_ns] = slow.all_mut();
+    let mut by_threshold =
+        [judged_over, judged_least_over, response_over, service_over, wait_ns, lag_ns, service_ns, unseen_ns, held_ns]
+            .map(|values| values.iter_mut());
+    let next = move |_| by_threshold.each_mut().map(Iterator::next).into_iter().flatten();
+    let before = [ops, bytes, in_flight, waiting, ours, errors, overtime, unissued].into_iter();
+    before.chain((0..thresholds).flat_map(next)).chain([
+        last_back_ns,
+        slice,
+        lost,
+        missed,
+        missed_least,
+        late,
+        late_max_ns,
+        silent_ns,
+        held_by,
+    ])
 }
 
 /// By column of a file: its position in writing order; `None` for a column of a later version.
@@ -80,13 +89,15 @@ pub(super) struct Columns {
     positions: Vec<Option<usize>>,
     /// Number of columns in writing order.
     written: usize,
+    /// Values of the line that is read, in writing order.
+    read: Vec<Option<u64>>,
 }
 
 impl Columns {
     /// The columns as they are written.
     pub(super) fn written(sla: &Sla) -> Self {
         let written = names(sla).len();
-        Self { positions: (0..written).map(Some).collect(), written }
+        Self { positions: (0..written).map(Some).collect(), written, read: Vec::new() }
     }
 
     /// The columns that `header` names, for a table of `format`. `None` if one is missing or duplicated.
@@ -99,14 +110,16 @@ impl Columns {
             let times = usize::from(format > 1 || wanted < written - LAST.len());
             positions.iter().filter(|position| **position == Some(wanted)).count() == times
         };
-        (0..written).all(once).then_some(Self { positions, written })
+        (0..written).all(once).then_some(Self { positions, written, read: Vec::new() })
     }
 
     /// Reads one line into its cell. `Err` gives the expected text.
-    pub(super) fn read_cell(&self, line: &str, counts: &mut IntervalCounts, layout: &Layout) -> Result<(), String> {
-        let (mut read, mut stream) = (vec![Some(0); self.written], None);
-        let mut fields = line.split(',');
-        for position in &self.positions {
+    pub(super) fn read_cell(&mut self, line: &str, counts: &mut IntervalCounts, layout: &Layout) -> Result<(), String> {
+        let (Self { positions, read, written }, mut stream, mut end) = (self, None, BEFORE_VALUES);
+        read.clear();
+        read.resize(*written, Some(0));
+        let mut fields = fields(line);
+        for position in positions {
             let field = fields.next();
             match *position {
                 None => {}
@@ -115,7 +128,10 @@ impl Columns {
                 }
                 // Values missing at the end of a line are 0.
                 Some(position) if position >= FIRST.len() && field.is_none() => {}
-                Some(position) => read[position] = number(field),
+                Some(position) => {
+                    read[position] = number(field);
+                    end = end.max(position + 1);
+                }
             }
         }
         if read[0] != Some(counts.after_sec) {
@@ -125,7 +141,7 @@ impl Columns {
         let device = read[2].and_then(|device| usize::try_from(device).ok());
         let device = device.filter(|device| *device < layout.devices.len()).ok_or("the number of a device from 0")?;
         let at = layout.cell(stream, device);
-        let slice = read[self.written - LAST.len() + SLICE].ok_or("the number of a slice from 1, or none")?;
+        let slice = read[*written - LAST.len() + SLICE].ok_or("the number of a slice from 1, or none")?;
         let slice = slice.checked_sub(1);
         let is_carried = |carried: &Carried| (carried.cell, Some(carried.slice)) == (at, slice);
         let is_known = match slice {
@@ -135,8 +151,18 @@ impl Columns {
         if is_known {
             return Err("each stream and device once".to_owned());
         }
-        let (mut cell, thresholds) = (CellCounts::default(), layout.thresholds_ns.len());
-        for (into, value) in values(&mut cell, &mut 0, thresholds).into_iter().zip(&read[BEFORE_VALUES..]) {
+        let thresholds = layout.thresholds_ns.len();
+        let cell = match slice {
+            None => {
+                counts.cells[at] = CellCounts::default();
+                &mut counts.cells[at]
+            }
+            Some(slice) => {
+                counts.carried.push(Carried { cell: at, slice, counts: CellCounts::default() });
+                &mut counts.carried.last_mut().expect("one was appended").counts
+            }
+        };
+        for (into, value) in values(cell, &mut 0, thresholds).zip(&read[BEFORE_VALUES..end]) {
             *into = value.ok_or("a whole number in each column")?;
         }
         let wanted = cell.wanted();
@@ -149,10 +175,6 @@ impl Columns {
         }
         if fields.next().is_some() {
             return Err("no more columns than the first line names".to_owned());
-        }
-        match slice {
-            None => counts.cells[at] = cell,
-            Some(slice) => counts.carried.push(Carried { cell: at, slice, counts: cell }),
         }
         Ok(())
     }
@@ -169,7 +191,7 @@ pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &La
         let (stream, device) = (&layout.streams[index / devices].name, index % devices);
         // Writing to a string cannot fail, here and below.
         let _ = write!(text, "{},{stream},{device}", counts.after_sec);
-        let values = values(&mut cell, &mut slice, layout.thresholds_ns.len());
+        let values: Vec<_> = values(&mut cell, &mut slice, layout.thresholds_ns.len()).collect();
         let last = values.iter().rposition(|value| **value != 0).unwrap_or(0);
         for value in &values[..=last.max(FIRST.len() - BEFORE_VALUES - 1)] {
             let _ = write!(text, ",{value}");
@@ -223,21 +245,23 @@ pub(super) struct Closing {
     pub(super) counts: IntervalCounts,
     /// Lines of intervals.csv that belong to the interval.
     pub(super) lines: u64,
-    /// The caller's columns.
-    pub(super) telemetry: Vec<String>,
 }
 
 impl Closing {
-    /// Reads a line with `columns` columns of the caller. `Err` gives the expected text.
-    pub(super) fn read(line: &str, columns: usize) -> Result<Self, String> {
-        let (mut this, mut fields) = (Self::default(), line.split(','));
+    /// Reads a line, and into `telemetry` the values of `columns` columns of the caller. `Err` gives the expected text.
+    pub(super) fn read(line: &str, columns: usize, telemetry: &mut Vec<String>) -> Result<Self, String> {
+        let (mut this, mut fields) = (Self::default(), fields(line));
         for into in fixed(&mut this.counts, &mut this.lines) {
             *into = number(fields.next()).ok_or("a whole number in each of the first 10 columns")?;
         }
-        this.telemetry = fields.map(str::to_owned).collect();
-        match this.telemetry.len() == columns {
-            true => Ok(this),
-            false => Err(format!("{} columns", TELEMETRY_COLUMNS.len() + columns)),
+        telemetry.resize_with(columns, String::new);
+        for into in telemetry {
+            into.clear();
+            *into += fields.next().ok_or_else(|| format!("{} columns", TELEMETRY_COLUMNS.len() + columns))?;
+        }
+        match fields.next() {
+            None => Ok(this),
+            Some(_) => Err(format!("{} columns", TELEMETRY_COLUMNS.len() + columns)),
         }
     }
 }
@@ -257,9 +281,24 @@ pub(super) fn push_closing(text: &mut String, counts: &mut IntervalCounts, mut l
     text.push('\n');
 }
 
+/// The values of a line. Most are shorter than what `str::split` is good at.
+fn fields(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = text.bytes().position(|byte| byte == b',');
+        rest = end.map(|end| &text[end + 1..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    })
+}
+
 /// A decimal number of digits only.
 fn number(field: Option<&str>) -> Option<u64> {
-    field.filter(|field| field.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+    let add = |number: u64, digit: u8| {
+        let digit = char::from(digit).to_digit(10)?;
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    };
+    field.filter(|field| !field.is_empty())?.bytes().try_fold(0, add)
 }
 #[cfg(test)]
 mod tests {

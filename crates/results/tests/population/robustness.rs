@@ -9,7 +9,7 @@ fn plan() -> Plan {
 }
 
 fn examined(population: &Population) -> Examination {
-    examine(&population.labels, |drive| population.windows[drive].iter().copied())
+    examine(&population.labels, &population.windows.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
 fn slow_down(population: &mut Population, drive: usize, factor: f64) {
