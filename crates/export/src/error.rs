@@ -1,5 +1,6 @@
 //! Errors of an export, each in one line: the operation and its object, the cause, the remedy.
 
+use parquet::errors::ParquetError;
 use results::run_dir::RunDirError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ pub enum ExportError {
     Occupied { dir: PathBuf, found: String },
     #[error("{tried} {} - {source}; give a directory on a disk with room that this user may write to", .path.display())]
     Io { tried: &'static str, path: PathBuf, source: io::Error },
+    #[error("writing {} - {source}; free some space, or give a directory on another disk", .path.display())]
+    Parquet { path: PathBuf, source: ParquetError },
     /// A defect of this program: a thread that writes a table ended early.
     #[error("exporting - a thread that writes tables ended before its work; report this as a defect")]
     Thread,

@@ -1,14 +1,22 @@
-//! Files of tables: rows are collected by column, and written and forgotten by row groups.
+//! Parquet files: rows are collected by column, and written and forgotten by row groups.
 
 use crate::error::ExportError;
-use crate::parquet::{self, MAGIC, RowGroup};
 use crate::schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES};
-use crate::table::{Row, Table, Values};
+use crate::table::{Column, Kind, Row, Table, Values};
+use parquet::basic::{Compression, Encoding};
+use parquet::column::writer::{ColumnCloseResult, ColumnWriterImpl};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::ColumnPath;
 use results::files::{self, Links, Over};
+use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// File with SQL that makes a view of each table, and the macro of percentiles.
 pub const VIEWS: &str = "views.sql";
@@ -29,19 +37,18 @@ pub(crate) fn write_views(dir: &Path) -> Result<(), ExportError> {
     files::replace(&path, text.as_bytes(), Over::Own).map_err(ExportError::io("writing", &path))
 }
 
-/// From this number of rows on a row group is written: 10 to 20 MB of memory for a table.
+/// From this number of rows on a row group is written: 10 to 30 MB of memory for a table.
 const GROUP_ROWS: usize = 1 << 17;
 
 /// Key of the schema version in the metadata of a file.
 pub const VERSION_KEY: &str = "flashproof.schema_version";
 
-/// The row groups of a part of a table, in a file with a temporary name.
+/// A table that is being written, under a temporary name.
 pub(crate) struct TableFile<R> {
-    file: File,
+    writer: SerializedFileWriter<File>,
     written: Written,
     values: Vec<Values>,
     rows: usize,
-    bytes: Vec<u8>,
     row: PhantomData<R>,
 }
 
@@ -50,7 +57,6 @@ pub(crate) struct Written {
     table: Table,
     temporary: PathBuf,
     path: PathBuf,
-    groups: Vec<RowGroup>,
     pub(crate) rows: u64,
 }
 
@@ -61,6 +67,10 @@ impl Drop for Written {
 }
 
 impl Written {
+    fn failed(&self, source: ParquetError) -> ExportError {
+        ExportError::Parquet { path: self.path.clone(), source }
+    }
+
     /// Gives the file its name. Returns its bytes.
     pub(crate) fn rename(self) -> Result<u64, ExportError> {
         let failed = |error| ExportError::io("renaming a temporary file to", &self.path)(error);
@@ -71,19 +81,50 @@ impl Written {
 }
 
 /// Creates a file of `table` in `dir`, under a temporary name.
-fn create(table: Table, dir: &Path, part: &str) -> Result<(Written, File), ExportError> {
+fn create(table: Table, dir: &Path, part: &str) -> Result<(Written, SerializedFileWriter<File>), ExportError> {
     let path = dir.join(table.file_name());
     let temporary = dir.join(format!(".flashproof-{}-{part}-{}.tmp", std::process::id(), table.file_name()));
     let file = File::create_new(&temporary).map_err(ExportError::io("creating", &temporary))?;
-    Ok((Written { table, temporary, path, groups: Vec::new(), rows: 0 }, file))
+    let written = Written { table, temporary, path, rows: 0 };
+    let writer = properties(&written.table)
+        .and_then(|properties| SerializedFileWriter::new(file, written.table.schema()?, Arc::new(properties)));
+    let writer = writer.map_err(|source| written.failed(source))?;
+    Ok((written, writer))
+}
+
+fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
+    let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
+    let metadata = vec![
+        pair(VERSION_KEY, SCHEMA_VERSION.to_string()),
+        pair("flashproof.table", table.name.to_owned()),
+        pair("flashproof.version", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    let mut properties = WriterProperties::builder()
+        .set_compression(Compression::LZ4_RAW)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_key_value_metadata(Some(metadata));
+    // Bounds of texts cost a comparison of each row, and a reader skips row groups by those of the run alone.
+    let texts = table.columns.iter().filter(|column| column.kind == Kind::Text && column.name != "run_id");
+    for column in texts {
+        properties = properties.set_column_statistics_enabled(column.name.into(), EnabledStatistics::None);
+    }
+    // Times count up by one: their differences take no space.
+    for column in table.columns.iter().filter(|column| column.name == "after_sec") {
+        let path = ColumnPath::from(column.name);
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+    }
+    Ok(properties.build())
 }
 
 impl<R: Row> TableFile<R> {
     /// Begins the file of a part of a table in `dir`.
     pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
-        let (written, file) = create(R::TABLE, dir, &part.to_string())?;
+        let (written, writer) = create(R::TABLE, dir, &part.to_string())?;
         let values = R::TABLE.columns.iter().map(|_| Values::default()).collect();
-        Ok(Self { file, written, values, rows: 0, bytes: Vec::new(), row: PhantomData })
+        Ok(Self { writer, written, values, rows: 0, row: PhantomData })
     }
 
     pub(crate) fn push(&mut self, row: R::At<'_>) -> Result<(), ExportError> {
@@ -98,11 +139,10 @@ impl<R: Row> TableFile<R> {
     }
 
     fn write_group(&mut self) -> Result<(), ExportError> {
-        let rows = std::mem::take(&mut self.rows);
-        self.written.rows += rows as u64;
-        self.bytes.clear();
-        self.written.groups.push(RowGroup::encode(R::TABLE.columns, &mut self.values, rows, &mut self.bytes));
-        self.file.write_all(&self.bytes).map_err(ExportError::io("writing", &self.written.path))
+        self.written.rows += self.rows as u64;
+        self.rows = 0;
+        let written = write_columns(&mut self.writer, R::TABLE.columns, &mut self.values);
+        written.map_err(|source| self.written.failed(source))
     }
 
     /// Writes the rest.
@@ -110,35 +150,96 @@ impl<R: Row> TableFile<R> {
         if self.rows > 0 {
             self.write_group()?;
         }
+        self.writer.close().map_err(|source| self.written.failed(source))?;
         Ok(self.written)
     }
 }
 
-/// Joins the parts of a table, which are in order, to one file that is on the disk.
+/// Joins the parts of a table, which are in order, to one file that is on the disk. Row groups are copied as they are.
 pub(crate) fn join(dir: &Path, parts: &[Written]) -> Result<Option<Written>, ExportError> {
     let Some(first) = parts.first() else { return Ok(None) };
-    let (mut whole, mut file) = create(first.table.clone(), dir, "all")?;
-    let version = SCHEMA_VERSION.to_string();
-    let notes = [
-        (VERSION_KEY, &*version),
-        ("flashproof.table", first.table.name),
-        ("flashproof.version", env!("CARGO_PKG_VERSION")),
-    ];
-    let mut write = || {
-        let mut groups = Vec::new();
-        file.write_all(MAGIC)?;
-        let mut offset = MAGIC.len() as u64;
-        for part in parts {
-            let offsets = part.groups.iter().scan(offset, |next, group| Some((group.place(next), group)));
-            groups.extend(offsets);
-            offset += io::copy(&mut File::open(&part.temporary)?, &mut file)?;
-        }
-        file.write_all(&parquet::footer(&first.table, &groups, &notes))?;
-        file.sync_all()
-    };
-    write().map_err(ExportError::io("writing", &whole.path))?;
-    whole.rows = parts.iter().map(|part| part.rows).sum();
+    let (mut whole, mut writer) = create(first.table.clone(), dir, "all")?;
+    for part in parts {
+        copy_groups(&part.temporary, &mut writer).map_err(|source| part.failed(source))?;
+        whole.rows += part.rows;
+    }
+    let file = writer.into_inner().map_err(|source| whole.failed(source))?;
+    file.sync_all().map_err(ExportError::io("syncing", &whole.path))?;
     Ok(Some(whole))
+}
+
+fn copy_groups(from: &Path, to: &mut SerializedFileWriter<File>) -> Result<(), ParquetError> {
+    let file = File::open(from)?;
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+    for rows in metadata.row_groups() {
+        let mut group = to.next_row_group()?;
+        for column in rows.columns() {
+            let chunk = ColumnCloseResult {
+                bytes_written: column.compressed_size().unsigned_abs(),
+                rows_written: rows.num_rows().unsigned_abs(),
+                metadata: column.clone(),
+                bloom_filter: None,
+                column_index: None,
+                offset_index: None,
+            };
+            group.append_column(&file, chunk)?;
+        }
+        group.close()?;
+    }
+    Ok(())
+}
+
+/// Writes a row group, and forgets its values.
+fn write_columns(
+    writer: &mut SerializedFileWriter<File>,
+    columns: &[Column],
+    values: &mut [Values],
+) -> Result<(), ParquetError> {
+    let mut group = writer.next_row_group()?;
+    for (values, Column { kind, nullable, .. }) in values.iter_mut().zip(columns) {
+        let Some(mut column) = group.next_column()? else { break };
+        let numbers = &*values.numbers;
+        let defined = (!values.defined.is_empty()).then_some(&*values.defined);
+        match kind {
+            Kind::Bool => {
+                let bools: Vec<bool> = numbers.iter().map(|number| *number != 0).collect();
+                column.typed::<BoolType>().write_batch(&bools, defined, None)?
+            }
+            Kind::Int | Kind::Instant => column.typed::<Int64Type>().write_batch(numbers, defined, None)?,
+            Kind::Float => {
+                let floats: Vec<f64> = numbers.iter().map(|bits| f64::from_bits(bits.cast_unsigned())).collect();
+                column.typed::<DoubleType>().write_batch(&floats, defined, None)?
+            }
+            Kind::Text => write_texts(column.typed(), &values.texts, *nullable)?,
+        };
+        column.close()?;
+        values.clear();
+    }
+    group.close().map(drop)
+}
+
+/// Rows of equal texts that are written at once.
+const EQUAL_MAX: usize = 1024;
+
+fn write_texts(
+    column: &mut ColumnWriterImpl<'_, ByteArrayType>,
+    texts: &[(Option<ByteArray>, usize)],
+    nullable: bool,
+) -> Result<usize, ParquetError> {
+    // Copies of each text, to be written from: a copy for each row would cost more than the writing.
+    let mut copies: HashMap<Option<&[u8]>, Vec<ByteArray>> = HashMap::new();
+    let mut written = 0;
+    for (text, rows) in texts {
+        let equal = copies.entry(text.as_ref().map(ByteArray::data));
+        let equal = equal.or_insert_with(|| text.iter().cycle().take(EQUAL_MAX).cloned().collect());
+        let defined = [i16::from(text.is_some()); EQUAL_MAX];
+        for from in (0..*rows).step_by(EQUAL_MAX) {
+            let rows = EQUAL_MAX.min(rows - from);
+            let defined = nullable.then_some(&defined[..rows]);
+            written += column.write_batch(&equal[..rows.min(equal.len())], defined, None)?;
+        }
+    }
+    Ok(written)
 }
 
 /// Makes `dir` ready for an export: it is made, or empty, or holds nothing but an earlier export, which `force` allows to
@@ -180,22 +281,10 @@ fn is_ours(path: &Path, name: &str) -> bool {
     if name == VIEWS {
         return files::read(path, Links::Refused, VIEWS_BYTES_MAX).is_ok_and(|text| text.starts_with(VIEWS_BEGIN));
     }
-    TABLES.iter().any(|table| table.file_name() == name) && is_table(path).unwrap_or(false)
-}
-
-/// Longest footer that is looked at: a million drives have a shorter one.
-const FOOTER_BYTES_MAX: u64 = 1 << 30;
-
-/// True for a table with the key of an export in its footer.
-fn is_table(path: &Path) -> io::Result<bool> {
-    let mut file = files::open(path, Links::Refused)?;
-    let mut end = [0; 8];
-    file.seek(SeekFrom::End(-8))?;
-    file.read_exact(&mut end)?;
-    let [a, b, c, d, magic @ ..] = end;
-    let length = u64::from(u32::from_le_bytes([a, b, c, d])).min(FOOTER_BYTES_MAX);
-    file.seek(SeekFrom::End(-8 - length as i64))?;
-    let mut footer = Vec::new();
-    file.take(length).read_to_end(&mut footer)?;
-    Ok(magic == *MAGIC && footer.windows(VERSION_KEY.len()).any(|found| found == VERSION_KEY.as_bytes()))
+    TABLES.iter().any(|table| table.file_name() == name)
+        && files::open(path, Links::Refused).is_ok_and(|file| {
+            let metadata = ParquetMetaDataReader::new().parse_and_finish(&file);
+            let pairs = metadata.ok().and_then(|metadata| metadata.file_metadata().key_value_metadata().cloned());
+            pairs.is_some_and(|pairs| pairs.iter().any(|pair| pair.key == VERSION_KEY))
+        })
 }

@@ -6,14 +6,13 @@
 //! * [`TABLES`]: the tables, their columns and the meaning of those; docs/data.md is generated from them
 //! * `source`: runs and series below the given directories
 //! * `facts`: rows of the small tables; `samples`: those of intervals, telemetry and histograms
-//! * `file`: the files of the tables; `parquet`: their format
+//! * `file`: Parquet files
 
 #![forbid(unsafe_code)]
 
 mod error;
 mod facts;
 mod file;
-mod parquet;
 mod samples;
 mod schema;
 mod source;

@@ -1,7 +1,11 @@
 //! Tables of rows: each is declared once, as a struct whose fields are the columns and whose comments are the
 //! documentation.
 
-use std::collections::HashMap;
+use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::schema::types::{Type, TypePtr};
+use std::sync::Arc;
 
 /// An instant in milliseconds since 1970 (UTC).
 #[derive(Clone, Copy)]
@@ -41,6 +45,22 @@ pub struct Column {
     pub(crate) about: &'static str,
 }
 
+impl Column {
+    fn parquet(&self) -> Result<TypePtr, ParquetError> {
+        let instant = LogicalType::timestamp(true, TimeUnit::MILLIS);
+        let (physical, logical) = match self.kind {
+            Kind::Bool => (Physical::BOOLEAN, None),
+            Kind::Int => (Physical::INT64, None),
+            Kind::Float => (Physical::DOUBLE, None),
+            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            Kind::Instant => (Physical::INT64, Some(instant)),
+        };
+        let repetition = if self.nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+        let column = Type::primitive_type_builder(self.name, physical);
+        Ok(Arc::new(column.with_logical_type(logical).with_repetition(repetition).build()?))
+    }
+}
+
 /// A table, in a file of its own.
 #[derive(Debug, Clone)]
 pub struct Table {
@@ -53,6 +73,11 @@ impl Table {
     /// Name of its file.
     pub fn file_name(&self) -> String {
         format!("{}.parquet", self.name)
+    }
+
+    pub(crate) fn schema(&self) -> Result<TypePtr, ParquetError> {
+        let columns = self.columns.iter().map(Column::parquet).collect::<Result<_, _>>()?;
+        Ok(Arc::new(Type::group_type_builder(self.name).with_fields(columns).build()?))
     }
 
     /// Its section of docs/data.md.
@@ -69,29 +94,23 @@ impl Table {
 /// Values of one column, row after row.
 #[derive(Default)]
 pub(crate) struct Values {
-    /// Whole numbers; the bits of floats; positions in `texts`. NULL has none.
-    pub(crate) numbers: Vec<u64>,
-    /// Texts, each once.
-    pub(crate) texts: Vec<String>,
-    positions: HashMap<String, u64>,
-    /// For each row of a column with NULLs: true for a value.
-    pub(crate) defined: Vec<bool>,
+    /// Whole numbers, and the bits of floats. NULL has none.
+    pub(crate) numbers: Vec<i64>,
+    /// Texts, and the number of rows in which each stands: neighbours are mostly equal.
+    pub(crate) texts: Vec<(Option<ByteArray>, usize)>,
+    /// For each row of a column with NULLs: 1 for a value, 0 for NULL. Not of texts.
+    pub(crate) defined: Vec<i16>,
 }
 
 impl Values {
-    fn push_text(&mut self, text: &str, rows: usize) {
-        // Neighbours are mostly equal.
-        let last = self.numbers.last().copied().filter(|at| self.texts[*at as usize] == text);
-        let at = last.or_else(|| self.positions.get(text).copied()).unwrap_or_else(|| {
-            let at = self.texts.len() as u64;
-            self.texts.push(text.to_owned());
-            self.positions.insert(text.to_owned(), at);
-            at
-        });
-        self.push_number(at, rows);
+    fn push_text(&mut self, text: Option<&str>, rows: usize) {
+        match self.texts.last_mut() {
+            Some((last, times)) if last.as_ref().map(ByteArray::data) == text.map(str::as_bytes) => *times += rows,
+            _ => self.texts.push((text.map(ByteArray::from), rows)),
+        }
     }
 
-    fn push_number(&mut self, number: u64, rows: usize) {
+    fn push_number(&mut self, number: i64, rows: usize) {
         self.numbers.resize(self.numbers.len() + rows, number);
     }
 
@@ -99,7 +118,6 @@ impl Values {
     pub(crate) fn clear(&mut self) {
         self.numbers.clear();
         self.texts.clear();
-        self.positions.clear();
         self.defined.clear();
     }
 }
@@ -115,43 +133,53 @@ pub(crate) trait Cell {
 impl Cell for bool {
     const KIND: Kind = Kind::Bool;
     fn push(self, values: &mut Values, rows: usize) {
-        values.push_number(u64::from(self), rows);
+        values.push_number(i64::from(self), rows);
     }
 }
 
 /// Parquet's integers are signed; counts beyond 2^63 come from edited files only.
-const INT_MAX: u64 = i64::MAX as u64;
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
 
 impl Cell for u64 {
     const KIND: Kind = Kind::Int;
     fn push(self, values: &mut Values, rows: usize) {
-        values.push_number(self.min(INT_MAX), rows);
+        values.push_number(signed(self), rows);
     }
 }
 
 impl Cell for &[u64] {
     const KIND: Kind = Kind::Int;
     fn push(self, values: &mut Values, _: usize) {
-        values.numbers.extend(self.iter().map(|value| *value.min(&INT_MAX)));
+        values.numbers.extend(self.iter().map(|value| signed(*value)));
     }
 }
 
 impl Cell for f64 {
     const KIND: Kind = Kind::Float;
     fn push(self, values: &mut Values, rows: usize) {
-        values.push_number(self.to_bits(), rows);
+        values.push_number(self.to_bits().cast_signed(), rows);
     }
 }
 
 impl Cell for &[f64] {
     const KIND: Kind = Kind::Float;
     fn push(self, values: &mut Values, _: usize) {
-        values.numbers.extend(self.iter().map(|value| value.to_bits()));
+        values.numbers.extend(self.iter().map(|value| value.to_bits().cast_signed()));
     }
 }
 
 impl Cell for &str {
     const KIND: Kind = Kind::Text;
+    fn push(self, values: &mut Values, rows: usize) {
+        values.push_text(Some(self), rows);
+    }
+}
+
+impl Cell for Option<&str> {
+    const KIND: Kind = Kind::Text;
+    const NULLABLE: bool = true;
     fn push(self, values: &mut Values, rows: usize) {
         values.push_text(self, rows);
     }
@@ -164,16 +192,22 @@ impl Cell for UnixMs {
     }
 }
 
-impl<T: Cell> Cell for Option<T> {
-    const KIND: Kind = T::KIND;
-    const NULLABLE: bool = true;
-    fn push(self, values: &mut Values, rows: usize) {
-        values.defined.resize(values.defined.len() + rows, self.is_some());
-        if let Some(value) = self {
-            value.push(values, rows);
-        }
-    }
+/// A number, which can be missing.
+macro_rules! nullable {
+    ($($number:ty),+) => {
+        $(impl Cell for Option<$number> {
+            const KIND: Kind = <$number as Cell>::KIND;
+            const NULLABLE: bool = true;
+            fn push(self, values: &mut Values, rows: usize) {
+                values.defined.resize(values.defined.len() + rows, i16::from(self.is_some()));
+                if let Some(value) = self {
+                    value.push(values, rows);
+                }
+            }
+        })+
+    };
 }
+nullable!(bool, u64, f64);
 
 /// A row of one table, or several: fields that are slices then have a value for each, and the others one for all.
 pub(crate) trait Row {
