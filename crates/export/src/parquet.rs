@@ -453,12 +453,12 @@ mod tests {
 
     /// `distinct` is the number of different numbers and texts.
     fn check(rows: usize, distinct: usize) {
-        let flag = |row: usize| row % 3 == 0;
+        let flag = |row: usize| row.is_multiple_of(3);
         // Differences of all widths, and down again.
-        let after_sec = |row: usize| if row % 5 == 0 { 0 } else { (i64::MAX as u64) >> (row % 63) };
-        let number = |row: usize| (row % 4 > 0).then_some((row % distinct) as u64);
+        let after_sec = |row: usize| if row.is_multiple_of(5) { 0 } else { (i64::MAX as u64) >> (row % 63) };
+        let number = |row: usize| (!row.is_multiple_of(4)).then_some((row % distinct) as u64);
         let value = |row: usize| (row * 7 % distinct) as f64 / 8.0;
-        let text = |row: usize| (row % 7 > 0).then(|| format!("text {}", row * 3 % distinct));
+        let text = |row: usize| (!row.is_multiple_of(7)).then(|| format!("text {}", row * 3 % distinct));
         let mut bytes = MAGIC.to_vec();
         let mut values: Vec<_> = TABLE.columns.iter().map(|_| Values::default()).collect();
         let mut groups = Vec::new();
