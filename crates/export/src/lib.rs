@@ -93,7 +93,7 @@ fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
     parts
 }
 
-/// Parts that are written at once, at most: each has 14 open files and 40 MB of memory.
+/// Parts that are written at once, at most: each has 14 open files and 60 MB of memory.
 const THREADS_MAX: usize = 16;
 
 /// Writes all tables under temporary names: parts side by side, one for each CPU, and then joined.

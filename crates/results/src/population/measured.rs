@@ -34,8 +34,8 @@ impl Measured {
             let (all, windows) = by_stream.entry(stream).or_insert_with(|| (latencies(), Vec::new()));
             let (mut sum_ns, mut count) = (0.0, 0);
             for bucket in window.buckets {
-                // Longer than any of this program's: another one may write such.
-                let _ = all.record_n(bucket.most_ns, bucket.count);
+                // Another program may write longer durations; those that fit are counted.
+                let _ = all.record_n(bucket.least_ns, bucket.count);
                 sum_ns +=
                     (bucket.least_ns + (bucket.most_ns - bucket.least_ns).div_ceil(2)) as f64 * f64::from(bucket.count);
                 count += u64::from(bucket.count);
