@@ -3,7 +3,7 @@
 use crate::error::ExportError;
 use crate::file::{TableFile, Written};
 use crate::schema::{
-    DriveRow, FindingRow, HostRow, ReasonRow, RunRow, SeriesRow, SliceRow, StepRow, StreamRow, TraceRow,
+    DriveRow, FindingRow, HostRow, ReasonRow, RunRow, SeriesRow, SliceRow, StepRow, StreamRow, TaskRow, TraceRow,
 };
 use crate::source::{RunPlace, SourceSeries};
 use crate::table::UnixMs;
@@ -18,6 +18,7 @@ pub(crate) struct Facts {
     runs: TableFile<RunRow<'static>>,
     reasons: TableFile<ReasonRow<'static>>,
     findings: TableFile<FindingRow<'static>>,
+    tasks: TableFile<TaskRow<'static>>,
     series: TableFile<SeriesRow<'static>>,
     steps: TableFile<StepRow<'static>>,
     hosts: TableFile<HostRow<'static>>,
@@ -66,6 +67,7 @@ impl Facts {
             runs: TableFile::create(dir, part)?,
             reasons: TableFile::create(dir, part)?,
             findings: TableFile::create(dir, part)?,
+            tasks: TableFile::create(dir, part)?,
             series: TableFile::create(dir, part)?,
             steps: TableFile::create(dir, part)?,
             hosts: TableFile::create(dir, part)?,
@@ -81,6 +83,7 @@ impl Facts {
             self.runs.finish()?,
             self.reasons.finish()?,
             self.findings.finish()?,
+            self.tasks.finish()?,
             self.series.finish()?,
             self.steps.finish()?,
             self.hosts.finish()?,
@@ -89,6 +92,10 @@ impl Facts {
             self.slices.finish()?,
             self.trace.finish()?,
         ])
+    }
+
+    pub(crate) fn add_task(&mut self, task: &TaskRow<'_>) -> Result<(), ExportError> {
+        self.tasks.push(*task)
     }
 
     /// Adds a run, of the series `series_id` if there is one. Returns what could not be read.

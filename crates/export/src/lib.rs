@@ -20,7 +20,7 @@ mod table;
 
 pub use error::ExportError;
 pub use file::{VERSION_KEY, VIEWS};
-pub use schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES};
+pub use schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES, TaskRow};
 pub use table::{Column, Kind, Table};
 
 use facts::Facts;
@@ -47,18 +47,18 @@ pub struct Exported {
     pub unreadable: Vec<String>,
 }
 
-/// Exports the runs and series in `dirs`, or below them, to the tables of `out`.
+/// Exports the runs and series in `dirs`, or below them, and the tasks of campaigns to the tables of `out`.
 ///
 /// A run that cannot be read is named in the result, and the others are exported. Errors: a directory of `dirs` has no
 /// run; `out` holds something else, or an earlier export without `force`; a file cannot be written. Then the tables in
 /// `out` are as before.
-pub fn export(dirs: &[PathBuf], out: &Path, force: bool) -> Result<Exported, ExportError> {
+pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out: &Path, force: bool) -> Result<Exported, ExportError> {
     let mut sources = Sources::default();
     dirs.iter().try_for_each(|dir| sources.add(dir))?;
     let made = file::prepare(out, force)?;
     let Sources { all, repeated, unreadable, .. } = sources;
     let mut exported = Exported { repeated, unreadable, ..Exported::default() };
-    let written = write(all, out, &mut exported).inspect_err(|_| {
+    let written = write(all, tasks, out, &mut exported).inspect_err(|_| {
         if made {
             let _ = fs::remove_dir(out);
         }
@@ -97,7 +97,12 @@ fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
 const THREADS_MAX: usize = 16;
 
 /// Writes all tables under temporary names: parts side by side, one for each CPU, and then joined.
-fn write(sources: Vec<Source>, out: &Path, exported: &mut Exported) -> Result<Vec<Written>, ExportError> {
+fn write(
+    sources: Vec<Source>,
+    tasks: &[TaskRow<'_>],
+    out: &Path,
+    exported: &mut Exported,
+) -> Result<Vec<Written>, ExportError> {
     let parts = parts(sources);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(parts.len()).min(THREADS_MAX);
     let waiting = Mutex::new(parts.into_iter().enumerate());
@@ -105,7 +110,8 @@ fn write(sources: Vec<Source>, out: &Path, exported: &mut Exported) -> Result<Ve
     let work = || {
         let mut done = Vec::new();
         while let Some((number, sources)) = next() {
-            done.push((number, Part::write(sources, out, number)?));
+            let tasks = if number == 0 { tasks } else { &[] };
+            done.push((number, Part::write(sources, tasks, out, number)?));
         }
         Ok::<_, ExportError>(done)
     };
@@ -138,8 +144,9 @@ struct Part {
 }
 
 impl Part {
-    fn write(sources: Vec<Source>, out: &Path, number: usize) -> Result<Self, ExportError> {
+    fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], out: &Path, number: usize) -> Result<Self, ExportError> {
         let mut facts = Facts::create(out, number)?;
+        tasks.iter().try_for_each(|task| facts.add_task(task))?;
         let mut intervals = IntervalFiles::create(out, number)?;
         let mut histograms = HistogramFile::create(out, number)?;
         let mut part = Self::default();

@@ -22,7 +22,7 @@ CREATE OR REPLACE MACRO percentile_ns(upper_ns, n, q) AS
 
 tables! {
     /// A row for each run. The outcome is computed again from the recorded counts, as `flashproof report` does.
-    RunRow = "runs" {
+    pub(crate) RunRow = "runs" {
         /// Identity of the run: the beginning of the SHA-256 of its `manifest.json`; the same wherever the directory is
         run_id: &'a str,
         /// Series that the run is part of; NULL without one
@@ -88,7 +88,7 @@ tables! {
     }
 
     /// A row for each reason of a verdict, the most important first.
-    ReasonRow = "reasons" {
+    pub(crate) ReasonRow = "reasons" {
         /// Run
         run_id: &'a str,
         /// Order, from 1
@@ -100,7 +100,7 @@ tables! {
     }
 
     /// A row for each finding of the doctor before a run.
-    FindingRow = "findings" {
+    pub(crate) FindingRow = "findings" {
         /// Run
         run_id: &'a str,
         /// Check: `io-scheduler`
@@ -119,8 +119,38 @@ tables! {
         remedy: &'a str,
     }
 
+    /// A row for each drive and step of a campaign (`flashproof fleet`), also where nothing was run.
+    pub TaskRow = "tasks" {
+        /// Name of the campaign
+        campaign: &'a str,
+        /// Number of the drive's task, from 0
+        task: u64,
+        /// Step of the campaign
+        step: &'a str,
+        /// Directory of the results: the beginning of `path` in `runs` and `series`
+        path: &'a str,
+        /// Host on which it ran last; NULL if it was not begun
+        hostname: Option<&'a str>,
+        /// Identifier of the drive: its serial number, or its world-wide name or path
+        drive: &'a str,
+        /// Model of the drive, by the inventory
+        model: Option<&'a str>,
+        /// Serial number of the drive, by the inventory
+        serial: Option<&'a str>,
+        /// Firmware of the drive, by the inventory
+        firmware: Option<&'a str>,
+        /// Slot of the drive, or its PCI address
+        slot: Option<&'a str>,
+        /// `pass`, `fail`, `invalid`, `measured`, `done`, `failed`, `could not run`, `not run`, `lost`, `stopped`, `waiting`, `queued` or `running`
+        state: &'a str,
+        /// Conclusion, or why it did not run, one sentence
+        note: &'a str,
+        /// Number of starts
+        attempts: u64,
+    }
+
     /// A row for each series: `certify`, `rate`, `baseline`. The conclusion is judged again from the runs.
-    SeriesRow = "series" {
+    pub(crate) SeriesRow = "series" {
         /// Identity of the series: from its purpose, beginning and devices
         series_id: &'a str,
         /// Directory, from the last name of the exported DIR on
@@ -144,7 +174,7 @@ tables! {
     }
 
     /// A row for each step of a series: a stage of a certification, a load of a search, a job of a baseline.
-    StepRow = "steps" {
+    pub(crate) StepRow = "steps" {
         /// Series
         series_id: &'a str,
         /// Order, from 1
@@ -166,7 +196,7 @@ tables! {
     }
 
     /// A row for each run: the machine.
-    HostRow = "hosts" {
+    pub(crate) HostRow = "hosts" {
         /// Run
         run_id: &'a str,
         /// Host name
@@ -190,7 +220,7 @@ tables! {
     }
 
     /// A row for each run and device.
-    DriveRow = "drives" {
+    pub(crate) DriveRow = "drives" {
         /// Run
         run_id: &'a str,
         /// Number of the device in the run, from 0
@@ -232,7 +262,7 @@ tables! {
     }
 
     /// A row for each run and stream, over all devices.
-    StreamRow = "streams" {
+    pub(crate) StreamRow = "streams" {
         /// Run
         run_id: &'a str,
         /// Stream
@@ -256,7 +286,7 @@ tables! {
     }
 
     /// A row for each judged stream, device, slice and threshold: the numbers behind the verdict.
-    SliceRow = "slices" {
+    pub(crate) SliceRow = "slices" {
         /// Run
         run_id: &'a str,
         /// Stream
@@ -287,7 +317,7 @@ tables! {
 
     /// A row for each report interval, stream and device with operations. Counts of operations scheduled in an earlier
     /// slice are included.
-    IntervalRow = "intervals" {
+    pub(crate) IntervalRow = "intervals" {
         /// Run
         run_id: &'a str,
         /// Stream
@@ -323,7 +353,7 @@ tables! {
     }
 
     /// A row for each row of `intervals` and threshold, if any operation was over the threshold; no row means 0.
-    SlowRow = "slow" {
+    pub(crate) SlowRow = "slow" {
         /// Run
         run_id: &'a str,
         /// Stream
@@ -353,7 +383,7 @@ tables! {
     }
 
     /// A row for each measured value. A value that could not be measured has no row.
-    TelemetryRow = "telemetry" {
+    pub(crate) TelemetryRow = "telemetry" {
         /// Run
         run_id: &'a str,
         /// Object: the kernel's name of a device, `host`, `process`, `thread.NAME`, or `run` for flashproof's counters
@@ -371,7 +401,7 @@ tables! {
     }
 
     /// A row for each bucket that is not empty of a latency histogram: windows of 10 s or more, as recorded.
-    HistogramRow = "histograms" {
+    pub(crate) HistogramRow = "histograms" {
         /// Run
         run_id: &'a str,
         /// Stream
@@ -393,7 +423,7 @@ tables! {
     }
 
     /// A row for each sample of the block layer, device, kind and size; only where the kernel could be traced.
-    TraceRow = "trace" {
+    pub(crate) TraceRow = "trace" {
         /// Run
         run_id: &'a str,
         /// Device

@@ -220,12 +220,13 @@ pub(crate) trait Row {
 
 /// Declares the row types of tables, and `TABLES`.
 macro_rules! tables {
-    ($($(#[doc = $about:literal])+ $row:ident = $name:literal {
+    ($($(#[doc = $about:literal])+ $vis:vis $row:ident = $name:literal {
         $($(#[doc = $text:literal])+ $column:ident: $kind:ty,)+
     })+) => {
         $($(#[doc = $about])+
-        pub(crate) struct $row<'a> {
-            $($(#[doc = $text])+ pub(crate) $column: $kind,)+
+        #[derive(Clone, Copy)]
+        $vis struct $row<'a> {
+            $($(#[doc = $text])+ $vis $column: $kind,)+
         }
 
         impl<'a> Row for $row<'a> {

@@ -59,7 +59,7 @@ fn a_directory_with_foreign_files_is_refused_and_an_earlier_export_is_replaced_b
     let parent = tempfile::tempdir().unwrap();
     let (dir, out) = (parent.path().join("run"), parent.path().join("out"));
     SHORT.write(&dir);
-    let again = |force| export(std::slice::from_ref(&dir), &out, force);
+    let again = |force| export(std::slice::from_ref(&dir), &[], &out, force);
     fs::create_dir(&out).unwrap();
     fs::write(out.join("holiday.jpg"), "").unwrap();
     let error = again(true).unwrap_err();
@@ -81,7 +81,7 @@ fn a_directory_with_foreign_files_is_refused_and_an_earlier_export_is_replaced_b
     assert!(error.contains("of an earlier export; add --force to replace it"), "{error}");
     fs::write(out.join(".flashproof-1-0-runs.parquet.tmp"), "of a killed export").unwrap();
     Shape { seed: 2, ..SHORT }.write(&parent.path().join("other"));
-    export(&[parent.path().join("other")], &out, true).unwrap();
+    export(&[parent.path().join("other")], &[], &out, true).unwrap();
     assert_ne!(fs::read(out.join("runs.parquet")).unwrap(), before);
     assert_eq!(fs::read_dir(&out).unwrap().count(), export::TABLES.len() + 1);
 }
@@ -91,13 +91,13 @@ fn nothing_is_made_where_there_is_no_run_and_where_files_cannot_be_written() {
     let parent = tempfile::tempdir().unwrap();
     let (dir, out) = (parent.path().join("empty"), parent.path().join("out"));
     fs::create_dir(&dir).unwrap();
-    let error = export(&[dir], &out, false).unwrap_err().to_string();
+    let error = export(&[dir], &[], &out, false).unwrap_err().to_string();
     assert!(error.contains("manifest.json - there is none: the directory is empty; give the directory"), "{error}");
     assert!(!out.exists());
     let run = parent.path().join("run");
     SHORT.write(&run);
-    let error = export(std::slice::from_ref(&run), &run.join(MANIFEST), false).unwrap_err().to_string();
+    let error = export(std::slice::from_ref(&run), &[], &run.join(MANIFEST), false).unwrap_err().to_string();
     assert!(error.starts_with("listing ") && error.contains("Not a directory"), "{error}");
-    let error = export(&[run], Path::new("/proc/flashproof"), false).unwrap_err().to_string();
+    let error = export(&[run], &[], Path::new("/proc/flashproof"), false).unwrap_err().to_string();
     assert!(error.starts_with("making the directory /proc/flashproof - "), "{error}");
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Exports `dirs` to `out`.
 pub(crate) fn exported(dirs: &[&Path], out: &Path) -> Exported {
     let dirs: Vec<PathBuf> = dirs.iter().map(|dir| dir.to_path_buf()).collect();
-    export(&dirs, out, false).unwrap_or_else(|error| panic!("{error}"))
+    export(&dirs, &[], out, false).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The rows of a table.
@@ -293,7 +293,7 @@ fn a_run_that_was_broken_off_is_partial() {
     exported(&[&dir], &out);
     let [row] = &rows(&out, "runs")[..] else { panic!("one run") };
     assert_eq!((value(row, "ended"), value(row, "partial")), ("interrupted".to_owned(), "true".to_owned()));
-    assert!(matches!(export(&[dir], &out, false), Err(ExportError::Occupied { .. })));
+    assert!(matches!(export(&[dir], &[], &out, false), Err(ExportError::Occupied { .. })));
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub struct ReportArgs {
     #[arg(long)]
     pub anonymous: bool,
     /// Write all data as Parquet files into this directory, for SQL (docs/data.md); exit code: 0 if all was read, else 3
-    #[arg(long, value_name = "OUTDIR", conflicts_with_all = ["html", "json", "markdown"], hide = cfg!(not(feature = "export")))]
+    #[arg(long, value_name = "OUTDIR", conflicts_with_all = ["html", "json", "markdown", "anonymous"], hide = cfg!(not(feature = "export")))]
     pub parquet: Option<PathBuf>,
     /// With --parquet: replace an earlier export
     #[arg(long, requires = "parquet", hide = cfg!(not(feature = "export")))]

@@ -1,6 +1,10 @@
-//! `flashproof report --parquet`: runs and series as tables, for SQL.
+//! `flashproof report --parquet`: runs, series and campaigns as tables, for SQL.
 
-use export::{VIEWS, export};
+use super::fleet::plan_in;
+use export::{TaskRow, VIEWS, export};
+use fleet::campaign::CAMPAIGN;
+use fleet::plan::Plan;
+use fleet::status::CampaignStatus;
 use results::units::{bytes, count};
 use session::console;
 use session::failure::Failure;
@@ -9,7 +13,17 @@ use std::process::ExitCode;
 
 /// Exports `dirs` to `out`, prints warnings about what could not be read, and what was written.
 pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failure> {
-    let exported = export(dirs, out, force).map_err(Failure::environment)?;
+    let mut campaigns = Vec::new();
+    for dir in dirs.iter().filter(|dir| dir.join(CAMPAIGN).is_file()) {
+        let plan = plan_in(dir)?;
+        campaigns.push((CampaignStatus::read(&plan)?, plan, dir));
+    }
+    let words: Vec<_> = campaigns.iter().map(|(status, plan, dir)| words(status, plan, dir)).collect();
+    let mut tasks = Vec::new();
+    for ((status, plan, _), words) in campaigns.iter().zip(&words) {
+        tasks.extend(rows(status, plan, words));
+    }
+    let exported = export(dirs, &tasks, out, force).map_err(Failure::environment)?;
     for path in &exported.repeated {
         console::warning(&format!("{path} is a copy of a run or series that is exported already: left out"));
     }
@@ -27,4 +41,42 @@ pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failur
         console::shell(&out.to_string_lossy()),
     ))?;
     Ok(ExitCode::from(if exported.unreadable.is_empty() { 0 } else { 3 }))
+}
+
+/// Directory of the results of each step of each drive, as the export names directories in `dir`, and its state.
+fn words(status: &CampaignStatus, plan: &Plan, dir: &Path) -> Vec<(String, String)> {
+    let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
+    let steps = status.tasks.iter().flat_map(|task| task.steps.iter().map(move |step| (task.index, step)));
+    let words = steps.map(|(task, step)| {
+        let results = plan.results_dir(task, &step.step);
+        let below = results.strip_prefix(&plan.dir).unwrap_or(&results);
+        (format!("{name}/{}", below.display()), step.now.text().to_lowercase())
+    });
+    words.collect()
+}
+
+fn rows<'a>(
+    status: &'a CampaignStatus,
+    plan: &'a Plan,
+    words: &'a [(String, String)],
+) -> impl Iterator<Item = TaskRow<'a>> {
+    let steps = status.tasks.iter().flat_map(|task| task.steps.iter().map(move |step| (task, step)));
+    steps.zip(words).map(|((task, step), (path, state))| {
+        let drive = &plan.drives[task.index].drive;
+        TaskRow {
+            campaign: &status.name,
+            task: task.index as u64,
+            step: &step.step,
+            path,
+            hostname: step.host.as_deref(),
+            drive: &drive.id,
+            model: drive.model.as_deref(),
+            serial: drive.serial.as_deref(),
+            firmware: drive.firmware.as_deref(),
+            slot: drive.slot.as_deref(),
+            state,
+            note: &step.note,
+            attempts: step.attempts as u64,
+        }
+    })
 }

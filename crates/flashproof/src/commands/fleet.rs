@@ -33,7 +33,7 @@ pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
 
 /// `flashproof report` of a campaign.
 pub fn report(dir: &Path, args: &ReportArgs) -> Result<ExitCode, Failure> {
-    let plan = Plan::read(&absolute(dir)?, &|words| parses(words))?;
+    let plan = plan_in(dir)?;
     let (campaign, status) = fleet::results::read(&plan, args.anonymous)?;
     let base = plan.dir.display().to_string();
     forms::show(&args.form, || campaign.html(&base), || campaign.json(), || campaign.markdown(), || campaign.text())?;
@@ -42,7 +42,11 @@ pub fn report(dir: &Path, args: &ReportArgs) -> Result<ExitCode, Failure> {
 
 /// The campaign in its directory, by an absolute path: tasks run elsewhere.
 fn plan(args: &CampaignArgs) -> Result<Plan, Failure> {
-    Plan::read(&absolute(&args.dir)?, &|words| parses(words))
+    plan_in(&args.dir)
+}
+
+pub(super) fn plan_in(dir: &Path) -> Result<Plan, Failure> {
+    Plan::read(&absolute(dir)?, &|words| parses(words))
 }
 
 fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
