@@ -34,15 +34,17 @@ fn a_drive_that_fails_stops_its_later_steps_and_no_others() {
     lab.drives(None, &[("GOOD", "sim:"), ("BAD", "sim:channels=1+read-us=2000")]);
     let after = SCREEN.replace("\"screen\"", "\"more\"");
     let aside = SCREEN.replace("\"screen\"", "\"aside\"") + "after = []\n";
-    lab.campaign("steps", &format!("{SCREEN}{after}{aside}"));
+    let last = SCREEN.replace("\"screen\"", "\"last\"");
+    lab.campaign("steps", &format!("{SCREEN}{after}{last}{aside}"));
     let ended = lab.fleet(&["run", LAB]).expect(1);
     assert!(ended.stdout.contains("drives that failed:\n  0001 BAD screen on "), "{}", ended.stdout);
     assert_eq!(lab.step(0, "more").0, "pass");
     let (now, why) = lab.step(1, "more");
     assert!(now == "skipped" && why.starts_with("screen did not succeed: "), "{now} {why}");
+    assert_eq!(lab.step(1, "last"), ("skipped".to_owned(), "more was not run".to_owned()));
     assert_eq!(lab.step(1, "aside").0, "fail", "a verdict on the drive is not repeated");
-    lab.fleet(&["run", LAB, "--failed"]).expect(1);
-    assert_eq!(lab.events(1, "screen", "begun"), 1);
+    let again = lab.fleet(&["run", LAB, "--failed"]).expect(1);
+    assert!(lab.events(1, "screen", "begun") == 1 && !again.stderr.contains("[1/"), "{}", again.stderr);
 }
 
 #[test]
@@ -100,7 +102,11 @@ fn links_in_the_results_are_not_followed() {
     std::os::unix::fs::symlink(&elsewhere, &task).unwrap();
     lab.fleet(&["task", LAB, "0"]).expect_error(3, &["tasks/0000 - it is a symbolic link"]);
     fs::remove_file(&task).unwrap();
-    fs::create_dir_all(task.join("screen")).unwrap();
+    fs::create_dir_all(&task).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, task.join("screen")).unwrap();
+    lab.fleet(&["task", LAB, "0"]).expect_error(3, &["the step's directory is a symbolic link"]);
+    fs::remove_file(task.join("screen")).unwrap();
+    fs::create_dir(task.join("screen")).unwrap();
     std::os::unix::fs::symlink(&elsewhere, task.join("screen/out")).unwrap();
     lab.fleet(&["task", LAB, "0"]).expect_error(3, &["the results are a symbolic link"]);
     std::os::unix::fs::symlink("/dev/zero", task.join("journal.jsonl")).unwrap();
@@ -214,7 +220,10 @@ fn only_a_drive_with_consent_is_erased() {
     lab.drives(Some(&host()), &[(&device.name, &device.name)]);
     let write = "[[step]]\nname = \"write\"\nlimit = \"1m\"\nrun = \"fio --name=w --filename={drive} --rw=write --bs=64k --size=1m --out {out}\"\n";
     lab.campaign("erase", write);
-    lab.fleet(&["run", LAB]).expect(3);
+    // Consent for one run by hand is none for a campaign.
+    let mut command = lab.prepare(&["run", LAB]);
+    command.env("FLASHPROOF_ERASE", &device.name);
+    Running::start(command).end().expect(3);
     let (now, why) = lab.step(0, "write");
     assert!(now == "refused" && why.contains("it would be erased"), "{now} {why}");
     lab.campaign("erase", &format!("{write}[consent]\nerase = [\"S123\"]\n"));
@@ -225,6 +234,55 @@ fn only_a_drive_with_consent_is_erased() {
     lab.campaign("erase", &format!("{write}[consent]\nerase = [\"{}\"]\n", device.name));
     lab.fleet(&["run", LAB, "--failed"]).expect(0);
     assert!(device.content() != before);
+}
+
+#[test]
+fn no_other_drive_than_that_of_the_task_is_tested_or_written() {
+    let (lab, aside) = (Lab::new(), Bench::new());
+    let (Some(device), Some(other)) =
+        (LoopDevice::new(&lab.bench, 64 << 20, &[]), LoopDevice::new(&aside, 64 << 20, &[]))
+    else {
+        return;
+    };
+    let step = |more: &str| {
+        format!(
+            "[[step]]\nname = \"io\"\nlimit = \"1m\"\nrun = \"fio --name=w --bs=64k --size=1m {more} --out {{out}}\"\n\
+             [consent]\nerase = [\"{}\"]\n",
+            device.name
+        )
+    };
+    // An empty drive in the command line needs no consent, but is not the task's.
+    lab.drives(Some(&host()), &[(&device.name, &device.name)]);
+    lab.campaign("other", &step(&format!("--rw=write --filename={{drive}}:{}", other.name)));
+    lab.fleet(&["task", LAB, "0"]).expect(3);
+    let (now, why) = lab.step(0, "io");
+    assert!(now == "refused" && why.contains("FLASHPROOF_ONLY allows writes to"), "{now} {why}");
+    assert!(other.content().iter().all(|byte| *byte == 0), "it was written to");
+    // Another drive at the path.
+    let lab = Lab::new();
+    lab.campaign("other", &step("--rw=read --filename={drive}"));
+    lab.drives(Some(&host()), &[("S1", &other.name)]);
+    lab.fleet(&["task", LAB, "0"]).expect(3);
+    let (now, why) = lab.step(0, "io");
+    assert!(now == "refused" && why.starts_with("the drive is not on this host: /dev/loop"), "{now} {why}");
+    // The same path on another host.
+    let lab = Lab::new();
+    lab.campaign("other", &step("--rw=read --filename={drive}"));
+    lab.drives(Some("elsewhere"), &[(&other.name, &other.name)]);
+    lab.fleet(&["run", LAB]).expect_error(2, &["it has drives of elsewhere"]);
+    lab.fleet(&["task", LAB, "0"]).expect(3);
+    assert!(lab.step(0, "io").1.starts_with("the drive is on host elsewhere, and this is "));
+}
+
+#[test]
+fn a_task_of_a_cancelled_campaign_begins_nothing() {
+    let lab = Lab::simulated(1);
+    lab.campaign("cancelled", SCREEN);
+    lab.fleet(&["cancel", LAB]).expect(0);
+    lab.fleet(&["task", LAB, "0"]).expect(0);
+    assert_eq!(lab.events(0, "screen", "begun"), 0);
+    lab.fleet(&["run", LAB]).expect(0);
+    assert_eq!(lab.step(0, "screen").0, "pass");
 }
 
 #[test]
@@ -274,6 +332,49 @@ fn gnu_parallel_runs_the_tasks_too() {
     command.env("HOME", lab.bench.path(""));
     Running::start(command).end().expect(0);
     assert!((0..4).all(|index| lab.step(index, "screen").0 == "pass"));
+}
+
+#[test]
+fn jobs_have_the_limits_of_the_campaign_and_wait_for_those_before_them() {
+    let lab = Lab::new();
+    fs::create_dir(lab.bench.path("bin")).unwrap();
+    let log = lab.bench.path("log").display().to_string();
+    // Slurm's programs: they write down what they are asked for. Task 1 is in the queue.
+    for (name, text) in [
+        ("squeue", "echo '1|7|PENDING||Dependency|0 n1'".to_owned()),
+        ("scancel", format!("echo scancel \"$@\" >> {log}")),
+        ("sbatch", format!("cat > /dev/null; echo sbatch \"$@\" >> {log}; expr 100 + $(wc -l < {log})")),
+    ] {
+        lab.bench.write(&format!("bin/{name}"), format!("#!/bin/sh\n{text}\n"));
+        tool("chmod", &["755", lab.bench.path(format!("bin/{name}")).to_str().unwrap()]).unwrap();
+    }
+    let fleet = |arguments: &[&str]| {
+        let mut command = lab.prepare(arguments);
+        command.env("PATH", format!("{}:/usr/bin:/bin", lab.bench.path("bin").display()));
+        Running::start(command).end().expect(0)
+    };
+    lab.drives(Some("n1"), &[("A", "/dev/a"), ("B", "/dev/b"), ("C", "/dev/c")]);
+    lab.drives(Some("n2"), &[("D", "/dev/d")]);
+    let aside = SCREEN.replace("\"screen\"", "\"aside\"") + "after = []\n";
+    lab.campaign(
+        "jobs",
+        &format!("{SCREEN}{aside}[[domain]]\nname = \"rack\"\nhosts = [\"n1\", \"n2\"]\nat_once = 1\n{BY_SLURM}"),
+    );
+    fleet(&["run", LAB]);
+    let status: serde_json::Value = serde_json::from_str(&fleet(&["status", LAB, "--json"]).stdout).unwrap();
+    let steps = status["tasks"][1]["steps"].as_array().unwrap().iter().map(|step| &step["now"]).collect::<Vec<_>>();
+    assert_eq!(steps, ["queued", "waiting"]);
+    fleet(&["cancel", LAB]);
+    let said = lab.bench.text("log");
+    let [first, second, cancel] = &said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+    for (job, parts) in [
+        (first, ["--array=0,2%1 ", "--nodelist=n1 ", "--dependency=afterany:7 "]),
+        (second, ["--array=3%1 ", "--nodelist=n2 ", "--dependency=afterany:101:7 "]),
+    ] {
+        let all = ["--requeue ", "--time=22 ", "--signal=B:TERM@120 ", "--gres=flash:1 ", "--partition=main"];
+        parts.iter().chain(&all).for_each(|part| assert!(job.contains(part), "{part}: {job}"));
+    }
+    assert_eq!(*cancel, format!("scancel --state=PENDING --name={}", lab.job_name()));
 }
 
 #[test]

@@ -13,10 +13,15 @@ use support::{Bench, LoopDevice, statistic};
 
 /// A run of 20 simulated seconds on a drive with the seed `seed`, as the part of a host.
 fn part(bench: &Bench, host: &str, seed: u32, rate: u32) -> Part {
+    part_of(bench, host, seed, rate, "5%>1ms")
+}
+
+/// A part with other limits.
+fn part_of(bench: &Bench, host: &str, seed: u32, rate: u32, limits: &str) -> Part {
     let drive = format!("--filename=sim:channels=4+read-us=200+seed={seed}");
     let (rate, out) = (format!("--rate_iops={rate}"), format!("of-{host}"));
     let job = ["fio", "--name=r", "--rw=randread", "--bs=4k", "--iodepth=16", "--runtime=20", "--time_based"];
-    bench.flashproof(&[&job[..], &[&drive, &rate, "--sla", "5%>1ms", "--out", &out]].concat()).expect(0);
+    bench.flashproof(&[&job[..], &[&drive, &rate, "--sla", limits, "--out", &out]].concat()).expect(0);
     let dir = bench.path(&out);
     // Simulated runs begin when they like: their clocks are said to differ by that.
     let clock_ahead_ms = manifest(&dir).unwrap().started_unix_ms as i64 - AGREED as i64;
@@ -69,6 +74,13 @@ fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and
     fs::remove_file(killed.join("verdict.json")).unwrap();
     let (outcome, why) = with(&|part| part.dir.clone_from(&killed));
     assert!(outcome == Outcome::Invalid && why.starts_with("n2 did not finish: "), "{why}");
+    // The first third of a host that was lost, and all of the other.
+    let table = fs::read_to_string(killed.join("intervals.csv")).unwrap();
+    let third: Vec<&str> = table.lines().take(table.lines().count() / 3).collect();
+    fs::write(killed.join("intervals.csv"), third.join("\n") + "\n").unwrap();
+    let lost = Part { dir: killed, ..parts[1].clone() };
+    let ops = judge(&[lost, parts[0].clone()], AGREED).unwrap().streams[0].ops;
+    assert!((42_000..60_000).contains(&ops), "{ops}");
     let other = part(&bench, "n3", 3, 2_000);
     fs::remove_dir_all(&other.dir).unwrap();
     let mixed = bench.flashproof(&[
@@ -82,6 +94,9 @@ fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and
         "of-n3",
     ]);
     mixed.expect(0);
+    let limits = part_of(&bench, "n4", 4, 2_000, "6%>1ms");
+    let error = judge(&[parts[0].clone(), limits], AGREED).unwrap_err().to_string();
+    assert!(error.contains("n4 ran another test: other limits"), "{error}");
     let error = judge(&[parts[0].clone(), other], AGREED).unwrap_err().to_string();
     assert_eq!(
         error,

@@ -403,9 +403,71 @@ mod tests {
             ),
             (&format!("name = \"x\"\n{STEP}[consent]\nerase = [\"S\",\n\"S\"]\n"), "c.toml:8: \"S\" is listed twice"),
             (&format!("name = \"x\"\n{STEP}[limits]\nper_host = 0\n"), "c.toml:6: a limit of 0 lets nothing run"),
+            (
+                &format!("name = \"x\"\n{}", STEP.replace("--out", "--erase=S --out")),
+                "c.toml:2: step a: run has --erase - list the drive under [consent]",
+            ),
+            (&format!("name = \"x\"\n{}", STEP.replace("1h", "800h")), "c.toml:2: step a: limit \"800h\" is longer"),
+            (
+                &format!("name = \"x\"\n[drives]\nshared = true\n{STEP}"),
+                "c.toml:1: step a: shared = true, and the step is not one test",
+            ),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.starts_with(message), "{error}\nis not\n{message}");
         }
+    }
+
+    #[test]
+    fn a_drive_is_chosen_once_and_only_if_it_is_wanted_and_free() {
+        let drive = |id: &str, serial: Option<&str>, wwid: Option<&str>, state| Drive {
+            id: id.to_owned(),
+            path: "/dev/x".to_owned(),
+            model: None,
+            serial: serial.map(str::to_owned),
+            wwid: wwid.map(str::to_owned),
+            firmware: None,
+            size_bytes: 1,
+            slot: None,
+            link: None,
+            numa_node: None,
+            wear_percent: None,
+            state,
+            why: None,
+        };
+        let of = |host: &str, drives: Vec<Drive>| {
+            let host = Some(host.to_owned());
+            (PathBuf::from("i"), Inventory { format_version: 1, host, taken_unix_ms: 0, drives })
+        };
+        let select = |settings: &str, inventories: &[(PathBuf, Inventory)]| {
+            let campaign = parse(&format!("name = \"x\"\n[drives]\n{settings}\n{STEP}")).unwrap();
+            let ids = |(chosen, in_use): (Vec<PlannedDrive>, Vec<Drive>)| {
+                let chosen = chosen.into_iter().map(|planned| planned.drive.id).collect::<Vec<_>>().join(" ");
+                format!("{chosen}, in use {}", in_use.into_iter().map(|drive| drive.id).collect::<Vec<_>>().join(" "))
+            };
+            campaign.select(inventories).map(ids).map_err(|failure| failure.message)
+        };
+        let (free, used) = (DriveState::Free, DriveState::InUse);
+        let some = [
+            of("n1", vec![drive("A", Some("A"), None, free), drive("B", Some("B"), None, used)]),
+            of("n2", vec![drive("C", Some("C"), None, DriveState::HasData)]),
+        ];
+        for (settings, is) in [
+            ("", "A C, in use B"),
+            ("in_use = true", "A B C, in use "),
+            ("count = 1", "A, in use B"),
+            ("serials = [\"C\"]", "C, in use "),
+            ("hosts = [\"n1\"]", "A, in use B"),
+        ] {
+            assert_eq!(select(settings, &some).unwrap(), is, "{settings}");
+        }
+        // The same drive under other names, seen by two hosts; a path alone is a name on one host.
+        let first = drive("S1", Some("S1"), Some("eui.1"), free);
+        for other in [drive("eui.1", Some("other"), Some("eui.1"), free), drive("eui.2", Some("S1"), None, free)] {
+            let error = select("", &[of("n1", vec![first.clone()]), of("n2", vec![other])]).unwrap_err();
+            assert!(error.contains("two tasks would test one drive"), "{error}");
+        }
+        let path = || vec![drive("/dev/x", None, None, free)];
+        assert_eq!(select("", &[of("n1", path()), of("n2", path())]).unwrap(), "/dev/x /dev/x, in use ");
     }
 }

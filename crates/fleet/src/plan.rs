@@ -341,4 +341,54 @@ mod tests {
         assert_eq!(lanes, [vec![], vec![], vec!["a"], vec!["b"], vec![]]);
         assert_eq!(more.values().map(|share| share.at_once).collect::<Vec<_>>(), [1, 1, 1, 1, 2]);
     }
+
+    /// A campaign of `drives` simulated drives, and of the steps and limits in `text`.
+    fn campaign(drives: u32, text: &str) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        Inventory::simulated("sim:", drives).unwrap().write(dir.path()).unwrap();
+        std::fs::write(dir.path().join("campaign.toml"), format!("name = \"x\"\n{text}")).unwrap();
+        dir
+    }
+
+    fn read(dir: &Path) -> Result<Plan, String> {
+        Plan::read(dir, &|_| Ok(())).map_err(|failure| failure.message)
+    }
+
+    const STEP: &str = "[[step]]\nname = \"a\"\nrun = \"certify {drive} --out {out}\"\nlimit = \"1h\"\n";
+
+    #[test]
+    fn the_first_start_fixes_drives_and_steps_for_every_later_one() {
+        let dir = campaign(2, STEP);
+        let (one, other) = (read(dir.path()).unwrap(), read(dir.path()).unwrap());
+        let one = one.start().unwrap();
+        Inventory::simulated("sim:", 3).unwrap().write(dir.path()).unwrap();
+        assert_eq!(other.start().unwrap().id, one.id, "a second start at the same time");
+        assert_eq!(read(dir.path()).unwrap().drives, one.drives);
+        std::fs::write(
+            dir.path().join("campaign.toml"),
+            format!("name = \"x\"\n{STEP}{}", STEP.replace("\"a\"", "\"b\"")),
+        )
+        .unwrap();
+        assert!(read(dir.path()).unwrap_err().contains("changed since it began (their number)"));
+    }
+
+    #[test]
+    fn a_step_of_all_drives_needs_room_for_all_of_them() {
+        let step = format!("{STEP}together = \"9s\"\n");
+        for (limits, is_room) in [
+            ("[limits]\nper_host = 3\n", true),
+            ("[limits]\nper_host = 2\n", false),
+            ("[limits]\nper_host = 3\ntotal = 2\n", false),
+        ] {
+            let plan = read(campaign(3, &format!("{step}{limits}")).path());
+            assert_eq!(plan.as_ref().err().is_none_or(|why| !why.contains("would wait for ever")), is_room, "{limits}");
+        }
+        let domain = "[[domain]]\nname = \"rack\"\nhosts = [\"n1\", \"n2\"]\nat_once = 1\n";
+        let mut plan = read(campaign(2, &format!("{STEP}{domain}")).path()).unwrap();
+        plan.drives.iter_mut().zip(["n1", "n2"]).for_each(|(drive, host)| drive.host = Host::of(Some(host)));
+        assert_eq!(plan.shares()[&Host::of(Some("n2"))].behind, [Host::of(Some("n1"))]);
+        // Two tasks at once, but one host behind the other.
+        plan.campaign.steps[0].together_sec = Some(9);
+        assert!(plan.check_together().is_err());
+    }
 }

@@ -64,7 +64,11 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
 /// The results of a step that count: it has ended with a verdict on this drive, or was measured.
 fn result(plan: &Plan, status: &CampaignStatus, index: usize, step: &str) -> Option<PathBuf> {
     let now = status.tasks[index].steps.iter().find(|other| other.step == step)?.now;
-    (now.is_good() || now == Now::Fail).then(|| plan.results_dir(index, step))
+    counts(now).then(|| plan.results_dir(index, step))
+}
+
+fn counts(now: Now) -> bool {
+    now.is_good() || now == Now::Fail
 }
 
 fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
@@ -219,5 +223,15 @@ mod tests {
         let names = names.map(|(name, by)| (name.to_owned(), by.to_owned()));
         assert_eq!(replaced("n1 and n10, on n1:/dev/x an1", &names), "0001 and host-2, on 0001:/dev/x an1");
         assert_eq!(replaced("0001 10001", &names), "drive-0001 10001");
+    }
+
+    #[test]
+    fn verdicts_on_the_drive_count_and_nothing_else_does() {
+        let counting = [Now::Done, Now::Measured, Now::Pass, Now::Fail];
+        for now in
+            counting.into_iter().chain([Now::Running, Now::Invalid, Now::Failed, Now::Stopped, Now::Refused, Now::Lost])
+        {
+            assert_eq!(counts(now), counting.contains(&now), "{now:?}");
+        }
     }
 }

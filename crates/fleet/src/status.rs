@@ -342,3 +342,83 @@ fn left_sec(status: &Status) -> Option<f64> {
         Status::Series(series) => (series.jobs_left.is_none()).then_some(series.left_sec),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTCOMES: [Option<Outcome>; 5] =
+        [None, Some(Outcome::Measured), Some(Outcome::Pass), Some(Outcome::Invalid), Some(Outcome::Fail)];
+
+    #[test]
+    fn only_exit_code_0_with_a_good_outcome_is_a_success_for_status_and_task_alike() {
+        let now = |exit| {
+            OUTCOMES.map(|outcome| Ended { exit, outcome, sentence: String::new() }).map(|ended| {
+                assert_eq!(Now::of(&ended).is_good(), ended.is_good(), "{ended:?}");
+                Now::of(&ended)
+            })
+        };
+        assert_eq!(now(0), [Now::Done, Now::Measured, Now::Pass, Now::Invalid, Now::Fail]);
+        assert_eq!(now(1), [Now::Failed, Now::Invalid, Now::Invalid, Now::Invalid, Now::Fail]);
+    }
+
+    #[test]
+    fn the_exit_code_names_the_worst_of_all_drives() {
+        let status = |states: &[Now], together: Option<Outcome>| {
+            let step = |now: &Now| StepStatus {
+                step: "a".to_owned(),
+                now: *now,
+                outcome: None,
+                host: None,
+                note: String::new(),
+                left_sec: None,
+                attempts: 1,
+            };
+            let steps = states.iter().map(step).collect();
+            let one_test = |outcome| ("a".to_owned(), Together { outcome, ..Together::undecided(String::new()) });
+            CampaignStatus {
+                name: String::new(),
+                started: true,
+                cancelled: false,
+                tasks: vec![TaskStatus { index: 0, drive: String::new(), host: None, steps }],
+                faults: Vec::new(),
+                together: together.map(one_test).into_iter().collect(),
+            }
+            .exit_code()
+        };
+        use Now::{Done, Fail, Failed, Invalid, Lost, Measured, Pass, Refused, Running, Stopped, Waiting};
+        assert_eq!(status(&[Pass, Measured, Done, Running, Waiting], None), 0);
+        assert_eq!(status(&[Pass, Waiting], None), 3, "nothing runs");
+        for fault in [Refused, Lost, Failed, Stopped] {
+            assert_eq!(status(&[Pass, fault], None), 3);
+        }
+        assert_eq!((status(&[Lost, Invalid], None), status(&[Lost, Invalid, Fail], None)), (4, 1));
+        assert_eq!((status(&[Pass], Some(Outcome::Invalid)), status(&[Pass], Some(Outcome::Fail))), (4, 1));
+    }
+
+    #[test]
+    fn a_step_runs_as_its_process_here_or_the_scheduler_says() {
+        let here = device::observe::process::this_process();
+        let gone = here.clone().map(|here| results::run_dir::Process { start_ticks: 1, ..here });
+        let running = |process: &Option<results::run_dir::Process>, state: Option<&str>| {
+            let begun = Begun {
+                host: String::new(),
+                process: process.clone(),
+                job: Some("1_0".to_owned()),
+                path: String::new(),
+                clock_ahead_ms: None,
+                agreed_unix_ms: None,
+            };
+            let task = state.map(|state| QueuedTask {
+                index: 0,
+                job: "1".to_owned(),
+                host: String::new(),
+                state: state.to_owned(),
+                place: String::new(),
+            });
+            is_running(&begun, None, task.as_ref(), true)
+        };
+        assert!(running(&here, None) && !running(&gone, Some("RUNNING")));
+        assert!(running(&None, Some("RUNNING")) && !running(&None, Some("PENDING")) && !running(&None, None));
+    }
+}

@@ -247,35 +247,16 @@ impl Task<'_> {
         out: &Path,
         output: &Path,
     ) -> Result<Next, Failure> {
-        let result = result_in(out);
+        let keeps_results = step.words.iter().any(|word| word.contains(OUT));
         let last_line = || last_line(output).unwrap_or_else(|| "it printed nothing".to_owned());
-        let Some(exit) = status.code() else {
-            let why = stopped.unwrap_or_else(|| format!("its process was killed ({status})"));
-            return self.stop(step, why);
-        };
-        match (exit, stopped, result) {
-            // Ended by our signal: it cannot tell, and goes on later.
-            (4, Some(why), _) => self.stop(step, why),
-            (2 | 3 | 70, Some(why), None) => self.stop(step, format!("{why}; {}", last_line())),
-            (2 | 3 | 70, ..) => self.refuse(step, last_line()),
-            (_, _, Some((_, wrong, _))) if wrong.as_ref().is_some_and(|found| !self.is_drive(found)) => {
-                let found = wrong.unwrap_or_default();
-                self.refuse(
-                    step,
-                    format!("the results are of drive {}, not of {}", quoted(&found), self.planned.drive.id),
-                )
-            }
-            (_, _, None) if step.words.iter().any(|word| word.contains(OUT)) => {
-                self.refuse(step, format!("no results can be read in {}; it printed: {}", out.display(), last_line()))
-            }
-            (exit, _, result) => {
-                let (outcome, sentence) = match result {
-                    Some((outcome, _, sentence)) => (Some(outcome), sentence),
-                    None => (None, last_line()),
-                };
-                let ended = Ended { exit, outcome, sentence };
-                self.note(step, &format!("ended with exit code {exit}: {}", ended.sentence));
-                self.append(step, Event::Ended(ended))?;
+        match conclusion(status, stopped, result_in(out), keeps_results, &|name| self.is_drive(name), &last_line) {
+            Event::Stopped { why } => self.stop(step, why),
+            Event::Refused { why } => self.refuse(step, why),
+            event => {
+                if let Event::Ended(Ended { exit, sentence, .. }) = &event {
+                    self.note(step, &format!("ended with exit code {exit}: {sentence}"));
+                }
+                self.append(step, event)?;
                 Ok(Next::Go)
             }
         }
@@ -312,6 +293,37 @@ impl Task<'_> {
 
     fn note(&self, step: &Step, text: &str) {
         console::notice(&format!("{} {} {}: {text}", date(now_unix_ms()), self.planned.drive.id, step.name));
+    }
+}
+
+/// Outcome of a run or series, the serial number of its drive if known, and its conclusion.
+type Found = (Outcome, Option<String>, String);
+
+/// The end of a command by its `status`, the reason for which it was `stopped`, and the result `found`.
+fn conclusion(
+    status: ExitStatus,
+    stopped: Option<String>,
+    found: Option<Found>,
+    keeps_results: bool,
+    is_drive: &dyn Fn(&str) -> bool,
+    last_line: &dyn Fn() -> String,
+) -> Event {
+    let Some(exit) = status.code() else {
+        return Event::Stopped { why: stopped.unwrap_or_else(|| format!("its process was killed ({status})")) };
+    };
+    match (exit, stopped, found) {
+        // Ended by our signal: it cannot tell, and goes on later.
+        (4, Some(why), _) => Event::Stopped { why },
+        (2 | 3 | 70, Some(why), None) => Event::Stopped { why: format!("{why}; {}", last_line()) },
+        (2 | 3 | 70, ..) => Event::Refused { why: last_line() },
+        (_, _, Some((_, Some(serial), _))) if !is_drive(&serial) => {
+            Event::Refused { why: format!("the results are of another drive: {}", quoted(&serial)) }
+        }
+        (_, _, None) if keeps_results => {
+            Event::Refused { why: format!("its results cannot be read; it printed: {}", last_line()) }
+        }
+        (exit, _, Some((outcome, _, sentence))) => Event::Ended(Ended { exit, outcome: Some(outcome), sentence }),
+        (exit, _, None) => Event::Ended(Ended { exit, outcome: None, sentence: last_line() }),
     }
 }
 
@@ -466,8 +478,8 @@ fn set_aside(out: &Path, is_repeated: bool) -> io::Result<PathBuf> {
     Ok(out.to_owned())
 }
 
-/// Outcome of the run or series in `out`, the serial number of its drive, and the conclusion; `None` if there is none.
-fn result_in(out: &Path) -> Option<(Outcome, Option<String>, String)> {
+/// The result of the run or series in `out`; `None` if there is none.
+fn result_in(out: &Path) -> Option<Found> {
     if let Ok(Some(check)) = Check::read(out) {
         return Some((check.outcome, None, check.sentence));
     }
@@ -494,4 +506,57 @@ pub(crate) fn last_line(output: &Path) -> Option<String> {
     let text = String::from_utf8_lossy(&tail);
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
     Some(in_one_line(line).chars().take(SENTENCE_CHARS_MAX).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_step_ends_by_its_results_on_its_drive_and_never_by_an_exit_code_alone() {
+        let end = |raw: i32, stopped: bool, found: Option<(Outcome, &str)>, keeps_results: bool| {
+            let found = found.map(|(outcome, serial)| (outcome, Some(serial.to_owned()), "said".to_owned()));
+            let (status, stopped) = (ExitStatus::from_raw(raw), stopped.then(|| "asked".to_owned()));
+            match conclusion(status, stopped, found, keeps_results, &|name| name == "S1", &|| "printed".to_owned()) {
+                Event::Ended(ended) => format!("ended {} {:?} {}", ended.exit, ended.outcome, ended.sentence),
+                Event::Stopped { why } => format!("stopped {why}"),
+                Event::Refused { why } => format!("refused {why}"),
+                other => panic!("{other:?}"),
+            }
+        };
+        let (pass, fail, invalid) = (Some((Outcome::Pass, "S1")), (Outcome::Fail, "S1"), (Outcome::Invalid, "S1"));
+        for (event, is) in [
+            (end(0, false, pass, true), "ended 0 Some(Pass) said"),
+            (end(1 << 8, false, Some(fail), true), "ended 1 Some(Fail) said"),
+            (end(0, true, pass, true), "ended 0 Some(Pass) said"),
+            (end(0, false, None, true), "refused its results cannot be read; it printed: printed"),
+            (end(0, false, None, false), "ended 0 None printed"),
+            (end(0, false, Some((Outcome::Pass, "S2")), true), "refused the results are of another drive: \"S2\""),
+            (end(4 << 8, false, Some(invalid), true), "ended 4 Some(Invalid) said"),
+            (end(4 << 8, true, Some(invalid), true), "stopped asked"),
+            // The results of an earlier start of the step do not count.
+            (end(3 << 8, false, pass, true), "refused printed"),
+            (end(3 << 8, true, None, true), "stopped asked; printed"),
+            (end(9, true, pass, true), "stopped asked"),
+            (end(9, false, pass, true), "stopped its process was killed (signal: 9 (SIGKILL))"),
+        ] {
+            assert_eq!(event, is);
+        }
+    }
+
+    #[test]
+    fn a_repeated_step_begins_anew_and_an_interrupted_series_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join(RESULTS);
+        let begin = |file: &str, is_repeated: bool| {
+            fs::create_dir_all(&out).unwrap();
+            fs::write(out.join(file), "").unwrap();
+            set_aside(&out, is_repeated).unwrap();
+            out.exists()
+        };
+        assert!(begin("series.json", false), "a series goes on");
+        assert!(!begin("series.json", true) && !begin("manifest.json", false));
+        assert!(dir.path().join("out.1/series.json").exists() && dir.path().join("out.2/manifest.json").exists());
+    }
 }

@@ -124,3 +124,27 @@ fn part(plan: &Plan, step: &Step, task: &TaskStatus, journal: &Journal) -> Part 
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn barrier(dir: &std::path::Path, ahead_ms: i64) -> Barrier {
+        Barrier { dir: dir.to_owned(), tasks: 2, index: 0, ahead_ms }
+    }
+
+    #[test]
+    fn a_start_is_agreed_on_by_all_and_never_in_the_past() {
+        let dir = tempfile::tempdir().unwrap();
+        let meet = |ahead_ms| barrier(dir.path(), ahead_ms).agree(30, Duration::ZERO, &|| false);
+        assert!(meet(0).unwrap_err().contains("waiting for 1 of 2 drives: tasks [1]"));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nobody counts on a task that went");
+        fs::write(barrier(dir.path(), 0).ready(1), "").unwrap();
+        let start = meet(0).unwrap();
+        assert_eq!(meet(0).unwrap(), start);
+        assert!(start > now_unix_ms());
+        // By a clock that is a minute behind the file server's, the start has passed.
+        assert!(meet(-60_000).unwrap_err().contains("the other drives began without it"));
+        assert_eq!(meet(60_000).unwrap(), start);
+    }
+}

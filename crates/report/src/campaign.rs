@@ -469,3 +469,59 @@ fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::population::{Compared, Reason, Undecided};
+
+    #[test]
+    fn the_text_has_bounds_failures_and_the_limits_of_the_comparison() {
+        let drive = |number: u32, outcome: Outcome| CampaignDrive {
+            drive: format!("S{number}"),
+            model: "M".to_owned(),
+            firmware: "F".to_owned(),
+            host: "n1".to_owned(),
+            slot: String::new(),
+            link: String::new(),
+            results: vec![StepResult {
+                state: outcome.to_string(),
+                outcome: Some(outcome),
+                sentence: format!("reason {number}"),
+                report: None,
+            }],
+        };
+        let drives = vec![drive(1, Outcome::Pass), drive(2, Outcome::Fail), drive(3, Outcome::Invalid)];
+        let rating = |values| Quantity::of("rating", "x", true, values, &drives);
+        assert!(rating(vec![Some(48.0), None, None]).is_none(), "one drive is no population");
+        let model = || "M".to_owned();
+        let reason = Reason::Insensitive { factor: 3.0, drives: 3 };
+        let campaign = Campaign {
+            format_version: CAMPAIGN_FORMAT_VERSION,
+            made_by: String::new(),
+            name: "lab".to_owned(),
+            anonymous: false,
+            steps: vec!["certify".to_owned()],
+            quantities: rating(vec![Some(48.0), Some(50.0), None]).into_iter().collect(),
+            drives,
+            compared_step: Some("certify".to_owned()),
+            examination: Examination {
+                slow: Vec::new(),
+                undecided: vec![Undecided { model: model(), of: None, reason }],
+                compared: vec![Compared { model: model(), drives: 3, detectable: 3.0 }],
+            },
+            remarks: Vec::new(),
+        };
+        let text = campaign.text();
+        for part in [
+            "95 % of such drives have a rating of at least 48x, with 10 % confidence (2 drives measured; 59 give 95 %).",
+            "No drive is slow among its peers in the step certify.",
+            "cannot tell for M: 3 drives with this spread show only a drive slower by 3 times or more",
+            "S2 certify FAIL: reason 2",
+            "S3 certify INVALID: reason 3",
+        ] {
+            assert!(text.contains(part), "{part}\nis not in\n{text}");
+        }
+        assert!(!text.contains("reason 1"), "{text}");
+    }
+}
