@@ -163,11 +163,14 @@ fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
         let known = [Some(&of.id), of.serial.as_ref(), of.wwid.as_ref()].into_iter().flatten();
         let known = known.filter(|name| **name != of.path);
         names.extend(known.map(|name| (name.clone(), format!("drive-{:04}", index + 1))));
-        if !drive.host.is_empty() && !hosts.contains(&drive.host.as_str()) {
-            hosts.push(&drive.host);
+        for host in [Some(drive.host.as_str()), planned.host.name()].into_iter().flatten() {
+            let host = host.split('.').next().unwrap_or_default();
+            if !host.is_empty() && !hosts.contains(&host) {
+                hosts.push(host);
+            }
         }
     }
-    names.extend(hosts.iter().enumerate().map(|(index, host)| ((*host).to_owned(), format!("host-{:03}", index + 1))));
+    names.extend(hosts.iter().enumerate().map(|(index, host)| ((*host).to_owned(), format!("{HOST}{:03}", index + 1))));
     // The longest first: a name may be part of another.
     names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
     let mut value = serde_json::to_value(campaign).map_err(Failure::environment)?;
@@ -192,8 +195,24 @@ fn replace(value: &mut serde_json::Value, names: &[(String, String)]) {
     }
 }
 
+/// How the pseudonyms of hosts begin.
+const HOST: &str = "host-";
+
+/// Length of the domain with which `text` begins: `.example.org`.
+fn domain_length(text: &str) -> usize {
+    let mut rest = text;
+    while let Some(label) = rest.strip_prefix('.') {
+        let length = label.find(|c: char| !c.is_ascii_alphanumeric() && c != '-').unwrap_or(label.len());
+        if length == 0 {
+            break;
+        }
+        rest = &label[length..];
+    }
+    text.len() - rest.len()
+}
+
 /// Replaces names, the longest first, where they are no part of a longer word; in one pass, so that no pseudonym is
-/// replaced.
+/// replaced. The domain behind the name of a host goes with it.
 fn replaced(text: &str, names: &[(String, String)]) -> String {
     let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let (mut result, mut rest, mut last) = (String::new(), text, None);
@@ -203,6 +222,7 @@ fn replaced(text: &str, names: &[(String, String)]) -> String {
             after.is_some_and(|after| !is_part(last) && !is_part(after.chars().next()))
         };
         let (length, by) = match names.iter().find(begins) {
+            Some((name, by)) if by.starts_with(HOST) => (name.len() + domain_length(&rest[name.len()..]), by.as_str()),
             Some((name, by)) => (name.len(), by.as_str()),
             None => (next.len_utf8(), &rest[..next.len_utf8()]),
         };
@@ -223,6 +243,7 @@ mod tests {
         let names = names.map(|(name, by)| (name.to_owned(), by.to_owned()));
         assert_eq!(replaced("n1 and n10, on n1:/dev/x an1", &names), "0001 and host-2, on 0001:/dev/x an1");
         assert_eq!(replaced("0001 10001", &names), "drive-0001 10001");
+        assert_eq!(replaced("on n10.lab.example.org. Then", &names), "on host-2. Then");
     }
 
     #[test]
