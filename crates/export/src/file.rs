@@ -226,12 +226,20 @@ fn write_texts(
     texts: &[(Option<ByteArray>, usize)],
     nullable: bool,
 ) -> Result<usize, ParquetError> {
-    // Copies of each text, to be written from: a copy for each row would cost more than the writing.
-    let mut copies: HashMap<Option<&[u8]>, Vec<ByteArray>> = HashMap::new();
+    // Copies of each text, to be written from, as many as its longest rows need: one for each row would cost more than the writing.
+    let mut copies: HashMap<&[u8], Vec<ByteArray>> = HashMap::new();
     let mut written = 0;
     for (text, rows) in texts {
-        let equal = copies.entry(text.as_ref().map(ByteArray::data));
-        let equal = equal.or_insert_with(|| text.iter().cycle().take(EQUAL_MAX).cloned().collect());
+        let equal: &[ByteArray] = match text {
+            None => &[],
+            Some(text) => {
+                let equal = copies.entry(text.data()).or_default();
+                if equal.len() < EQUAL_MAX.min(*rows) {
+                    equal.resize(EQUAL_MAX.min(*rows), text.clone());
+                }
+                equal
+            }
+        };
         let defined = [i16::from(text.is_some()); EQUAL_MAX];
         for from in (0..*rows).step_by(EQUAL_MAX) {
             let rows = EQUAL_MAX.min(rows - from);
