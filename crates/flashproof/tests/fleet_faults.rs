@@ -29,7 +29,10 @@ fn a_campaign_ends_whole_and_tests_no_drive_twice_at_once_whatever_is_killed() {
         lab.drives(Some(node), &[(&device.name, &device.name)]);
         devices.push((bench, device));
     }
-    lab.campaign("drawn", &format!("{}{}{BY_SLURM}", REAL.replace("5s", "8s"), second(REAL)));
+    lab.campaign(
+        "drawn",
+        &format!("{}{}{BY_SLURM}", REAL.replace("5s", "8s"), REAL.replace("\"certify\"", "\"again\"")),
+    );
     lab.fleet(&["run", LAB]).expect(0);
     let mut random = Random::new(seed);
     for fault in 0..faults {
@@ -51,10 +54,6 @@ fn a_campaign_ends_whole_and_tests_no_drive_twice_at_once_whatever_is_killed() {
         thread::sleep(Duration::from_secs(2));
     }
     (0..NODES.len()).for_each(|task| check(&lab, task, seed));
-}
-
-fn second(step: &str) -> String {
-    step.replace("\"certify\"", "\"again\"")
 }
 
 fn make(lab: &Lab, task: usize, what: u64) {

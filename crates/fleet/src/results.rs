@@ -164,7 +164,9 @@ fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
         let known = known.filter(|name| **name != of.path);
         names.extend(known.map(|name| (name.clone(), format!("drive-{:04}", index + 1))));
         for host in [Some(drive.host.as_str()), planned.host.name()].into_iter().flatten() {
-            let host = host.split('.').next().unwrap_or_default();
+            // A number, as an address begins, may stand anywhere.
+            let is_name = |label: &&str| !label.bytes().all(|byte| byte.is_ascii_digit());
+            let host = host.split('.').next().filter(is_name).unwrap_or(host);
             if !host.is_empty() && !hosts.contains(&host) {
                 hosts.push(host);
             }

@@ -254,14 +254,15 @@ impl Closing {
         for into in fixed(&mut this.counts, &mut this.lines) {
             *into = number(fields.next()).ok_or("a whole number in each of the first 10 columns")?;
         }
+        let wrong = || format!("{} columns", TELEMETRY_COLUMNS.len() + columns);
         telemetry.resize_with(columns, String::new);
         for into in telemetry {
             into.clear();
-            *into += fields.next().ok_or_else(|| format!("{} columns", TELEMETRY_COLUMNS.len() + columns))?;
+            *into += fields.next().ok_or_else(wrong)?;
         }
         match fields.next() {
             None => Ok(this),
-            Some(_) => Err(format!("{} columns", TELEMETRY_COLUMNS.len() + columns)),
+            Some(_) => Err(wrong()),
         }
     }
 }
