@@ -15,6 +15,10 @@ use sys::usage::monotonic_ns;
 /// Longest wait in the queue while helper threads have operations in flight, nanoseconds.
 const LOOK_NS: u64 = 100_000;
 
+/// Time for which a thread looks for the next of several completions before it sleeps, nanoseconds. To sleep and be woken
+/// takes longer, and a device in memory often needs less.
+const AWAKE_NS: u64 = 1_000;
+
 /// Time at which a completion was seen.
 pub(crate) struct Seen {
     /// Time of detection, nanoseconds.
@@ -138,6 +142,15 @@ impl<Q: Queue> Queued<Q> {
                 return Ok(());
             }
             asleep_ns = self.clock_ns();
+            let sleeps_ns = until_ns.min(asleep_ns + AWAKE_NS);
+            while asleep_ns < sleeps_ns {
+                if self.queue.is_ready() {
+                    return self.queue.enter(asleep_ns, None);
+                }
+                self.looked_ns = asleep_ns;
+                std::hint::spin_loop();
+                asleep_ns = self.clock_ns();
+            }
         }
         self.queue.enter(asleep_ns, Some(Sleep { completions: 1, until_ns }))?;
         let woke_ns = self.clock_ns();
