@@ -218,6 +218,7 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
 }
 
 #[test]
+#[ignore = "eight drives: make soak"]
 fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
     let bench = Bench::new();
     // Jobs of a few hundred operations, whose rates differ by chance from depth to depth: one of 200 a second by some 6, the best of

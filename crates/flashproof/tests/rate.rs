@@ -33,9 +33,6 @@ const fn rated(drive: &'static str, from: &'static str) -> Rated {
     Rated { drive, sla: "5%>1ms,1%>8ms,0.1%>64ms", from }
 }
 
-/// Asks for all drives of the table in docs/rate.md, which take half an hour.
-const ALL: &str = "FLASHPROOF_RATE_ALL";
-
 /// ACT's limits for drives that are ten times as slow.
 const SLOWER: &str = "5%>10ms,1%>80ms,0.1%>640ms";
 
@@ -153,10 +150,8 @@ fn no_hour_refutes_a_rating_and_an_hour_with_five_percent_more_does() {
 }
 
 #[test]
+#[ignore = "half an hour: make soak"]
 fn ratings_are_within_five_percent_of_the_highest_load_that_an_hour_passes() {
-    if std::env::var_os(ALL).is_none() {
-        return support::skip(&format!("it takes half an hour: set {ALL} for it")).unwrap_or(());
-    }
     let shown = |rating: Option<f64>| rating.map_or("none".to_owned(), |rating| format!("{rating:.3}"));
     let (mut declined, mut wrong) = (Vec::new(), Vec::new());
     for rated in FAST.iter().chain(&SLOW) {
@@ -207,12 +202,10 @@ fn no_step_goes_further_than_twice_what_was_held() {
 }
 
 #[test]
+#[ignore = "minutes: make soak"]
 fn a_load_that_costs_too_much_is_judged_for_less_than_an_hour_and_says_so() {
     let bench = Bench::new();
     let most = ["sim:channels=256+read-mbps=0+write-mbps=0", "--from", "1000", "--up-to", "1000"];
-    if std::env::var_os(ALL).is_none() {
-        return support::skip(&format!("it takes minutes: set {ALL} for it")).unwrap_or(());
-    }
     let ended =
         Running::start(bench.prepare(&[&["rate", "--out", SERIES, "--quiet"][..], &most].concat())).end_within(LONG);
     assert!(ended.stdout.contains("not 1 h: that takes more than a minute of CPU"), "{}", ended.stdout);

@@ -134,6 +134,7 @@ fn cuts(of: &Cut<'_>, check: impl Fn(&Value)) {
 }
 
 #[test]
+#[ignore = "a guest of its own: make soak"]
 fn a_machine_whose_drive_keeps_what_it_flushed_passes_after_a_power_cut() {
     let modes = ["fdatasync", "dsync", "fsync"];
     cuts(&Cut { lie: "none", write_cache: "on", in_directory: true, modes: &modes }, |json| {
@@ -144,6 +145,7 @@ fn a_machine_whose_drive_keeps_what_it_flushed_passes_after_a_power_cut() {
 }
 
 #[test]
+#[ignore = "a guest of its own: make soak"]
 fn a_machine_whose_controller_ignores_fua_fails_in_that_mode_after_a_power_cut() {
     cuts(&Cut { lie: "none", write_cache: "on", in_directory: true, modes: &["fua"] }, |json| {
         let (outcome, gone) = of_mode(json, "fua");
@@ -152,6 +154,7 @@ fn a_machine_whose_controller_ignores_fua_fails_in_that_mode_after_a_power_cut()
 }
 
 #[test]
+#[ignore = "a guest of its own: make soak"]
 fn a_machine_whose_drive_keeps_every_write_passes_in_all_modes_after_a_power_cut() {
     cuts(&Cut { lie: "none", write_cache: "off", in_directory: true, modes: &[] }, |json| {
         let modes = json["modes"].as_array().unwrap();
@@ -164,6 +167,7 @@ fn a_machine_whose_drive_keeps_every_write_passes_in_all_modes_after_a_power_cut
 }
 
 #[test]
+#[ignore = "a guest of its own: make soak"]
 fn a_machine_whose_drive_has_a_cache_that_it_denies_fails_after_a_power_cut() {
     cuts(&Cut { lie: "none", write_cache: "denied", in_directory: false, modes: &["fdatasync"] }, |json| {
         assert!(json["outcome"] == "fail" && of_mode(json, "fdatasync").1 > 0, "{json:#}");

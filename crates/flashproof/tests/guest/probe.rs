@@ -4,6 +4,7 @@ use super::machine::{Machine, SMALL_BYTES, SMALL_FDP};
 use serde_json::{Value, json};
 
 #[test]
+#[ignore = "a guest of its own: make soak"]
 fn the_probe_of_a_drive_that_moves_nothing_finds_nothing_and_counts_what_the_drive_counts() {
     let Some(machine) = Machine::new(SMALL_FDP) else { return };
     let mut guest = machine.boot();

@@ -204,6 +204,11 @@ pub fn totals(run: &Run, stream: &str) -> (u64, u64, u64) {
     (totals.ops, totals.errors, totals.unissued)
 }
 
+/// True if what takes minutes is asked for, as by `make soak`.
+pub fn long() -> bool {
+    std::env::var_os("FLASHPROOF_LONG").is_some()
+}
+
 /// Says past the test harness, which keeps what passing tests print, that a test or a part of it did
 /// not run.
 pub fn skip<T>(why: &str) -> Option<T> {
