@@ -220,7 +220,7 @@ pub fn coloured(page: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{shell, *};
+    use super::*;
 
     #[test]
     fn an_argument_reaches_a_shell_as_it_was() {

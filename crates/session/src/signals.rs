@@ -307,7 +307,7 @@ mod tests {
     fn a_bug_is_called_one_with_its_own_exit_code_and_a_backtrace_on_request() {
         let ended = |backtrace: &str| {
             let mut program = Command::new(std::env::current_exe().unwrap());
-            program.args(["--ignored", "--exact", "leave::tests::a_bug", "--nocapture"]);
+            program.args(["--ignored", "--exact", "signals::tests::a_bug", "--nocapture"]);
             let output = program.env("RUST_BACKTRACE", backtrace).output().unwrap();
             assert_eq!(output.status.code(), Some(BUG));
             String::from_utf8_lossy(&output.stderr).into_owned()

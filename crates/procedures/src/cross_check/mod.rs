@@ -305,6 +305,7 @@ impl Checked {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use load::workload::fio::{Surroundings, command_line, jobs, runs};
 
     #[test]

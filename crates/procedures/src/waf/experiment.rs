@@ -330,7 +330,7 @@ pub fn preparations(on: &str, ours: &RandomWrites, seed: u64) -> Result<Preparat
 
 #[cfg(test)]
 mod tests {
-    use super::{on_a_line, *};
+    use super::*;
 
     #[test]
     fn values_lie_where_their_units_say() {
