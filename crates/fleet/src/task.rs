@@ -160,7 +160,7 @@ impl Task<'_> {
             clock_ahead_ms,
             agreed_unix_ms,
         };
-        let is_repeated = journal.state(&step.name) == &Event::Reset && journal.attempts(&step.name) > 0;
+        let is_repeated = *journal.state(&step.name) == Event::Reset && journal.attempts(&step.name) > 0;
         let out = make_own(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
         let out = out.map_err(|error| cannot("making the directory", &dir, &error))?;
         self.append(step, Event::Begun(begun))?;
