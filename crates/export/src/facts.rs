@@ -1,6 +1,6 @@
 //! Rows with facts and results: a few for each run and series.
 
-use crate::error::ExportError;
+use crate::ExportError;
 use crate::file::{TableFile, Written};
 use crate::schema::{
     DriveRow, FindingRow, HostRow, ReasonRow, RunRow, SeriesRow, SliceRow, StepRow, StreamRow, TaskRow, TraceRow,

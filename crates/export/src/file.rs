@@ -1,6 +1,6 @@
 //! Parquet files: rows are collected by column, and written and forgotten by row groups.
 
-use crate::error::ExportError;
+use crate::ExportError;
 use crate::schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES};
 use crate::table::{Column, Kind, Row, Table, Values};
 use parquet::basic::{Compression, Encoding};

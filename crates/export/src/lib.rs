@@ -10,7 +10,6 @@
 
 #![forbid(unsafe_code)]
 
-mod error;
 mod facts;
 mod file;
 mod samples;
@@ -18,19 +17,50 @@ mod schema;
 mod source;
 mod table;
 
-pub use error::ExportError;
 pub use file::{VERSION_KEY, VIEWS};
 pub use schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES, TaskRow};
 pub use table::{Column, Kind, Table};
 
 use facts::Facts;
 use file::Written;
+use parquet::errors::ParquetError;
+use results::run_dir::RunDirError;
 use samples::{HistogramFile, IntervalFiles};
 use source::{Source, Sources};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
+use thiserror::Error;
+
+/// Why nothing was exported.
+#[derive(Debug, Error)]
+pub enum ExportError {
+    /// Not a run, not a series, and none below.
+    #[error(transparent)]
+    Source(#[from] RunDirError),
+    #[error("exporting to {} - it holds {found}, which no export wrote; give another directory", .dir.display())]
+    Foreign { dir: PathBuf, found: String },
+    #[error(
+        "exporting to {} - it holds {found} of an earlier export; add --force to replace it, or give another directory",
+        .dir.display()
+    )]
+    Occupied { dir: PathBuf, found: String },
+    #[error("{tried} {} - {source}; give a directory on a disk with room that this user may write to", .path.display())]
+    Io { tried: &'static str, path: PathBuf, source: io::Error },
+    #[error("writing {} - {source}; free some space, or give a directory on another disk", .path.display())]
+    Parquet { path: PathBuf, source: ParquetError },
+    /// A defect of this program: a thread that writes a table ended early.
+    #[error("exporting - a thread that writes tables ended before its work; report this as a defect")]
+    Thread,
+}
+
+impl ExportError {
+    fn io(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { tried, path: path.to_owned(), source }
+    }
+}
 
 /// Result of an export.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Rows of intervals, of telemetry and of histograms: millions for each run. They are read one by one, never as a whole.
 
-use crate::error::ExportError;
+use crate::ExportError;
 use crate::facts::serials;
 use crate::file::{TableFile, Written};
 use crate::schema::{HistogramRow, IntervalRow, SlowRow, TelemetryRow};

@@ -1,40 +1,37 @@
 //! The command line: commands, their options and their help.
 
-mod check;
 mod engine;
 mod fleet;
 mod help;
-mod hints;
 mod loads;
-mod logs;
 mod plan;
 mod prepare;
 mod reports;
 mod series;
-mod trace;
-mod values;
 mod waf;
 
-pub use check::CheckArgs;
 pub use engine::{AccessArgs, Auth, ClientArgs, RowKind, ServeArgs, TransactionsArgs};
 pub use fleet::{CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, RunArgs, TaskArgs};
 pub use help::{CompletionsArgs, HelpArgs, completions, man_pages, page as help_page};
-pub use loads::{FioArgs, PatienceArgs, RecordArgs, StorageArgs, TenantsArgs, TestArgs, fio_help, fio_job_options};
-pub use logs::{ACT_USAGE, Format, LatencyArgs, LogLatencyArgs, from as log_from};
+pub use loads::{FIO_HELP, FioArgs, PatienceArgs, RecordArgs, StorageArgs, TestArgs};
 pub use plan::{AlignArgs, CollectArgs, ConfigArgs, Instant, NodeArgs, RestoreArgs, SelectArgs, SizeArgs};
 pub use prepare::{DoctorArgs, PrepArgs};
-pub use reports::{CompareArgs, FormArgs, ReportArgs, StatusArgs};
-pub use series::{BaselineArgs, CertifyArgs, PredictArgs, RateArgs};
-pub use trace::TraceArgs;
-pub use values::seconds;
+pub use reports::{
+    ACT_USAGE, CompareArgs, FormArgs, Format, LatencyArgs, LogLatencyArgs, ReportArgs, StatusArgs, TraceArgs,
+    from as log_from,
+};
+pub use results::units::seconds;
+pub use series::{BaselineArgs, CertifyArgs, CheckArgs, PredictArgs, RateArgs};
 pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs, WafSetupArgs};
 
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use load::workload::act::options::Test;
+use report::comparison::Named;
 use results::units;
 use session::Manner;
 use session::console;
 use std::ffi::{OsStr, OsString};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// The command line, and the program whose behaviour it gets.
@@ -70,43 +67,43 @@ struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run ACT's storage test, or record stores that share a drive
-    #[command(after_long_help = help::laid_out(loads::STORAGE_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/storage.txt")))]
     Storage(Box<StorageArgs>),
     /// Run ACT's index test: 4 KiB reads and page updates
-    #[command(after_long_help = help::laid_out(loads::INDEX_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/index.txt")))]
     Index(TestArgs),
     /// Run fio's command lines and job files, with a verdict
     #[command(disable_help_flag = true)]
     Fio(FioArgs),
     /// Certify devices for a load, in stages of a day; ERASES them
-    #[command(after_long_help = help::laid_out(series::CERTIFY_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/certify.txt")))]
     Certify(Box<CertifyArgs>),
     /// Find the highest load that devices hold; ERASES them
-    #[command(after_long_help = help::laid_out(series::RATE_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/rate.txt")))]
     Rate(Box<RateArgs>),
     /// Measure drives under fio's jobs, depth by depth; ERASES them
-    #[command(after_long_help = help::laid_out(series::BASELINE_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/baseline.txt")))]
     Baseline(Box<BaselineArgs>),
     /// Check if a disk is good enough for a database
-    #[command(after_long_help = help::laid_out(check::CHECK_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/check.txt")))]
     Check(Box<CheckArgs>),
     /// List the devices and which are safe to test; examine some of them
-    #[command(after_long_help = help::laid_out(prepare::DOCTOR_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/doctor.txt")))]
     Doctor(DoctorArgs),
     /// Fill devices to the state of a drive in use; ERASES them
-    #[command(after_long_help = help::laid_out(prepare::PREP_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/prep.txt")))]
     Prep(PrepArgs),
     /// Judge runs from their directories, watch them, compare them
-    #[command(after_long_help = help::laid_out(reports::REPORT_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/report.txt")))]
     Report(Box<ReportArgs>),
     /// Show from logs which share of operations exceeded a latency
-    #[command(after_long_help = help::laid_out(logs::LATENCY_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/latency.txt")))]
     Latency(Box<LatencyCommand>),
     /// Derive the load of a cluster's drives, and what to buy for it
     #[command(subcommand)]
     Size(Sizing),
     /// Show what reaches a device, from the kernel's block tracepoints
-    #[command(after_long_help = help::laid_out(trace::TRACE_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/trace.txt")))]
     Trace(TraceArgs),
     /// Show write amplification, on one drive and with placement handles
     #[command(subcommand)]
@@ -120,7 +117,7 @@ pub enum Command {
     /// Print the help of a command, or the keys of a configuration file
     Help(HelpArgs),
     /// Print a script that completes command lines in a shell
-    #[command(after_long_help = help::laid_out(help::COMPLETIONS_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/completions.txt")))]
     Completions(CompletionsArgs),
     /// `act_storage` and `act_index`.
     #[command(skip)]
@@ -134,15 +131,15 @@ pub enum Command {
 #[derive(Subcommand, Debug)]
 pub enum OtherLoad {
     /// Run log-structured record stores that share a drive, with a verdict for each; ERASES their devices
-    #[command(after_long_help = help::laid_out(loads::TENANTS_EXAMPLES))]
-    Tenants(Box<TenantsArgs>),
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/tenants.txt")))]
+    Tenants(Box<TestArgs>),
 }
 
 /// Ratings that need no run.
 #[derive(Subcommand, Debug)]
 pub enum OtherRating {
     /// Predict the rating of a drive from its baseline, in seconds, with an interval
-    #[command(after_long_help = help::laid_out(series::PREDICT_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/predict.txt")))]
     Predict(Box<PredictArgs>),
 }
 
@@ -150,10 +147,10 @@ pub enum OtherRating {
 #[derive(Subcommand, Debug)]
 pub enum OtherReport {
     /// Compare runs or series: load held, wear, price, published ratings
-    #[command(after_long_help = help::laid_out(reports::COMPARE_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/compare.txt")))]
     Compare(Box<CompareArgs>),
     /// Show the progress of a run or series, from another terminal, while it runs or afterwards
-    #[command(after_long_help = help::laid_out(reports::STATUS_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/status.txt")))]
     Status(StatusArgs),
 }
 
@@ -175,7 +172,7 @@ pub struct LatencyCommand {
 #[derive(Subcommand)]
 pub enum OtherLog {
     /// Show a histogram of a server's log by slices of time, as asloglatency does
-    #[command(after_long_help = help::laid_out(logs::LOGLATENCY_EXAMPLES), disable_help_flag = true)]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/latency-server.txt")), disable_help_flag = true)]
     Server(LogLatencyArgs),
 }
 
@@ -184,22 +181,22 @@ pub enum OtherLog {
 pub enum Sizing {
     /// Collect what a profile needs from a live cluster: statistics of each node over a while, logs, iostat, in one
     /// folder
-    #[command(after_long_help = help::laid_out(plan::COLLECT_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/collect.txt")))]
     Collect(Box<CollectArgs>),
     /// Restore the settings that a killed collection had changed
-    #[command(after_long_help = help::laid_out(plan::RESTORE_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/restore.txt")))]
     Restore(Box<RestoreArgs>),
     /// Derive the load of a cluster's drives from its logs, and write a test configuration for it
-    #[command(after_long_help = help::laid_out(plan::SIZE_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/profile.txt")))]
     Profile(Box<SizeArgs>),
     /// Adjust a configuration with histograms until a device receives the I/O that a cluster's drive had; ERASES it
-    #[command(after_long_help = help::laid_out(plan::ALIGN_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/align.txt")))]
     Align(Box<AlignArgs>),
     /// Compute how many drives of each candidate a cluster needs, now and scaled, and which limit binds
-    #[command(after_long_help = help::laid_out(plan::SELECT_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/select.txt")))]
     Select(Box<SelectArgs>),
     /// Write the configuration of a test: by questions, by options, or from a configuration of any ACT version
-    #[command(after_long_help = help::laid_out(plan::CONFIG_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/config.txt")))]
     Config(Box<ConfigArgs>),
 }
 
@@ -207,20 +204,20 @@ pub enum Sizing {
 #[derive(Subcommand)]
 pub enum Waf {
     /// Predict it on a simulated drive: tenants with a drive each, on one drive, and with placement handles
-    #[command(after_long_help = help::laid_out(waf::MODEL_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-model.txt")))]
     Model(Box<WafModelArgs>),
     /// Measure it on a real drive by its media write counters; ERASES it
-    #[command(after_long_help = help::laid_out(waf::MEASURE_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-measure.txt")))]
     Measure(Box<WafMeasureArgs>),
     /// Test if a drive's firmware keeps data of placement handles apart; ERASES a real one
-    #[command(after_long_help = help::laid_out(waf::PROBE_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-probe.txt")))]
     Probe(WafProbeArgs),
     /// Compare preparations for random writes on a simulated drive
-    #[command(after_long_help = help::laid_out(waf::PREP_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-prep.txt")))]
     Prep(WafPrepArgs),
     /// Print the nvme-cli commands that give a namespace placement handles (FDP), and those that undo it; run none of
     /// them
-    #[command(after_long_help = help::laid_out(waf::SETUP_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/waf-setup.txt")))]
     Setup(WafSetupArgs),
 }
 
@@ -228,13 +225,13 @@ pub enum Waf {
 #[derive(Subcommand)]
 pub enum RecordEngine {
     /// Serve records to clients of Aerospike: a record engine on a drive; ERASES other data on it
-    #[command(after_long_help = help::laid_out(engine::SERVE_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/serve.txt")))]
     Serve(ServeArgs),
     /// Read and write records of a database, Aerospike's or flashproof's, with a verdict; WRITES to its namespace
-    #[command(after_long_help = help::laid_out(engine::CLIENT_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/client.txt")))]
     Client(Box<ClientArgs>),
     /// Show the transactions per second of a record engine on a drive, and what limits them; ERASES it
-    #[command(after_long_help = help::laid_out(engine::TRANSACTIONS_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(include_str!("args/examples/bench.txt")))]
     Bench(Box<TransactionsArgs>),
 }
 
@@ -257,7 +254,7 @@ pub fn parse() -> Invocation {
             act(args.quiet, Command::Prep(args))
         }
         Some("act_latency.py" | "act_latency") => {
-            let args = logs::parse_latency_as_act(arguments);
+            let args = reports::parse_latency_as_act(arguments);
             act(false, Command::Latency(Box::new(LatencyCommand { other: None, files: Vec::new(), args })))
         }
         Some("act_config_helper.py" | "act_config_helper") => {
@@ -265,7 +262,7 @@ pub fn parse() -> Invocation {
             let words = ["flashproof", "size", "config", "--ask", "--model", "storage"].map(OsString::from);
             own(words.into_iter().chain(arguments.into_iter().skip(1)).collect())
         }
-        Some("asloglatency") => act(false, Command::Asloglatency(logs::parse_as_asloglatency(arguments))),
+        Some("asloglatency") => act(false, Command::Asloglatency(reports::parse_as_asloglatency(arguments))),
         _ => own(arguments),
     }
 }
@@ -273,7 +270,7 @@ pub fn parse() -> Invocation {
 /// Parses a command line under the name flashproof.
 fn own(arguments: Vec<OsString>) -> Invocation {
     let command = help::whole();
-    if let Some(error) = hints::instead_of(&command, &arguments) {
+    if let Some(error) = help::instead_of(&command, &arguments) {
         console::error(&error);
         console::flush();
         std::process::exit(2);
@@ -282,7 +279,7 @@ fn own(arguments: Vec<OsString>) -> Invocation {
     let quiet = is_quiet(&matches);
     let mut command = Cli::from_arg_matches(&matches).unwrap_or_else(|error| exit(&error, 2)).command;
     if let Command::Latency(latency) = &mut command {
-        latency.args.typed = logs::typed(&arguments, 2);
+        latency.args.typed = reports::typed(&arguments, 2);
         latency.args.logs.append(&mut latency.files);
     }
     Invocation { command, manner: Manner::Own, quiet }
@@ -336,4 +333,47 @@ fn exit(error: &clap::Error, mistake: i32) -> ! {
         false => drop(error.print()),
     }
     std::process::exit(if error.use_stderr() { mistake } else { 0 })
+}
+
+/// Parses `DIR` or `NAME=DIR`. An existing directory with `=` in its path is a `DIR`.
+fn named(text: &str) -> Result<Named, String> {
+    match text.split_once('=') {
+        Some((name, dir)) if !name.is_empty() && !dir.is_empty() && !Path::new(text).exists() => {
+            Ok(Named { name: Some(name.to_owned()), dir: dir.into() })
+        }
+        _ => Ok(Named { name: None, dir: text.into() }),
+    }
+}
+
+/// Parses `NAME=N`. The name may contain `=`.
+fn number(text: &str) -> Result<(String, f64), String> {
+    let (name, value) = text.rsplit_once('=').ok_or("write NAME=NUMBER")?;
+    if name.is_empty() {
+        return Err("the name before \"=\" is missing".to_owned());
+    }
+    Ok((name.to_owned(), positive(value)?))
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+        _ => Err(format!("{} is no number above 0", units::quoted(text))),
+    }
+}
+
+/// Parses a percentage within `range`, with or without `%`.
+fn percent(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
+    let percent = text.trim().trim_end_matches('%').parse().ok().filter(|percent| range.contains(percent));
+    percent.ok_or_else(|| format!("that is no percentage from {} to {}, such as 2", range.start(), range.end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn a_percentage_lies_within_its_range() {
+        assert_eq!((percent("2", 1.0..=50.0), percent("5%", 1.0..=50.0)), (Ok(2.0), Ok(5.0)));
+        assert!(["0.5", "51", "0", "two", "nan"].iter().all(|text| percent(text, 1.0..=50.0).is_err()));
+    }
 }

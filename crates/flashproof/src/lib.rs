@@ -1,6 +1,6 @@
 //! flashproof: whether a flash device holds a database's load, how much of it, and what is at fault when it does not.
 //!
-//! This crate is the command line: options, one file per command, messages and exit codes. The other crates run,
+//! This crate is the command line: options, commands, messages and exit codes. The other crates run,
 //! measure and judge.
 
 #![forbid(unsafe_code)]
@@ -13,12 +13,12 @@ mod commands;
 
 use args::Invocation;
 use session::failure::ACT_FAILURE;
-use session::{Manner, console, leave, signals};
+use session::{Manner, console, signals};
 use std::process::ExitCode;
 
 /// Runs the command line of this process, by the name under which it was called. Returns the exit code.
 pub fn run() -> ExitCode {
-    leave::tame_panics();
+    signals::tame_panics();
     signals::outlive_file_size_limit();
     let Invocation { command, manner, quiet } = args::parse();
     if quiet {

@@ -7,6 +7,7 @@ use results::units::{self, quoted, seconds};
 use serde::Deserialize;
 use session::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -354,6 +355,52 @@ fn in_order(source: &Source<'_>, mut steps: Vec<(Range<usize>, Step)>) -> Result
         }
     }
     Ok(ordered)
+}
+
+/// The commented campaign file that `fleet init` writes, for the drives of `inventories`.
+pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -> String {
+    let drives = || inventories.iter().flat_map(|(_, inventory)| &inventory.drives);
+    let simulated = drives().all(Drive::is_simulated);
+    let models: BTreeSet<&str> = drives().filter_map(|drive| drive.model.as_deref()).collect();
+    let firmwares: BTreeSet<&str> = drives().filter_map(|drive| drive.firmware.as_deref()).collect();
+    let list = |of: &BTreeSet<&str>| of.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ");
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = dir.file_name().unwrap_or_default().to_string_lossy().chars().map(plain).take(40).collect();
+    let name = if name.is_empty() { "campaign".to_owned() } else { name };
+    let (mut conditions, mut steps) = (String::new(), String::new());
+    for (key, values) in [("models", &models), ("firmwares", &firmwares)] {
+        if !values.is_empty() && !simulated {
+            let _ = writeln!(conditions, "{key} = [{}]", list(values));
+        }
+    }
+    let real = [
+        ("doctor", "doctor {drive}", "10m"),
+        ("prep", "prep {drive}", "24h"),
+        ("certify", "certify {drive} --load 30 --out {out}", "60h"),
+    ];
+    let tried = [("certify", "certify {drive} --load 1 --duration 10m --out {out}", "10m")];
+    for (name, run, limit) in if simulated { &tried[..] } else { &real[..] } {
+        let _ = write!(steps, "[[step]]\nname = \"{name}\"\nrun = \"{run}\"\nlimit = \"{limit}\"\n\n");
+    }
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let with_data: Vec<_> =
+        drives().filter(|drive| drive.state == DriveState::HasData).map(|drive| quoted(&drive.id)).collect();
+    let mut consent = String::new();
+    if !simulated {
+        consent.push_str("\n# ALL data of these drives is erased. The guard on the host still refuses drives that are in use.\n[consent]\nerase = []\n");
+        if !with_data.is_empty() {
+            let _ = writeln!(consent, "# Drives with data: {}", with_data.join(", "));
+        }
+    }
+    let words = [
+        ("@NAME@", name),
+        ("@STEPS@", steps),
+        ("@PER_HOST@", if simulated { cpus } else { 1 }.to_string()),
+        ("@SLURM@", if slurm { include_str!("slurm.toml") } else { "" }.to_owned()),
+        ("@CONDITIONS@", conditions),
+        ("@CONSENT@", consent),
+    ];
+    words.iter().fold(include_str!("campaign.toml").to_owned(), |text, (word, value)| text.replace(word, value))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The drives of a host: who they are, where they sit, and if they are free.
 
-use crate::FILE_BYTES_MAX;
+use crate::{FILE_BYTES_MAX, failed};
 use device::discover::{self, Roots};
 use device::doctor::{Attachment, ask_drive};
 use device::guard::{Guard, Outlook, Safety};
@@ -214,8 +214,8 @@ impl Inventory {
             files::replace(&path, text.as_bytes(), Over::Own)
         });
         written.map_err(|error| {
-            let advice = sys::remedy(&error, "give another directory with --out");
-            Failure::environment(format!("writing the inventory {} - {error} - {advice}", path.display()))
+            let tried = format!("writing the inventory {}", path.display());
+            failed(tried, &error, "give another directory with --out")
         })?;
         Ok(path)
     }

@@ -94,19 +94,6 @@ impl Ended {
     }
 }
 
-/// State of a step by its journal alone.
-#[derive(Debug, Clone, PartialEq)]
-pub enum StepState {
-    /// Not begun, or to be repeated.
-    Waiting,
-    /// Begun at that time, milliseconds since 1970. Only the host or the scheduler knows if it still runs.
-    Begun(u64, Begun),
-    Ended(Ended),
-    Stopped(String),
-    Refused(String),
-    Skipped(String),
-}
-
 /// The entries of a journal.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
@@ -144,17 +131,15 @@ impl Journal {
         Ok(this)
     }
 
-    /// State of `step`.
-    pub fn state(&self, step: &str) -> StepState {
-        let last = self.entries.iter().rev().find(|entry| entry.step == step);
-        match last.map(|entry| (entry.unix_ms, &entry.event)) {
-            None | Some((_, Event::Reset)) => StepState::Waiting,
-            Some((at, Event::Begun(begun))) => StepState::Begun(at, begun.clone()),
-            Some((_, Event::Ended(ended))) => StepState::Ended(ended.clone()),
-            Some((_, Event::Stopped { why })) => StepState::Stopped(why.clone()),
-            Some((_, Event::Refused { why })) => StepState::Refused(why.clone()),
-            Some((_, Event::Skipped { why })) => StepState::Skipped(why.clone()),
-        }
+    /// The last entry of `step`.
+    pub fn last(&self, step: &str) -> Option<&Entry> {
+        self.entries.iter().rev().find(|entry| entry.step == step)
+    }
+
+    /// State of `step`: its last event. A step without one is as one to be repeated. Only the host or the scheduler
+    /// knows if a step that begun still runs.
+    pub fn state(&self, step: &str) -> &Event {
+        self.last(step).map_or(&Event::Reset, |entry| &entry.event)
     }
 
     /// Repetitions of `step` that a user wanted.
@@ -264,7 +249,7 @@ mod tests {
         assert_eq!(Journal::read(dir.path()).unwrap().entries.len(), 1);
         lock.append("a", Event::Refused { why: "no drive".to_owned() }).unwrap();
         let journal = Journal::read(dir.path()).unwrap();
-        assert_eq!(journal.state("a"), StepState::Refused("no drive".to_owned()));
+        assert_eq!(journal.state("a"), &Event::Refused { why: "no drive".to_owned() });
         assert!(journal.damage.unwrap().contains("entry 2"));
         assert_eq!(journal.entries.len(), 2);
     }

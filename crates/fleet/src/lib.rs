@@ -21,10 +21,8 @@
 #![allow(unreachable_pub)]
 
 pub mod campaign;
-pub mod init;
 pub mod inventory;
 pub mod journal;
-pub mod local;
 pub mod plan;
 pub mod results;
 pub mod slurm;
@@ -35,6 +33,8 @@ mod together;
 
 use ::results::files;
 use rustix::process::{Pid, Signal, kill_process};
+use session::failure::Failure;
+use std::fmt::Display;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -65,6 +65,11 @@ fn own_command(log: &Path) -> io::Result<Command> {
 /// Asks a process to end. An error would mean that it ended just now.
 fn ask_to_end(pid: u32) {
     let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, Signal::TERM));
+}
+
+/// Failure of the environment: `tried`, and why it did not succeed. `advice` unless the error has one of its own.
+fn failed(tried: impl Display, error: &io::Error, advice: &str) -> Failure {
+    Failure::environment(format!("{tried} - {error} - {}", sys::remedy(error, advice)))
 }
 
 /// Milliseconds since 1970 by this host's clock.

@@ -4,7 +4,7 @@ use crate::campaign::{Campaign, Step};
 use crate::inventory::{Drive, DriveState, Inventory};
 use crate::journal::LOCK;
 use crate::task::RESULTS;
-use crate::{FILE_BYTES_MAX, now_unix_ms};
+use crate::{FILE_BYTES_MAX, failed, now_unix_ms};
 use report::table::Table;
 use results::files::{self, Links, Over};
 use results::units::{count, quoted, span};
@@ -125,8 +125,8 @@ impl Plan {
             // Another start was first: its drives are the campaign's.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
-                let advice = sys::remedy(&error, "put the campaign on a disk that all hosts can write");
-                return Err(Failure::environment(format!("writing {} - {error} - {advice}", path.display())));
+                let advice = "put the campaign on a disk that all hosts can write";
+                return Err(failed(format!("writing {}", path.display()), &error, advice));
             }
         }
         let gone = || Failure::environment(format!("reading {} - it is gone again - start again", path.display()));
@@ -251,8 +251,8 @@ impl Plan {
             Ok(file)
         });
         locked.map_err(|error| {
-            let advice = sys::remedy(&error, "put the campaign on a file system with locks");
-            Failure::environment(format!("locking the campaign {} - {error} - {advice}", self.dir.display()))
+            let advice = "put the campaign on a file system with locks";
+            failed(format!("locking the campaign {}", self.dir.display()), &error, advice)
         })
     }
 }
@@ -303,8 +303,7 @@ fn fixed(dir: &Path) -> Result<Option<Fixed>, Failure> {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            let advice = sys::remedy(&error, "look at the file");
-            return Err(Failure::environment(format!("reading the plan {} - {error} - {advice}", path.display())));
+            return Err(failed(format!("reading the plan {}", path.display()), &error, "look at the file"));
         }
     };
     let bad = |why: String| {

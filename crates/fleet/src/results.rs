@@ -5,11 +5,11 @@ use crate::status::{CampaignStatus, Now, StepStatus, TaskStatus};
 use report::campaign::{CAMPAIGN_FORMAT_VERSION, Campaign, CampaignDrive, Quantity, StepResult};
 use results::population::{Examination, Labels, Measured, examine};
 use results::rejudge::place_of;
-use results::run_dir::{self, Holds, RunDirError, holds};
+use results::run_dir::{self, Holds, holds};
 use results::series::{REPORT, Series};
 use session::failure::Failure;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -124,23 +124,18 @@ fn compared_run(dir: &Path) -> Option<PathBuf> {
 
 /// Latencies of all drives in a step, read on all CPUs.
 fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<String>) -> Vec<Measured> {
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<Measured, RunDirError>)>> = Mutex::default();
-    let work = || {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= plan.drives.len() {
-                return;
-            }
-            let measured = result(plan, status, index, step)
-                .and_then(|dir| compared_run(&dir))
-                .map_or_else(|| Ok(Measured::default()), |run| Measured::read(&run));
-            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, measured));
-        }
+    let read = |index: usize| {
+        let run = result(plan, status, index, step).and_then(|dir| compared_run(&dir));
+        (index, run.map_or_else(|| Ok(Measured::default()), |run| Measured::read(&run)))
     };
+    let next = AtomicUsize::new(0);
+    let numbers = || std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+    let work = || numbers().take_while(|index| *index < plan.drives.len()).map(read).collect::<Vec<_>>();
     let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut done: Vec<_> = thread::scope(|scope| {
+        let started: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        started.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
     done.sort_by_key(|(index, _)| *index);
     let mut measured = Vec::new();
     for (index, result) in done {

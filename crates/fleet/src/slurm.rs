@@ -71,8 +71,8 @@ fn queued(line: &str) -> Option<QueuedTask> {
 pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(usize) -> bool) -> Result<usize, Failure> {
     let folder = plan.dir.join("slurm");
     std::fs::create_dir_all(&folder).map_err(|error| {
-        let advice = sys::remedy(&error, "put the campaign on a disk that all hosts can write");
-        Failure::environment(format!("making the directory {} - {error} - {advice}", folder.display()))
+        let tried = format!("making the directory {}", folder.display());
+        crate::failed(tried, &error, "put the campaign on a disk that all hosts can write")
     })?;
     let (shares, mut submitted) = (plan.shares(), 0);
     // Jobs of each host: those in the queue, too.

@@ -3,14 +3,18 @@
 use crate::journal::{Event, TaskLock};
 use crate::plan::Plan;
 use crate::status::{CampaignStatus, Now, StepStatus};
-use crate::task::{CANCELLED, cannot};
-use crate::{local, slurm};
+use crate::task::{CANCELLED, cannot, is_cancelled, last_line, read_journal};
+use crate::{ask_to_end, failed, host_name, own_command, slurm};
 use results::files::{self, Over};
 use results::judge::Outcome;
+use results::units::count;
 use session::console;
 use session::failure::Failure;
-use std::fs;
+use session::signals::Ending;
 use std::io::ErrorKind;
+use std::process::Child;
+use std::time::Duration;
+use std::{fs, io};
 
 /// Result of a start.
 #[derive(Debug)]
@@ -21,21 +25,18 @@ pub enum Started {
     Ran,
 }
 
-/// Submits or runs every step without a result that nothing runs. With `failed`, also steps that could not run, failed
+/// Submits or runs every step without a result that nothing runs. With `again`, also steps that could not run, failed
 /// without a verdict, or are invalid.
-pub fn run(plan: &Plan, failed: bool) -> Result<Started, Failure> {
+pub fn run(plan: &Plan, again: bool) -> Result<Started, Failure> {
     let lock = plan.lock()?;
     let mark = plan.dir.join(CANCELLED);
     match fs::remove_file(&mark) {
         Ok(()) => console::notice("going on with a cancelled campaign"),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => {
-            let advice = sys::remedy(&error, "remove it by hand");
-            return Err(Failure::environment(format!("removing {} - {error} - {advice}", mark.display())));
-        }
+        Err(error) => return Err(failed(format!("removing {}", mark.display()), &error, "remove it by hand")),
     }
     let mut status = CampaignStatus::read(plan)?;
-    if failed {
+    if again {
         reset(plan, &status)?;
         status = CampaignStatus::read(plan)?;
     }
@@ -45,7 +46,7 @@ pub fn run(plan: &Plan, failed: bool) -> Result<Started, Failure> {
         None => {
             let tasks = (0..plan.drives.len()).filter(|index| wanted(*index)).collect();
             drop(lock);
-            local::run(plan, tasks).map(|()| Started::Ran)
+            run_here(plan, tasks).map(|()| Started::Ran)
         }
     }
 }
@@ -107,12 +108,102 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
 pub fn cancel(plan: &Plan) -> Result<(), Failure> {
     let mark = plan.dir.join(CANCELLED);
     files::replace(&mark, b"", Over::Own).map_err(|error| {
-        let advice = sys::remedy(&error, "see that this host can write the campaign's directory");
-        Failure::environment(format!("writing {} - {error} - {advice}", mark.display()))
+        let advice = "see that this host can write the campaign's directory";
+        failed(format!("writing {}", mark.display()), &error, advice)
     })?;
     if plan.campaign.slurm.is_some() && !plan.id.is_empty() {
         slurm::cancel(plan)?;
     }
     console::notice("cancelled: running tasks end within seconds; \"flashproof fleet run\" goes on with them");
     Ok(())
+}
+
+/// Time between two looks at the tasks.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Output of a task, in its directory.
+const LOG: &str = "task.log";
+
+/// Runs the tasks `wanted`, and waits for them, or until a signal.
+///
+/// Errors: a drive is on another host; a task cannot be started.
+fn run_here(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
+    let here = host_name();
+    let elsewhere = plan.drives.iter().filter_map(|drive| drive.host.name()).find(|host| *host != here);
+    if let Some(host) = elsewhere {
+        return Err(Failure::usage(format!(
+            "running the campaign in {} on this machine ({here}) - it has drives of {host} - add [slurm] to run it on \
+             several hosts, or hosts = [\"{here}\"] under [drives]",
+            plan.dir.display()
+        )));
+    }
+    let at_once = plan.shares().values().map(|share| share.at_once).max().unwrap_or(1) as usize;
+    let ending = Ending::listen("the tasks were killed; they go on when the campaign is run again".to_owned())?;
+    wanted.reverse();
+    let all = wanted.len();
+    let (mut running, mut done): (Vec<(usize, Child)>, usize) = (Vec::new(), 0);
+    while !wanted.is_empty() || !running.is_empty() {
+        let is_over = ending.came().is_some() || is_cancelled(plan);
+        while running.len() < at_once && !is_over {
+            let Some(index) = wanted.pop() else { break };
+            running.push((index, start(plan, index)?));
+        }
+        if is_over {
+            wanted.clear();
+        }
+        let mut at = 0;
+        while at < running.len() {
+            let (index, child) = &mut running[at];
+            let ended = child.try_wait().map_err(|error| {
+                Failure::environment(format!("waiting for a task - {error} - run the campaign again"))
+            })?;
+            match ended {
+                Some(_) => {
+                    done += 1;
+                    console::note(&format!("[{done}/{all}] {}", outcome_of(plan, *index)?));
+                    running.remove(at);
+                }
+                None => at += 1,
+            }
+        }
+        if running.is_empty() {
+            continue;
+        }
+        if is_over {
+            std::thread::sleep(TICK);
+        } else if ending.wait(TICK).is_some() {
+            console::notice(&format!("ending {}", count(running.len() as u64, "task")));
+            running.iter().for_each(|(_, child)| ask_to_end(child.id()));
+        }
+    }
+    Ok(())
+}
+
+/// Starts a task in a process of its own, which ends with this one.
+fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
+    let dir = plan.task_dir(index);
+    let started = || -> io::Result<Child> {
+        std::fs::create_dir_all(&dir)?;
+        own_command(&dir.join(LOG))?.args(["fleet", "task"]).arg(&plan.dir).arg(index.to_string()).spawn()
+    };
+    started()
+        .map_err(|error| failed(format!("starting the task in {}", dir.display()), &error, "run the campaign again"))
+}
+
+/// The last step with an event, and its result.
+fn outcome_of(plan: &Plan, index: usize) -> Result<String, Failure> {
+    let journal = read_journal(&plan.task_dir(index))?;
+    let id = &plan.drives[index].drive.id;
+    let Some(last) = journal.entries.last() else {
+        let why = last_line(&plan.task_dir(index).join(LOG)).unwrap_or_else(|| "it printed nothing".to_owned());
+        return Ok(format!("{id}: nothing was run: {why}"));
+    };
+    let text = match &last.event {
+        Event::Ended(ended) => ended.sentence.clone(),
+        Event::Stopped { why } => format!("stopped: {why}"),
+        Event::Refused { why } => format!("could not be run: {why}"),
+        Event::Skipped { why } => format!("not run: {why}"),
+        Event::Reset | Event::Begun(_) => "killed".to_owned(),
+    };
+    Ok(format!("{id} {}: {text}", last.step))
 }

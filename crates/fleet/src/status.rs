@@ -1,6 +1,6 @@
 //! How a campaign stands: journals, results and the scheduler's queue together.
 
-use crate::journal::{Begun, Ended, Journal, StepState};
+use crate::journal::{Begun, Ended, Event, Journal};
 use crate::plan::Plan;
 use crate::slurm::{self, QueuedTask};
 use crate::task::{is_cancelled, read_journal};
@@ -288,26 +288,27 @@ fn step_status(
         attempts: journal.attempts(step),
     };
     (this.now, this.note) = match journal.state(step) {
-        StepState::Ended(ended) => {
+        Event::Ended(ended) => {
             this.outcome = ended.outcome;
-            (Now::of(&ended), ended.sentence)
+            (Now::of(ended), ended.sentence.clone())
         }
-        StepState::Skipped(why) => (Now::Skipped, why),
-        StepState::Begun(at, begun) => {
+        Event::Skipped { why } => (Now::Skipped, why.clone()),
+        Event::Begun(begun) => {
             let status = Status::read(results, SystemTime::now(), &session::look).ok();
-            match is_running(&begun, status.as_ref(), queued, has_queue) {
+            match is_running(begun, status.as_ref(), queued, has_queue) {
                 true => {
                     this.left_sec = status.as_ref().and_then(left_sec);
                     (Now::Running, String::new())
                 }
                 false => {
-                    (Now::Lost, format!("begun {} on {}, and its process is gone", date_to_minute(at), begun.host))
+                    let at = date_to_minute(journal.last(step).map_or(0, |entry| entry.unix_ms));
+                    (Now::Lost, format!("begun {at} on {}, and its process is gone", begun.host))
                 }
             }
         }
-        StepState::Waiting => (Now::Waiting, String::new()),
-        StepState::Stopped(why) => (Now::Stopped, why),
-        StepState::Refused(why) => (Now::Refused, why),
+        Event::Reset => (Now::Waiting, String::new()),
+        Event::Stopped { why } => (Now::Stopped, why.clone()),
+        Event::Refused { why } => (Now::Refused, why.clone()),
     };
     // Put back into the queue after a stop or a loss.
     if let Some(task) = queued.filter(|_| matches!(this.now, Now::Waiting | Now::Stopped | Now::Lost | Now::Refused)) {

@@ -5,10 +5,10 @@
 
 use crate::campaign::{DRIVE, OUT, Step};
 use crate::inventory::{Drive, Inventory};
-use crate::journal::{Begun, Ended, Event, Journal, LockError, StepState, TaskLock};
+use crate::journal::{Begun, Ended, Event, Journal, LockError, TaskLock};
 use crate::plan::{Plan, PlannedDrive};
 use crate::together::Barrier;
-use crate::{ask_to_end, host_name, now_unix_ms, own_command};
+use crate::{ask_to_end, failed, host_name, now_unix_ms, own_command};
 use device::discover::{self, Roots};
 use device::guard::{Guard, ONLY_VARIABLE};
 use device::observe::process::{Alive, is_alive, this_process};
@@ -112,15 +112,15 @@ struct Task<'a> {
 impl Task<'_> {
     fn step(&mut self, step: &Step) -> Result<Next, Failure> {
         let journal = read_journal(&self.dir)?;
-        if let StepState::Ended(ended) = journal.state(&step.name) {
+        if let Event::Ended(ended) = journal.state(&step.name) {
             self.note(step, &format!("ended before: {}", ended.sentence));
             return Ok(Next::Go);
         }
         for before in &step.after {
             let why = match journal.state(before) {
-                StepState::Ended(ended) if ended.is_good() => continue,
-                StepState::Ended(ended) => format!("{before} did not succeed: {}", ended.sentence),
-                StepState::Skipped(_) => format!("{before} was not run"),
+                Event::Ended(ended) if ended.is_good() => continue,
+                Event::Ended(ended) => format!("{before} did not succeed: {}", ended.sentence),
+                Event::Skipped { .. } => format!("{before} was not run"),
                 _ => {
                     console::error(&format!(
                         "running the step {} of drive {} - {before} has no result yet - run it first",
@@ -160,7 +160,7 @@ impl Task<'_> {
             clock_ahead_ms,
             agreed_unix_ms,
         };
-        let is_repeated = journal.state(&step.name) == StepState::Waiting && journal.attempts(&step.name) > 0;
+        let is_repeated = *journal.state(&step.name) == Event::Reset && journal.attempts(&step.name) > 0;
         let out = make_own(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
         let out = out.map_err(|error| cannot("making the directory", &dir, &error))?;
         self.append(step, Event::Begun(begun))?;
@@ -333,8 +333,8 @@ pub(crate) fn is_cancelled(plan: &Plan) -> bool {
 }
 
 pub(crate) fn cannot(tried: &str, dir: &Path, error: &io::Error) -> Failure {
-    let advice = sys::remedy(error, "see that the host can write the campaign's directory, then run the task again");
-    Failure::environment(format!("{tried} in {} - {error} - {advice}", dir.display()))
+    let advice = "see that the host can write the campaign's directory, then run the task again";
+    failed(format!("{tried} in {}", dir.display()), error, advice)
 }
 
 pub(crate) fn read_journal(dir: &Path) -> Result<Journal, Failure> {

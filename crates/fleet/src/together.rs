@@ -4,7 +4,7 @@
 //! the file server; each host converts it to its own.
 
 use crate::campaign::Step;
-use crate::journal::{Journal, StepState};
+use crate::journal::{Event, Journal};
 use crate::now_unix_ms;
 use crate::plan::Plan;
 use crate::status::TaskStatus;
@@ -118,9 +118,9 @@ fn part(plan: &Plan, step: &Step, task: &TaskStatus, journal: &Journal) -> Part 
         dir: plan.results_dir(task.index, &step.name),
         clock_ahead_ms: begun.and_then(|begun| begun.clock_ahead_ms).unwrap_or(0),
         missing: match journal.state(&step.name) {
-            StepState::Ended(_) => None,
-            StepState::Stopped(why) | StepState::Refused(why) | StepState::Skipped(why) => Some(why),
-            StepState::Waiting | StepState::Begun(..) => Some("its process is gone".to_owned()),
+            Event::Ended(_) => None,
+            Event::Stopped { why } | Event::Refused { why } | Event::Skipped { why } => Some(why.clone()),
+            Event::Reset | Event::Begun(_) => Some("its process is gone".to_owned()),
         },
     }
 }

@@ -10,9 +10,8 @@ use load::workload::tenants::Tenants;
 use results::act_log::Input;
 use results::files::{self, Links};
 use results::units::{self, quoted};
-use session::console;
 use session::failure::Failure;
-use session::input;
+use session::{console, user_file};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
@@ -121,7 +120,7 @@ pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
 /// Reads the trace in the file `name`, of any form, and gives its requests to `sink`. Says aloud what falls short.
 pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<Requests, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("reading {name} - {error}"));
-    let bytes = input::open(name, "trace", "-")?;
+    let bytes = user_file::open(name, "trace", "-")?;
     let mut input = Input::piped_to(bytes, "flashproof trace --from -").map_err(|error| failed(&error))?;
     let facts = Requests::read(&mut input, sink).map_err(|error| failed(&error))?;
     if input.is_cut() {

@@ -413,10 +413,11 @@ pub struct EngineFacts {
 }
 
 impl EngineFacts {
-    /// Facts of `engine` before it starts: how it waits, and on how many threads.
+    /// Facts of `engine` before it starts: how it waits, and on how many threads, `synchronous` of which perform system
+    /// calls.
     ///
     /// `iops`: operations per second that the load offers, over all threads.
-    pub fn new(engine: &Engine, spec: &RunSpec, shards: usize, iops: f64) -> Self {
+    pub fn new(engine: &Engine, spec: &RunSpec, shards: usize, synchronous: usize, iops: f64) -> Self {
         let sleeps = spec.pacing == WantedPacing::Sleep && !matches!(engine.kind, Kind::Simulated);
         let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
         let pacing = match spec.pacing {
@@ -429,12 +430,7 @@ impl EngineFacts {
                 _ => sleep(wake_cost_ns.unwrap_or(0), iops / shards as f64),
             },
         };
-        Self { chosen: engine.value(), pacing, wake_cost_ns, shards, synchronous: 0, ring: Mutex::default() }
-    }
-
-    /// With this number of issuing threads that perform system calls.
-    pub fn with_synchronous(self, synchronous: usize) -> Self {
-        Self { synchronous, ..self }
+        Self { chosen: engine.value(), pacing, wake_cost_ns, shards, synchronous, ring: Mutex::default() }
     }
 
     /// Facts of `engine` for a load without a rate on one thread, which waits only for completions.

@@ -4,8 +4,6 @@
 //! The text is version 0.0.4 of the exposition format. Prometheus and the agents of OpenMetrics read it too;
 //! node_exporter's textfile collector reads nothing else.
 
-mod http;
-
 use crate::console;
 use crate::failure::Failure;
 use results::cell::{Interval, Latencies, Layout};
@@ -16,10 +14,12 @@ use results::run_dir::Manifest;
 use results::telemetry::{Column, ColumnOf};
 use results::units::quoted;
 use std::ffi::OsString;
-use std::fmt::Write;
-use std::net::{Ipv4Addr, TcpListener};
+use std::fmt::Write as _;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Environment variable with the port, or ADDRESS:PORT, on which metrics are served.
@@ -73,7 +73,7 @@ impl Publisher {
                 Ok(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, port)),
                 Err(_) => TcpListener::bind(&*address),
             };
-            let local = bound.and_then(|listener| http::serve(listener, page.clone())).map_err(|error| {
+            let local = bound.and_then(|listener| serve(listener, page.clone())).map_err(|error| {
                 Failure::environment(format!(
                     "cannot serve metrics on {}, as {ADDRESS_VARIABLE} asks - {error} - set a free port (9187), or \
                      ADDRESS:PORT with an address of this host",
@@ -303,4 +303,99 @@ type Sample = (&'static str, String, f64);
 /// A label with its value escaped as the format requires.
 fn label(name: &str, value: &str) -> String {
     format!("{name}=\"{}\"", value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n"))
+}
+
+/// Longest request, bytes.
+const REQUEST_BYTES_MAX: u64 = 8 << 10;
+/// Most bytes of a request that are read and ignored: closing before they are read would reset the connection, and the
+/// client would lose the response.
+const IGNORED_BYTES_MAX: u64 = 1 << 20;
+/// Time for a whole connection, so that a client that sends or reads slowly delays other scrapes by no more.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Serves `page` on `listener` until the process ends. Returns the address.
+fn serve(listener: TcpListener, page: Page) -> io::Result<SocketAddr> {
+    let address = listener.local_addr()?;
+    let respond = move || {
+        for connection in listener.incoming() {
+            match connection {
+                // A client that is slow or goes away loses only its own response.
+                Ok(stream) => drop(respond(&Client { stream, until: Instant::now() + PATIENCE }, &page)),
+                // Descriptors ran out: the next attempt would fail at once.
+                Err(_) => thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    };
+    thread::Builder::new().name("metrics".to_owned()).spawn(respond)?;
+    Ok(address)
+}
+
+/// A connection with a deadline.
+struct Client {
+    stream: TcpStream,
+    until: Instant,
+}
+
+impl Client {
+    fn time_left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for &Client {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.time_left()?)?;
+        (&self.stream).read(bytes)
+    }
+}
+
+impl Write for &Client {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.time_left()?)?;
+        (&self.stream).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn respond(mut client: &Client, page: &Page) -> io::Result<()> {
+    let mut input = BufReader::new(client.take(REQUEST_BYTES_MAX));
+    let (mut first, mut line) = (Vec::new(), Vec::new());
+    input.read_until(b'\n', &mut first)?;
+    let is_whole = loop {
+        line.clear();
+        input.read_until(b'\n', &mut line)?;
+        match line.trim_ascii() {
+            _ if line.last() != Some(&b'\n') => break false,
+            b"" => break true,
+            _ => {}
+        }
+    };
+    let first = String::from_utf8_lossy(&first);
+    let words: Vec<_> = first.split_whitespace().collect();
+    let (status, body) = match words[..] {
+        [method, target, version] if is_whole && version.starts_with("HTTP/1.") => {
+            match (method, target.split('?').next()) {
+                ("GET", Some("/metrics")) => ("200 OK", page.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+                ("GET", _) => ("404 Not Found", "metrics are at /metrics\n".into()),
+                _ => ("405 Method Not Allowed\r\nAllow: GET", "only GET is supported\n".into()),
+            }
+        }
+        _ => ("400 Bad Request", format!("not an HTTP/1 request of at most {REQUEST_BYTES_MAX} bytes\n").into()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    client.write_all(head.as_bytes())?;
+    client.write_all(body.as_bytes())?;
+    client.stream.shutdown(Shutdown::Write)?;
+    if !is_whole {
+        io::copy(&mut client.take(IGNORED_BYTES_MAX), &mut io::sink())?;
+    }
+    Ok(())
 }

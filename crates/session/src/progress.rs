@@ -1,7 +1,7 @@
 //! Progress line of a run: rate, lag, p99, errors, time left.
 
-use crate::console;
-use crate::screen::{columns, fitted};
+use crate::console::{self, columns, fitted};
+
 use results::cell::{Interval, Latencies, Layout, latencies};
 use results::run_dir::{Manifest, time_left};
 use results::units::{self, clock};
@@ -47,28 +47,23 @@ struct Since {
 }
 
 impl Progress {
-    /// Progress of the run of `manifest`.
-    pub fn new(manifest: &Manifest, quiet: bool) -> Self {
+    /// Progress of the run of `manifest`, with the `heading` of a step before each line.
+    pub fn new(manifest: &Manifest, quiet: bool, heading: Option<String>) -> Self {
+        let terminal = console::is_watched();
         let since = Since { from_ns: 0, ops: 0, lag: latencies(), judged: latencies() };
         Self {
             layout: manifest.layout(),
-            heading: None,
             duration_ns: manifest.duration_sec.saturating_mul(NS_PER_SEC),
             operations: manifest.operations,
             done: 0,
-            terminal: console::is_watched(),
+            terminal,
             simulated: manifest.simulated,
             quiet,
-            told: None,
+            told: (heading.is_some() && !terminal).then(Instant::now),
+            heading,
             since,
             errors: 0,
         }
-    }
-
-    /// Adds the `heading` of a step before each line.
-    pub fn headed(self, heading: Option<String>) -> Self {
-        let this = Self { heading, ..self };
-        Self { told: this.is_step_in_log().then(Instant::now), ..this }
     }
 
     /// True for a step of a series without a terminal: its log has a line with the step's result.
@@ -229,7 +224,7 @@ mod tests {
         };
         let layout = Layout { streams: vec![reads], devices: vec!["x".into()], thresholds_ns: [1_000_000].into() };
         let manifest = Manifest { duration_sec: 3_600, ..Manifest::new(&layout, "5%>1ms".parse().unwrap()) };
-        let mut progress = Progress::new(&manifest, true);
+        let mut progress = Progress::new(&manifest, true, None);
         let mut interval = Interval::new(&layout);
         interval.end_ns = 2_000_000_000;
         for _ in 0..8 {

@@ -1,18 +1,19 @@
-//! A single run: recorded, judged and shown.
+//! A single run: its directory, recorded, judged and shown.
 
-use crate::Manner;
-use crate::console;
 use crate::failure::Failure;
-use crate::leave;
-use crate::place::Place;
 use crate::recording::Unwatched;
 use crate::runner::{Ended, RunRequest, run};
-use crate::signals::Switch;
+use crate::signals::{Switch, end_by_signal};
+use crate::{Manner, console};
+use device::guard::unix_s;
 use load::workload::Workload;
 use report::text::Summary;
+use results::units::rfc3339;
+use std::fmt;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tempfile::TempDir;
 
 /// Performs the run of `request`, a test called `what`, and shows its verdict. The run directory is `out`, or the
 /// default of `manner`.
@@ -51,7 +52,7 @@ pub fn record<W: Workload>(
     match (manner, switch.was_asked()) {
         (Manner::Own, _) => Ok(ExitCode::from(verdict.outcome.exit_code())),
         (_, None) => Ok(ExitCode::SUCCESS),
-        (_, Some(signal)) => leave::by_signal(signal),
+        (_, Some(signal)) => end_by_signal(signal),
     }
 }
 
@@ -69,4 +70,69 @@ fn show(page: &str, manner: Manner) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// Default parent directory for recorded results, in the current directory.
+pub const RESULTS_DIR: &str = "flashproof-results";
+
+/// Directory of a run.
+pub enum Place {
+    /// Permanent run directory.
+    Kept(PathBuf),
+    /// Temporary directory for ACT's and fio's dialects, which leave only their output; deleted after the verdict.
+    Passing(TempDir),
+}
+
+impl Place {
+    pub fn of(what: &str, out: Option<&Path>, manner: Manner) -> Result<Self, Failure> {
+        match (out, manner) {
+            (Some(out), _) => Ok(Self::Kept(out.to_owned())),
+            (None, Manner::Own) => Ok(Self::Kept(default_dir(what))),
+            (None, _) => Self::passing(what),
+        }
+    }
+
+    /// In $TMPDIR; else in /var/tmp, if writable, where a day's record does not fill the memory.
+    fn passing(what: &str) -> Result<Self, Failure> {
+        let places = match std::env::var_os("TMPDIR") {
+            Some(place) => vec![PathBuf::from(place)],
+            None => vec![PathBuf::from("/var/tmp"), std::env::temp_dir()],
+        };
+        let prefix = format!("flashproof-{what}-");
+        let tried: Vec<_> =
+            places.iter().map(|place| tempfile::Builder::new().prefix(&prefix).tempdir_in(place)).collect();
+        let mut errors = Vec::new();
+        for (made, place) in tried.into_iter().zip(&places) {
+            match made {
+                Ok(dir) => return Ok(Self::Passing(dir)),
+                Err(error) => errors.push(format!("{}: {error}", place.display())),
+            }
+        }
+        Err(Failure::environment(format!(
+            "cannot make a temporary directory for the record of the run - {} - set TMPDIR, or keep the record with --out DIR",
+            errors.join("; ")
+        )))
+    }
+
+    pub fn dir(&self) -> &Path {
+        match self {
+            Self::Kept(dir) => dir,
+            Self::Passing(dir) => dir.path(),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kept(dir) => write!(f, "run directory: {}", dir.display()),
+            Self::Passing(_) => write!(f, "not kept: histograms, telemetry, verdict (--out DIR keeps them)"),
+        }
+    }
+}
+
+/// Default directory of a run, named by time and process.
+pub fn default_dir(what: &str) -> PathBuf {
+    let now = rfc3339(unix_s());
+    Path::new(RESULTS_DIR).join(format!("{what}-{}-{}", now.replace(':', "-"), std::process::id()))
 }

@@ -1,14 +1,12 @@
 //! Passes a run's records to the run directory, the judge, the screen and, for ACT's scripts, standard output.
 
-use crate::console;
 use crate::devices::Devices;
 use crate::engine::EngineFacts;
 use crate::failure::Failure;
-use crate::leave;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
-use crate::signals;
 use crate::tracing::{self, Tracing};
+use crate::{console, signals};
 use device::observe::telemetry::{Row, Sampler};
 use load::run::{Cause, Control, Failure as FailedOp, Settings, Sink, SinkError, Whose};
 use load::workload::records::{BATCH_SIZE, TRANSACTIONS};
@@ -80,16 +78,13 @@ pub struct Recording<'a> {
     control: Arc<Control>,
     judge: Judge,
     progress: Progress,
-    settings: Settings,
+    options: Options,
     /// Writer of the run directory, once the run has begun.
     writer: Option<Writer>,
     /// Samples the host and the block devices; simulated drives have neither.
     sampler: Option<Sampler>,
     /// Samples the block layer, if requested and possible.
     tracing: Option<Tracing>,
-    trace: bool,
-    /// ACT's log on standard output, for ACT's scripts.
-    act_log: bool,
     failures: Vec<String>,
     /// Operations that returned wrong data.
     wrong: Vec<String>,
@@ -97,7 +92,6 @@ pub struct Recording<'a> {
     pub records_read: Option<RecordsRead>,
     workers_told: bool,
     stopped: Option<Instant>,
-    metrics: Option<Metrics>,
     watch: &'a mut dyn Watch,
 }
 
@@ -115,15 +109,13 @@ impl<'a> Recording<'a> {
         Self {
             dir,
             judge: manifest.judge(),
-            progress: Progress::new(&manifest, options.quiet).headed(options.heading),
-            act_log: options.act_log,
-            trace: options.trace,
+            progress: Progress::new(&manifest, options.quiet, options.heading.clone()),
             tracing: None,
             manifest,
             devices,
             engine,
             control,
-            settings: options.settings,
+            options,
             writer: None,
             sampler: None,
             failures: Vec::new(),
@@ -131,7 +123,6 @@ impl<'a> Recording<'a> {
             records_read: None,
             workers_told: false,
             stopped: None,
-            metrics: options.metrics,
             watch,
         }
     }
@@ -174,7 +165,7 @@ impl<'a> Recording<'a> {
         let mut verdict = Verdict { blame, failures, records_read, ..self.judge.verdict(end) };
         verdict.fail_for(self.watch.missed(end));
         verdict.note(self.watch.notes());
-        if let Some(metrics) = &mut self.metrics {
+        if let Some(metrics) = &mut self.options.metrics {
             metrics.publish(&self.judge, Some(verdict.outcome));
         }
         verdict
@@ -190,12 +181,14 @@ impl<'a> Recording<'a> {
                 lane,
                 whose,
                 lag_ms: behind_ns / 1_000_000,
-                lag_max_ms: self.settings.max_lag_ns / 1_000_000,
+                lag_max_ms: self.options.settings.max_lag_ns / 1_000_000,
                 in_flight: in_flight.into(),
                 in_flight_max: slots.into(),
             },
             Some(Cause::Gone { device, .. }) => End::DeviceGone { device: self.manifest.devices[device].clone() },
-            Some(Cause::Errors { count }) => End::TooManyErrors { errors: count, errors_max: self.settings.errors_max },
+            Some(Cause::Errors { count }) => {
+                End::TooManyErrors { errors: count, errors_max: self.options.settings.errors_max }
+            }
             Some(Cause::Stuck { why }) => End::LoadStuck { why },
             Some(Cause::Failed { message }) => End::EngineFailed { why: message },
         }
@@ -206,7 +199,7 @@ impl<'a> Recording<'a> {
         if let Some(writer) = &mut self.writer {
             // A write or print error shows at the next interval, which ends the run.
             if writer.write_error(line).is_ok() {
-                let _ = print_act(self.act_log, writer);
+                let _ = print_act(self.options.act_log, writer);
             }
         }
     }
@@ -273,17 +266,17 @@ impl Sink for Recording<'_> {
         if let Some(why) = self.watch.failed() {
             return Err(why.into());
         }
-        let plan = tracing::plan(self.devices, self.trace, &mut self.manifest.unmeasured);
+        let plan = tracing::plan(self.devices, self.options.trace, &mut self.manifest.unmeasured);
         let columns = match &self.sampler {
             Some(sampler) => sampler.columns().to_vec(),
             None => self.devices.counter_columns(),
         };
         let writer = Writer::create(&self.dir, &self.manifest, &columns)?;
         // With ACT's log, the directory is printed only at the end, if at all.
-        if !self.act_log && !self.progress.is_step_in_log() {
+        if !self.options.act_log && !self.progress.is_step_in_log() {
             console::note(&format!("run directory: {}", self.dir.display()));
         }
-        print_act(self.act_log, &writer)?;
+        print_act(self.options.act_log, &writer)?;
         self.writer = Some(writer);
         self.tracing = plan.and_then(|plan| Tracing::start(plan, &self.dir, &self.manifest));
         Ok(())
@@ -292,8 +285,8 @@ impl Sink for Recording<'_> {
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         let telemetry: Vec<_> = match &mut self.sampler {
             Some(sampler) => {
-                let is_last =
-                    interval.end_ns >= self.settings.duration_ns - self.settings.ramp_ns || self.control.stopped();
+                let is_last = interval.end_ns >= self.options.settings.duration_ns - self.options.settings.ramp_ns
+                    || self.control.stopped();
                 let row = if is_last { sampler.sample_last() } else { sampler.sample() };
                 self.workers_told = self.workers_told || warn_of_workers(sampler.columns(), &row, interval);
                 row.cells()
@@ -301,14 +294,14 @@ impl Sink for Recording<'_> {
             None => interval.counters.iter().map(u64::to_string).collect(),
         };
         self.judge.add(interval);
-        if let Some(metrics) = &mut self.metrics {
+        if let Some(metrics) = &mut self.options.metrics {
             let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
             metrics.interval(interval, &self.judge, columns, &telemetry);
         }
         self.progress.interval(interval);
         if let Some(writer) = &mut self.writer {
             writer.write_interval(interval, &telemetry)?;
-            print_act(self.act_log, writer)?;
+            print_act(self.options.act_log, writer)?;
             if !matches!(self.devices, Devices::Simulated(_)) {
                 writer.sync()?;
             }
@@ -355,7 +348,7 @@ impl Sink for Recording<'_> {
             return;
         }
         let stopped = *self.stopped.get_or_insert_with(Instant::now);
-        let patience = Duration::from_nanos(self.settings.hang_ns) + COME_HOME;
+        let patience = Duration::from_nanos(self.options.settings.hang_ns) + COME_HOME;
         if stopped.elapsed() > patience {
             self.progress.end();
             console::error(&format!(
@@ -364,7 +357,7 @@ impl Sink for Recording<'_> {
                 patience.as_secs(),
                 self.dir.display()
             ));
-            leave::now(3);
+            signals::exit(3);
         }
     }
 }

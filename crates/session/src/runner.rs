@@ -46,6 +46,12 @@ impl Patience {
     }
 }
 
+impl Default for Patience {
+    fn default() -> Self {
+        Self::with_errors(1_000)
+    }
+}
+
 /// Default of [`Patience::hang_sec`]: twice the kernel's default I/O timeout.
 pub const HANG_SEC: u32 = (load::run::HANG_NS / NS_PER_SEC) as u32;
 
@@ -65,7 +71,14 @@ pub struct RunRequest<'a, W> {
     pub round_sec: Option<u64>,
     /// Tolerance before the run ends as failed.
     pub patience: Patience,
-    pub part: SeriesContext,
+    /// Name in a series: `stage 1`.
+    pub purpose: Option<String>,
+    /// Load as a multiple of 1x.
+    pub multiple: Option<f64>,
+    /// Findings made before a series; `None`: examine again.
+    pub findings: Option<Vec<Finding>>,
+    /// Prefix of each line of progress.
+    pub heading: Option<String>,
     /// Suppress progress.
     pub quiet: bool,
     /// Print ACT's log on standard output.
@@ -85,8 +98,11 @@ impl<W> RunRequest<'_, W> {
             sla: Sla::default(),
             slice_sec: 3_600,
             round_sec: None,
-            patience: Patience::with_errors(1_000),
-            part: SeriesContext::default(),
+            patience: Patience::default(),
+            purpose: None,
+            multiple: None,
+            findings: None,
+            heading: None,
             quiet: false,
             act_log: false,
             trace: true,
@@ -132,19 +148,6 @@ impl<W> Named<W> {
     }
 }
 
-/// Context of a run within a series, for its manifest. Empty for a single run.
-#[derive(Debug, Clone, Default)]
-pub struct SeriesContext {
-    /// Name in the series: `stage 1`.
-    pub purpose: Option<String>,
-    /// Load as a multiple of 1x.
-    pub multiple: Option<f64>,
-    /// Findings made before the series; `None`: examine again.
-    pub findings: Option<Vec<Finding>>,
-    /// Prefix of each line of progress.
-    pub heading: Option<String>,
-}
-
 /// End of a run that has a verdict.
 pub enum Ended {
     /// The run was recorded completely.
@@ -158,38 +161,35 @@ pub enum Ended {
     },
 }
 
+impl Ended {
+    /// The verdict. Errors: the record is incomplete.
+    pub fn recorded(self) -> Result<Box<Verdict>, Failure> {
+        match self {
+            Self::Recorded(verdict) => Ok(verdict),
+            Self::Unrecorded { failure, .. } => Err(failure),
+        }
+    }
+}
+
 /// Performs a run. `watch` may end it early; a signal ends it through `switch`.
 ///
 /// Errors: the run did not begin.
 pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut dyn Watch) -> Result<Ended, Failure> {
-    let RunRequest {
-        workloads,
-        dir,
-        consents,
-        opened,
-        sla,
-        slice_sec,
-        round_sec: round,
-        patience,
-        part,
-        quiet,
-        act_log,
-        trace,
-    } = request;
+    let RunRequest { workloads, dir, sla, act_log, .. } = request;
     // Before any question about erasing.
     check_usable(&dir).map_err(Failure::environment)?;
     let publisher = Publisher::from_environment()?;
     let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
     let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot run these together - {why}")))?;
-    let slice_sec = length_of_slices(slice_sec, spec.duration_sec, spec.report_interval_sec, act_log)?;
+    let slice_sec = length_of_slices(request.slice_sec, spec.duration_sec, spec.report_interval_sec, act_log)?;
     let seed = spec.seed.unwrap_or_else(fresh_seed);
-    let findings = part.findings.unwrap_or_else(|| findings(&spec, &dir));
+    let findings = request.findings.unwrap_or_else(|| findings(&spec, &dir));
     let extras = workloads.first().map(|named| named.workload.extras()).unwrap_or_default();
     let opened_here;
-    let Opened { devices, engine } = match opened {
+    let Opened { devices, engine } = match request.opened {
         Some(opened) => opened,
         None => {
-            opened_here = Opened::of(&spec, workloads.iter().map(|named| &named.workload), &consents)?;
+            opened_here = Opened::of(&spec, workloads.iter().map(|named| &named.workload), &request.consents)?;
             &opened_here
         }
     };
@@ -204,7 +204,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     }
     let iops = streams.iter().map(|stream| stream.offered_iops).sum();
     let synchronous = plan.shards.iter().filter(|shard| shard.synchronous).count();
-    let facts = EngineFacts::new(engine, &spec, plan.shards.len(), iops).with_synchronous(synchronous);
+    let facts = EngineFacts::new(engine, &spec, plan.shards.len(), synchronous, iops);
     let control = Arc::new(Control::default());
 
     let manifest = Manifest {
@@ -216,24 +216,25 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
         operations: extras.operations,
         report_interval_sec: spec.report_interval_sec,
         slice_sec,
-        round_sec: round_sec(round, slice_sec, spec.report_interval_sec),
+        round_sec: round_sec(request.round_sec, slice_sec, spec.report_interval_sec),
         simulated: spec.is_simulated(),
         device_facts: devices.facts(),
         process: device::observe::process::this_process(),
         // Cannot fail: a record of plain values. Unknown values are null.
         host_facts: serde_json::to_value(HostFacts::read(Path::new("/"))).unwrap_or_default(),
-        purpose: part.purpose,
-        multiple: part.multiple,
+        purpose: request.purpose,
+        multiple: request.multiple,
         findings,
         ..Manifest::new(&plan.layout, sla)
     };
-    let settings = settings(&spec, extras, &facts, patience);
+    let settings = settings(&spec, extras, &facts, request.patience);
     let interval_ns = spec.report_interval_sec * NS_PER_SEC;
     let slice_ns = slice_sec * NS_PER_SEC;
     let what = Run { layout: plan.layout, settings, interval_ns, slice_ns, control: control.clone() };
     let _armed = switch.arm(vec![control.clone()]);
     let metrics = publisher.map(|publisher| Metrics::new(publisher, &manifest, &dir));
-    let options = Options { quiet, heading: part.heading, act_log, trace, settings, metrics };
+    let (quiet, heading, trace) = (request.quiet, request.heading, request.trace);
+    let options = Options { quiet, heading, act_log, trace, settings, metrics };
     let mut recording = Recording::new(dir, manifest, devices, &facts, control, options, watch);
     let ran = engine.run(&what, plan.shards, devices, seed, &facts, &mut recording);
     recording.records_read = engine.take_records_read();

@@ -1,7 +1,6 @@
 //! The options of `flashproof engine`.
 
-use super::RecordArgs;
-use super::values::seconds;
+use super::{RecordArgs, seconds};
 use clap::{ArgAction, Args, ValueEnum};
 use load::workload::records::Mix;
 use std::fmt;
@@ -66,17 +65,6 @@ pub struct ServeArgs {
     #[arg(long)]
     pub dry_run: bool,
 }
-
-/// Shown below the help.
-pub const SERVE_EXAMPLES: &str = "Examples:
-  flashproof engine serve examples/serve.conf     a namespace in a file, on 127.0.0.1 port 3000
-  flashproof engine serve --dry-run my.conf     what of a real server's configuration has no effect here
-  flashproof engine serve my.conf --erase SERIAL     a drive that held something else
-  flashproof engine serve my.conf --accept-losses     a damaged drive: serve what can be read
-
-An instrument, not a database to keep data in: it shows what a drive gives a record engine, to existing clients and \
-benchmarks. A device that has the namespace's records on it is opened with them. SIGTERM or SIGINT writes what is in \
-memory and ends. No TLS, no users.";
 
 /// Options of a benchmark of a database.
 #[derive(Args, Debug)]
@@ -179,20 +167,6 @@ fn theta(text: &str) -> Result<f64, String> {
     let theta = text.parse().ok().filter(|theta| *theta > 0.0 && *theta <= 10.0);
     theta.ok_or_else(|| "give a number over 0, up to 10".to_owned())
 }
-
-pub(super) const CLIENT_EXAMPLES: &str = "\
-Examples:
-  flashproof engine client -h db1 -n test -k 1000000 -o B:1024 -w I -z 64           insert a million records of 1 KiB
-  flashproof engine client -h db1 -n test -k 1000000 -o B:1024 -w RU,95 -z 64       read and write them, as fast as it goes
-  flashproof engine client -h db1 -n test -k 1000000 -w RU,95 -z 256 -g 50000       50,000 a second, whatever comes back
-  flashproof engine client -h db1 -k 1000000 -w RU,50 --zipfian --verify    with a look at all that is read
-  flashproof engine client -h 127.0.0.1 -k 100000 -w RU,95 -z 256 --pipeline 32     several at once on each connection
-  flashproof engine client -h db1 -k 1000000 -w RU,95 --batch-read-size 32     32 records in each read
-  flashproof engine client -h db1,db2 -k 1000000 --replica prefer-rack --rack-id 2     reads from nodes of rack 2
-  flashproof engine client -h db1:4333 --tls --tls-cafile ca.pem --user me     over TLS, with a login
-
-Any Aerospike server will do, \"flashproof engine serve\" among them. Records are written to the namespace: take one whose
-data are not needed. docs/transactions.md explains what is recorded.";
 
 /// Options of the transactions benchmark.
 #[derive(Args, Debug)]
@@ -301,17 +275,3 @@ impl FromStr for RowKind {
             .ok_or_else(|| "give bytes from 16 to 1024k: 1k,2k,4k,1k-replicated".to_owned())
     }
 }
-
-pub(super) const TRANSACTIONS_EXAMPLES: &str = "\
-Examples:
-  flashproof engine bench                                     on a file, in seconds
-  flashproof engine bench sim:                                on a simulated drive: no device at all
-  flashproof engine bench /dev/nvme1n1 --duration 10m --warm-up 5m       ERASES it
-  flashproof engine bench /dev/nvme1n1 --erase S64ANX0T402 -z 256        in a script: allow the erasure, by serial number
-  flashproof engine bench --rows 1k -w RU,50 -g 20000         one row, at a rate
-  flashproof engine bench --loopback                          over sockets, and with replication between two servers
-  flashproof engine bench --loopback /dev/nvme1n1 /dev/nvme2n1           a drive for each of the two; ERASES both
-
-Each row inserts its records, warms up and measures, in a store in this process: no network, no other process. With
---loopback there is a server between, of one node or of two. For servers on machines of their own see \"flashproof engine serve\"
-and \"flashproof engine client\"; docs/transactions.md has all of it.";

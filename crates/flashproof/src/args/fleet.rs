@@ -7,21 +7,21 @@ use std::path::PathBuf;
 #[derive(Subcommand, Debug)]
 pub enum Fleet {
     /// List the drives of this host, or of every node of Slurm, and which are free
-    #[command(after_long_help = super::help::laid_out(INVENTORY_EXAMPLES))]
+    #[command(after_long_help = super::help::laid_out(include_str!("examples/fleet-inventory.txt")))]
     Inventory(InventoryArgs),
     /// Write a commented campaign file from inventories
     Init(InitArgs),
     /// Show what would run where and for how long; change nothing
     Plan(CampaignArgs),
     /// Run a campaign, or go on with it: by Slurm, or on this machine; ERASES drives with consent
-    #[command(after_long_help = super::help::laid_out(RUN_EXAMPLES))]
+    #[command(after_long_help = super::help::laid_out(include_str!("examples/fleet-run.txt")))]
     Run(RunArgs),
     /// Show what is queued, running, done and failed, and why
     Status(FleetStatusArgs),
     /// End all tasks, with partial results
     Cancel(CampaignArgs),
     /// Run one drive of a campaign through its steps, for a scheduler of your own
-    #[command(after_long_help = super::help::laid_out(TASK_EXAMPLES))]
+    #[command(after_long_help = super::help::laid_out(include_str!("examples/fleet-task.txt")))]
     Task(TaskArgs),
 }
 
@@ -110,31 +110,3 @@ pub struct TaskArgs {
     #[arg(long, value_name = "NAME")]
     pub step: Option<String>,
 }
-
-const INVENTORY_EXAMPLES: &str = "\
-Examples:
-  flashproof fleet inventory                          the drives of this host
-  flashproof fleet inventory --out lab                the same as lab/inventory/HOST.json
-  flashproof fleet inventory --out lab --slurm        of every node, by one job
-  flashproof fleet inventory --out lab --simulated sim:channels=4+read-us=400 --count 8     to try a campaign
-
-Reads only. More in docs/fleet.md.";
-
-const RUN_EXAMPLES: &str = "\
-Examples:
-  flashproof fleet run lab                            submit to Slurm, or run here; again after any kill
-  flashproof fleet run lab --failed                   repeat what has no result
-  flashproof fleet status lab                         from any host that sees the directory
-
-What erases needs the drive's serial number under [consent] of lab/campaign.toml, and the guard's agreement on the
-host. Exit codes: 0 submitted, or all steps ended well; 1 a drive failed, 2 usage, 3 something could not run, 4 a
-result is invalid. More in docs/fleet.md.";
-
-const TASK_EXAMPLES: &str = "\
-Examples:
-  flashproof fleet task lab 0                         all steps of the first drive
-  flashproof fleet task lab 7 --step certify
-  seq 0 49 | parallel -j4 flashproof fleet task lab   GNU parallel instead of Slurm
-
-Steps that ended are not repeated. Exit codes: 0 each step has a result, 2 usage, 3 a step could not be run,
-75 stopped: run it again. More in docs/fleet.md.";

@@ -1,11 +1,14 @@
-//! Help: the first page, the layout of a command's page, examples laid out for a terminal, man pages and completions.
+//! Help: the first page, the layout of a command's page, examples laid out for a terminal, man pages, completions, and
+//! suggestions for words typed in place of a command.
 
 use super::{Cli, loads};
 use clap::{Args, Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use load::workload::act::options::Test;
 use load::workload::act::reference::help_text;
+use results::units::quoted;
 use session::failure::Failure;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -52,12 +55,6 @@ pub enum Completed {
     Fish,
 }
 
-pub(super) const COMPLETIONS_EXAMPLES: &str = "\
-Examples:
-  flashproof completions bash > /etc/bash_completion.d/flashproof
-  flashproof completions zsh > ~/.zfunc/_flashproof
-  flashproof completions fish > ~/.config/fish/completions/flashproof.fish";
-
 /// All commands, with their help in flashproof's order.
 pub(super) fn whole() -> Command {
     let command = Cli::command().mut_subcommand("storage", |storage| {
@@ -96,7 +93,7 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
     let mut at = &mut command;
     match words {
         [keys, rest @ ..] if keys == "keys" => return keys_page(rest),
-        [one] if one == "fio" => return Ok(loads::fio_help().to_owned()),
+        [one] if one == "fio" => return Ok(loads::FIO_HELP.to_owned()),
         _ => {}
     }
     for word in words {
@@ -181,6 +178,53 @@ fn example(line: &str) -> (&str, &str) {
     at.map_or((line, ""), |at| (&line[..at], line[at..].trim_start()))
 }
 
+/// Words that are no command, each with the right command: names of earlier versions and common synonyms.
+const INSTEAD: [(&str, &str); 21] = [
+    ("devices", "doctor"),
+    ("list", "doctor"),
+    ("predict", "rate predict"),
+    ("tenants", "storage tenants"),
+    ("replay", "storage --replay"),
+    ("test", "storage"),
+    ("run", "storage"),
+    ("act_storage", "storage"),
+    ("act_index", "index"),
+    ("status", "report status"),
+    ("watch", "report status --watch"),
+    ("compare", "report compare"),
+    ("loglatency", "latency server"),
+    ("config", "size config"),
+    ("align", "size align"),
+    ("select", "size select"),
+    ("cluster", "size collect"),
+    ("serve", "engine serve"),
+    ("client", "engine client"),
+    ("transactions", "engine bench"),
+    ("version", "--version"),
+];
+
+/// Suggestion if the first of `arguments` is a device, a file, or another name of a command. `None`: the parser takes
+/// the arguments.
+pub(super) fn instead_of(command: &Command, arguments: &[OsString]) -> Option<String> {
+    let word = arguments.get(1)?.to_str()?;
+    if word.starts_with('-') || command.find_subcommand(word).is_some() {
+        return None;
+    }
+    let path = Path::new(word);
+    let hint = if let Some((_, name)) = INSTEAD.iter().find(|(typed, _)| *typed == word) {
+        format!("use flashproof {name}")
+    } else if word.starts_with("/dev/") || word.starts_with("sim:") {
+        format!("name what to do with it: flashproof doctor {word}, or flashproof certify {word}")
+    } else if path.is_dir() {
+        format!("to judge the run in this directory: flashproof report {word}")
+    } else if path.is_file() {
+        format!("to run this configuration: flashproof storage {word}")
+    } else {
+        return None;
+    };
+    Some(format!("{} is no command - {hint}", quoted(word)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,5 +246,29 @@ mod tests {
         assert_eq!(laid_out(narrow), "Examples:\n  a b  one\n  a    two\n  c\n\nA sentence that goes on.\n\nAnother.");
         let long = format!("Examples:\n  {}     one\n  a       two", "x".repeat(74));
         assert_eq!(laid_out(&long), format!("Examples:\n  {}\n      one\n  a\n      two", "x".repeat(74)));
+    }
+
+    fn hint(word: &str) -> Option<String> {
+        instead_of(&whole(), &["flashproof".into(), word.into()])
+    }
+
+    #[test]
+    fn what_is_no_command_is_told_with_the_one_that_is_meant() {
+        assert_eq!(hint("devices").unwrap(), "\"devices\" is no command - use flashproof doctor");
+        assert!(hint("/dev/nvme1n1").unwrap().contains("flashproof doctor /dev/nvme1n1"));
+        assert!(hint("/").unwrap().contains("flashproof report /"));
+        assert_eq!((hint("certify"), hint("--help"), hint("certfy")), (None, None, None));
+    }
+
+    #[test]
+    fn what_is_recommended_is_there() {
+        let whole = whole();
+        for (typed, name) in INSTEAD {
+            assert!(whole.find_subcommand(typed).is_none(), "{typed} is a command");
+            let words = name.split(' ').filter(|word| !word.starts_with("--"));
+            words.fold(&whole, |command, word| {
+                command.find_subcommand(word).unwrap_or_else(|| panic!("{word} of {name}"))
+            });
+        }
     }
 }

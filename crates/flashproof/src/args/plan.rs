@@ -1,8 +1,7 @@
 //! The options of `flashproof size`.
 
-use super::AccessArgs;
 use super::reports::GivenArgs;
-use super::values::{named, percent, positive, seconds};
+use super::{AccessArgs, named, percent, positive, seconds};
 use clap::Args;
 use engine::DeviceName;
 use engine::sim::size_bytes;
@@ -13,7 +12,7 @@ use load::factor::Factor;
 use load::workload::act::options::Test;
 use procedures::align::Alignment;
 use report::comparison::Named;
-use session::output_file::Output;
+use session::user_file::Output;
 use std::path::PathBuf;
 use store::nodes::{DEFAULT_PORT, Host};
 
@@ -84,25 +83,6 @@ pub struct RestoreArgs {
 fn host(text: &str) -> Result<Host, String> {
     Host::parse(text, DEFAULT_PORT)
 }
-
-pub(super) const COLLECT_EXAMPLES: &str = "\
-Examples:
-  flashproof size collect --host 192.0.2.1              what all nodes say, for 10 minutes; changes nothing
-  flashproof size collect --host 192.0.2.1 --enable     turns histograms on, samples, puts all back
-  flashproof size collect --host db1,db2:3100 --duration 1h --every 30s
-  flashproof size collect --host db1:4333 --tls --tls-cafile ca.pem --user me
-  flashproof size collect --log n1.log.gz --iostat n1.txt     without a connection
-  flashproof size collect --print-commands --host db1     for those who type them in asadm themselves
-
-It ends early by Ctrl-C, and puts back what it changed. Killed (kill -9), \"flashproof size restore DIR\" does.
-Exit code 3: a node is missing, or something could not be put back. More in docs/cluster.md.";
-
-pub(super) const RESTORE_EXAMPLES: &str = "\
-Examples:
-  flashproof size restore flashproof-results/cluster-2026-11-22T04-15-00Z-4711
-  flashproof size restore DIR --user me --tls --tls-cafile ca.pem
-
-Only what the collection changed, and what still is as it made it, is put back. More in docs/cluster.md.";
 
 /// Options of a profile.
 #[derive(Args, Debug)]
@@ -182,17 +162,6 @@ pub enum Instant {
     /// Time of day, on the last day that contains it.
     Of(Time),
 }
-
-/// Shown below the help.
-pub(super) const SIZE_EXAMPLES: &str = "\
-Examples:
-  flashproof size profile --log /var/log/aerospike/aerospike.log              what reads and writes the devices, and how much
-  flashproof size profile --log aerospike.log* --iostat iostat.json           compared with what iostat saw
-  flashproof size profile --log aerospike.log --from 23:04:05 --to 23:10:05
-  flashproof size profile flashproof-results/cluster-* --scale 2 --out sizing         a configuration of twice the cluster's load
-  flashproof size profile --log a.log b.log --iostat BB9=a.txt BC2=b.txt
-
-Exit code 0: the profile balances; 4: it does not, and says why. docs/sizing.md goes through all of it.";
 
 fn instant(text: &str) -> Result<Instant, String> {
     let text = text.trim();
@@ -308,18 +277,6 @@ impl AlignArgs {
     }
 }
 
-pub(super) const ALIGN_EXAMPLES: &str = "\
-Examples:
-  flashproof size align a.conf --target p.json --out aligned.conf
-  flashproof size align a.conf --target p.json --device /dev/nvme1n1
-  flashproof size align a.conf --target p.json --drive nvme0n1 --node BB9
-  flashproof size align a.conf --target r/s=900,w/s=90,rkB/s=26000,wkB/s=11500
-  flashproof size align a.conf --target p.json --device sim:     the rates alone
-
-It runs CONFIG for some seconds, sees by the kernel's counters what reached the device, and finds read-size-offset,
-lbr-req-offset, lbw-req-offset (with commit-to-device write-size-offset, too) in whole percents. Exit codes: 0 aligned,
-2 usage, 3 environment, 4 not aligned, or not to be trusted: nothing is written then. More in docs/align.md.";
-
 /// Options of a selection.
 #[derive(Args, Debug)]
 pub struct SelectArgs {
@@ -364,31 +321,6 @@ fn fill(text: &str) -> Result<f64, String> {
     let percent = positive(text.trim_end_matches('%'))?;
     if percent <= 100.0 { Ok(percent) } else { Err("that is no percentage up to 100".to_owned()) }
 }
-
-pub(super) const SELECT_EXAMPLES: &str = "\
-Examples:
-  flashproof size select --profile p.json --candidate runs/a runs/b
-  flashproof size select --profile p.json --candidate new=rate-1 --scale 3
-  flashproof size select --profile p.json --candidate a=run --price a=549
-  flashproof size select --profile p.json --published Micron --published P5800
-  flashproof size select --profile p.json --published all --json
-
-Best candidates are those that ran the cluster's own load: \"flashproof rate --config\" with the configuration of
-\"flashproof size profile\". Of others the number is an estimate, and says so. Exit codes: 0 shown, 2 usage, 3 a directory
-cannot be read, 4 a candidate is damaged, or the profile does not balance. More in docs/select.md.";
-
-pub(super) const CONFIG_EXAMPLES: &str = "\
-Examples:
-  flashproof size config                                         asks, as act_config_helper.py did
-  flashproof size config --device /dev/sdb,/dev/sdc --load 30 --out test.conf
-  flashproof size config --device /dev/sdb --reads 5000 --writes 0 --duration 1h
-  flashproof size config --device /dev/nvme0n1 --load 30 --set update-pct=10
-  flashproof size config old.conf --out today.conf    a file of any ACT, in today's terms
-  flashproof size config --scale 1.5 test.conf --out heavier.conf
-  flashproof size config --device x --load 30 --capacity 3.84TB --dwpd 1    only what it means
-
-Nothing is opened for writing but FILE. Devices that are not here are counted by their names. What the load
-means goes to standard error and into the file.";
 
 /// Options of the writer of configurations.
 #[derive(Args, Debug, Default)]

@@ -1,8 +1,7 @@
 //! The options of `flashproof prep` and `flashproof doctor`.
 
 use super::help::laid_out;
-use super::values::percent;
-use super::{exit_as_act, parse_as, program};
+use super::{exit_as_act, parse_as, percent, program};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use load::workload::fio::{BYTES, parse_number};
@@ -127,25 +126,10 @@ impl PrepArgs {
     }
 }
 
-pub(super) const PREP_EXAMPLES: &str = "\
-Examples:
-  flashproof prep /dev/nvme1n1 /dev/nvme2n1       zeros, then salt; both at once
-  flashproof prep /dev/nvme1n1                    the same again after an interruption: goes on from there
-  flashproof prep /dev/nvme1n1 --discard-first --skip-zero --fills 2     SNIA's preconditioning
-  flashproof prep /dev/nvme1n1 --for random-writes --over-provisioning 14.5     steady random writes, in one pass
-  flashproof prep /dev/nvme1n1 --use-pct 80       over-provision: use 80 %, discard the rest
-  flashproof prep /dev/nvme1n1 --dry-run          how much, how long, and if the guard agrees
-  flashproof prep /dev/nvme1n1 --verify           read a sample of a prepared device
-  flashproof prep sim:capacity=1GiB               no device at all
-
-All of a device is erased; what is on it is asked about before, see docs/guard.md. The environment
-variable FLASHPROOF_ERASE names devices as --erase does. A terminal that goes away does not end it. Exit codes: 0 done, 1 a device failed or does
-not hold what was written, 2 usage, 3 environment, 4 interrupted. More in docs/prep.md.";
-
 /// Parses the options of ACT's program, or exits with ACT's exit code.
 pub(super) fn parse_prep_as_act(arguments: Vec<OsString>) -> PrepArgs {
     let about = "Prepare devices as ACT's program does: zeros and then salt over all of each; ERASES them";
-    let act = program::<PrepArgs>("act_prep", about).after_help(laid_out(PREP_EXAMPLES));
+    let act = program::<PrepArgs>("act_prep", about).after_help(laid_out(include_str!("examples/prep.txt")));
     parse_as(act, arguments).unwrap_or_else(exit_as_act)
 }
 
@@ -175,18 +159,3 @@ impl DoctorArgs {
         self.devices.is_empty() && !self.every && !self.all && self.out.is_none()
     }
 }
-
-pub(super) const DOCTOR_EXAMPLES: &str = "\
-Examples:
-  flashproof doctor                               the devices, what is on them, which are safe to test (as root)
-  flashproof doctor --json | jq -r '.devices[] | select(.safe == \"yes\").path'
-  flashproof doctor /dev/nvme1n1                  before a test: what about host and drive will spoil it
-  flashproof doctor --every --all                 every disk, and what is as it should be
-  flashproof doctor /dev/nvme1n1 --out /data/runs     is there room for the recording?
-  flashproof doctor --every --json | jq '.findings[] | .finding'
-
-Safe to test: \"yes\" nothing stands against it; \"asks\" something is on it that would be asked about, and erased only
-with consent; \"no\" it would be refused. It is the safety guard that says so (docs/guard.md).
-
-Reads only, and changes nothing. Exit codes: 0 listed, or no problem; 1 a problem, 2 usage. Warnings, unknowns and
-notes do not count. Every check is explained in docs/doctor.md.";

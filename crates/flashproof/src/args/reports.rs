@@ -1,9 +1,14 @@
-//! The options of `flashproof report`, `report compare` and `report status`.
+//! The options of commands that show what was recorded: `flashproof report`, `latency` with its programs of ACT and the
+//! server, and `trace`.
 
-use super::OtherReport;
-use super::values::{named, number, positive};
-use clap::Args;
+use super::help::laid_out;
+use super::{OtherReport, exit_as_act, named, number, parse_as, positive, program};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, Args, ValueEnum};
 use report::comparison::{Endurance, Given, Named};
+use results::judge::Sla;
+use sizing::loglatency::From;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Options of a report.
@@ -42,18 +47,6 @@ pub struct FormArgs {
     #[arg(long)]
     pub markdown: bool,
 }
-
-/// Shown below the help.
-pub(super) const REPORT_EXAMPLES: &str = "\
-Examples:
-  flashproof report runs/demo                             verdict, shares and latencies, here
-  flashproof report runs/demo --html demo.html            a page to keep, to print, to send
-  flashproof report runs/a runs/b --markdown > ticket.md
-  flashproof report lab --html lab.html                   a campaign: ratings, and which drive is the odd one
-  flashproof report runs/demo --json | jq .reports[0].verdict.outcome
-
-Nothing but the directories is read, so this works on any machine, years later. The exit code is that of
-the worst verdict: 0 pass, 1 fail, 4 invalid.";
 
 /// Options of a comparison.
 #[derive(Args, Debug)]
@@ -99,18 +92,6 @@ impl GivenArgs {
     }
 }
 
-pub(super) const COMPARE_EXAMPLES: &str = "\
-Examples:
-  flashproof report compare runs/a runs/b             two runs side by side
-  flashproof report compare old=runs/2024 new=runs/2026          under names of your own
-  flashproof report compare runs/a --dwpd a=3 --price a=549
-  flashproof report compare runs/a --published our-ratings.csv   among your own ratings
-  flashproof report compare runs/* --html drives.html            a page to keep, to send
-  flashproof report compare runs/* --markdown > drives.md        for a ticket
-
-Tests that differ are compared all the same and said to differ: the exit code is 0. 2: a directory was
-named twice, or a name is nobody's. 3: a directory cannot be read. More in docs/compare.md.";
-
 /// Options of a status.
 #[derive(Args, Debug)]
 pub struct StatusArgs {
@@ -125,17 +106,275 @@ pub struct StatusArgs {
     pub json: bool,
 }
 
-pub(super) const STATUS_EXAMPLES: &str = "\
-Examples:
-  flashproof report status runs/demo                    from any terminal, as often as you like
-  flashproof report status runs/demo --watch            until it ends
-  flashproof report status flashproof-results/certify-*         several, one after the other
-  flashproof report status runs/demo --json | jq .phase
-  nohup flashproof storage a.conf --out r & flashproof report status r
+/// Options of latency tables.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true, infer_long_args = true, args_override_self = true)]
+pub struct LatencyArgs {
+    /// Log of act_storage, act_index or flashproof, plain or compressed by gzip or zstd; a run directory; "-" for
+    /// standard input. May be repeated: the logs are shown side by side
+    #[arg(short, long = "log", value_name = "LOG", allow_hyphen_values = true)]
+    pub logs: Vec<String>,
+    /// Histogram to show, one of HISTOGRAM NAMES in the log; may be repeated [default: reads]
+    #[arg(short = 'h', long = "histogram", value_name = "NAME", allow_hyphen_values = true)]
+    pub histograms: Vec<String>,
+    /// Length of a slice in seconds, rounded up to whole report intervals [default: 3600; for run directories the run's
+    /// own]
+    #[arg(short = 't', long, value_name = "SECONDS", allow_hyphen_values = true)]
+    pub slice: Option<String>,
+    /// First threshold to show, as a power of two (0: 1 ms, 3: 8 ms), up to 16
+    #[arg(
+        short = 's',
+        long = "start_bucket",
+        alias = "start-bucket",
+        value_name = "N",
+        default_value = "0",
+        allow_hyphen_values = true
+    )]
+    pub start_bucket: String,
+    /// Number of thresholds to show
+    #[arg(
+        short = 'n',
+        long = "num_buckets",
+        alias = "num-buckets",
+        value_name = "N",
+        default_value = "7",
+        allow_hyphen_values = true
+    )]
+    pub num_buckets: String,
+    /// Show the first threshold, then every n-th
+    #[arg(
+        short = 'e',
+        long = "every_nth",
+        alias = "every-nth",
+        value_name = "N",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
+    pub every_nth: String,
+    /// Also show operations per second
+    #[arg(short = 'x', long)]
+    pub extra: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Judge by these limits: a pass or fail line at the end, exit code 1 on fail
+    #[arg(long, value_name = "LIMITS")]
+    pub sla: Option<Sla>,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+    /// Arguments as typed, for the first line of a table
+    #[arg(skip)]
+    pub typed: Vec<String>,
+}
 
-It reads files only and disturbs nothing. Exit code: 0 while it runs or when it passed, else that of the
-verdict (1 fail, 4 invalid: broken off, killed, hung); of several the worst, and 3 where one cannot be read.
-More in docs/status.md.";
+/// Output formats of a latency table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// ACT's table
+    Table,
+    /// One line per log, histogram, slice and threshold
+    Csv,
+    /// Everything, with names
+    Json,
+    /// Tables for tickets and wikis
+    Markdown,
+}
+
+/// Usage text of ACT's script.
+pub const ACT_USAGE: &str = include_str!("examples/act-latency-usage.txt");
+
+/// Parses the options of ACT's script. Errors are reported in the script's words.
+pub(super) fn parse_latency_as_act(arguments: Vec<OsString>) -> LatencyArgs {
+    let typed = typed(&arguments, 1);
+    match parse_as(acts_script().after_help(laid_out(include_str!("examples/latency.txt"))), arguments) {
+        Ok(args) => LatencyArgs { typed, ..args },
+        Err(error) => refuse_as_act(&error, &typed),
+    }
+}
+
+fn acts_script() -> clap::Command {
+    let about = "Show latency tables as ACT's script does: its options, its output, its exit status";
+    program::<LatencyArgs>("act_latency.py", about)
+}
+
+/// The arguments after the first `skipped`, for people.
+pub(super) fn typed(arguments: &[OsString], skipped: usize) -> Vec<String> {
+    arguments.iter().skip(skipped).map(|argument| argument.to_string_lossy().into_owned()).collect()
+}
+
+/// Prints help where clap does, and errors on standard output, as the script does.
+fn refuse_as_act(error: &clap::Error, typed: &[String]) -> ! {
+    if !error.use_stderr() {
+        // Write errors are ignored: the terminal may be closed.
+        let _ = error.print();
+        std::process::exit(0);
+    }
+    let _ = session::console::result(&format!(
+        "{}{}\n{}",
+        report::latency::table::echo(typed),
+        in_acts_words(error, typed),
+        ACT_USAGE
+    ));
+    std::process::exit(session::failure::ACT_FAILURE.into())
+}
+
+fn in_acts_words(error: &clap::Error, typed: &[String]) -> String {
+    let name = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(name)) => name.split([' ', '=']).next().unwrap_or(name).to_owned(),
+        _ => String::new(),
+    };
+    let no_value =
+        matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
+    match error.kind() {
+        ErrorKind::UnknownArgument if name.starts_with('-') => format!("option {name} not recognized"),
+        ErrorKind::InvalidValue if no_value => {
+            format!("option {} requires argument", short_as_typed(&name, typed).unwrap_or(name))
+        }
+        _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
+    }
+}
+
+/// Short form of the option `long`, if it was typed so: clap always reports the long form. An option without its value
+/// is the last argument, or the last letter of it.
+fn short_as_typed(long: &str, typed: &[String]) -> Option<String> {
+    let command = acts_script();
+    let option = command.get_arguments().find(|option| option.get_long() == long.strip_prefix("--"))?;
+    let letter = option.get_short()?;
+    let last = typed.last().filter(|last| last.starts_with('-') && !last.starts_with("--"))?;
+    last.ends_with(letter).then(|| format!("-{letter}"))
+}
+
+/// Options of tables of a server's log.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true, args_override_self = true)]
+pub struct LogLatencyArgs {
+    /// Log of the server, plain or compressed by gzip or zstd; "-" for standard input. May be repeated: the rotated
+    /// files of one node, in any order
+    #[arg(short, long = "log", value_name = "LOG", default_value = "/var/log/aerospike/aerospike.log")]
+    pub logs: Vec<PathBuf>,
+    /// Histogram to show: "{test}-read", "{test}-/dev/nvme0n1-read", or "read" for the sum of all namespaces
+    #[arg(short = 'h', long = "histogram", value_name = "NAME", allow_hyphen_values = true)]
+    pub histogram: Option<String>,
+    /// Namespace of the histogram, if its name has none: -N test -h read
+    #[arg(short = 'N', long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Length of a slice: 3600 or 1:00:00
+    #[arg(short = 't', long, value_name = "TIME", default_value = "10", allow_hyphen_values = true)]
+    pub slice: String,
+    /// Start: head, tail (5 minutes before the end), "Sep 22 2011 22:40:14", or a time before the end such as -3600 or
+    /// -1:00:00
+    #[arg(short = 'f', long, value_name = "TIME", default_value = "tail", allow_hyphen_values = true)]
+    pub from: String,
+    /// Length of the analysed time: 3600 or 1:00:00 [default: to the end]
+    #[arg(short = 'd', long, value_name = "TIME", allow_hyphen_values = true)]
+    pub duration: Option<String>,
+    /// Number of thresholds to show
+    #[arg(short = 'n', long = "num-buckets", alias = "num_buckets", value_name = "N", default_value = "3", value_parser = from_one)]
+    pub num_buckets: usize,
+    /// Show the first threshold, then every n-th
+    #[arg(short = 'e', long = "every-nth", alias = "every_nth", value_name = "N", default_value = "3", value_parser = from_one)]
+    pub every_nth: usize,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Print help
+    #[arg(short = 'E', long, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+impl LogLatencyArgs {
+    /// Options that show a server's logs as `flashproof latency FILE` requests. Other options have asloglatency's
+    /// defaults; the default histogram is the reads of all namespaces.
+    ///
+    /// Errors: an option that does not apply to these logs.
+    pub fn of(args: &LatencyArgs) -> Result<Self, String> {
+        let refused = |what: &str| {
+            format!(
+                "cannot show a server's log - {what} - flashproof latency server --help has the options for such a log"
+            )
+        };
+        let histogram = match &args.histograms[..] {
+            [] => "read".to_owned(),
+            [one] => one.clone(),
+            _ => return Err(refused("it is shown by one histogram at a time (-h)")),
+        };
+        if args.extra || args.sla.is_some() || args.start_bucket != "0" {
+            return Err(refused("-s, -x and --sla are for logs of ACT and for runs"));
+        }
+        let number =
+            |text: &str| from_one(text).map_err(|why| refused(&format!("{text} is no number of thresholds, {why}")));
+        let defaults = parse_as_asloglatency(vec!["asloglatency".into()]);
+        Ok(Self {
+            logs: args.logs.iter().map(PathBuf::from).collect(),
+            histogram: Some(histogram),
+            slice: args.slice.clone().unwrap_or(defaults.slice.clone()),
+            num_buckets: number(&args.num_buckets)?,
+            every_nth: number(&args.every_nth)?,
+            format: args.format,
+            ..defaults
+        })
+    }
+}
+
+fn from_one(text: &str) -> Result<usize, String> {
+    text.trim().parse().ok().filter(|number| *number > 0).ok_or_else(|| "give a whole number from 1".to_owned())
+}
+
+/// Parses the options of asloglatency, or exits with its exit code.
+pub(super) fn parse_as_asloglatency(arguments: Vec<OsString>) -> LogLatencyArgs {
+    let about = "Show a histogram of a server's log as asloglatency does: its options, its output, its exit status";
+    let asloglatency = program::<LogLatencyArgs>("asloglatency", about)
+        .after_help(laid_out(include_str!("examples/latency-server.txt")));
+    parse_as(asloglatency, arguments).unwrap_or_else(exit_as_act)
+}
+
+/// Parses the value of `-f`.
+pub fn from(text: &str) -> Result<From, String> {
+    let trimmed = text.trim();
+    match trimmed {
+        "head" => return Ok(From::Head),
+        "tail" => return Ok(From::Tail),
+        _ => {}
+    }
+    if trimmed.starts_with('-') {
+        let seconds = sizing::loglatency::seconds(trimmed.trim_matches(['-', ' ']));
+        return seconds.map(From::Before).ok_or_else(|| format!("can't parse relative start time {text}"));
+    }
+    let forms = ["%b %d %Y %H:%M:%S", "%B %d %Y %H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"];
+    let at = forms.iter().find_map(|form| jiff::civil::DateTime::strptime(form, trimmed).ok());
+    at.map(From::At).ok_or_else(|| format!("can't parse absolute start time {text}"))
+}
+
+/// Options of a trace.
+#[derive(Args, Debug)]
+pub struct TraceArgs {
+    /// Block devices or partitions to trace; with --from, numbers such as 259,0 [default there: all]
+    #[arg(value_name = "DEVICE", required_unless_present = "from")]
+    pub devices: Vec<String>,
+    /// Duration: a number of seconds, 5m, 1h [default: until Ctrl-C]
+    #[arg(long, value_name = "TIME", conflicts_with = "from", allow_hyphen_values = true, value_parser = super::seconds)]
+    pub duration: Option<u32>,
+    /// Read a recorded trace: ftrace, trace-cmd report, perf script, blkparse, iosnoop, --ops; gzip, zstd; "-" is
+    /// standard input
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<String>,
+    /// Print one line per operation instead of the summary
+    #[arg(long)]
+    pub ops: bool,
+    /// Write the summary to a file, a row per device, type and size
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long, requires = "csv")]
+    pub force: bool,
+    /// Print the summary as JSON
+    #[arg(long, conflicts_with = "ops")]
+    pub json: bool,
+    /// Kernel memory for events not read yet, in MiB over all CPUs
+    #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=16_384))]
+    pub buffer: u64,
+}
 
 #[cfg(test)]
 mod tests {
@@ -149,5 +388,34 @@ mod tests {
         for text in ["a", "=3", "a=", "a=-1", "a=0", "a=nan", "a=inf", "a=x"] {
             assert!(number(text).is_err(), "{text}");
         }
+    }
+
+    fn parse(arguments: &[&str]) -> Result<LatencyArgs, String> {
+        let typed: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let all = std::iter::once("act_latency.py").chain(arguments.iter().copied());
+        let all = all.map(Into::into).collect();
+        parse_as(acts_script(), all).map_err(|error| in_acts_words(&error, &typed))
+    }
+
+    #[test]
+    fn options_are_those_of_acts_script() {
+        let args =
+            parse(&["-l", "a", "-xt5", "--hist", "reads", "-h", "-writes", "--num_buckets=3", "-n", "-4"]).unwrap();
+        assert_eq!(
+            (args.logs, args.histograms),
+            (vec!["a".to_owned()], vec!["reads".to_owned(), "-writes".to_owned()])
+        );
+        assert_eq!((args.slice.as_deref(), args.num_buckets.as_str(), args.extra), (Some("5"), "-4", true));
+    }
+
+    #[test]
+    fn mistakes_are_told_in_the_words_of_acts_script() {
+        assert_eq!(parse(&["-z"]).unwrap_err(), "option -z not recognized");
+        assert_eq!(parse(&["--nonsense=3"]).unwrap_err(), "option --nonsense not recognized");
+        assert_eq!(parse(&["-l"]).unwrap_err(), "option -l requires argument");
+        assert_eq!(parse(&["-l", "x", "-xh"]).unwrap_err(), "option -h requires argument");
+        assert_eq!(parse(&["--hist"]).unwrap_err(), "option --histogram requires argument");
+        // The last argument can be another option, if a value was given and is empty.
+        assert_eq!(parse(&["--format=", "-x"]).unwrap_err(), "option --format requires argument");
     }
 }

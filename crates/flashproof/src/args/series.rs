@@ -1,7 +1,6 @@
-//! The options of series of runs: `flashproof certify`, `rate`, `rate predict` and `baseline`.
+//! The options of tests of several runs: `flashproof certify`, `rate`, `rate predict`, `baseline` and `check`.
 
-use super::values::{percent, seconds};
-use super::{OtherRating, PatienceArgs};
+use super::{FormArgs, OtherRating, PatienceArgs, percent, seconds};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use load::baseline::LARGE_BYTES;
@@ -10,6 +9,7 @@ use load::workload::fio::{BYTES, parse_number};
 use procedures::predict::PredictedLoad;
 use procedures::series::Options;
 use results::baseline::Pts;
+use results::durability::session::Mode;
 use results::judge::Sla;
 use std::path::PathBuf;
 
@@ -91,20 +91,6 @@ pub struct CertifyArgs {
     pub out: Option<PathBuf>,
 }
 
-pub(super) const CERTIFY_EXAMPLES: &str = "\
-Examples:
-  flashproof certify                               a simulated drive, in seconds: what it looks like
-  flashproof certify /dev/nvme1n1                  30x: prepare, then 24 h at 30x and 24 h at 60x
-  flashproof certify /dev/nvme1n1                  the same again after a reboot or Ctrl-C: goes on
-  flashproof certify /dev/nvme1n1 --screen         stages of 6 h
-  flashproof certify /dev/nvme1n1 /dev/nvme2n1     the first alone, then both: 4 days
-  flashproof certify /dev/nvme1n1 --load 80 --as-act
-  flashproof certify --config cluster.conf --load 1.5 --erase S64ANX0T402
-
-Stages: 1, N times the load on one device, within the limits; 2, twice that, to its end; with several
-devices 3 and 4, the same on all of them. Exit codes: 0 all stages passed, 1 one failed, 2 usage,
-3 environment, 4 interrupted or invalid. More in docs/certify.md.";
-
 /// Options of a search for the highest rating.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -166,40 +152,12 @@ fn resolution(text: &str) -> Result<f64, String> {
     percent(text, 1.0..=50.0)
 }
 
-pub(super) const RATE_EXAMPLES: &str = "\
-Examples:
-  flashproof rate /dev/nvme1n1                            climb from 1x, some hours
-  flashproof rate /dev/nvme1n1 --from 20 --max-duration 8h    begin higher, end by tomorrow
-  flashproof rate /dev/nvme1n1 --as-act                   comparable with published ratings
-  flashproof rate /dev/nvme1n1                            the same again after Ctrl-C or a reboot: goes on
-  flashproof rate --config cluster.conf --from 0.1        multiples of your own load
-  flashproof rate sim:channels=4+read-us=400              a simulated drive, some minutes of CPU
-  flashproof rate sim:channels=4+read-us=400 --slice 2m   the same in seconds
-
-The load grows until a limit is reached or the rate is not achieved, then closes in on the highest that is
-held, and confirms it for an hour. A certification judges a day: certify what was rated.
-Exit codes: 0 rated, 1 nothing was held, 2 usage, 3 environment, 4 not found (time up, interrupted, our
-own limit). More in docs/rate.md.";
-
 /// Options of a prediction.
 #[derive(Args, Debug)]
 pub struct PredictArgs {
     /// Directory of a baseline, made by `flashproof baseline`
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    #[command(flatten)]
-    pub load: PredictedLoadArgs,
-    /// Replace a drive.sim in DIR of other origin
-    #[arg(long)]
-    pub force: bool,
-    /// Print only results, warnings and errors
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-/// The load whose rating is predicted.
-#[derive(Args, Debug)]
-pub struct PredictedLoadArgs {
     /// Configuration of any ACT version that defines the load of 1x [default: ACT's, 2000 reads and 1000 writes per
     /// second]
     #[arg(long, value_name = "CONFIG")]
@@ -210,27 +168,20 @@ pub struct PredictedLoadArgs {
     /// Pace and distribute operations as ACT 6 does (arrival: act)
     #[arg(long)]
     pub as_act: bool,
+    /// Replace a drive.sim in DIR of other origin
+    #[arg(long)]
+    pub force: bool,
+    /// Print only results, warnings and errors
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
-impl PredictedLoadArgs {
+impl PredictArgs {
     /// Builds the load from the options.
     pub fn load(&self) -> PredictedLoad {
         PredictedLoad { config: self.config.clone(), sla: self.sla.clone(), as_act: self.as_act }
     }
 }
-
-pub(super) const PREDICT_EXAMPLES: &str = "\
-Examples:
-  flashproof rate predict flashproof-results/baseline-S4EVNX0-6h    the rating by ACT's load, with an interval
-  flashproof rate predict DIR --config cluster.conf       multiples of your own load
-  flashproof rate predict DIR --as-act                    paced as for published ratings
-  flashproof rate \"$(cat DIR/drive.sim)\"             the search on the simulated drive, step by step
-
-A simulated drive is fitted to the points of the baseline, written to DIR/drive.sim, and searched for the highest
-load that it holds for an hour. The page says which events the baseline cannot know, and how long one that knows
-them has to run. A drive that drifts, collects garbage or is unlike the model is declined by name, without a number.
-Exit codes: 0 predicted, 2 usage, 3 environment, 4 declined, or no load is predicted to be held. More in
-docs/predict.md.";
 
 /// Length of a quick baseline, the shortest that contains every job, seconds.
 const QUICK_SEC: u32 = 600;
@@ -307,20 +258,81 @@ fn depth(text: &str) -> Result<u32, String> {
     depth.ok_or_else(|| "give a power of two from 1 to 4096".to_owned())
 }
 
-pub(super) const BASELINE_EXAMPLES: &str = "\
-Examples:
-  flashproof baseline /dev/nvme1n1                      6 hours: saturation, depths, profiles, rates, grid
-  flashproof baseline /dev/nvme1n1 --duration 24h            a day, to characterise the drive
-  flashproof baseline /dev/nvme1n1 --quick              10 minutes
-  flashproof baseline /dev/nvme1n1 --bs 4k,1536         sizes of your database's operations
-  flashproof baseline /dev/nvme1n1 --read-only          reads only, of a device that is in use
-  flashproof baseline /dev/nvme1n1 /dev/nvme2n1         several at the same time, and which of them differs
-  flashproof baseline /dev/nvme1n1 --cross-check        each profile with the installed fio too
-  flashproof baseline /dev/nvme1n1 --pts iops,latency   by the procedure of SNIA's specification
-  flashproof baseline sim:channels=16 --quick           a simulated drive, in seconds
+/// Options of a check.
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// A check, "all", or a TOML file of your own; without it the checks are listed
+    #[arg(value_name = "CHECK")]
+    pub name: Option<String>,
+    /// Directory, device or simulated drive to check
+    #[arg(value_name = "PATH")]
+    pub path: Option<String>,
+    /// Show the jobs, the limits and their sources, and check nothing
+    #[arg(long, requires = "name", conflicts_with = "path")]
+    pub show: bool,
+    /// Go on for this time instead of about a minute, to see what comes after a burst: 40m, 1h
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
+    pub lasting: Option<u32>,
+    #[command(flatten)]
+    pub form: FormArgs,
+    /// Directory for the record [default: flashproof-results/check-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
+    #[arg(long, value_name = "DEVICE")]
+    pub erase: Vec<String>,
+    /// Print only the result, warnings and errors
+    #[arg(long, short)]
+    pub quiet: bool,
+    #[command(flatten)]
+    pub durability: DurabilityArgs,
+}
 
-Each job is one of fio's, named with its options. The same command goes on after Ctrl-C, kill or a reboot.
-Exit codes: 0 measured, 1 operations failed, 2 usage, 3 environment, 4 interrupted. More in docs/baseline.md.";
+/// Options of `check durability` and of `check witness`.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Options of check durability, and of check witness on another machine")]
+pub struct DurabilityArgs {
+    /// The witness, which keeps what was acknowledged
+    #[arg(long, value_name = "HOST:PORT")]
+    pub witness: Option<String>,
+    /// Test only this mode: fdatasync, fua, dsync, fsync, rename; may be repeated
+    #[arg(long = "mode", value_name = "MODE")]
+    pub modes: Vec<Mode>,
+    /// Judge without a restart of this machine: only the drive lost its power
+    #[arg(long)]
+    pub drive_cut: bool,
+    /// Begin a session although the target has one that the witness does not know
+    #[arg(long)]
+    pub new: bool,
+    /// Remove the files of check durability below a directory
+    #[arg(long)]
+    pub remove: bool,
+    /// Of the witness: where to listen
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+    /// Of the witness: the file of its sessions
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+impl DurabilityArgs {
+    /// Options given that the check `name` does not have.
+    pub fn foreign_to(&self, name: &str) -> Vec<&'static str> {
+        let (is_durability, is_witness) = (name == "durability", name == "witness");
+        [
+            ("--witness", self.witness.is_some(), is_durability),
+            ("--mode", !self.modes.is_empty(), is_durability),
+            ("--drive-cut", self.drive_cut, is_durability),
+            ("--new", self.new, is_durability),
+            ("--remove", self.remove, is_durability),
+            ("--listen", self.listen.is_some(), is_witness),
+            ("--file", self.file.is_some(), is_witness),
+        ]
+        .into_iter()
+        .filter_map(|(option, is_given, is_known)| (is_given && !is_known).then_some(option))
+        .collect()
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -2,8 +2,7 @@
 
 use super::prepare::{OverProvisioning, block_bytes, over_provisioning};
 use super::reports::FormArgs;
-use super::values::positive;
-use super::values::seconds;
+use super::{positive, seconds};
 use clap::Args;
 use engine::sim::size_bytes;
 use load::waf::Arrangement;
@@ -161,46 +160,3 @@ fn command(text: &str) -> Result<u32, String> {
         None => Err("give a multiple of 4KiB up to 64MiB, such as 128KiB".to_owned()),
     }
 }
-
-pub(super) const PREP_EXAMPLES: &str = "\
-Examples:
-  flashproof waf prep                                             random fills, and one pass of flashproof prep --for random-writes
-  flashproof waf prep sim:ftl+capacity=4GiB+op=28%+victim=d-choices-10
-  flashproof waf prep sim:ftl+capacity=1GiB+op=28% --over-provisioning 7     a wrong guess
-  flashproof waf prep --html prep.html                            with charts: WAF afterwards, valid units of the superblocks
-
-Exit codes: 0 compared, 2 usage, 3 too little memory. More in docs/prep.md.";
-
-pub(super) const MODEL_EXAMPLES: &str = "\
-Examples:
-  flashproof waf model examples/tenants/micron-2024-op14.toml     a drive each, one drive, one with a handle each
-  flashproof waf model tenants.toml --device sim:ftl+capacity=64GiB+op=14.5%+unit=32KiB --arrange dedicated,shared
-  flashproof waf model tenants.toml --html waf.html --sweep op,fill,handles    where the cliffs are, in charts
-  flashproof waf model tenants.toml --dwpd 1 --json               years to the rated endurance, for a program
-
-No device is opened. Exit codes: 0 shown, 2 usage, 3 environment, 4 never steady within --max-fills.
-More in docs/waf.md.";
-
-pub(super) const MEASURE_EXAMPLES: &str = "\
-Examples:
-  flashproof waf measure tenants.toml --device /dev/nvme1n1 --erase S64ANX0T402
-                                                          without handles, then with them
-  flashproof waf measure tenants.toml --device /dev/nvme1n1 --erase S64ANX0T402 --predict sim:ftl+capacity=7.68TB+op=14.5%+unit=32KiB+handles=4
-                                                          and predicted, in the columns beside it
-
-Exit codes: 0 shown, 1 the drive failed, 2 usage, 3 environment, 4 never steady within --max-fills or --duration, or
-ended early. More in docs/waf.md.";
-
-pub(super) const PROBE_EXAMPLES: &str = "\
-Examples:
-  flashproof waf probe sim:ftl+handles=3+append=per-handle+isolation=persistently    do handles isolate?
-  flashproof waf probe /dev/nvme1n1 --out probe.json      of a real drive with FDP
-
-Exit codes: 0 shown, 1 the drive failed, 2 usage, 3 environment, 4 ended early, or others disturbed it.
-More in docs/waf.md and docs/fdp.md.";
-
-pub(super) const SETUP_EXAMPLES: &str = "\
-Examples:
-  flashproof waf setup /dev/nvme1n1       the commands, what each erases, and the way back, for you to run
-
-Nothing is run and nothing is changed. More in docs/fdp.md.";

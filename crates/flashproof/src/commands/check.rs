@@ -1,18 +1,19 @@
-//! `flashproof check`: is a disk good enough for a database? Lists the checks, shows one, performs one or all.
+//! `flashproof check`: is a disk good enough for a database? Lists the checks, shows one, performs one or all;
+//! and, with a witness, does acknowledged mean durable?
 
-use super::forms;
+use super::report::show;
 use crate::args::{CheckArgs, FormArgs};
-use procedures::check::{Definition, Request, builtin, perform};
+use procedures::check::{Definition, Request, builtin_names, perform};
+use procedures::durability::{self, witness::Witness};
 use report::check::{Checks, NotRun};
 use report::table::Table;
 use results::units::{quoted, span, wrapped};
-use session::Manner;
-use session::console;
 use session::failure::Failure;
-use session::output_file::check_page;
-use session::place::Place;
+use session::record::Place;
 use session::runner::tool;
-use session::signals::Switch;
+use session::signals::{Ending, Switch};
+use session::user_file::check_page;
+use session::{Manner, console};
 use std::process::ExitCode;
 
 /// Name that stands for all checks that come with flashproof.
@@ -28,8 +29,8 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     match name.as_str() {
-        "durability" => return super::durability::run(args),
-        "witness" => return super::durability::serve(args),
+        "durability" => return check_durability(args),
+        "witness" => return serve_witness(args),
         _ => {}
     }
     if let Some(option) = args.durability.foreign_to(name).first() {
@@ -38,10 +39,10 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
             quoted(name)
         )));
     }
-    let names: Vec<&str> = if name == ALL { builtin::names().collect() } else { vec![name] };
+    let names: Vec<&str> = if name == ALL { builtin_names().collect() } else { vec![name] };
     let definitions = names.iter().map(|name| Definition::find(name)).collect::<Result<Vec<_>, _>>()?;
     if args.show {
-        console::result(&definitions.iter().map(show).collect::<String>())?;
+        console::result(&definitions.iter().map(shown).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
     let Some(path) = &args.path else {
@@ -50,13 +51,17 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
             quoted(name)
         )));
     };
-    if let Some(page) = &args.form.html {
-        check_page(page)?;
-    }
+    begin_form(args)?;
+    perform_all(args, definitions, path)
+}
+
+/// Refuses a page that cannot be written, and silences messages beside a form for programs.
+fn begin_form(args: &CheckArgs) -> Result<(), Failure> {
+    args.form.html.as_ref().map(|page| check_page(page)).transpose()?;
     if args.quiet || args.form.json || args.form.markdown {
         console::be_quiet();
     }
-    perform_all(args, definitions, path)
+    Ok(())
 }
 
 fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Result<ExitCode, Failure> {
@@ -94,20 +99,14 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
 
 /// Writes the result of checks in the requested form; `last` follows the text.
 pub fn write(checks: &Checks, form: &FormArgs, last: &str) -> Result<ExitCode, Failure> {
-    forms::show(
-        form,
-        || checks.html(&tool()),
-        || checks.json(),
-        || checks.markdown(),
-        || format!("{}{last}", checks.text()),
-    )?;
+    show(form, || checks.html(&tool()), || checks.json(), || checks.markdown(), || format!("{}{last}", checks.text()))?;
     Ok(ExitCode::from(checks.exit_code))
 }
 
 /// The checks with their questions.
 fn list() -> Result<String, Failure> {
     let mut table = Table::new("").text(["check"]).numbers(["takes", "limits"]).text(["question"]);
-    for name in builtin::names() {
+    for name in builtin_names() {
         let check = Definition::find(name)?;
         let limits = check.runs.iter().flat_map(|run| &run.criteria).filter(|criterion| criterion.limit.is_some());
         table.row([name.to_owned(), span(check.seconds()), limits.count().to_string(), check.question]);
@@ -119,8 +118,89 @@ fn list() -> Result<String, Failure> {
 }
 
 /// The file of a check, and what it says about itself.
-fn show(check: &Definition) -> String {
+fn shown(check: &Definition) -> String {
     let mut text = format!("# {} ({} of load)\n", check.name, span(check.seconds()));
     text += &wrapped(&check.question, "# ", COLUMNS);
     text + check.text.trim_end() + "\n"
+}
+
+/// Writes until the power is cut, or examines what a session left.
+fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    refuse(args, "durability", args.show || args.out.is_some())?;
+    let Some(path) = &args.path else {
+        return Err(Failure::usage("cannot check durability - no disk is named - give a directory on it, or a device"));
+    };
+    if args.durability.remove {
+        let text = if durability::remove(path, args.durability.witness.as_deref())? {
+            "removed its files"
+        } else {
+            "it has no files of check durability"
+        };
+        console::note(&format!("{}: {text}", quoted(path)));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(witness) = &args.durability.witness else {
+        return Err(Failure::usage(
+            "cannot check durability - no witness is named - start one on another machine (flashproof check witness --listen \
+             0.0.0.0:7070 --file sessions), then give --witness HOST:7070",
+        ));
+    };
+    begin_form(args)?;
+    let request = durability::Request {
+        path,
+        witness,
+        modes: &args.durability.modes,
+        erase: &args.erase,
+        seconds: args.lasting,
+        is_drive_cut: args.durability.drive_cut,
+        is_new: args.durability.new,
+    };
+    let ending = Ending::listen("what was written stays".to_owned())?;
+    let result = durability::check(&request, &ending)?;
+    show(
+        &args.form,
+        || report::durability::html(&result, &tool()),
+        || report::durability::json(&result),
+        || report::durability::markdown(&result),
+        || report::durability::text(&result),
+    )?;
+    Ok(ExitCode::from(result.exit_code))
+}
+
+/// Serves as the witness until a signal comes.
+fn serve_witness(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let has_others = args.show || args.out.is_some() || args.path.is_some() || args.lasting.is_some();
+    refuse(
+        args,
+        "witness",
+        has_others || !args.erase.is_empty() || args.form.json || args.form.markdown || args.form.html.is_some(),
+    )?;
+    let (Some(listen), Some(file)) = (&args.durability.listen, &args.durability.file) else {
+        return Err(Failure::usage(
+            "cannot start a witness - it needs an address and a file - give --listen 0.0.0.0:7070 --file sessions",
+        ));
+    };
+    if args.quiet {
+        console::be_quiet();
+    }
+    let ending = Ending::listen("all that was confirmed is in the file".to_owned())?;
+    let witness = Witness::open(listen, file)?;
+    let address =
+        witness.address().map_err(|error| Failure::environment(format!("cannot listen at {listen} - {error}")))?;
+    console::notice(&format!("listening on {address}; {}", ending.how()));
+    witness.waiting().iter().for_each(|session| console::note(session));
+    witness.serve(&ending)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses options that would have no effect.
+fn refuse(args: &CheckArgs, name: &str, has_others: bool) -> Result<(), Failure> {
+    let foreign = args.durability.foreign_to(name);
+    match foreign.is_empty() && !has_others {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "cannot use {} with check {name} - it has no effect there - leave it out (docs/durability.md has the options)",
+            if foreign.is_empty() { "an option or path of other checks".to_owned() } else { foreign.join(", ") }
+        ))),
+    }
 }

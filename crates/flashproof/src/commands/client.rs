@@ -9,15 +9,13 @@ use load::workload::records::{Mix, Records};
 use results::run_dir::NAMESPACE;
 use results::units::{self, printable, quoted};
 use serde_json::json;
-use session::Manner;
-use session::console;
 use session::devices::Devices;
 use session::engine::Engine;
 use session::failure::Failure;
 use session::in_process::began;
-use session::place::default_dir;
-use session::record::record;
-use session::runner::{self, Named, Opened, RunRequest, SeriesContext, findings_about, fresh_seed};
+use session::record::{default_dir, record};
+use session::runner::{self, Named, Opened, RunRequest, findings_about, fresh_seed};
+use session::{Manner, console};
 use std::process::ExitCode;
 use std::sync::Arc;
 use store::client::cluster::{Cluster, Map};
@@ -116,9 +114,9 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let opened = Opened { devices, engine: Engine::client(settings) };
     let dir = args.record.out.clone().unwrap_or_else(|| default_dir("client"));
     // Findings about this host only: the devices belong to other machines.
-    let part = SeriesContext { findings: Some(findings_about(&[], &dir)), ..SeriesContext::default() };
+    let findings = Some(findings_about(&[], &dir));
     let request = args.record.request(Named::alone(workload, command_line()));
-    let request = RunRequest { opened: Some(&opened), part, ..request };
+    let request = RunRequest { opened: Some(&opened), findings, ..request };
     let ended = record("client", Some(&dir), request, Manner::Own)?;
     if overload.waited() > 0 {
         let waited = units::count(overload.waited(), "insert");

@@ -1,18 +1,16 @@
 //! `flashproof fleet`: campaigns.
 
-use super::forms;
-use super::status::watch;
+use super::report::{show, watch};
 use crate::args::{
     CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, ReportArgs, RunArgs, TaskArgs, parses,
 };
-use fleet::campaign::CAMPAIGN;
 use fleet::inventory::Inventory;
 use fleet::plan::Plan;
 use fleet::status::CampaignStatus;
-use fleet::{init, slurm, start, task};
+use fleet::{campaign, slurm, start, task};
 use session::console;
 use session::failure::Failure;
-use session::output_file::write_file;
+use session::user_file::write_file;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,7 +34,7 @@ pub fn report(dir: &Path, args: &ReportArgs) -> Result<ExitCode, Failure> {
     let plan = plan_in(dir)?;
     let (campaign, status) = fleet::results::read(&plan, args.anonymous)?;
     let base = plan.dir.display().to_string();
-    forms::show(&args.form, || campaign.html(&base), || campaign.json(), || campaign.markdown(), || campaign.text())?;
+    show(&args.form, || campaign.html(&base), || campaign.json(), || campaign.markdown(), || campaign.text())?;
     Ok(ExitCode::from(status.exit_code()))
 }
 
@@ -80,9 +78,7 @@ fn inventory(args: &InventoryArgs) -> Result<(), Failure> {
         console::note(&format!("inventory: {}", path.display()));
     }
     match args.json {
-        true => {
-            console::result(&format!("{}\n", serde_json::to_string_pretty(&inventory).map_err(Failure::environment)?))
-        }
+        true => console::result(&super::json(&inventory)?),
         false if args.quiet && args.out.is_some() => Ok(()),
         false => console::result(&Inventory::table(&[inventory])),
     }
@@ -90,8 +86,8 @@ fn inventory(args: &InventoryArgs) -> Result<(), Failure> {
 
 fn init_file(args: &InitArgs) -> Result<(), Failure> {
     let dir = absolute(&args.campaign.dir)?;
-    let text = init::text(&dir, &Inventory::read_all(&dir)?, args.slurm);
-    let path = dir.join(CAMPAIGN);
+    let text = campaign::template(&dir, &Inventory::read_all(&dir)?, args.slurm);
+    let path = dir.join(campaign::CAMPAIGN);
     write_file("campaign", &path, Some(&text), args.force)?;
     console::result(&format!(
         "{}: edit it, then run\n  flashproof fleet plan {}\n",

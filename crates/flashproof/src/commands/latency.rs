@@ -13,9 +13,8 @@ use results::files::Links;
 use results::judge::Outcome;
 use results::run_dir::{self, ACT_LOG, Manifest};
 use results::units::quoted;
-use session::console;
 use session::failure::Failure;
-use session::input;
+use session::{console, user_file};
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
@@ -185,7 +184,7 @@ fn open<'a>(name: &'a str, args: &LatencyArgs, choice: &Choice) -> Result<Opened
 /// Opens a log: a file, the log of a run directory, or standard input.
 fn input_of(name: &str, path: &Path) -> Result<Box<dyn Read>, Failure> {
     if !path.is_dir() {
-        return input::open(name, "log", "-l -");
+        return user_file::open(name, "log", "-l -");
     }
     let manifest = run_dir::manifest(path).map_err(Failure::usage)?;
     if manifest.workloads.len() > 1 {
@@ -196,7 +195,7 @@ fn input_of(name: &str, path: &Path) -> Result<Box<dyn Read>, Failure> {
             "reading {name} - fio's jobs have no {ACT_LOG}, which these tables are made of - \"flashproof report {name}\" has their percentiles and shares over the thresholds of its SLA (--sla when it runs)"
         )));
     }
-    input::open_file(&path.join(ACT_LOG), Links::Refused, "log", "-l -")
+    user_file::open_file(&path.join(ACT_LOG), Links::Refused, "log", "-l -")
 }
 
 fn several_logs(dir: &Path, manifest: &Manifest) -> String {
@@ -288,8 +287,7 @@ fn append(
         }
         Format::Json => {
             let document = json::document(logs, &buckets, runs, judgements);
-            *page += &serde_json::to_string_pretty(&document).map_err(Failure::environment)?;
-            page.push('\n');
+            *page += &super::json(&document)?;
         }
     }
     Ok(())

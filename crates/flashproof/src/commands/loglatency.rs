@@ -87,8 +87,7 @@ fn page_of(args: &LogLatencyArgs, manner: Manner, page: &mut String) -> Result<(
         Format::Csv => csv(&table, page),
         Format::Markdown => markdown(&table, page),
         Format::Json => {
-            *page += &serde_json::to_string_pretty(&table).map_err(Failure::environment)?;
-            page.push('\n');
+            *page += &super::json(&table)?;
         }
     }
     if table.slices.is_empty() {

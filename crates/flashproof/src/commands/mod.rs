@@ -1,73 +1,67 @@
-//! The commands, one file each.
+//! The commands.
 
-pub mod align;
 pub mod baseline;
 pub mod certify;
 pub mod check;
 pub mod client;
 pub mod cluster;
-pub mod compare;
 pub mod config;
-pub mod devices;
 pub mod doctor;
-pub mod durability;
 #[cfg(feature = "export")]
 mod export;
 pub mod fio;
 pub mod fleet;
-mod forms;
 pub mod latency;
 pub mod loglatency;
-pub mod predict;
 pub mod prep;
 pub mod rate;
-pub mod replay;
 pub mod report;
-pub mod select;
 pub mod serve;
 pub mod size;
-pub mod status;
-pub mod tenants;
-pub mod test;
+pub mod storage;
 pub mod trace;
 pub mod transactions;
 pub mod waf;
-pub mod waf_setup;
 
 use crate::args::{
     Command, LatencyCommand, LogLatencyArgs, OtherLoad, OtherLog, OtherRating, OtherReport, RecordEngine, Sizing, Waf,
     completions, help_page, man_pages,
 };
 use load::workload::act::options::Test;
-use session::Manner;
-use session::console;
+use serde::Serialize;
 use session::failure::Failure;
+use session::{Manner, console};
 use std::process::ExitCode;
+
+/// `value` as JSON, with a newline at the end.
+fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
+    Ok(serde_json::to_string_pretty(value).map_err(Failure::environment)? + "\n")
+}
 
 /// Runs `command` with the behaviour of `manner`.
 pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
     match command {
         Command::Storage(storage) => match &storage.other {
-            Some(OtherLoad::Tenants(args)) => tenants::run(args),
-            None if storage.replay.replay.is_some() => replay::run(storage),
-            None => test::run(Test::Storage, &storage.test, manner),
+            Some(OtherLoad::Tenants(args)) => storage::tenants(args),
+            None if storage.replay.replay.is_some() => storage::replay(storage),
+            None => storage::run(Test::Storage, &storage.test, manner),
         },
-        Command::Index(args) => test::run(Test::Index, args, manner),
-        Command::Act(test, args) => test::run(*test, args, manner),
+        Command::Index(args) => storage::run(Test::Index, args, manner),
+        Command::Act(test, args) => storage::run(*test, args, manner),
         Command::Fio(args) => fio::run(args, manner),
         Command::Certify(args) => certify::run(args),
         Command::Rate(rate) => match &rate.other {
-            Some(OtherRating::Predict(args)) => predict::run(args),
+            Some(OtherRating::Predict(args)) => rate::predict(args),
             None => rate::run(rate),
         },
         Command::Baseline(args) => baseline::run(args),
         Command::Check(args) => check::run(args),
-        Command::Doctor(args) if args.lists() => devices::run(args),
+        Command::Doctor(args) if args.lists() => doctor::list(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Prep(args) => prep::run(args, manner),
         Command::Report(report) => match &report.other {
-            Some(OtherReport::Compare(args)) => compare::run(args),
-            Some(OtherReport::Status(args)) => status::run(args),
+            Some(OtherReport::Compare(args)) => report::compare(args),
+            Some(OtherReport::Status(args)) => report::status(args),
             None => report::run(report),
         },
         Command::Latency(latency) => match latency.as_ref() {
@@ -82,8 +76,8 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
             Sizing::Collect(args) => cluster::collect(args),
             Sizing::Restore(args) => cluster::restore(args),
             Sizing::Profile(args) => size::run(args),
-            Sizing::Align(args) => align::run(args),
-            Sizing::Select(args) => select::run(args),
+            Sizing::Align(args) => size::align(args),
+            Sizing::Select(args) => size::select(args),
             Sizing::Config(args) => config::run(args),
         },
         Command::Trace(args) => trace::run(args),
@@ -92,7 +86,7 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
             Waf::Measure(args) => waf::measure(args),
             Waf::Prep(args) => waf::prep(args),
             Waf::Probe(args) => waf::probe(args),
-            Waf::Setup(args) => waf_setup::run(args),
+            Waf::Setup(args) => waf::setup(args),
         },
         Command::Engine(engine) => match engine {
             RecordEngine::Serve(args) => serve::run(args),

@@ -2,11 +2,9 @@
 
 use crate::args::PrepArgs;
 use procedures::prep::{Preparation, Style};
-use session::Manner;
-use session::console;
 use session::failure::Failure;
-use session::leave;
-use session::signals::Switch;
+use session::signals::{Switch, end_by_signal};
+use session::{Manner, console};
 use std::process::ExitCode;
 
 /// Prepares or verifies the devices, or prints the plan.
@@ -19,7 +17,7 @@ pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let style = if manner == Manner::Act && !args.quiet { Style::Plain } else { Style::of(args.quiet) };
     let code = Preparation { style, ..args.preparation() }.run(&switch)?;
     match (manner, switch.was_asked()) {
-        (Manner::Act, Some(signal)) => leave::by_signal(signal),
+        (Manner::Act, Some(signal)) => end_by_signal(signal),
         _ => Ok(ExitCode::from(code)),
     }
 }

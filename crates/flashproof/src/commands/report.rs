@@ -1,17 +1,29 @@
-//! `flashproof report`: judges runs again, from their directories alone, and prints the report in one of four forms.
+//! `flashproof report`: judges runs again, from their directories alone, and prints the report in one of four forms;
+//! compares candidates, and shows the progress of runs and series.
 
 use super::check::write;
-use super::forms;
-use crate::args::ReportArgs;
+use crate::args::{CompareArgs, FormArgs, ReportArgs, StatusArgs};
 use fleet::campaign::CAMPAIGN;
+use procedures::select::{compared, ratings};
 use report::check::Checks;
 use report::document::Document;
+use report::status::Status;
 use results::check::{CHECK, Check};
-use results::run_dir;
+use results::judge::Outcome;
+use results::run_dir::RunDirError;
+use results::units::printable;
+use results::{run_dir, units};
 use session::console;
+use session::console::columns;
 use session::failure::Failure;
+use session::runner::tool;
+use session::user_file::write_page;
+use std::fmt::Display;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Reads and judges the directories, prints warnings, and writes the report in the requested form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
@@ -35,7 +47,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     for banner in document.banners() {
         console::warning(&banner);
     }
-    forms::show(&args.form, || document.html(), || document.json(), || document.markdown(), || document.text())?;
+    show(&args.form, || document.html(), || document.json(), || document.markdown(), || document.text())?;
     Ok(ExitCode::from(document.outcome().exit_code()))
 }
 
@@ -67,4 +79,119 @@ fn checks_in(dirs: &[PathBuf]) -> Result<Option<Checks>, Failure> {
         checks.push(check);
     }
     Ok((!checks.is_empty()).then(|| Checks::new(checks, Vec::new())))
+}
+
+/// Writes the page, if one is wanted, and prints the JSON, the Markdown or the text.
+pub(super) fn show<E: Display>(
+    form: &FormArgs,
+    html: impl FnOnce() -> String,
+    json: impl FnOnce() -> Result<String, E>,
+    markdown: impl FnOnce() -> String,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    if let Some(file) = &form.html {
+        let page = html();
+        write_page(file, &page)?;
+        console::note(&format!("wrote {} ({})", file.display(), units::bytes(page.len() as f64)));
+    }
+    match () {
+        () if form.json => console::result(&json().map_err(Failure::environment)?),
+        () if form.markdown => console::result(&markdown()),
+        () => console::page(&text()),
+    }
+}
+
+/// Reads the candidates, prints warnings, and prints the comparison.
+pub fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
+    let ratings = ratings(args.published.as_deref())?;
+    let comparison = compared(&args.dirs, &args.given.given(args.warranty), &ratings)?;
+    if !args.given.dwpd.is_empty() {
+        console::note(&format!("drive writes per day are taken to be rated for {} years (--warranty)", args.warranty));
+    }
+    if let Some(file) = &args.form.html {
+        write_page(file, &comparison.html(&tool()))?;
+    }
+    match () {
+        () if args.form.json => console::result(&super::json(&comparison)?)?,
+        () if args.form.markdown => console::result(&comparison.markdown())?,
+        () => console::page(&comparison.to_string())?,
+    }
+    let damaged = comparison.candidates.iter().any(|candidate| candidate.damaged);
+    Ok(ExitCode::from(if damaged { Outcome::Invalid.exit_code() } else { 0 }))
+}
+
+/// Refresh interval of a watched status.
+const RENEW: Duration = Duration::from_secs(1);
+
+/// Reading may take at most 1/50 of the time: the host is under test, and a day's tables are long.
+const READING_PART: u32 = 50;
+
+/// Shows the progress of the runs or series, once or until they end.
+pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
+    let mut read = Vec::new();
+    watch(args.watch, args.json, || {
+        read = args.dirs.iter().map(|dir| Status::read(dir, SystemTime::now(), &session::look)).collect();
+        let mut texts = Vec::new();
+        for status in read.iter().flatten() {
+            texts.push(text(status, args).map_err(Failure::environment)?);
+        }
+        let page = texts.join(if args.json { "" } else { "\n" });
+        Ok((page, read.iter().flatten().all(Status::is_over)))
+    })?;
+    end(&read)
+}
+
+/// Prints the page of `read` once, or again and again until `read` says that all is over or nobody reads it.
+pub(super) fn watch(
+    again: bool,
+    json: bool,
+    mut read: impl FnMut() -> Result<(String, bool), Failure>,
+) -> Result<(), Failure> {
+    let mut drawn_lines = 0;
+    loop {
+        let began = Instant::now();
+        let (page, is_over) = read()?;
+        let shown = if again && !json && io::stdout().is_terminal() {
+            let (drawing, lines) = drawing(&printable(&page), drawn_lines);
+            drawn_lines = lines;
+            console::drawing_if_read(&drawing)?
+        } else {
+            console::result_if_read(&page)?
+        };
+        if !again || !shown || is_over {
+            return Ok(());
+        }
+        thread::sleep(RENEW.max(began.elapsed() * READING_PART));
+    }
+}
+
+fn text(status: &Status, args: &StatusArgs) -> serde_json::Result<String> {
+    Ok(match (args.json, args.watch) {
+        (true, true) => serde_json::to_string(status)? + "\n",
+        (true, false) => serde_json::to_string_pretty(status)? + "\n",
+        (false, _) => status.to_string(),
+    })
+}
+
+/// The exit code of the worst status: a failure outweighs an invalid result. An unreadable directory outweighs both.
+fn end(read: &[Result<Status, RunDirError>]) -> Result<ExitCode, Failure> {
+    let errors: Vec<_> = read.iter().filter_map(|status| status.as_ref().err()).map(ToString::to_string).collect();
+    if !errors.is_empty() {
+        return Err(Failure::environment(errors.join("\n")));
+    }
+    let codes: Vec<u8> = read.iter().flatten().map(Status::exit_code).collect();
+    let worst = [1, 4].into_iter().find(|worst| codes.contains(worst));
+    Ok(ExitCode::from(worst.unwrap_or(0)))
+}
+
+/// `text` drawn over the previous `drawn` lines, cut to the terminal's width, because a wrapped line would be counted
+/// as one. Also returns the number of lines.
+fn drawing(text: &str, drawn: usize) -> (String, usize) {
+    let width = columns(io::stdout());
+    let mut drawing = if drawn > 0 { format!("\x1b[{drawn}A\x1b[J") } else { String::new() };
+    for line in text.lines() {
+        drawing.extend(line.chars().take(width));
+        drawing.push('\n');
+    }
+    (drawing, text.lines().count())
 }

@@ -1,18 +1,25 @@
-//! `flashproof waf`: write amplification, modelled and measured, and how a drive treats placement handles.
+//! `flashproof waf`: write amplification, modelled and measured, how a drive treats placement handles, and the
+//! commands that give it some.
 
-use super::forms;
-use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs};
+use super::report::show;
+use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs, WafSetupArgs};
+use device::discover::{self, Roots};
+use device::observe::nvme::Controller;
+use device::observe::nvme::fdp::{Configuration, Fdp, State};
+use device::observe::nvme::namespaces::{Namespace, Namespaces};
 use load::waf::Interleaving;
 use procedures::configuration::read_tenants;
 use procedures::prep::RandomWrites;
 use procedures::waf::{Measurement, Model, Question, preparations, probe};
 use report::waf::WafReport;
 use results::units;
+use results::units::{bytes, count};
 use results::waf::OCTILES;
 use session::console;
 use session::failure::Failure;
-use session::output_file::{check_page, write_file, write_page};
-use session::place::default_dir;
+use session::record::default_dir;
+use session::user_file::{check_page, write_file, write_page};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Predicts the write amplification of a file's tenants on a simulated drive.
@@ -54,7 +61,7 @@ pub fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
         check_page(page)?;
     }
     let found = preparations(&args.device, &ours, args.seed)?;
-    forms::show(&args.form, || found.html(), || found.json(), || found.markdown(), || found.text())?;
+    show(&args.form, || found.html(), || found.json(), || found.markdown(), || found.text())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -65,7 +72,7 @@ pub fn probe(args: &WafProbeArgs) -> Result<ExitCode, Failure> {
         write_file("result", path, None, args.force)?;
     }
     let (report, ended) = probe::run(&args.device, args.seed, &args.erase)?;
-    let json = serde_json::to_string_pretty(&report).map_err(Failure::environment)? + "\n";
+    let json = super::json(&report)?;
     // If one output fails, the other must still be written: it may hold hours of work.
     let kept = args.out.as_ref().map_or(Ok(()), |path| write_file("result", path, Some(&json), args.force));
     console::result(&if args.json { json } else { report.text() })?;
@@ -116,4 +123,216 @@ fn shown(args: &OnDriveArgs, mut report: WafReport, ended: Result<u8, Failure>) 
         ));
     }
     Ok(ExitCode::from(if never.is_empty() || code != 0 { code } else { 4 }))
+}
+
+pub fn setup(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
+    let device = args.device.as_str();
+    let cannot =
+        |why: &str| Failure::environment(format!("cannot tell how to give {device} placement handles - {why}"));
+    let asked = |why: &dyn std::fmt::Display| cannot(&format!("{why} - run as root"));
+    let facts = discover::discover(device, &Roots::default()).map_err(|error| cannot(&error.to_string()))?;
+    let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| asked(&why))?.ok_or_else(|| {
+        cannot("it is no NVMe drive, or one without FDP - name one of which `flashproof doctor` tells FDP")
+    })?;
+    let controller =
+        facts.disk_number().and_then(|number| Controller::find(Path::new("/"), (number.major, number.minor)));
+    let controller = controller.ok_or_else(|| asked(&"its controller cannot be opened"))?;
+    let nsid = controller
+        .nsid()
+        .ok_or_else(|| cannot("sysfs does not show the number of the namespace - is sysfs mounted?"))?;
+    let namespaces = controller.namespaces().map_err(|error| asked(&error))?;
+    console::result(
+        &commands(&format!("/dev/{}", controller.name()), nsid, &fdp, &namespaces).map_err(|why| cannot(&why))?,
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The page. Errors: why it is impossible.
+fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> Result<String, String> {
+    let group = fdp.endurance_group;
+    if fdp.hindrance().is_none() {
+        return Ok(match fdp.unknown.first() {
+            Some(unknown) => return Err(format!("not known is {unknown} - run as root")),
+            None => format!(
+                "Nothing is to be done: FDP is on in endurance group {group}, and namespace {nsid} may write by {}.\n",
+                count(fdp.placement.len() as u64, "placement handle")
+            ),
+        });
+    }
+    if !namespaces.can_manage {
+        return Err(
+            "the drive lets no host create namespaces (Namespace Management, OACS bit 3), and handles are given \
+                    when one is created - look for a tool or a firmware of its maker; of QEMU's, set fdp.ruhs"
+                .to_owned(),
+        );
+    }
+    let configuration = match fdp.configuration() {
+        Some(on) => on,
+        None => best(&fdp.configurations).ok_or("it names no valid FDP configuration - look for newer firmware")?,
+    };
+    let handles = (configuration.handles.len() as u32).min(configuration.placement_handles_max);
+    // While FDP is off, the whole group must be deleted; otherwise only the namespace that is to have handles.
+    let is_on = fdp.state != State::Off;
+    let gone: Vec<&Namespace> = namespaces
+        .all
+        .iter()
+        .filter(|one| if is_on { one.nsid == nsid } else { one.endurance_group == group })
+        .collect();
+    if gone.is_empty() || gone.iter().any(|one| one.block_bytes == 0) {
+        return Err(format!("it does not tell the size of namespace {nsid} - `nvme id-ns` shows what it tells"));
+    }
+    let all = count(gone.len() as u64, "namespace");
+    let bytes_gone = bytes(gone.iter().map(|one| one.size_bytes()).sum::<u64>() as f64);
+    let deleted: String = gone.iter().map(|one| delete(controller, one)).collect();
+    let (mut on, mut off) = (String::new(), String::new());
+    if !is_on {
+        let Configuration { index, reclaim_unit_bytes, .. } = configuration;
+        let unit = bytes(*reclaim_unit_bytes as f64);
+        let feature = format!("nvme fdp feature {controller} --endgrp-id={group}");
+        on = format!(
+            "# FDP on in endurance group {group}: {handles} handles, reclaim unit {unit}. Erases nothing more.\n\
+             {feature} --enable-conf-idx={index}\n\n"
+        );
+        off = format!("{feature} --disable\n\n");
+    }
+    let first = gone.iter().position(|one| one.nsid == nsid).unwrap_or(0);
+    let list = (0..handles).map(|handle| handle.to_string()).collect::<Vec<_>>().join(",");
+    let with = format!(" --nphndls={handles} --phndls={list}");
+    let created = |with: &str| -> String {
+        let with = |at| if at == first { with } else { "" };
+        gone.iter()
+            .enumerate()
+            .map(|(at, one)| create(controller, namespaces.controller_id, group, one, with(at)))
+            .collect()
+    };
+    Ok(format!(
+        "# These commands ERASE {all} of {controller}, {bytes_gone}: all that is on them.\n\
+         # flashproof runs none of them. They need root and nvme-cli 2.8 or later (2.5 has no --endg-id).\n\
+         # Nothing of the drive may be mounted or in use: `flashproof doctor` shows what is.\n\n\
+         {deleted}{on}{}\
+         # What came of it:\nnvme ns-rescan {controller}\nflashproof doctor\n\n\
+         # The way back, which ERASES the same again:\n{deleted}{off}{}nvme ns-rescan {controller}\n",
+        created(&with),
+        created("")
+    ))
+}
+
+/// The valid configuration with the most handles; of several, the one with the smallest reclaim unit.
+fn best(configurations: &[Configuration]) -> Option<&Configuration> {
+    let valid = configurations.iter().filter(|one| one.valid && !one.handles.is_empty());
+    valid.max_by_key(|one| (one.handles.len(), std::cmp::Reverse(one.reclaim_unit_bytes)))
+}
+
+fn delete(controller: &str, one: &Namespace) -> String {
+    format!(
+        "# ERASES all of namespace {}, {}:\nnvme delete-ns {controller} --namespace-id={}\n\n",
+        one.nsid,
+        bytes(one.size_bytes() as f64),
+        one.nsid
+    )
+}
+
+fn create(controller: &str, id: u16, group: u16, one: &Namespace, with: &str) -> String {
+    let Namespace { nsid, size_blocks, capacity_blocks, format, .. } = one;
+    format!(
+        "nvme create-ns {controller} --nsze={size_blocks} --ncap={capacity_blocks} --flbas={format} --endg-id={group}{with}\n\
+         # The number that it prints, if not {nsid}, belongs here:\n\
+         nvme attach-ns {controller} --namespace-id={nsid} --controllers={id:#x}\n\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use device::observe::nvme::fdp::{Isolation, PlacementHandle};
+
+    fn configuration(index: u8, handles: usize, reclaim_unit_bytes: u64, valid: bool) -> Configuration {
+        Configuration {
+            index,
+            valid,
+            reclaim_unit_bytes,
+            reclaim_groups: 1,
+            handles: vec![Isolation::Initially; handles],
+            placement_handles_max: 128,
+            namespaces_max: 16,
+        }
+    }
+
+    fn off() -> Fdp {
+        let configurations = vec![
+            configuration(0, 4, 1 << 30, true),
+            configuration(1, 8, 6 << 30, true),
+            configuration(2, 8, 1 << 30, true),
+            configuration(3, 64, 1 << 30, false),
+        ];
+        Fdp { endurance_group: 1, state: State::Off, configurations, ..Fdp::default() }
+    }
+
+    fn namespaces(can_manage: bool) -> Namespaces {
+        let one = |nsid, endurance_group| Namespace {
+            nsid,
+            size_blocks: 1000 * u64::from(nsid),
+            capacity_blocks: 900,
+            format: 1,
+            block_bytes: 4096,
+            endurance_group,
+        };
+        Namespaces { controller_id: 0x41, can_manage, all: vec![one(1, 1), one(2, 1), one(3, 2)] }
+    }
+
+    fn lines(page: &str) -> Vec<&str> {
+        page.lines().filter(|line| line.starts_with("nvme ")).collect()
+    }
+
+    #[test]
+    fn switching_fdp_on_erases_all_of_its_group_and_says_the_way_back() {
+        let page = commands("/dev/nvme7", 2, &off(), &namespaces(true)).unwrap();
+        let delete = ["nvme delete-ns /dev/nvme7 --namespace-id=1", "nvme delete-ns /dev/nvme7 --namespace-id=2"];
+        let create = |nsid: u32, handles: &str| {
+            let size = 1000 * nsid;
+            [
+                format!("nvme create-ns /dev/nvme7 --nsze={size} --ncap=900 --flbas=1 --endg-id=1{handles}"),
+                format!("nvme attach-ns /dev/nvme7 --namespace-id={nsid} --controllers=0x41"),
+            ]
+        };
+        let mut expected: Vec<String> = delete.map(str::to_owned).to_vec();
+        expected.push("nvme fdp feature /dev/nvme7 --endgrp-id=1 --enable-conf-idx=2".to_owned());
+        expected.extend(create(1, ""));
+        expected.extend(create(2, " --nphndls=8 --phndls=0,1,2,3,4,5,6,7"));
+        expected.push("nvme ns-rescan /dev/nvme7".to_owned());
+        expected.extend(delete.map(str::to_owned));
+        expected.push("nvme fdp feature /dev/nvme7 --endgrp-id=1 --disable".to_owned());
+        expected.extend(create(1, "").into_iter().chain(create(2, "")));
+        expected.push("nvme ns-rescan /dev/nvme7".to_owned());
+        assert_eq!(lines(&page), expected);
+        assert!(
+            page.starts_with("# These commands ERASE 2 namespaces of /dev/nvme7, 12.3 MB: all that is on them."),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn where_fdp_is_on_only_the_namespace_without_handles_goes() {
+        let on = Fdp { state: State::On(0), ..off() };
+        let page = commands("/dev/nvme7", 2, &on, &namespaces(true)).unwrap();
+        let lines = lines(&page);
+        assert_eq!(lines[0], "nvme delete-ns /dev/nvme7 --namespace-id=2");
+        assert!(lines[1].ends_with(" --nphndls=4 --phndls=0,1,2,3"), "{page}");
+        assert!(!page.contains("fdp feature") && !page.contains("namespace-id=1\n"), "{page}");
+    }
+
+    #[test]
+    fn where_there_is_nothing_to_do_or_no_way_it_says_so() {
+        let handle = PlacementHandle { placement_id: 0, reclaim_unit_handle: 0, reclaim_unit_blocks_left: 1 };
+        let done = Fdp { state: State::On(0), placement: vec![handle], ..off() };
+        let page = commands("/dev/nvme7", 2, &done, &namespaces(true)).unwrap();
+        assert!(page.starts_with("Nothing is to be done") && page.contains("1 placement handle"), "{page}");
+        let why = |fdp: &Fdp, namespaces| commands("/dev/nvme7", 2, fdp, &namespaces).unwrap_err();
+        assert!(why(&off(), namespaces(false)).contains("OACS"));
+        let invalid = Fdp { configurations: vec![configuration(0, 8, 1, false)], ..off() };
+        assert!(why(&invalid, namespaces(true)).contains("no valid FDP configuration"));
+        let unknown = Fdp { state: State::On(0), unknown: vec!["the list: no permission".to_owned()], ..off() };
+        assert!(why(&unknown, namespaces(true)).contains("no permission"));
+        assert!(why(&off(), Namespaces { all: Vec::new(), ..namespaces(true) }).contains("size of namespace 2"));
+    }
 }

@@ -24,14 +24,13 @@ use page::Page;
 use results::finding::Finding;
 use results::run_dir::check_usable;
 use results::units::{self, in_one_line};
-use session::Manner;
-use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
-use session::output_file::Output;
-use session::runner::{self, Ended, Named, RunRequest, SeriesContext};
+use session::runner::{self, Named, RunRequest};
 use session::signals::{self, Switch};
 use session::tracing::Place;
+use session::user_file::Output;
+use session::{Manner, console};
 use sizing::align::{self, Distortion, Load, Offsets};
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fs;
@@ -301,12 +300,9 @@ impl<'a> Bursts<'a> {
             dir,
             consents: Consents { erase: &self.args.erase, others: &[], shared: false },
             slice_sec: u64::from(seconds),
-            part: SeriesContext {
-                purpose: Some(format!("align, {name}")),
-                multiple: None,
-                findings: Some(findings),
-                heading: Some(name),
-            },
+            purpose: Some(format!("align, {name}")),
+            findings: Some(findings),
+            heading: Some(name),
             quiet: self.args.quiet,
             // Bursts trace requests themselves during the whole measured time.
             trace: false,
@@ -314,10 +310,7 @@ impl<'a> Bursts<'a> {
         };
         let block_bytes = config.large_block_op_kbytes * 1024;
         let mut watched = Watched::new(self.places.clone(), self.seconds, block_bytes, min_io_bytes);
-        let verdict = match runner::run(request, self.switch, &mut watched)? {
-            Ended::Recorded(verdict) => verdict,
-            Ended::Unrecorded { failure, .. } => return Err(failure),
-        };
+        let verdict = runner::run(request, self.switch, &mut watched)?.recorded()?;
         if let Some(signal) = self.switch.was_asked() {
             return Err(Failure::invalid(format!("ended by {} - no configuration was written", signals::name(signal))));
         }

@@ -5,12 +5,445 @@
 //!                         directory, device -> Site ^
 //! ```
 
-pub mod builtin;
-mod definition;
 mod run;
 mod site;
 
-pub use definition::{Definition, FileUse, RunDefinition};
+use include_dir::{Dir, include_dir};
+use load::workload::fio::{
+    BYTES, FioLoad, Given, Job, Problem, SECONDS, Section, Size, Surroundings, job_file, jobs, parse_number, runs,
+};
+use results::check::{Criterion, Metric, Standing, Sustained, limits_of};
+use results::files::{self, Links};
+use results::units::{in_one_line, quoted, span};
 pub use run::{Request, perform};
+use serde::Deserialize;
+use session::failure::Failure;
 pub(crate) use site::OwnDir;
 pub use site::{OWN_DIR, Site};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Largest file of a check, bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Longest slice of a verdict, seconds.
+const SLICE_SEC_MAX: u64 = 60;
+
+/// Longest run, seconds: a week.
+const RUN_SEC_MAX: u64 = 7 * 86_400;
+
+/// A check as its file says it.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// Name on the command line.
+    pub name: String,
+    pub database: String,
+    pub question: String,
+    pub cannot_see: Vec<String>,
+    pub sustained: Sustained,
+    pub runs: Vec<RunDefinition>,
+    /// Files written with measured values: name and text with placeholders.
+    pub files: Vec<(String, String)>,
+    /// The file as written.
+    pub text: String,
+}
+
+/// Use of a file by the jobs of a check.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FileUse {
+    pub bytes: u64,
+    /// True if a job reads it, so that it is written first.
+    pub is_read: bool,
+}
+
+/// A run of a check.
+#[derive(Debug, Clone)]
+pub struct RunDefinition {
+    pub name: String,
+    pub seconds: u64,
+    /// fio's job file.
+    pub jobs: String,
+    pub criteria: Vec<Criterion>,
+}
+
+/// The same in TOML.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    database: String,
+    question: String,
+    #[serde(default)]
+    cannot_see: Vec<String>,
+    sustained: WrittenSustained,
+    run: Vec<WrittenRun>,
+    #[serde(default)]
+    file: Vec<WrittenFile>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenSustained {
+    seconds: u64,
+    written: String,
+    why: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenRun {
+    name: String,
+    seconds: u64,
+    jobs: String,
+    #[serde(default)]
+    criterion: Vec<WrittenCriterion>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenCriterion {
+    stream: String,
+    metric: Metric,
+    below: Option<String>,
+    at_least: Option<String>,
+    source: Option<String>,
+    looked_up: Option<String>,
+    standing: Option<Standing>,
+    says: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenFile {
+    name: String,
+    text: String,
+}
+
+impl Definition {
+    /// The check `name`: one of flashproof's, or a file if the name is a path.
+    pub fn find(name: &str) -> Result<Self, Failure> {
+        if let Some(text) = builtin_text(name) {
+            return Self::parse(name, text);
+        }
+        let path = Path::new(name);
+        if !name.contains('/') && path.extension().is_none_or(|extension| extension != "toml") {
+            let known = builtin_names().collect::<Vec<_>>().join(", ");
+            return Err(Failure::usage(format!(
+                "there is no check {} - the checks are {known}; a file of your own ends in .toml",
+                quoted(name)
+            )));
+        }
+        let bytes = files::read(path, Links::Followed, FILE_BYTES_MAX)
+            .map_err(|error| Failure::usage(format!("cannot read the check {} - {error}", quoted(name))))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            Failure::usage(format!("cannot read the check {} - it is no text: {error}", quoted(name)))
+        })?;
+        let stem = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy());
+        Self::parse(&stem, &text)
+    }
+
+    /// Parses the text of a check. Errors: the first mistake, with its place.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Failure> {
+        let fail = |why: String| Failure::usage(format!("reading the check {} - {why}", quoted(name)));
+        let written: Written = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start.min(text.len()));
+            let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+            fail(format!("line {line}: {}", in_one_line(error.message())))
+        })?;
+        if written.run.is_empty() {
+            return Err(fail("it has no [[run]] - give at least one".into()));
+        }
+        let mut definition = Self {
+            name: name.to_owned(),
+            database: in_one_line(&written.database),
+            question: in_one_line(&written.question),
+            cannot_see: written.cannot_see.iter().map(|phrase| in_one_line(phrase)).collect(),
+            sustained: Sustained {
+                seconds: written.sustained.seconds.min(RUN_SEC_MAX),
+                written_bytes: parse_number(&written.sustained.written, BYTES)
+                    .map_err(|why| fail(format!("sustained.written: {why}")))?,
+                why: in_one_line(&written.sustained.why),
+            },
+            runs: Vec::new(),
+            files: written.file.into_iter().map(|file| (file.name, file.text)).collect(),
+            text: text.to_owned(),
+        };
+        for run in written.run {
+            let run_name = run.name.clone();
+            let parsed = parse_run(run).map_err(|why| fail(format!("run {}: {why}", quoted(&run_name))))?;
+            if definition.runs.iter().any(|known| known.name == parsed.name) {
+                return Err(fail(format!("two runs are called {} - rename one", quoted(&parsed.name))));
+            }
+            definition.runs.push(parsed);
+        }
+        if let Some((file, _)) = definition.files.iter().find(|(file, _)| !is_plain(file)) {
+            return Err(fail(format!("file {}: a name has only letters, digits, -, _ and .", quoted(file))));
+        }
+        Ok(definition)
+    }
+
+    /// Seconds of load in all runs.
+    pub fn seconds(&self) -> u64 {
+        self.runs.iter().map(|run| run.seconds).sum()
+    }
+
+    /// The same check over `seconds` of load; each run gets its part, rounded up.
+    pub fn lasting(mut self, seconds: u64) -> Self {
+        let all = self.seconds().max(1);
+        self.runs.iter_mut().for_each(|run| run.seconds = (run.seconds * seconds).div_ceil(all).max(1));
+        self
+    }
+
+    /// The files that the jobs use, by name.
+    pub fn files(&self) -> Result<BTreeMap<String, FileUse>, Failure> {
+        let mut files = BTreeMap::new();
+        for run in &self.runs {
+            for job in run.parse(&self.name)? {
+                let size = match job.size {
+                    Some(Size::Bytes(bytes)) => bytes,
+                    _ => return Err(self.wrong(run, &job.name, "it has no size in bytes - give size=1g or the like")),
+                };
+                let is_elsewhere =
+                    !job.directory.is_empty() || job.offset != Size::Bytes(0) || job.logs.iter().any(Option::is_some);
+                if is_elsewhere {
+                    let why =
+                        "it has directory, offset or a log - leave them out: the check places its files and records";
+                    return Err(self.wrong(run, &job.name, why));
+                }
+                match &job.filenames[..] {
+                    [] => return Err(self.wrong(run, &job.name, "it names no file - give filename=data or the like")),
+                    [name] if is_plain(name) => {
+                        let known: &mut FileUse = files.entry(name.clone()).or_default();
+                        known.bytes = size.max(known.bytes);
+                        known.is_read |= job.does[0];
+                    }
+                    names => {
+                        let names = names.join(":");
+                        let why = format!("filename={names} is not one name of letters, digits, -, _ and .");
+                        return Err(self.wrong(run, &job.name, &why));
+                    }
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    fn wrong(&self, run: &RunDefinition, job: &str, why: &str) -> Failure {
+        let (check, run) = (quoted(&self.name), quoted(&run.name));
+        Failure::usage(format!("reading the check {check} - run {run}, job {}: {why}", quoted(job)))
+    }
+
+    /// The load of `run` on targets: `place` maps a file of the jobs to the name of a target and the offset of its range.
+    pub fn load(&self, run: &RunDefinition, place: impl Fn(&str) -> (String, u64)) -> Result<FioLoad, Failure> {
+        let mut jobs = run.parse(&self.name)?;
+        for job in &mut jobs {
+            let places: Vec<_> = job.filenames.iter().map(|file| place(file)).collect();
+            let base = places.first().map_or(0, |(_, base)| *base);
+            job.filenames = places.into_iter().map(|(target, _)| target).collect();
+            if base > 0 {
+                job.offset = Size::Bytes(base);
+            }
+        }
+        let loads = runs(jobs).map_err(|problems| {
+            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            self.wrong(run, "", &problems.join("; "))
+        })?;
+        let [mut load]: [FioLoad; 1] = loads.try_into().map_err(|_| {
+            self.wrong(run, "", "its jobs wait for each other (stonewall) - make each a run of its own")
+        })?;
+        let streams = load.stream_names();
+        for criterion in &run.criteria {
+            if !streams.contains(&criterion.stream) {
+                let why = format!("stream {} is none of {}", quoted(&criterion.stream), streams.join(", "));
+                return Err(self.wrong(run, "", &why));
+            }
+        }
+        for stream in streams {
+            if let Some(limits) = limits_of(&stream, run.criteria.iter()).map_err(Failure::usage)? {
+                load.limits.insert(stream, limits);
+            }
+        }
+        Ok(load)
+    }
+}
+
+impl RunDefinition {
+    /// Length of a slice of the verdict, seconds. Published percentiles are of whole runs of about a minute; a rate has to last,
+    /// so the worst quarter of the run decides.
+    pub fn slice_sec(&self) -> u64 {
+        let mut limited = self.criteria.iter().filter(|criterion| criterion.deciding_limit().is_some());
+        let whole =
+            if limited.all(|criterion| !criterion.metric.is_latency()) { self.seconds / 4 } else { self.seconds };
+        whole.clamp(1, SLICE_SEC_MAX)
+    }
+
+    /// The jobs, as long as the run.
+    fn parse(&self, check: &str) -> Result<Vec<Job>, Failure> {
+        let mut nothing = |_: &str| Err("a check includes no other file".to_owned());
+        let mut around = Surroundings {
+            read: &mut nothing,
+            variable: &|_| None,
+            cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
+            page_bytes: sys::usage::page_bytes(),
+            memory_mbytes: 0,
+            readonly: false,
+        };
+        let at = format!("check {check}, run {}", self.name);
+        let mut warnings = Vec::new();
+        let fail = |problems: Vec<Problem>| Failure::usages(problems);
+        let mut sections = job_file(&at, &self.jobs, &mut around, &mut warnings).map_err(fail)?;
+        let given = |name: &str, value: String| Given { name: name.into(), value: Some(value), at: at.clone() };
+        let timed = [given("runtime", self.seconds.to_string()), given("time_based", "1".into())];
+        sections.iter_mut().filter(|section: &&mut Section| !section.is_global()).for_each(|section| {
+            section.options.extend(timed.iter().cloned());
+        });
+        let jobs = jobs(&sections, &around, &mut warnings).map_err(fail)?;
+        match warnings.is_empty() {
+            true => Ok(jobs),
+            false => Err(fail(warnings)),
+        }
+    }
+}
+
+fn parse_run(written: WrittenRun) -> Result<RunDefinition, String> {
+    let WrittenRun { name, seconds, jobs, criterion } = written;
+    if !is_plain(&name) {
+        return Err("a name has only letters, digits, -, _ and .".into());
+    }
+    if !(1..=RUN_SEC_MAX).contains(&seconds) {
+        return Err(format!("seconds = {seconds} is none of 1 to {RUN_SEC_MAX} ({})", span(RUN_SEC_MAX)));
+    }
+    let criteria = criterion.into_iter().map(|criterion| {
+        let what = format!("{} of {}", criterion.metric, quoted(&criterion.stream));
+        parse_criterion(&name, criterion).map_err(|why| format!("{what}: {why}"))
+    });
+    let criteria = criteria.collect::<Result<_, _>>()?;
+    Ok(RunDefinition { name, seconds, jobs, criteria })
+}
+
+fn parse_criterion(run: &str, written: WrittenCriterion) -> Result<Criterion, String> {
+    let WrittenCriterion { stream, metric, below, at_least, source, looked_up, standing, says } = written;
+    let limit = match (below, at_least, metric.is_latency()) {
+        (None, None, _) => None,
+        (Some(below), None, true) if !below.trim_end().ends_with('s') => {
+            return Err(format!("below = {below:?} has no unit - give 10ms or the like"));
+        }
+        (Some(below), None, true) => {
+            Some(parse_number(&below, SECONDS).map_err(|why| format!("below = {below:?}: {why}"))? as f64)
+        }
+        (None, Some(least), false) => {
+            Some(parse_number(&least, BYTES).map_err(|why| format!("at_least = {least:?}: {why}"))? as f64)
+        }
+        _ => return Err("a latency has below, a rate has at_least, none has both".into()),
+    };
+    if limit.is_some() && metric == Metric::Mean {
+        return Err(
+            "a mean hides its slow operations - limit a percentile; without a limit the mean is measured".into()
+        );
+    }
+    if limit == Some(0.0) {
+        return Err("a limit of 0 decides nothing - leave it out".into());
+    }
+    if limit.is_some() && (source.is_none() || standing.is_none() || looked_up.is_none()) {
+        return Err("a limit needs source, looked_up and standing - without a source leave the limit out: then it is only measured".into());
+    }
+    let stream = in_one_line(&stream);
+    let criterion =
+        Criterion { run: run.to_owned(), stream, metric, limit, source, looked_up, standing, says: in_one_line(&says) };
+    criterion.sla().map_err(|error| error.to_string())?;
+    Ok(criterion)
+}
+
+/// True for a name that is safe as a file: it names nothing above its directory.
+fn is_plain(name: &str) -> bool {
+    let is = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !name.is_empty() && name.len() <= 100 && name.chars().all(is) && !name.starts_with('.')
+}
+
+static CHECKS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../checks");
+
+/// Names of the checks, sorted.
+pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+    let mut names: Vec<_> = CHECKS.files().filter_map(|file| file.path().file_stem()?.to_str()).collect();
+    names.sort_unstable();
+    names.into_iter()
+}
+
+/// The file of a check; `None` if there is none of that name.
+fn builtin_text(name: &str) -> Option<&'static str> {
+    CHECKS
+        .get_file(Path::new(name).with_extension("toml"))
+        .filter(|_| builtin_names().any(|known| known == name))?
+        .contents_utf8()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::check::{Criterion, Standing};
+    use results::units::span;
+
+    /// Seconds and bytes of files that a check may take at most.
+    const SECONDS_MAX: u64 = 80;
+    const BYTES_MAX: u64 = 6 << 30;
+
+    #[test]
+    fn every_check_builds_its_loads_and_cites_its_limits() {
+        assert!(builtin_names().count() >= 14);
+        for name in builtin_names() {
+            let check = Definition::find(name).unwrap_or_else(|error| panic!("{error}"));
+            assert!(check.seconds() <= SECONDS_MAX, "{name} takes {} s", check.seconds());
+            let files = check.files().unwrap();
+            assert!(
+                files.len() as u64 * files.values().map(|used| used.bytes).max().unwrap() <= BYTES_MAX,
+                "{name} makes larger files"
+            );
+            for run in &check.runs {
+                let load =
+                    check.load(run, |file| (format!("/tmp/{file}"), 0)).unwrap_or_else(|error| panic!("{error}"));
+                assert!(!load.stream_names().is_empty());
+            }
+            for criterion in check.runs.iter().flat_map(|run| &run.criteria) {
+                let is_cited = criterion.source.as_deref().is_some_and(|source| source.starts_with("https://"));
+                assert!(criterion.limit.is_none() || is_cited, "{name}: {criterion:?}");
+                assert!(!criterion.says.is_empty(), "{name}: {criterion:?}");
+            }
+            assert!(!check.cannot_see.is_empty() && !check.sustained.why.is_empty(), "{name}");
+        }
+    }
+
+    /// The limits of all checks as a table for docs/check.md.
+    fn table() -> String {
+        let mut text =
+            String::from("| Check | Takes | Run | Criterion | Limit | Source |\n|---|---|---|---|---|---|\n");
+        for name in builtin_names() {
+            let check = Definition::find(name).unwrap_or_else(|error| panic!("{error}"));
+            for criterion in check.runs.iter().flat_map(|run| &run.criteria) {
+                let Criterion { run, source: Some(source), standing, looked_up: Some(read), .. } = criterion else {
+                    continue;
+                };
+                let Some(limit) = criterion.limit_text() else { continue };
+                let folklore = if *standing == Some(Standing::Folklore) { "folklore, " } else { "" };
+                let (takes, what) = (span(check.seconds()), criterion.what());
+                text +=
+                    &format!("| {name} | {takes} | {run} | {what} | {limit} | {folklore}[read {read}]({source}) |\n");
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn the_page_has_every_limit_with_its_source() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/check.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let (before, rest) = page.split_once("<!-- limits -->\n").unwrap();
+        let (_, after) = rest.split_once("<!-- end of limits -->").unwrap();
+        let wanted = format!("{before}<!-- limits -->\n{}<!-- end of limits -->{after}", table());
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, &wanted).unwrap();
+        }
+        assert!(
+            page == wanted,
+            "docs/check.md is not up to date: UPDATE_DOCS=1 cargo test -p flashproof-procedures check"
+        );
+    }
+}

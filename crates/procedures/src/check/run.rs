@@ -1,7 +1,7 @@
 //! Performs a check on one disk: lays out files that are read, runs the jobs, judges the criteria.
 
-use super::definition::{Definition, FileUse, RunDefinition};
 use super::site::Site;
+use super::{Definition, FileUse, RunDefinition};
 use crate::fio::{Counting, Ran, Trigger, layout, write_layout};
 use load::workload::fio::FioLoad;
 use results::check::{
@@ -15,7 +15,7 @@ use results::units;
 use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
-use session::runner::{Ended, Named, RunRequest, SeriesContext, run, tool};
+use session::runner::{Named, RunRequest, run, tool};
 use session::signals::Switch;
 use std::collections::BTreeMap;
 use std::fs;
@@ -141,7 +141,7 @@ impl Request<'_> {
             // A check needs no root, and is too short for samples.
             trace: false,
             // The doctor's advice names a file that is gone by then.
-            part: SeriesContext { findings: Some(Vec::new()), ..SeriesContext::default() },
+            findings: Some(Vec::new()),
             ..RunRequest::new(Named::alone(load, self.definition.text.clone()))
         }
     }
@@ -199,10 +199,7 @@ fn perform_run(
     };
     let sla = load.thresholds().map_err(Failure::usage)?;
     let of_run = RunRequest { sla, slice_sec: of.slice_sec(), ..request.run_request(load, dir.clone()) };
-    let verdict = match run(of_run, switch, counting)? {
-        Ended::Recorded(verdict) => verdict,
-        Ended::Unrecorded { failure, .. } => return Err(failure),
-    };
+    let verdict = run(of_run, switch, counting)?.recorded()?;
     let Some(ran) = runs.pop() else { return Err(Failure::environment("a run without results")) };
     let outcome = outcome_of_run(&verdict, of.criteria.iter());
     // A depth that holds a latency was looked for and not found: nobody demanded one.

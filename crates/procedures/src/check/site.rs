@@ -3,7 +3,7 @@
 //! Files lie in one directory, [`OWN_DIR`], that is locked while the check runs and removed at its end. What a killed check
 //! left there is removed by the next one. Nothing is removed that has other names than the check's files had.
 
-use super::definition::FileUse;
+use super::FileUse;
 use device::discover::{DevNum, DeviceFacts, Roots, discover, disks_beneath};
 use engine::sim::SIM_PREFIX;
 use results::units::{bytes, quoted};

@@ -3,24 +3,26 @@
 //! ```text
 //! FioLoad, open devices -> RealFio::run -> Side of each direction   real_fio.rs
 //! FioLoad, Totals       -> ours         -> Side of our run
-//! rounds of both        -> compare      -> Checked                  compare.rs
+//! rounds of both        -> compare      -> Checked
 //! ```
 //!
 //! A difference counts only if it is larger than the differences between rounds of the same program. fio writes only to
 //! descriptors from the guard, and ends when flashproof ends.
 
-mod compare;
 mod real_fio;
 
-pub use compare::{Checked, compare};
-pub use real_fio::RealFio;
-
 use load::workload::fio::FioLoad;
+pub use real_fio::RealFio;
 use report::fio::Totals;
+use report::table::Table;
+use results::percentile::is_compared;
+use results::units;
+use serde_json::{Value, json};
 use session::console;
 use session::devices::Devices;
 use session::failure::Failure;
 use session::signals::Switch;
+use std::fmt::Write;
 
 /// Rounds of each program, enough to separate a difference from noise.
 pub const ROUNDS: usize = 3;
@@ -113,6 +115,194 @@ pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<Side> {
     sides(load).filter_map(of).collect()
 }
 
+/// Largest relative difference that counts as equal: both histograms have an error of 1 to 2 %.
+const TOLERANCE: f64 = 0.05;
+
+/// Largest time difference that counts as equal, ns.
+const TOLERANCE_NS: f64 = 2_000.0;
+
+/// Both programs side by side.
+#[derive(Debug)]
+pub struct Checked {
+    fio: String,
+    rounds: [usize; 2],
+    streams: Vec<Stream>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    name: String,
+    rows: Vec<Row>,
+    notes: Vec<String>,
+}
+
+/// A number in each round of both programs.
+#[derive(Debug)]
+struct Row {
+    what: String,
+    values: [Vec<f64>; 2],
+    /// `None`: agreement is not expected.
+    agrees: Option<bool>,
+    show: fn(f64) -> String,
+}
+
+impl Row {
+    fn new(what: &str, values: [Vec<f64>; 2], least: Option<f64>, show: fn(f64) -> String) -> Self {
+        let agrees = least.map(|least| agree(&values, least));
+        Self { what: what.to_owned(), values, agrees, show }
+    }
+
+    fn medians(&self) -> [f64; 2] {
+        [0, 1].map(|side: usize| median(&self.values[side]))
+    }
+
+    /// Relative difference between flashproof and fio.
+    fn more(&self) -> f64 {
+        let [ours, theirs] = self.medians();
+        if theirs > 0.0 { ours / theirs - 1.0 } else { 0.0 }
+    }
+
+    fn differs(&self) -> bool {
+        self.agrees == Some(false)
+    }
+}
+
+/// True if the ranges of both overlap, or their medians are nearly equal.
+fn agree(values: &[Vec<f64>; 2], least: f64) -> bool {
+    let [ours, theirs] = [0, 1].map(|side: usize| median(&values[side]));
+    let apart = (ours - theirs).abs();
+    let [low, high] = [f64::min as fn(f64, f64) -> f64, f64::max]
+        .map(|fold| [0, 1].map(|side: usize| values[side].iter().copied().reduce(fold).unwrap_or(0.0)));
+    apart <= TOLERANCE * ours.max(theirs) || apart <= least || (low[0] <= high[1] && low[1] <= high[0])
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        count => (sorted[(count - 1) / 2] + sorted[count / 2]) / 2.0,
+    }
+}
+
+/// Compares the rounds `ours` with `theirs`, of the program `fio`: each round has the sides of a job, in the same
+/// order.
+pub fn compare(fio: &str, ours: &[Vec<Side>], theirs: &[Vec<Side>]) -> Checked {
+    let sides = ours.iter().chain(theirs).map(Vec::len).min().unwrap_or(0);
+    let stream = |at: usize| {
+        let rounds = [ours, theirs].map(|rounds| rounds.iter().map(|round| &round[at]).collect::<Vec<_>>());
+        of_stream(&rounds)
+    };
+    Checked { fio: fio.to_owned(), rounds: [ours.len(), theirs.len()], streams: (0..sides).map(stream).collect() }
+}
+
+fn of_stream(rounds: &[Vec<&Side>; 2]) -> Stream {
+    let values = |of: &dyn Fn(&Side) -> f64| [0, 1].map(|side: usize| rounds[side].iter().map(|of_| of(of_)).collect());
+    let time = |ns: f64| units::duration(ns as u64);
+    let mut rows = vec![Row::new("IOPS", values(&|side| side.iops), Some(1.0), |iops| units::number(iops.round()))];
+    for (at, percentile) in PERCENTILES.into_iter().enumerate() {
+        let is_known = rounds.iter().flatten().all(|side| is_compared(side.ops, percentile));
+        let least = is_known.then_some(TOLERANCE_NS);
+        rows.push(Row::new(&format!("p{percentile}"), values(&|side| side.latency_ns[at] as f64), least, time));
+    }
+    rows.push(Row::new("CPU each", values(&|side| side.cpu_ns), None, time));
+    let notes = notes(&rows, &rounds[0]);
+    Stream { name: rounds[0].first().map(|side| side.name.clone()).unwrap_or_default(), rows, notes }
+}
+
+/// Notes on a stream with these `rows`; `ours` has data that fio lacks.
+fn notes(rows: &[Row], ours: &[&Side]) -> Vec<String> {
+    let is_paced = ours.iter().any(|side| side.is_paced);
+    let (iops, times, cpu) = (&rows[0], &rows[1..=PERCENTILES.len()], &rows[PERCENTILES.len() + 1]);
+    let mut notes = Vec::new();
+    if iops.differs() {
+        notes.push(match (is_paced, iops.more() > 0.0) {
+            (true, true) => "fio fell behind the rate: it waits for operations in flight before it sleeps until the next is due, and issues nothing while its depth is full".to_owned(),
+            (true, false) => "flashproof did less: its depth was full, or it was late; wait and lag of its report tell which".to_owned(),
+            (false, _) => format!(
+                "both keep the same depth in flight, so what differs is the CPU between a completion and the next operation: {} each with flashproof and {} with fio",
+                (cpu.show)(cpu.medians()[0]),
+                (cpu.show)(cpu.medians()[1])
+            ),
+        });
+    }
+    if let Some(row) = times.iter().find(|row| row.differs()) {
+        notes.push(match (is_paced, row.more() > 0.0) {
+            (true, true) => "with a rate flashproof issues each operation at its instant, whatever is in flight, and looks for completions once a wake-up period; fio waits for what is in flight before it sleeps, so its operations meet fewer others".to_owned(),
+            (true, false) => "fio sees a completion later, at its next poll after issuing or sleeping".to_owned(),
+            (false, _) if iops.differs() => "at one depth time and rate are two sides of one thing: who does more a second takes less time for each".to_owned(),
+            (false, true) => "flashproof counts from handing over a batch until it sees the completion, of several in one look".to_owned(),
+            (false, false) => "fio counts from taking up an operation, with filling its buffer and submitting it".to_owned(),
+        });
+    }
+    let wait_max_ns = ours.iter().map(|side| side.wait_max_ns).max().unwrap_or(0);
+    let never_issued: u64 = ours.iter().map(|side| side.never_issued).sum();
+    if is_paced && (wait_max_ns as f64 > TOLERANCE_NS || never_issued > 0) {
+        notes.push(format!(
+            "operations waited up to {} for a free place under the depth, and {never_issued} were never issued: fio issues none in that time and has no number for it",
+            units::duration(wait_max_ns)
+        ));
+    }
+    notes
+}
+
+impl Checked {
+    /// True if no number differs by more than noise.
+    pub fn agrees(&self) -> bool {
+        !self.streams.iter().flat_map(|stream| &stream.rows).any(Row::differs)
+    }
+
+    pub fn text(&self) -> String {
+        let [ours, theirs] = self.rounds;
+        let rounds = |count: usize| units::count(count as u64, "round");
+        let mut text = format!(
+            "Cross-check: {} of flashproof and {} of {} in turns, medians (the report above is of the last round); times from submission to completion\n",
+            rounds(ours),
+            rounds(theirs),
+            self.fio
+        );
+        let mut table = Table::new("").text(["", ""]).numbers(["flashproof", "fio", "difference"]).text([""]);
+        for stream in &self.streams {
+            for (number, row) in stream.rows.iter().enumerate() {
+                let [ours, theirs] = row.medians().map(row.show);
+                let word = match row.agrees {
+                    Some(true) => "agrees",
+                    Some(false) => "differs",
+                    None => "",
+                };
+                let name = if number == 0 { units::in_one_line(&stream.name) } else { String::new() };
+                table.row([name, row.what.clone(), ours, theirs, format!("{:+.1} %", row.more() * 100.0), word.into()]);
+            }
+        }
+        let _ = write!(text, "{table}");
+        for stream in &self.streams {
+            for note in &stream.notes {
+                let line = format!("{}: {note}", units::in_one_line(&stream.name));
+                text += &units::wrapped(&line, "  ", 118);
+            }
+        }
+        text + match self.agrees() {
+            true => "They agree: no number differs by more than each program differs from itself.\n",
+            false => {
+                "They do not agree where it says so: all rounds of one lie beyond all rounds of the other, by more than 5 %.\n"
+            }
+        }
+    }
+
+    pub fn json(&self) -> Value {
+        let of_row = |row: &Row| {
+            let [ours, theirs] = &row.values;
+            (row.what.clone(), json!({"flashproof": ours, "fio": theirs, "agrees": row.agrees}))
+        };
+        let of_stream = |stream: &Stream| {
+            let numbers: serde_json::Map<_, _> = stream.rows.iter().map(of_row).collect();
+            json!({"name": stream.name, "numbers": numbers, "notes": stream.notes})
+        };
+        let streams: Vec<_> = self.streams.iter().map(of_stream).collect();
+        json!({"fio": self.fio, "agrees": self.agrees(), "streams": streams})
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,5 +324,47 @@ mod tests {
         let loads = jobs(&line.sections, &around, &mut Vec::new()).and_then(runs).unwrap();
         let names: Vec<_> = sides(&loads[0]).map(|(.., side)| side.name).collect();
         assert_eq!(names, ["a~1 reads", "a~1 writes", "a~2 reads", "a~2 writes", "b reads"]);
+    }
+
+    fn side(iops: f64, p50_ns: u64, is_paced: bool) -> Side {
+        let latency_ns = [p50_ns, p50_ns * 2, p50_ns * 3, p50_ns * 4, p50_ns * 5];
+        Side { name: "a reads".into(), ops: 1_000_000, iops, latency_ns, cpu_ns: 5_000.0, is_paced, ..Side::default() }
+    }
+
+    #[test]
+    fn a_difference_counts_only_beyond_noise() {
+        let rounds = |of: [(f64, u64); 3]| of.map(|(iops, p50)| vec![side(iops, p50, false)]);
+        let steady = rounds([(1000.0, 100_000), (1010.0, 101_000), (990.0, 99_000)]);
+        for (other, agrees) in [
+            ([(1040.0, 97_000), (1030.0, 97_000), (1035.0, 97_000)], true),
+            ([(1100.0, 100_000), (1110.0, 100_000), (1120.0, 100_000)], false),
+            ([(1100.0, 100_000), (1110.0, 100_000), (1005.0, 100_000)], true),
+            ([(1000.0, 120_000), (1000.0, 125_000), (1000.0, 130_000)], false),
+        ] {
+            let checked = compare("fio-3.33", &steady, &rounds(other));
+            assert_eq!(checked.agrees(), agrees, "{}", checked.text());
+            assert_eq!(checked.streams[0].notes.is_empty(), agrees, "who differs says why");
+            assert_eq!(checked.json()["agrees"], agrees);
+        }
+        let tiny = |p50| [vec![side(1000.0, p50, false)]];
+        assert!(compare("fio-3.33", &tiny(400), &tiny(700)).agrees(), "300 ns are how each program stamps");
+    }
+
+    #[test]
+    fn what_fio_does_not_count_is_said_even_where_they_agree() {
+        let mut waited = side(1000.0, 100_000, true);
+        (waited.wait_max_ns, waited.never_issued) = (3_000_000, 17);
+        let checked = compare("fio-3.33", &[vec![waited]], &[vec![side(1000.0, 100_000, true)]]);
+        assert!(checked.agrees());
+        let text = checked.text();
+        assert!(text.contains("waited up to 3 ms") && text.contains("17 were never issued"), "{text}");
+    }
+
+    #[test]
+    fn a_percentile_of_too_few_operations_is_not_judged() {
+        let few = |p50| [vec![Side { ops: 500, ..side(10.0, p50, false) }]];
+        let checked = compare("fio-3.33", &few(100_000), &few(300_000));
+        let judged: Vec<_> = checked.streams[0].rows.iter().map(|row| row.agrees).collect();
+        assert_eq!(judged, [Some(true), Some(false), Some(false), None, None, None, None]);
     }
 }

@@ -8,8 +8,8 @@
 //! A flush of any lane makes the writes of all lanes durable, and so would hide a lie about FUA. So lanes that flush and lanes that
 //! do not write by turns, [`PHASE`] each. At a change of phase no lane is within a write, and the witness has confirmed all.
 
-use super::connection::Connection;
 use super::place::{Place, file_name, new_file_name, one_buffer};
+use super::witness::Connection;
 use super::{OWN_DIR, Request, cannot_ask};
 use crate::check::OwnDir;
 use device::guard::Request as GuardRequest;

@@ -2,7 +2,7 @@
 
 use load::workload::fio::{FioLoad, Job, Sample, Samples, Thread};
 use session::failure::Failure;
-use session::output_file::{is_ours, not_written, write_file};
+use session::user_file::{is_ours, not_written, write_file};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;

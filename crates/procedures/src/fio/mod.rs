@@ -1,25 +1,28 @@
 //! fio's jobs as runs: their files, the logs that they request, and the results so far.
 
-mod files;
 mod logs;
 mod ran;
-mod verify;
 
-pub use files::{Layout, layout, settle};
+use engine::DeviceName;
+use load::workload::Workload;
+use load::workload::fio::{FioLoad, Given, Section, Surroundings, Thread, VerifyState, jobs, runs};
 pub use logs::{Logs, check as check_logs, left_out};
 pub use ran::{Counting, Ran, page};
-pub use verify::{Trigger, save_states, write_dumps};
-
-use load::workload::fio::FioLoad;
+use results::files::{self, Over};
 use results::judge::Outcome;
-use session::Manner;
-use session::console;
+use results::units::{binary_bytes, in_one_line, quoted};
 use session::failure::Failure;
-use session::place::Place;
+use session::record::Place;
 use session::recording::Unwatched;
-use session::runner::{Ended, RunRequest, run};
+use session::runner::{RunRequest, run};
 use session::signals::Switch;
-use std::path::PathBuf;
+use session::{Manner, console};
+use std::collections::HashMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
 
 /// Writes the missing files of `layouts`, which are to be read. `request` makes the run of a load in a directory.
 pub fn lay_out<'a>(
@@ -46,9 +49,241 @@ pub fn write_layout<'a>(
     // The limits of a run are for its own streams.
     let sla = load.thresholds().map_err(Failure::usage)?;
     let request = RunRequest { sla, quiet: true, trace: false, ..request(load, place.dir().to_owned()) };
-    match run(request, switch, &mut Unwatched)? {
-        Ended::Recorded(verdict) if verdict.outcome == Outcome::Measured => Ok(None),
-        Ended::Recorded(verdict) => Ok(Some(verdict.reason().unwrap_or_default().to_owned())),
-        Ended::Unrecorded { failure, .. } => Err(failure),
+    let verdict = run(request, switch, &mut Unwatched)?.recorded()?;
+    Ok((verdict.outcome != Outcome::Measured).then(|| verdict.reason().unwrap_or_default().to_owned()))
+}
+
+/// Object at a path.
+enum There {
+    /// A block device, or an object that the guard refuses with a reason.
+    Device,
+    /// A file of this size.
+    File(u64),
+    Nothing,
+}
+
+fn look(name: &str) -> There {
+    match fs::metadata(name) {
+        Ok(metadata) if metadata.is_file() => There::File(metadata.len()),
+        // A missing name under /dev is a mistyped device.
+        Err(error)
+            if error.kind() == ErrorKind::NotFound && (!name.starts_with("/dev/") || name.starts_with("/dev/shm/")) =>
+        {
+            There::Nothing
+        }
+        Ok(_) | Err(_) => There::Device,
+    }
+}
+
+/// A file that has to be written before it can be read.
+pub struct Layout {
+    pub name: String,
+    pub bytes: u64,
+    /// Load that writes the file.
+    pub load: FioLoad,
+}
+
+/// Settles the file sizes of `load`, and returns the files to write first. `made` holds the sizes of files made by
+/// earlier runs, and then also those of this run.
+///
+/// Errors: a missing file of unknown size; files and devices in one run.
+pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {
+    let (mut sizes, mut layouts, mut device) = (Vec::new(), Vec::new(), None);
+    let (writes, lays_out) = (load.writes(), load.reads() || load.jobs().any(|job| job.overwrite));
+    for name in load.devices.iter().filter(|name| name.drive().is_none()) {
+        let wanted = load.wanted_file_bytes(name);
+        let there = made.get(name.as_str()).map_or_else(|| look(name.as_str()), |len| There::File(*len));
+        let (size, is_short) = match (there, wanted) {
+            (There::Device, _) => {
+                device.get_or_insert_with(|| name.clone());
+                continue;
+            }
+            // Laying it out would overwrite existing data of the user.
+            (There::File(len), Some(wanted))
+                if !writes && (1..wanted).contains(&len) && !made.contains_key(name.as_str()) =>
+            {
+                return Err(Failure::usage(format!(
+                    "cannot read {wanted} bytes of {name} - it has {len} - lower size (or leave it out for all there is), or name another file"
+                )));
+            }
+            (There::File(len), wanted) => (wanted.unwrap_or(len).max(len), wanted.is_some_and(|wanted| len < wanted)),
+            (There::Nothing, Some(wanted)) => (wanted, true),
+            (There::Nothing, None) => {
+                return Err(Failure::usage(format!(
+                    "cannot make the file {name} - no job says how large it is to be - give size=4g or the like, or check the name"
+                )));
+            }
+        };
+        sizes.push(size);
+        made.insert(name.to_string(), size);
+        // As fio does, also for mixed loads: reads of unwritten blocks do not reach the drive.
+        if is_short && lays_out {
+            layouts.push(layout(name, 0, size)?);
+        }
+    }
+    match (device, sizes.into_iter().max()) {
+        (Some(device), Some(_)) if writes => {
+            return Err(Failure::usage(format!(
+                "cannot write to files and to {device} at once - run them apart (stonewall)"
+            )));
+        }
+        (None, size) if writes => load.file_size_bytes = size,
+        _ => {}
+    }
+    Ok(layouts)
+}
+
+/// The load that writes `bytes` to the file `name`, or to a range of the device `name` from `offset` on. For a device the
+/// caller removes the size of the file.
+pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<Layout, Failure> {
+    // Largest operation that divides the size.
+    let block = 1_u64 << bytes.trailing_zeros().min(20);
+    let given = |name: &str, value: String| Given { name: name.into(), value: Some(value), at: "layout".into() };
+    let options = vec![
+        given("filename", name.as_str().replace(':', "\\:")),
+        given("rw", "write".into()),
+        given("bs", block.to_string()),
+        given("offset", offset.to_string()),
+        given("size", bytes.to_string()),
+        given("iodepth", "8".into()),
+        given("direct", u8::from(block >= 4096).to_string()),
+    ];
+    let section = Section { name: "layout".into(), options };
+    let made = load_of(&[section], false).ok().flatten();
+    let cannot = || Failure::usage(format!("cannot make a file called {}", quoted(name.as_str())));
+    let mut load = made.ok_or_else(cannot)?;
+    load.file_size_bytes = Some(bytes);
+    Ok(Layout { name: name.to_string(), bytes, load })
+}
+
+/// The load of jobs that depend on no file, variable or machine; `None` without a job.
+pub fn load_of(sections: &[Section], readonly: bool) -> Result<Option<FioLoad>, Failure> {
+    let around = Surroundings {
+        read: &mut |_| Err("nothing is included".to_owned()),
+        variable: &|_| None,
+        cpus: 1,
+        page_bytes: sys::usage::page_bytes(),
+        memory_mbytes: 0,
+        readonly,
+    };
+    let mut loads = jobs(sections, &around, &mut Vec::new()).and_then(runs).map_err(Failure::usages)?;
+    Ok(loads.pop())
+}
+
+/// Writes a file into the working directory, over none but the same program's with `over`, and tells of it.
+fn write(what: &str, name: &str, bytes: &[u8], over: Over) {
+    match files::replace(Path::new(name), bytes, over) {
+        Ok(()) => console::notice(&format!("{what}: {}", in_one_line(name))),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => console::warning(&format!(
+            "cannot write {what} to {} - a file of this name is there - move it, or say --force",
+            quoted(name)
+        )),
+        Err(error) => console::warning(&format!(
+            "cannot write {what} to {} - {error} - run in a directory that this user may write to",
+            quoted(name)
+        )),
+    }
+}
+
+/// Writes the wrong blocks of jobs with verify_dump.
+pub fn write_dumps(load: &FioLoad, force: bool) {
+    for thread in &load.threads {
+        for damage in thread.progress.verify.take_dumps() {
+            let names = thread.job.names(thread.clone);
+            let file = names.get(damage.file).and_then(|name| Path::new(name).file_name()?.to_str()).unwrap_or("block");
+            let over = if force { Over::Own } else { Over::Nothing };
+            write("a wrong block", &format!("{file}.{}.received", damage.offset), &damage.received, over);
+            if let Some(expected) = &damage.expected {
+                write("the right block", &format!("{file}.{}.expected", damage.offset), expected, over);
+            }
+        }
+    }
+}
+
+/// Saves the states of the writes: of jobs that want that, or did not come to their end; or `all`.
+pub fn save_states(load: &FioLoad, all: bool) {
+    for thread in &load.threads {
+        let Thread { job, number, .. } = thread;
+        let is_wanted = match job.verify.saves_state {
+            _ if all => true,
+            Some(saves) => saves,
+            None => !thread.is_done(),
+        };
+        let Some(state) = thread.progress.verify.state().filter(|_| is_wanted) else { continue };
+        let name = VerifyState::file_name(&job.name, *number);
+        let over = match VerifyState::load(Path::new(&name)) {
+            Ok(_) => Over::Own,
+            Err(_) => Over::Nothing,
+        };
+        let files = job.names(thread.clone).len() as u32;
+        write("state of the verification", &name, &state.encode(&job.name, *number, files), over);
+    }
+}
+
+/// Data that a verification left open, a sentence each.
+fn verify_notes(load: &FioLoad) -> Vec<String> {
+    let mut notes = Vec::new();
+    for thread in &load.threads {
+        let (job, counts) = (&thread.job, &thread.progress.verify);
+        let name = quoted(&job.name);
+        let bytes = |bytes: u64| binary_bytes(bytes as f64);
+        if counts.due_bytes.get() > 0 {
+            notes.push(format!(
+                "job {name} ended before {} that it wrote were read back: they are not verified - give verify_backlog, more runtime, or verify_only=1 in a job of its own",
+                bytes(counts.due_bytes.get())
+            ));
+        }
+        if counts.unknown_bytes.get() > 0 {
+            notes.push(format!(
+                "{} of job {name} were written by two operations at once, or by writes that failed, so that they were not compared - leave out norandommap, or lower iodepth",
+                bytes(counts.unknown_bytes.get())
+            ));
+        }
+    }
+    notes
+}
+
+/// A condition that saves the states, ends the run and executes a command.
+#[derive(Debug, Clone, Default)]
+pub struct Trigger {
+    pub file: Option<PathBuf>,
+    /// Seconds of the run.
+    pub after_sec: Option<u64>,
+    pub command: Option<String>,
+    /// Reason for which it was pulled.
+    pulled: OnceLock<String>,
+}
+
+impl Trigger {
+    /// Reason for which it was pulled, if it was.
+    fn pulled(&self) -> Option<&String> {
+        self.pulled.get()
+    }
+
+    /// Pulls the trigger if its time has come, `ran_sec` after the start; returns the reason.
+    fn check(&self, load: &FioLoad, ran_sec: u64) -> Option<String> {
+        if let Some(why) = self.pulled() {
+            return Some(why.clone());
+        }
+        let by_file = self.file.as_ref().filter(|file| fs::symlink_metadata(file).is_ok());
+        let why = match (by_file, self.after_sec) {
+            (Some(file), _) => {
+                if let Err(error) = fs::remove_file(file) {
+                    console::warning(&format!("cannot remove the trigger file {} - {error}", file.display()));
+                }
+                format!("ended by the trigger file {}", file.display())
+            }
+            (None, Some(after)) if ran_sec >= after => format!("ended by trigger-timeout after {after} s"),
+            _ => return None,
+        };
+        save_states(load, true);
+        if let Some(command) = &self.command {
+            match Command::new("/bin/sh").arg("-c").arg(command).status() {
+                Ok(status) if status.success() => {}
+                Ok(status) => console::warning(&format!("the trigger command failed: {status}")),
+                Err(error) => console::warning(&format!("cannot run the trigger command - {error}")),
+            }
+        }
+        Some(self.pulled.get_or_init(|| why).clone())
     }
 }

@@ -1,7 +1,7 @@
 //! A run of fio's jobs, as it is reported during the run and afterwards.
 
 use super::logs::Logs;
-use super::verify::{self, Trigger};
+use super::{Trigger, verify_notes, write_dumps};
 use crate::cross_check::Checked;
 use device::discover::DevNum;
 use device::observe::DeviceNumber;
@@ -351,7 +351,7 @@ impl Watch for Counting<'_> {
         if let Err(why) = ran.logs.write(&ran.load, None) {
             self.failed = Some(why);
         }
-        verify::write_dumps(&ran.load, self.force);
+        write_dumps(&ran.load, self.force);
         let why = self.trigger.check(&ran.load, interval.index + 1);
         if self.status_sec.is_some_and(|every| (interval.index + 1).is_multiple_of(every)) {
             self.failed = (self.show)(self.runs).err().or(self.failed.take());
@@ -371,7 +371,7 @@ impl Watch for Counting<'_> {
         let ran = self.runs.last();
         let by_trigger = self.trigger.pulled().cloned().into_iter().collect();
         ran.map_or_else(Vec::new, |ran| {
-            [by_trigger, ran.cut_short(), ran.beyond_the_end(), ran.unmoved(), verify::notes(&ran.load)].concat()
+            [by_trigger, ran.cut_short(), ran.beyond_the_end(), ran.unmoved(), verify_notes(&ran.load)].concat()
         })
     }
 }

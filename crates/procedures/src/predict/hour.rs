@@ -16,7 +16,7 @@ use results::run_dir::Manifest;
 use session::console;
 use session::failure::Failure;
 use session::recording::Watch;
-use session::runner::{self, Ended, Named, Patience, RunRequest, SeriesContext};
+use session::runner::{self, Named, Patience, RunRequest};
 use session::signals::Switch;
 use tempfile::TempDir;
 
@@ -185,7 +185,7 @@ impl<'a> HourSearch<'a> {
             sla: self.load.sla.clone(),
             slice_sec: seconds,
             patience: Patience::with_errors(0),
-            part: SeriesContext { findings: Some(Vec::new()), ..SeriesContext::default() },
+            findings: Some(Vec::new()),
             quiet: true,
             trace: false,
             ..RunRequest::new(Named::alone(load.workload, load.text))
@@ -195,10 +195,7 @@ impl<'a> HourSearch<'a> {
         self.iops = if self.iops == 0.0 { offered.0 / multiple.get() } else { self.iops };
         // Runs are many, and only their verdicts are needed.
         let _ = std::fs::remove_dir_all(dir);
-        match ended {
-            Ended::Recorded(verdict) => Ok(verdict),
-            Ended::Unrecorded { failure, .. } => Err(failure),
-        }
+        ended.recorded()
     }
 }
 

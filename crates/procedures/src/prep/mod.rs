@@ -4,7 +4,6 @@
 //! has its own thread.
 
 mod job;
-mod ledger;
 mod open;
 mod resume;
 mod status;
@@ -15,8 +14,7 @@ pub use status::Style;
 use device::guard::{Prepared, unix_s};
 use engine::DeviceName;
 use ftl::over_provisioning::Both;
-use job::{Done, Job, Verified};
-use ledger::Broken;
+use job::{Broken, Done, Job, Verified};
 use load::workload::prepare::{BLOCK_BYTES, SPOT_BYTES};
 use results::units::{self, clock};
 use session::console;

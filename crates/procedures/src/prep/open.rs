@@ -1,8 +1,7 @@
 //! The devices of a preparation: decided one by one, opened all or none.
 
 use super::Preparation;
-use super::job::{Job, Written};
-use super::ledger::Ledger;
+use super::job::{Job, Ledger, Written};
 use super::resume::{Beginning, Resume, Subject, Wanted};
 use super::status::Shared;
 use device::discover::{self, DeviceFacts, Kind, Roots};
@@ -265,7 +264,7 @@ pub(super) fn simulate(wanted: &Wanted, names: &[DeviceName]) -> Result<Vec<Driv
 #[cfg(test)]
 mod tests {
     use super::super::Style;
-    use super::super::ledger::Broken;
+    use super::super::job::Broken;
     use super::*;
     use device::guard::{Answers, Guard};
     use session::engine::Demand;

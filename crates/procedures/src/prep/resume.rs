@@ -9,6 +9,8 @@ use device::guard::{Prepared, RandomOrder, Records};
 use ftl::over_provisioning;
 use load::workload::prepare::{BLOCK_BYTES, Order, OrderSpec};
 use std::sync::Arc;
+#[cfg(test)]
+pub(super) use tests::begun;
 
 /// The preparation requested by the user.
 #[derive(Debug, Clone, Copy)]
@@ -259,7 +261,7 @@ fn describe(random: Option<RandomOrder>) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use device::guard::PREPARATION;
 

@@ -2,14 +2,14 @@
 //!
 //! The run reports on the job's thread, not on the issuing one, so that a sync delays no write.
 
-use super::ledger::{Broken, Ledger};
+use super::job::{Broken, Ledger};
 use device::guard::Prepared;
 use load::run::{Failure, Sink, SinkError};
 use results::cell::Interval;
 use results::units::{clock, printable};
 use session::console;
+use session::console::columns;
 use session::progress::ADD;
-use session::screen::columns;
 use std::io::{self};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -3,17 +3,23 @@
 //! Nothing in it is ever deleted: `--fresh` starts a new series next to it, in `NAME.2`, and later the same command
 //! resumes the newest.
 
-use super::Options;
+use super::{Drives, Options};
+use crate::prep::{Preparation, Style};
+use load::workload::{Load, Workload};
 use report::document::Document;
 use results::finding::Level;
-use results::judge::Outcome;
+use results::judge::{Outcome, Verdict};
 use results::run_dir::{MANIFEST, is_run_dir};
-use results::series::{Differs, Identity, REPORT, Series, SeriesLock, State, check_same};
+use results::series::{Conclusion, Differs, Identity, Purpose, REPORT, Series, SeriesLock, State, check_same};
 use results::units::count;
 use session::console;
+use session::devices::Consents;
 use session::failure::Failure;
-use session::output_file::{check_page, write_page};
-use session::place::RESULTS_DIR;
+use session::record::RESULTS_DIR;
+use session::recording::Watch;
+use session::runner::{self, Ended, Named, RunRequest};
+use session::signals::Switch;
+use session::user_file::{check_page, write_page};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -139,6 +145,14 @@ impl Kept {
         }
     }
 
+    /// Records the conclusion, and writes the report.
+    pub fn conclude(&mut self, conclusion: Conclusion) -> Result<(), Failure> {
+        self.series.conclusion = Some(conclusion);
+        self.save()?;
+        self.write_report();
+        Ok(())
+    }
+
     /// Writes the report of the series into its directory. A failure does not lose the result: `flashproof report`
     /// can make it at any time.
     pub fn write_report(&self) {
@@ -165,6 +179,12 @@ impl Kept {
         console::page(&format!("\n{head}{}\n{remarks}{tables}", conclusion.sentence))?;
         self.write_html()?;
         Ok(ExitCode::from(conclusion.outcome.exit_code()))
+    }
+
+    /// Prints that the series was interrupted, as `told`, and `tables` below it. Returns the exit code.
+    pub fn show_interruption(&self, told: &str, tables: &str) -> Result<ExitCode, Failure> {
+        console::page(&format!("\nINTERRUPTED{told}\n{tables}"))?;
+        Ok(ExitCode::from(Outcome::Invalid.exit_code()))
     }
 
     fn page(&self) -> Result<String, Failure> {
@@ -266,6 +286,71 @@ fn unused(first: &Path) -> PathBuf {
 fn newest(first: &Path) -> PathBuf {
     let there = (1..).map(|number| numbered(first, number)).take_while(|dir| dir.exists());
     there.last().unwrap_or_else(|| first.to_owned())
+}
+
+/// The load of the step `name`. Rates that were rounded are told.
+pub fn alone<W>(load: Load<W>, name: &str) -> Vec<Named<W>> {
+    load.rounded.iter().for_each(|rounded| console::note(&format!("{name}: {rounded}")));
+    Named::alone(load.workload, load.text)
+}
+
+impl Kept {
+    /// Runs the step `index`, which is on disk as running, into its directory, as `asked`: with its load, limits and
+    /// heading, on devices of the series that are open already, if any. `round`: the number of a repetition, with a
+    /// directory within the step's. Returns the verdict.
+    ///
+    /// Errors: the run did not begin, or could not be recorded; the step is then on disk as interrupted.
+    pub fn run_step<W: Workload>(
+        &mut self,
+        index: usize,
+        asked: RunRequest<'_, W>,
+        round: Option<usize>,
+        switch: &Switch,
+        watch: &mut dyn Watch,
+    ) -> Result<Box<Verdict>, Failure> {
+        let step = &self.series.steps[index];
+        let dir = self.dir.join(&step.dir);
+        let request = RunRequest {
+            dir: round.map_or(dir.clone(), |round| dir.join(format!("round-{round}"))),
+            consents: Consents { erase: &self.erase, ..asked.consents },
+            purpose: Some(step.name.clone()),
+            // The jobs of a baseline are no multiples of 1x.
+            multiple: (self.series.purpose != Purpose::Baseline).then_some(step.multiple),
+            findings: Some(self.series.findings.clone()),
+            quiet: self.options.quiet,
+            trace: self.options.trace,
+            ..asked
+        };
+        match runner::run(request, switch, watch).and_then(Ended::recorded) {
+            Ok(verdict) => Ok(verdict),
+            Err(failure) => {
+                let why = failure.message.lines().next().unwrap_or_default();
+                // A run can be that of several steps.
+                let running = self.series.steps.iter_mut().filter(|step| step.state == State::Running);
+                running.for_each(|step| step.interrupt(why));
+                self.save().and(Err(failure))
+            }
+        }
+    }
+
+    /// Prepares the drives that are not recorded as prepared. Returns an exit code if the preparation did not complete.
+    pub fn prepare(&self, drives: &Drives, switch: &Switch) -> Result<Option<ExitCode>, Failure> {
+        let names = drives.to_prepare(self.has_begun());
+        if names.is_empty() {
+            return Ok(None);
+        }
+        console::note(&format!(
+            "not on record as prepared: {}; preparing first, because an empty drive is faster than it will be in use",
+            names.join(", ")
+        ));
+        let erase: Vec<_> = self.erase.iter().filter(|name| names.contains(name)).cloned().collect();
+        let others = drives.identities.iter().map(|drive| drive.name.clone()).collect();
+        let usual = Preparation { others, ..Preparation::usual(names, &erase, Style::of(self.options.quiet)) };
+        match usual.run(switch)? {
+            0 => Ok(None),
+            code => Ok(Some(ExitCode::from(code))),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,25 +3,23 @@
 //!
 //! A certification and a search for a rating add their choice of runs and their conclusions.
 
-mod drives;
 mod kept;
-mod step;
-
-pub use drives::Drives;
-pub use kept::{Kept, default_name};
-pub use step::alone;
 
 use crate::configuration;
+use crate::prep::{Wanted, to_write};
+use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of, no_drive};
+use device::guard::Records;
 use engine::DeviceName;
-use load::workload::Workload;
+use engine::sim::DriveSpec;
+pub use kept::{Kept, alone, default_name};
 pub use load::workload::act::staged::Base as Base1x;
 use load::workload::act::{ActWorkload, Arrival};
+use load::workload::{RunSpec, Workload};
 use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
-use results::units::date_to_minute;
-use session::console;
+use results::units::{bytes, date_to_minute};
 use session::devices::{erasable, parsed};
 use session::failure::Failure;
-use session::runner;
+use session::{console, runner};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -73,7 +71,12 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
 }
 
 /// A series with nothing run yet.
-pub fn planned(purpose: Purpose, devices: Vec<Identity>, config_1x: String, terms: Vec<(String, String)>) -> Series {
+pub fn planned(
+    purpose: Purpose,
+    devices: Vec<Identity>,
+    config_1x: String,
+    terms: impl IntoIterator<Item = (&'static str, String)>,
+) -> Series {
     Series {
         format_version: SERIES_FORMAT_VERSION,
         tool: runner::tool(),
@@ -82,7 +85,7 @@ pub fn planned(purpose: Purpose, devices: Vec<Identity>, config_1x: String, term
         began_unix_ms: now_unix_ms(),
         devices,
         config_1x,
-        terms,
+        terms: terms.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         findings: Vec::new(),
         steps: Vec::new(),
         conclusion: None,
@@ -109,6 +112,141 @@ pub fn utc(now_unix_ms: u64, seconds: u64) -> String {
         Some((day, clock)) if !today.starts_with(day) => format!("{clock} on {day}"),
         Some((_, clock)) => clock.to_owned(),
         None => then,
+    }
+}
+
+/// The drives of a series, in the order of its devices.
+pub struct Drives {
+    pub identities: Vec<Identity>,
+    /// Devices that are neither recorded as prepared nor to be prepared.
+    pub left_unprepared: Vec<String>,
+    /// Devices that are no physical drives, each a phrase with the name and kind: `/dev/loop3 is a loop device, which
+    /// is a file`. Without simulated drives and files.
+    pub virtual_kinds: Vec<String>,
+    /// Devices to prepare.
+    wanting: Vec<Wanting>,
+}
+
+/// A device that is not recorded as prepared.
+struct Wanting {
+    name: String,
+    /// True if it has a lasting name, so that a preparation can be recorded.
+    recordable: bool,
+}
+
+impl Drives {
+    /// Examines the devices of `spec`, without opening them. `no_prep`: do not prepare them.
+    ///
+    /// Errors: a device does not exist, or is no device.
+    pub fn look(spec: &RunSpec, no_prep: bool) -> Result<Self, Failure> {
+        let mut drives = Self {
+            identities: Vec::new(),
+            left_unprepared: Vec::new(),
+            virtual_kinds: Vec::new(),
+            wanting: Vec::new(),
+        };
+        for name in &spec.device_names {
+            let name = match name {
+                DeviceName::Simulated(name, drive) => {
+                    drives.identities.push(simulated(name, drive));
+                    continue;
+                }
+                DeviceName::Path(name) => name,
+            };
+            if let Some(size_bytes) = spec.file_size_bytes {
+                drives.identities.push(file(name, size_bytes));
+                drives.left_unprepared.push(name.clone());
+            } else {
+                let facts = discover(name, &Roots::default())
+                    .map_err(|error| Failure::environment(format!("cannot test {name} - {error}")))?;
+                if facts.kind == Kind::RegularFile {
+                    return Err(Failure::usage(format!(
+                        "cannot test {name} - it is a file, not a device - to screen files give a --config with \
+                         file-size-mbytes in it"
+                    )));
+                }
+                drives.add(&facts, no_prep);
+            }
+        }
+        if !spec.is_simulated() {
+            warn_of_shared_drives(&spec.names());
+        }
+        Ok(drives)
+    }
+
+    fn add(&mut self, facts: &DeviceFacts, no_prep: bool) {
+        self.identities.push(identity(facts));
+        self.virtual_kinds.extend(no_drive(facts, &Roots::default()));
+        if is_prepared(facts) {
+            return;
+        }
+        match no_prep {
+            true => self.left_unprepared.push(facts.path.clone()),
+            false => self.wanting.push(Wanting { name: facts.path.clone(), recordable: facts.identity().is_some() }),
+        }
+    }
+
+    /// Devices to prepare now. A device that cannot be recorded is prepared only at the start of a series: if the
+    /// series has `begun`, it is prepared already.
+    pub fn to_prepare(&self, begun: bool) -> Vec<String> {
+        let now = self.wanting.iter().filter(|wanting| wanting.recordable || !begun);
+        now.map(|wanting| wanting.name.clone()).collect()
+    }
+
+    /// One line per drive: its size, and what is written first if it is one of `to_prepare`.
+    pub fn plan(&self, to_prepare: &[String]) -> String {
+        let line = |drive: &Identity| {
+            let first = match to_prepare.contains(&drive.name) {
+                true => format!(", prepared first: {}", to_write(drive.size_bytes * Wanted::USUAL.passes())),
+                false => String::new(),
+            };
+            format!("device {}, {}{first}\n", drive.name, bytes(drive.size_bytes as f64))
+        };
+        self.identities.iter().map(line).collect()
+    }
+}
+
+fn simulated(name: &str, drive: &DriveSpec) -> Identity {
+    Identity { serial: Some(name.to_owned()), simulated: true, ..file(name, drive.capacity_bytes) }
+}
+
+fn file(name: &str, size_bytes: u64) -> Identity {
+    Identity { name: name.to_owned(), model: None, serial: None, size_bytes, simulated: false }
+}
+
+/// Identity of a device: its serial number, with the partition or namespace; without a serial number, another lasting
+/// name.
+fn identity(facts: &DeviceFacts) -> Identity {
+    let part = match (&facts.partition, facts.nsid) {
+        (Some(part), _) => format!(" partition {} at {}", part.index, part.start_bytes),
+        (None, Some(nsid)) if nsid > 1 => format!(" namespace {nsid}"),
+        _ => String::new(),
+    };
+    let serial = facts.serial.as_ref().map(|serial| format!("{}{part}", serial.trim()));
+    Identity {
+        name: facts.path.clone(),
+        model: facts.model.clone(),
+        serial: serial.or_else(|| facts.identity()),
+        size_bytes: facts.size_bytes,
+        simulated: false,
+    }
+}
+
+/// True if the device is recorded as completely filled with incompressible data.
+fn is_prepared(facts: &DeviceFacts) -> bool {
+    let record = facts.identity().and_then(|identity| Records::open(None).find(&identity));
+    let prepared = record.and_then(|record| record.prepared);
+    prepared.is_some_and(|it| it.is_complete() && it.fills > 0 && it.size_bytes == facts.size_bytes)
+}
+
+/// Warns if several devices are parts of one drive, which then carries several loads.
+fn warn_of_shared_drives(names: &[String]) {
+    for drive in drives_of(names, &Roots::default()).iter().filter(|drive| drive.members.len() > 1) {
+        console::warning(&format!(
+            "{} are one drive, {}, and each of them gets a whole load of its own",
+            drive.members.join(" and "),
+            drive.name
+        ));
     }
 }
 

@@ -1,21 +1,16 @@
 //! Write amplification of tenants with a drive each, on one drive, and with placement handles.
 //!
-//! * `experiment`: tenants on a simulated drive, without time
-//! * `sweep`: experiments with one assumption varied
-//! * `measure`: tenants on a real drive (`drive`), observed by `watched`
-//! * `prepared`: preparations for random writes compared
+//! * `experiment`: tenants on a simulated drive, without time; with one assumption varied; preparations compared
+//! * `measure`: tenants on a real drive (`drive`), observed during their run
 //! * [`probe`]: how a drive's firmware treats handles
 
 mod drive;
 mod experiment;
 mod measure;
-mod prepared;
 pub mod probe;
-mod sweep;
-mod watched;
 
+pub use experiment::preparations;
 pub use measure::Measurement;
-pub use prepared::preparations;
 
 use engine::DeviceName;
 use engine::sim::{DriveSpec, FtlDrive};
@@ -27,9 +22,8 @@ use report::document::Pair;
 use report::waf::{Arranged, FORMAT_VERSION, Timed, WafReport};
 use results::units;
 use results::waf::steady_rule;
-use session::console;
 use session::failure::Failure;
-use session::runner;
+use session::{console, runner};
 
 /// Default seed: the same command gives the same result.
 const SEED: u64 = 1;
@@ -163,7 +157,7 @@ impl Question {
             interleaving: model.interleaving,
             fills_max: self.fills_max,
         };
-        let sweeps = sweep::parsed(&model.sweep, &setup)?;
+        let sweeps = experiment::parsed(&model.sweep, &setup)?;
         let arrangements = chosen(&self.arrange, &setup);
         report.assumptions = assumptions(&setup);
         for arrangement in &arrangements {
@@ -177,7 +171,7 @@ impl Question {
             report.arrangements.push(arranged);
         }
         report.remarks = remarks(report, &self.rated);
-        report.sweeps = sweeps.iter().map(|one| sweep::run(one, &setup, &arrangements)).collect();
+        report.sweeps = sweeps.iter().map(|one| experiment::swept(one, &setup, &arrangements)).collect();
         Ok(())
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::args::BaselineArgs;
 use load::baseline::{Form, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size};
-use load::workload::fio::{FioLoad, Problem, Surroundings, jobs, runs};
+use load::workload::fio::FioLoad;
 use load::workload::{RunSpec, Workload};
+use procedures::fio;
 use procedures::series::{self, NOT_PREPARED};
 use results::baseline::{JOBS, Pts, job_name};
 use results::series::{Identity, Purpose, Series};
@@ -208,7 +209,6 @@ impl Request {
             (JOBS, self.form.jobs_min().to_string()),
             (NOT_PREPARED, unprepared.join(", ")),
         ];
-        let terms = terms.map(|(name, value)| (name.to_owned(), value)).into();
         series::planned(Purpose::Baseline, devices, String::new(), terms)
     }
 }
@@ -223,18 +223,5 @@ fn threads() -> u32 {
 fn load_of(devices: &[String], readonly: bool, of: &[(usize, &Job)]) -> Result<FioLoad, Failure> {
     let section = |(device, job): &(usize, &Job)| job.section(&job_name(*device), &devices[*device]);
     let sections: Vec<_> = of.iter().map(section).collect();
-    let around = Surroundings {
-        read: &mut |_| Err("nothing is included".to_owned()),
-        variable: &|_| None,
-        cpus: 1,
-        page_bytes: sys::usage::page_bytes(),
-        memory_mbytes: 0,
-        readonly,
-    };
-    let told = |problems: Vec<Problem>| {
-        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        Failure::usage(lines.join("\n"))
-    };
-    let mut loads = jobs(&sections, &around, &mut Vec::new()).and_then(runs).map_err(told)?;
-    loads.pop().ok_or_else(|| Failure::usage("there is no device to measure"))
+    fio::load_of(&sections, readonly)?.ok_or_else(|| Failure::usage("there is no device to measure"))
 }

@@ -1,14 +1,13 @@
 //! `flashproof size collect`: samples of all nodes over a while, with the settings that a sizing needs turned on
 //! meanwhile.
 
-use super::folder::{self, Folder, NodeFile};
-use super::put_back::{self, NodeChanges, PutBack};
+use super::put_back::{self, Folder, NodeChanges, NodeFile, PutBack};
 use super::{access, build, retry, shell};
 use crate::args::CollectArgs;
 use results::units::{count, quoted, span};
 use session::console;
 use session::failure::Failure;
-use session::place::default_dir;
+use session::record::default_dir;
 use session::signals::Ending;
 use sizing::info::cluster::{once_names, sample_names};
 use sizing::info::logs;
@@ -52,10 +51,10 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let iostats = args.iostat.iter().map(|path| of_node(path).1);
-    folder::readable(args.log.iter().map(PathBuf::as_path).chain(iostats))?;
+    put_back::readable(args.log.iter().map(PathBuf::as_path).chain(iostats))?;
     let dir = args.out.clone().unwrap_or_else(|| default_dir("cluster"));
-    folder::check(&dir)?;
-    for cut_off in folder::cut_off_beside(&dir) {
+    put_back::check(&dir)?;
+    for cut_off in put_back::cut_off_beside(&dir) {
         console::warning(&format!(
             "the collection in {0} was cut off before it put its settings back - flashproof size restore {0}",
             cut_off.display()

@@ -9,24 +9,27 @@
 //!
 //! `sizing::info` interprets the replies; this module opens no device.
 
-mod by_hand;
 mod collect;
-mod folder;
 mod put_back;
 
 use crate::args::{CollectArgs, NodeArgs, RestoreArgs};
-use put_back::{Lock, PutBack};
+use collect::{Watched, fetch};
+use put_back::{Lock, PutBack, asinfo};
 use session::console::{self, shell};
 use session::failure::Failure;
 use session::signals::Ending;
 use sizing::info::Build;
+use sizing::info::settings::{Change, DETAIL, Setting};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use store::nodes::{Access, Node};
 
 /// Collects, or prints the commands to do so by hand.
 pub fn collect(args: &CollectArgs) -> Result<ExitCode, Failure> {
-    if args.print_commands { by_hand::print(args) } else { collect::run(args) }
+    if args.print_commands { print(args) } else { collect::run(args) }
 }
 
 /// Restores the settings that a killed collection had changed.
@@ -62,4 +65,118 @@ fn retry(args: &NodeArgs) -> Duration {
 
 fn build(node: &Node) -> Option<Build> {
     Build::parse(&node.build)
+}
+
+/// Prints the commands: for the current state of the nodes, or in general form without `--host`.
+fn print(args: &CollectArgs) -> Result<ExitCode, Failure> {
+    let text = if args.host.is_empty() {
+        general(args)
+    } else {
+        let (watched, _) = collect::look(args, &access(&args.nodes)?)?;
+        of_nodes(&watched, args)
+    };
+    console::result(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn of_nodes(watched: &[Watched], args: &CollectArgs) -> String {
+    let seed = &watched[0].node.host;
+    let by_asadm = |to: &dyn Fn(&Change) -> String| {
+        let commands =
+            watched.iter().flat_map(|node| &node.changes).map(|change| change.setting.asadm_command(&to(change)));
+        let commands: BTreeSet<_> = commands.collect();
+        let command =
+            |line: &String| format!("asadm -h {} -p {} --enable -e {}\n", shell(&seed.name), seed.port, quotes(line));
+        commands.iter().map(command).collect::<String>()
+    };
+    let by_asinfo = |to: &dyn Fn(&Change) -> String| {
+        let changes = watched.iter().flat_map(|node| node.changes.iter().map(move |change| (node, change)));
+        let command = |(node, change): (&Watched, &Change)| {
+            asinfo(&node.node.host.to_string(), &change.setting.command(&to(change), build(&node.node))) + "\n"
+        };
+        changes.map(command).collect::<String>()
+    };
+    let (wanted, before) = (|change: &Change| change.to.clone(), |change: &Change| change.was.clone());
+    // asadm sets all nodes alike. If their settings differed, each node needs its own commands to restore them.
+    let alike = watched.iter().all(|node| node.changes == watched[0].changes);
+    let mut text = String::new();
+    if watched.iter().all(|node| node.changes.is_empty()) {
+        text += "# 1. All that a sizing needs is on already.\n";
+    } else {
+        text += "# 1. Turn on what a sizing needs, by asadm on all nodes:\n";
+        text += &by_asadm(&wanted);
+        text += "#    or by asinfo on each:\n";
+        text += &by_asinfo(&wanted);
+    }
+    text += &meanwhile(args, &watched[0].namespaces);
+    text += "# 3. Fetch the logs, and the files of step 2:\n";
+    for node in watched {
+        for (_, file) in &node.logs {
+            let _ = writeln!(text, "{}", fetch(&node.node, file, Path::new("")));
+        }
+    }
+    if watched.iter().any(|node| !node.changes.is_empty()) {
+        text += "# 4. Put back what it was";
+        if alike {
+            text += ", by asadm on all nodes:\n";
+            text += &by_asadm(&before);
+            text += "#    or by asinfo on each:\n";
+        } else {
+            text += " (nodes differ, so by asinfo on each):\n";
+        }
+        text += &by_asinfo(&before);
+    }
+    text + NEXT
+}
+
+/// Commands without knowledge of the cluster.
+fn general(args: &CollectArgs) -> String {
+    let mut text = "# NS is each namespace on devices, LOG the path of the log (asinfo -v logs).\n".to_owned();
+    let of_namespace = Setting::Benchmarks { namespace: "NS".to_owned() };
+    let log = Setting::LogLevel { sink: 0, file: "LOG".to_owned() };
+    let commands = |benchmarks: &str, level: &str| {
+        let mut text = String::new();
+        let _ = writeln!(text, "asadm --enable -e {}", quotes(&of_namespace.asadm_command(benchmarks)));
+        let _ = writeln!(text, "asadm --enable -e {}", quotes(&log.asadm_command(level)));
+        text += "#    or by asinfo on each node; before 8.1, and from 8.1 on:\n";
+        for build in [Build::new([8, 0, 0, 0]), Build::new([8, 1, 0, 0])] {
+            let _ = writeln!(text, "asinfo -v {}", shell(&of_namespace.command(benchmarks, Some(build))));
+        }
+        let _ = writeln!(text, "asinfo -v {}", shell(&log.command(level, None)));
+        let old = Setting::OldBenchmarks.command(benchmarks, None);
+        let _ = writeln!(text, "#    before 3.9, instead of the setting of a namespace:\nasinfo -v {}", shell(&old));
+        text
+    };
+    text += "# 1. Turn on what a sizing needs, by asadm on all nodes:\n";
+    text += &commands("true", DETAIL);
+    text += &meanwhile(args, &["NS".to_owned()]);
+    text += "# 3. Fetch the log of each node, and the files of step 2:\nscp HOST:LOG HOST-aerospike.log\n";
+    text += "# 4. Put back what it was (usually):\n";
+    text += &commands("false", "info");
+    text + NEXT
+}
+
+/// Commands to run on each node while the load is typical.
+fn meanwhile(args: &CollectArgs, namespaces: &[String]) -> String {
+    let (every, times) = (args.every, args.window / args.every.max(1) + 1);
+    let mut text = format!(
+        "# 2. On each node, while the load is typical, until Ctrl-C:\n\
+         NODE=$(asinfo -v node)\n\
+         LC_ALL=C S_TIME_FORMAT=ISO iostat -x -t {every} {times} > $NODE-iostat.txt &\n\
+         #    (or its JSON: LC_ALL=C iostat -x -t -o JSON {every} {times} > $NODE-iostat.json &)\n\
+         while sleep {every}; do\n  date -u '+# %Y%m%dT%H%M%SZ'\n"
+    );
+    let names = ["node", "build"].map(str::to_owned).into_iter();
+    for name in names.chain(namespaces.iter().map(|namespace| format!("namespace/{namespace}"))) {
+        let name = shell(&name);
+        let _ = writeln!(text, "  printf '%s\\t%s\\n' {name} \"$(asinfo -v {name})\"");
+    }
+    text + "done > $NODE.info\n"
+}
+
+const NEXT: &str = "# 5. Size it, from the folder with all of these files:\nflashproof size profile .\n";
+
+/// Quotes a word: double quotes if it contains nothing special to a shell, else single quotes.
+fn quotes(word: &str) -> String {
+    if word.contains(['"', '$', '`', '\\', '!', '\'']) { shell(word) } else { format!("\"{word}\"") }
 }

@@ -3,7 +3,7 @@
 //! Values given by options are not asked. Invalid answers are asked again. The end of the input ends the dialogue, and
 //! nothing is written. Questions go to standard error, so that the configuration can go to standard output.
 
-use super::request::{ConfigRequest, Rates};
+use super::{ConfigRequest, Rates};
 use crate::args::seconds;
 use load::factor::Factor;
 use load::workload::act::dialect::DEVICES_MAX;

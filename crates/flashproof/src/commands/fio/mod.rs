@@ -5,10 +5,10 @@
 
 mod program;
 
-use crate::args::{FioArgs, fio_help, fio_job_options};
+use crate::args::{FIO_HELP, FioArgs};
 use load::workload::Workload;
 use load::workload::fio::{
-    BYTES_MAX, FioLoad, Job, Problem, Section, Surroundings, command_line, job_file, jobs, runs as runs_of,
+    BYTES_MAX, FioLoad, Job, Problem, Section, Surroundings, command_line, job_file, jobs, options, runs as runs_of,
 };
 use procedures::cross_check::{self, Checked, RealFio};
 use procedures::fio::{Counting, Logs, Ran, check_logs, lay_out, left_out, page, save_states, settle, write_dumps};
@@ -17,14 +17,13 @@ use report::fio::{FIO_VERSION, begin, json, normal, terse};
 use results::files::{self as input, Links};
 use results::judge::Outcome;
 use results::units::{self, quoted};
-use session::Manner;
-use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
-use session::output_file::{is_ours, write_file};
-use session::place::Place;
+use session::record::Place;
 use session::runner::{Ended, Named, Opened, RunRequest, run as run_request, tool};
 use session::signals::Switch;
+use session::user_file::{is_ours, write_file};
+use session::{Manner, console};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -58,10 +57,10 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
         console::be_quiet();
     }
     match () {
-        () if program.help => return done(fio_help()),
+        () if program.help => return done(FIO_HELP),
         () if program.version && manner == Manner::Fio => return done(&format!("{FIO_VERSION}\n")),
         () if program.version => return done(&format!("{}\n", tool())),
-        () if program.cmdhelp => return done(&fio_job_options()),
+        () if program.cmdhelp => return done(&options::help()),
         () => {}
     }
     let (sections, text) = sections(line.sections, &line.files, &program, &args.words)?;

@@ -19,7 +19,7 @@ pub enum Format {
     Terse,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Program {
     pub help: bool,
     pub version: bool,
@@ -51,29 +51,11 @@ impl Program {
     /// Parses the options. Errors: an invalid value.
     pub fn of(given: &[(String, Option<String>)]) -> Result<Self, Failure> {
         let mut program = Self {
-            help: false,
-            version: false,
-            cmdhelp: false,
-            output: None,
             formats: vec![Format::Normal],
-            status_sec: None,
-            sections: Vec::new(),
-            parse_only: false,
-            dry_run: false,
-            readonly: false,
-            warnings_fatal: false,
-            out: None,
-            force: false,
-            erase: Vec::new(),
-            shared: false,
             sla: Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?,
-            sla_of: BTreeMap::new(),
             slice_sec: 3_600,
-            patience: Patience::with_errors(1_000),
             trace: true,
-            cross_check: false,
-            quiet: false,
-            trigger: Trigger::default(),
+            ..Self::default()
         };
         for (name, value) in given {
             program.take(name, value.as_deref().unwrap_or_default()).map_err(|why| {

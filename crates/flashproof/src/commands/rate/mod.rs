@@ -10,20 +10,29 @@
 //! `results::rating` decides the next load and the result of a step. This module joins it with the runner, and saves
 //! the state before and after each step.
 
-mod messages;
-mod request;
 mod search;
 
-use crate::args::RateArgs;
-use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase};
-use request::Request;
-use results::judge::Outcome;
-use results::rating::{Finding, conclude};
+use crate::args::{PredictArgs, RateArgs};
+use load::factor::Factor;
+use load::workload::Load;
+use load::workload::act::ActWorkload;
+use load::workload::act::load_summary::LoadSummary;
+use procedures::predict;
+use procedures::series::{self, Base1x, Drives, Kept, NOT_PREPARED, default_name, may_erase};
+use report::baseline::{parameters, predicted};
+use report::table::Table;
+use results::baseline::Prediction;
+use results::judge::{Outcome, Sla, round_sec};
+use results::rating::{
+    Details, Finding, Move, Multiple, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Seen, Standing, conclude,
+};
+use results::series::{Identity, Purpose, Series, State, Step};
+use results::units::span;
 use search::SearchRun;
-use session::Manner;
-use session::console;
 use session::failure::Failure;
 use session::signals::Switch;
+use session::{Manner, console};
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 /// Rates devices, resuming from the state on disk.
@@ -38,10 +47,10 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     kept.series.settle();
     if kept.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid) {
         console::note(&format!("the search in {} ended before; --fresh begins anew", kept.dir.display()));
-        return messages::conclusion(&kept);
+        return show_conclusion(&kept);
     }
     if args.series.dry_run {
-        return messages::plan(&kept, &request, &drives);
+        return show_plan(&kept, &request, &drives);
     }
     let switch = Switch::install("the step will be run again; the same command does", Manner::Own)?;
     kept.series.conclusion = None;
@@ -53,15 +62,13 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     }
     kept.examine();
     kept.tell_findings();
-    messages::beginning(&kept, &request);
-    let Some(finding) = climb(args, &request, &mut kept, &switch)? else { return messages::interruption(&kept) };
+    console::note(&summary(&kept, &request));
+    let Some(finding) = climb(args, &request, &mut kept, &switch)? else { return show_interruption(&kept) };
     let standing = request.standing(kept.term(NOT_PREPARED), &drives.virtual_kinds);
     let mut conclusion = conclude(&kept.series, &finding, &args.sla, &standing);
     conclusion.remarks.extend(finding.held.and_then(|held| request.shortened(held)));
-    kept.series.conclusion = Some(conclusion);
-    kept.save()?;
-    kept.write_report();
-    messages::conclusion(&kept)
+    kept.conclude(conclusion)?;
+    show_conclusion(&kept)
 }
 
 /// Runs loads until the rating is found; `None`: interrupted.
@@ -80,4 +87,300 @@ fn climb(args: &RateArgs, request: &Request, kept: &mut Kept, switch: &Switch) -
             return Ok(None);
         }
     }
+}
+
+/// Duration of the confirmation, seconds: ACT's slice.
+const SLICE_SEC: u32 = 3_600;
+/// Maximum operations of a step on simulated drives without --slice: about a minute of CPU.
+const SIMULATED_OPS_MAX: f64 = 250e6;
+/// Minimum length of a slice shortened so, seconds: a minute of load shows what a drive does at that rate.
+const SIMULATED_SLICE_SEC_MIN: u64 = 60;
+
+/// The requested search.
+pub struct Request {
+    /// The load of 1x, on all devices.
+    pub base: Base1x,
+    /// First load to try.
+    pub from: Multiple,
+    /// Highest load to try.
+    pub up_to: Multiple,
+    /// Maximum distance of the result from the true rating, as a fraction.
+    pub resolution: f64,
+    /// Duration of the confirmation.
+    slice: Slice,
+    /// Operations per second at 1x on simulated drives, if they limit the length of a step.
+    bounding_iops: Option<f64>,
+    /// Maximum time under load, seconds.
+    pub max_sec: Option<f64>,
+    pub simulated: bool,
+    /// Name of CONFIG; empty without one.
+    pub config_name: String,
+    sla: Sla,
+    as_act: bool,
+    no_prep: bool,
+}
+
+/// Time in which a load is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    /// Seconds, in whole rounds.
+    pub sec: u64,
+    /// Length of a round, seconds.
+    pub round_sec: u64,
+}
+
+impl Slice {
+    /// A slice of at least `sec` in whole rounds, for a run that reports every `interval_sec`.
+    fn of(sec: u64, interval_sec: u64) -> Self {
+        let round_sec = round_sec(None, sec, interval_sec);
+        Self { sec: sec.div_ceil(round_sec) * round_sec, round_sec }
+    }
+}
+
+impl Request {
+    /// The request in `args`. Errors: invalid options or files.
+    pub fn of(args: &RateArgs) -> Result<Self, Failure> {
+        let base = series::base(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
+        let spec = base.spec();
+        let (from, up_to) = (multiple(args.from), multiple(args.up_to));
+        if from > up_to {
+            return Err(Failure::usage(format!(
+                "cannot climb from {from}x (--from) to {up_to}x (--up-to) - that is not upwards - give a lower --from"
+            )));
+        }
+        let simulated = spec.is_simulated();
+        let summary = || LoadSummary::of(base.config(), &[]).ok();
+        let iops = |summary: LoadSummary| summary.flows.iter().map(|flow| flow.rate.per_sec_f64()).sum();
+        let file_name = args.config.as_deref().and_then(|path| path.file_name());
+        let request = Self {
+            from,
+            up_to,
+            resolution: args.resolution / 100.0,
+            slice: Slice::of(args.slice.unwrap_or(SLICE_SEC).into(), spec.report_interval_sec),
+            bounding_iops: if simulated && args.slice.is_none() { summary().map(iops) } else { None },
+            max_sec: args.max_duration.map(f64::from),
+            simulated,
+            config_name: file_name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            sla: args.sla.clone(),
+            as_act: base.is_paced_as_published(),
+            no_prep: args.no_prep,
+            base,
+        };
+        // Reports a first rate that is too large now, not in the evening.
+        request.load(from, request.slice(from).sec)?;
+        Ok(request)
+    }
+
+    /// Slice in which `multiple` times 1x is judged.
+    pub fn slice(&self, multiple: Multiple) -> Slice {
+        match self.bounding_iops {
+            Some(iops) if iops * multiple.get() * self.slice.sec as f64 > SIMULATED_OPS_MAX => {
+                let sec = (SIMULATED_OPS_MAX / (iops * multiple.get())) as u64;
+                Slice::of(sec.max(SIMULATED_SLICE_SEC_MIN).min(self.slice.sec), self.base.spec().report_interval_sec)
+            }
+            _ => self.slice,
+        }
+    }
+
+    /// Maximum duration of a move, seconds; `wait_sec` is the longest time before a slow spell so far. On a real drive
+    /// a confirmation contains several spells.
+    pub fn longest_sec(&self, moved: Move, wait_sec: f64) -> u64 {
+        let Slice { sec, round_sec } = self.slice(moved.multiple());
+        match moved {
+            Move::Recover(_) => RECOVERY_ROUNDS_MAX as u64 * round_sec,
+            Move::Confirm(_) if !self.simulated => {
+                let spells_sec = (SPELLS_IN_WINDOW as f64 * wait_sec) as u64;
+                sec.max(spells_sec.div_ceil(round_sec) * round_sec)
+            }
+            Move::Try(_) | Move::Confirm(_) => sec,
+        }
+    }
+
+    /// Minimum time in which a move can have a result, seconds.
+    pub fn least_sec(&self, moved: Move, wait_sec: f64) -> u64 {
+        match moved {
+            Move::Confirm(_) => self.longest_sec(moved, wait_sec),
+            Move::Try(_) | Move::Recover(_) => ROUNDS_MIN as u64 * self.slice(moved.multiple()).round_sec,
+        }
+    }
+
+    /// Why a confirmation of `multiple` is shorter than normal; `None` if it is not.
+    pub fn shortened(&self, multiple: Multiple) -> Option<String> {
+        let sec = self.slice(multiple).sec;
+        (sec < self.slice.sec).then(|| {
+            let (sec, whole, hours) = (span(sec), span(self.slice.sec), self.slice.sec / 3_600);
+            format!("it was judged over {sec}, not {whole}: that takes more than a minute of CPU (--slice {hours}h takes it)")
+        })
+    }
+
+    /// The load of `multiple` times 1x on all devices, for at most `seconds`.
+    pub fn load(&self, multiple: Multiple, seconds: u64) -> Result<Load<ActWorkload>, Failure> {
+        let mut base = self.base.clone();
+        base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
+        let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();
+        let factor: Factor = multiple.to_string().parse().map_err(Failure::usage)?;
+        base.at(factor, &devices).map_err(|errors| {
+            let errors: Vec<_> = errors.iter().map(|error| format!("{multiple}x: {error}")).collect();
+            Failure::usage(errors.join("\n"))
+        })
+    }
+
+    /// A new series of this request on `devices`.
+    pub fn series(&self, devices: Vec<Identity>, unprepared: &[String]) -> Series {
+        let terms = [
+            ("limits", self.sla.to_string()),
+            ("first load", format!("{}x", self.from)),
+            ("highest load", format!("{}x", self.up_to)),
+            ("resolution", format!("{} %", self.resolution * 100.0)),
+            ("length of a round", span(self.slice.round_sec)),
+            ("confirmed for", span(self.slice.sec)),
+            ("pacing", if self.as_act { "as ACT" } else { "even" }.to_owned()),
+            ("load of 1x", if self.base.is_standard() { "ACT's" } else { "its own" }.to_owned()),
+            ("preparation", if self.no_prep { "none (--no-prep)" } else { "before the first step" }.to_owned()),
+            (NOT_PREPARED, unprepared.join(", ")),
+        ];
+        series::planned(Purpose::Rate, devices, self.base.to_text(), terms)
+    }
+
+    /// Comparability of a rating with published ones, given `unprepared` devices and devices of `virtual_kinds`, which
+    /// are no drives.
+    pub fn standing(&self, unprepared: &str, virtual_kinds: &[String]) -> Standing {
+        let reasons = [
+            (!self.as_act, "operations came evenly, which flatters a drive (--as-act paces as ACT does)"),
+            (!self.base.is_standard(), "the load of 1x was not ACT's"),
+            (self.sla != Sla::default(), "the limits were not ACT's"),
+            (self.simulated, "the drive was simulated"),
+            (!unprepared.is_empty(), "the drive was not prepared"),
+            (self.slice.sec < SLICE_SEC.into(), "it was confirmed for less than an hour"),
+        ];
+        let reasons = reasons.into_iter().filter(|(is, _)| *is).map(|(_, why)| why.to_owned());
+        let reasons: Vec<_> = reasons.chain(virtual_kinds.iter().cloned()).collect();
+        if reasons.is_empty() { Standing::Comparable } else { Standing::Alone(reasons) }
+    }
+}
+
+fn multiple(factor: Factor) -> Multiple {
+    Multiple::new(factor.as_f64())
+}
+
+/// Prints the plan of a dry run. Returns the exit code.
+fn show_plan(kept: &Kept, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
+    let (least_sec, most_sec) = SearchRun::replayed(request, &kept.series).range_sec(request);
+    let devices = drives.plan(&drives.to_prepare(kept.has_begun()));
+    let of = if request.simulated { " of simulated time" } else { "" };
+    console::page(&format!(
+        "{}\n{devices}the rating is confirmed over {}\nunder load: from {} to {}{of}, by the rating that is found; slow spells \
+         of a drive make it longer\nnothing was written\n",
+        summary(kept, request),
+        span(request.slice(request.from).sec),
+        span(least_sec),
+        span(most_sec)
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn summary(kept: &Kept, request: &Request) -> String {
+    let bound = match request.max_sec {
+        Some(seconds) => format!(", at most {} under load", span(seconds as u64)),
+        None => String::new(),
+    };
+    format!(
+        "rating from {}x up in rounds of {}{bound}; state and results: {}{}",
+        request.from,
+        span(request.slice(request.from).round_sec),
+        kept.dir.display(),
+        kept.done_before()
+    )
+}
+
+/// Announces a step on a terminal; the log of a script has only its result.
+pub fn step_begins(step: &Step) {
+    if console::is_watched() {
+        console::note(&format!("\n{}: at most {}", step.name, span(step.duration_sec)));
+    }
+}
+
+/// Reports the result of a step.
+pub fn step_ended(step: &Step) {
+    console::note(&format!("{}: {}: {}", step.name, shown(step), step.reason));
+}
+
+/// Prints the result of a finished search. Returns the exit code.
+fn show_conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
+    kept.show_conclusion("", &steps(kept))
+}
+
+/// Prints the state of an interrupted search. Returns the exit code.
+fn show_interruption(kept: &Kept) -> Result<ExitCode, Failure> {
+    kept.show_interruption(": the same command goes on with the step that was ended", &steps(kept))
+}
+
+/// Table of the steps, and their directories.
+fn steps(kept: &Kept) -> String {
+    let headings = ["step", "shown", "rounds", "worst share", "run directory"];
+    format!("\n{}\n{}", Table::new("").text(headings).rows(kept.series.steps.iter().map(row)), kept.places())
+}
+
+fn row(step: &Step) -> Vec<String> {
+    let details = Details::of(step);
+    let rounds = details.as_ref().map_or(String::new(), |details| details.judged.rounds.to_string());
+    // Only for the tightest threshold; the report has the others.
+    let shares = details.iter().flat_map(|details| &details.judged.shares).filter_map(|shares| shares.share.first());
+    let worst = shares.copied().reduce(f64::max).map_or(String::new(), |share| format!("{:.3} %", share * 100.0));
+    vec![step.name.clone(), shown(step).to_owned(), rounds, worst, step.dir.clone()]
+}
+
+/// Result of a step, in a word or two.
+fn shown(step: &Step) -> &'static str {
+    match (step.state, Details::of(step).map(|details| details.judged.seen)) {
+        (State::Done, Some(Seen::Held)) => "held",
+        (State::Done, Some(Seen::Failed)) => "not held",
+        (State::Done, Some(Seen::Broken)) => "operations failed",
+        (State::Done, Some(Seen::NotSteady)) => "not steady",
+        (State::Done, Some(Seen::OurLimit)) => "not ours to tell",
+        (State::Running, _) => "running",
+        _ => "interrupted",
+    }
+}
+
+/// Maximum number of sentences about differences of the simulated drive.
+const MISSES_TOLD: usize = 3;
+
+/// Predicts from the directory of a baseline.
+pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
+    let switch = Switch::install("no result was saved; the same command starts it again", Manner::Own)?;
+    let predictions = predict::predict(&args.dir, &args.load(), args.force, &switch)?;
+    let outcome = match &predictions {
+        Some(predictions) => {
+            console::result(&self::predictions(predictions))?;
+            let found = |prediction: &Prediction| prediction.rating.is_some();
+            if predictions.iter().all(found) { Outcome::Pass } else { Outcome::Invalid }
+        }
+        None => Outcome::Invalid,
+    };
+    Ok(ExitCode::from(outcome.exit_code()))
+}
+
+/// The predictions, for people.
+fn predictions(predictions: &[Prediction]) -> String {
+    let mut page = String::new();
+    // Writing to a string cannot fail.
+    for prediction in predictions {
+        let _ = writeln!(page, "\n{}", predicted(prediction));
+        let _ = writeln!(page, "  {}", prediction.unknown);
+        for miss in prediction.misses.iter().take(MISSES_TOLD) {
+            let _ = writeln!(page, "  {miss}");
+        }
+        if let Some(more) = prediction.misses.len().checked_sub(MISSES_TOLD + 1) {
+            let _ = writeln!(page, "  and {} more", more + 1);
+        }
+        for remark in &prediction.remarks {
+            let _ = writeln!(page, "  {remark}");
+        }
+        if let Some(simulated) = &prediction.simulated {
+            let _ = writeln!(page, "\n{}", parameters(prediction));
+            let _ = writeln!(page, "simulated drive: {simulated}");
+        }
+    }
+    page
 }

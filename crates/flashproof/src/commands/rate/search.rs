@@ -1,7 +1,6 @@
 //! A search in progress: its next move, the move's run, and its result.
 
-use super::messages;
-use super::request::Request;
+use super::{Request, step_begins, step_ended};
 use crate::args::RateArgs;
 use procedures::series::{Kept, alone, now_unix_ms};
 use results::cell::Interval;
@@ -13,7 +12,7 @@ use serde_json::json;
 use session::console;
 use session::failure::Failure;
 use session::recording::Watch;
-use session::runner::{Patience, RunRequest, SeriesContext};
+use session::runner::{Patience, RunRequest};
 use session::signals::Switch;
 use std::ops::ControlFlow;
 
@@ -126,7 +125,7 @@ impl SearchRun {
                 return Ok(ControlFlow::Continue(()));
             }
         };
-        messages::step_begins(&step);
+        step_begins(&step);
         let (index, heading) = (kept.series.steps.len(), step.name.clone());
         kept.series.steps.push(step);
         kept.save()?;
@@ -135,7 +134,7 @@ impl SearchRun {
             slice_sec: slice.sec,
             round_sec: Some(slice.round_sec),
             patience: PATIENCE,
-            part: SeriesContext { heading: Some(heading.clone()), ..SeriesContext::default() },
+            heading: Some(heading.clone()),
             ..RunRequest::new(alone(load, &heading))
         };
         let mut watched = Watched { target: self.target(moved), step_sec: longest_sec, watcher: None };
@@ -157,7 +156,7 @@ impl SearchRun {
         }
         end(step, moved, &judged, verdict.ran_sec);
         kept.save()?;
-        messages::step_ended(&kept.series.steps[index]);
+        step_ended(&kept.series.steps[index]);
         self.take(moved, &judged);
         Ok(ControlFlow::Continue(()))
     }

@@ -1,17 +1,28 @@
-//! `flashproof size profile`: a load profile of a live cluster from its logs, and test configurations.
+//! `flashproof size profile`: a load profile of a live cluster from its logs, and test configurations; `align` and
+//! `select`.
 
-mod input;
 mod page;
 
-use crate::args::SizeArgs;
+use crate::args::{AlignArgs, Instant, SelectArgs, SizeArgs};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use load::factor::Factor;
+use procedures::{align, select};
+use results::judge::Outcome;
 use session::console;
 use session::failure::Failure;
-use session::output_file::{check_page, write_file, write_page};
+use session::user_file::{check_page, write_file, write_page};
 use sizing::configuration::{Configuration, Test, busiest_node, configurations};
+use sizing::info::{self, InfoReplies};
 use sizing::profile::Profile;
-use sizing::profile::derive::profile;
-use std::path::Path;
+use sizing::profile::derive::{id, profile};
+use sizing::profile::sources::{Facts, Sources, Wanted};
+use sizing::select::Terms;
+use sizing::server_log::ServerLog;
+use sizing::source::Source;
+use sizing::{iostat, pasted, server_log};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Exit code of a profile that does not balance: it is no statement about the drives.
@@ -25,12 +36,12 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.html {
         check_page(path)?;
     }
-    let sources = input::read(args)?;
-    let profile = profile(&sources, &input::wanted(args, &sources.logs)).map_err(Failure::usage)?;
+    let sources = read(args)?;
+    let profile = profile(&sources, &wanted(args, &sources.logs)).map_err(Failure::usage)?;
     let test = Test { device: args.device.clone(), duration_sec: args.duration, factor: args.scale };
     let node = args.node.as_deref().or_else(|| busiest_node(&profile)).unwrap_or_default();
     let configured = configurations(&profile, node, &test);
-    let json = serde_json::to_string_pretty(&profile).map_err(Failure::environment)? + "\n";
+    let json = super::json(&profile)?;
     let balances = profile.doubts().is_empty();
     console::result(&if args.json {
         json.clone()
@@ -91,4 +102,225 @@ fn say_what_next(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, wri
         files.join(", "),
         files.join(" "),
     ));
+}
+
+/// Command that reads a log from standard input.
+const PIPED: &str = "flashproof size profile --log -";
+const PIPED_IOSTAT: &str = "flashproof size profile --log FILE --iostat -";
+
+/// Files by kind.
+#[derive(Debug, Default)]
+struct Files {
+    logs: Vec<PathBuf>,
+    iostats: Vec<(Option<String>, PathBuf)>,
+    replies: Vec<PathBuf>,
+}
+
+/// Reads all given inputs.
+fn read(args: &SizeArgs) -> Result<Sources, Failure> {
+    let mut files = Files { logs: args.log.clone(), replies: args.info.clone(), ..Files::default() };
+    let of_node = |path: &PathBuf| {
+        let (node, file) = iostat::of_node(path);
+        (node, file.to_owned())
+    };
+    files.iostats.extend(args.iostat.iter().map(of_node));
+    for dir in &args.dirs {
+        files.take_folder(dir)?;
+    }
+    if files.logs.is_empty() {
+        let why =
+            "there is nothing to size - give a folder of \"flashproof size collect\", or the servers' logs by --log";
+        return Err(Failure::usage(why));
+    }
+    let mut sources = Sources { tool: session::runner::tool(), ..Sources::default() };
+    let named = |path: &PathBuf| path.display().to_string();
+    sources.names = files.logs.iter().map(named).chain(files.iostats.iter().map(|(_, path)| named(path))).collect();
+    sources.names.extend(files.replies.iter().map(named));
+    let opened = files.logs.iter().map(|path| Source::open(path, PIPED)).collect::<Result<Vec<_>, _>>();
+    let opened = opened.map_err(Failure::usage)?;
+    sources.logs = match files.logs.iter().any(|path| pasted::is_pasted(path)) {
+        true => vec![pasted::read(opened).map_err(Failure::usage)?],
+        false => server_log::read(opened).map_err(Failure::usage)?,
+    };
+    let nodes: Vec<String> = sources.logs.iter().map(id).collect();
+    for (node, path) in &files.iostats {
+        let node = node_of(node.as_deref(), path, &nodes)?;
+        let day = sources.logs.iter().find(|log| id(log) == node).and_then(|log| log.span);
+        let near = day.map(|(_, last)| last.to_zoned(TimeZone::UTC).date());
+        let source = Source::open(path, PIPED_IOSTAT).map_err(Failure::usage)?;
+        let seen = iostat::read(source, near).map_err(Failure::usage)?;
+        if sources.iostats.insert(node.clone(), seen).is_some() {
+            return Err(Failure::usage(format!(
+                "{} is a second iostat of node {node} - give the one of the time that is to be sized, by --log and --iostat \
+                 in the place of a folder",
+                path.display()
+            )));
+        }
+    }
+    for path in &files.replies {
+        sources.facts.extend(facts(path, &nodes)?);
+    }
+    if let Some(told) = told(args) {
+        for namespace in sources.logs.iter().flat_map(ServerLog::namespaces) {
+            sources.facts.entry((String::new(), namespace.clone())).or_default();
+            let of_namespace = sources.facts.iter_mut().filter(|((_, of), _)| *of == namespace);
+            of_namespace.for_each(|(_, known)| *known = told.clone().or(std::mem::take(known)));
+        }
+    }
+    Ok(sources)
+}
+
+impl Files {
+    /// Adds each file of a folder by the kind that its name shows.
+    fn take_folder(&mut self, dir: &Path) -> Result<(), Failure> {
+        let cannot = |error: std::io::Error| {
+            Failure::usage(format!(
+                "cannot read the folder {} - {error} - give a folder of \"flashproof size collect\", or files by \
+                 --log, --iostat and --info",
+                dir.display()
+            ))
+        };
+        let entries = std::fs::read_dir(dir).map_err(cannot)?;
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>().map_err(cannot)?;
+        paths.sort();
+        for path in paths.into_iter().filter(|path| path.is_file()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+            match name {
+                _ if name.contains(info::FILE_ENDING) => self.replies.push(path),
+                _ if name.contains("iostat") => self.iostats.push((None, path)),
+                _ if name.contains(".log") => self.logs.push(path),
+                _ => {}
+            }
+        }
+        if self.logs.is_empty() {
+            return Err(Failure::usage(format!(
+                "{} holds no server log (a name with .log in it) - sizes of records are logged and nowhere else: fetch \
+                 the log of each node, and give it by --log",
+                dir.display()
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Node of a file: the given one, the one that its name starts with, or the only one.
+fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, Failure> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_uppercase();
+    match (node, nodes) {
+        (Some(node), _) => Ok(node.to_owned()),
+        (None, [only]) => Ok(only.clone()),
+        (None, _) => nodes.iter().find(|id| name.starts_with(id.as_str())).cloned().ok_or_else(|| {
+            Failure::usage(format!(
+                "of which node is {0}? - the logs are of {1} - give --iostat NODE={0}",
+                path.display(),
+                nodes.join(", "),
+            ))
+        }),
+    }
+}
+
+/// Configuration of each namespace, from the replies in `path`. Replies without a node name belong to the only node.
+fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Facts>, Failure> {
+    let read = if path.is_dir() { info::read_folder(path) } else { info::read_file(path).map(|replies| vec![replies]) };
+    let replies = read.map_err(|error| {
+        Failure::usage(format!("cannot read {} - {error} - give a NODE.info file, or a folder of them", path.display()))
+    })?;
+    if replies.iter().all(|replies| replies.namespaces.is_empty()) {
+        return Err(Failure::usage(format!(
+            "{} says nothing of a namespace - give what \"asinfo -v namespace/NS\" and \"asinfo -v \
+             'get-config:context=namespace;id=NS'\" print, with their names before them, or a folder of \"flashproof \
+             cluster collect\"",
+            path.display()
+        )));
+    }
+    let of_node = |replies: &InfoReplies| {
+        let node = match &replies.node_id {
+            Some(id) if nodes.contains(id) => id.clone(),
+            // A log of old versions does not name its node.
+            _ if nodes.len() == 1 && (replies.node_id.is_none() || !is_id(&nodes[0])) => String::new(),
+            _ => {
+                console::warning(&format!(
+                    "{} is of node {}, of which there is no log: it is left out",
+                    path.display(),
+                    replies.name()
+                ));
+                return Vec::new();
+            }
+        };
+        let facts = replies.namespaces.iter().map(|(name, namespace)| (name.clone(), Facts::of(replies, namespace)));
+        facts.map(|(name, facts)| ((node.clone(), name), facts)).collect::<Vec<_>>()
+    };
+    Ok(replies.iter().flat_map(of_node).collect())
+}
+
+/// True if a node is named by its id, false if by its log.
+fn is_id(node: &str) -> bool {
+    node.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Block sizes given by the user.
+fn told(args: &SizeArgs) -> Option<Facts> {
+    let (write_block_bytes, flush_bytes) = (args.write_block_size, args.flush_size);
+    (write_block_bytes.is_some() || flush_bytes.is_some()).then(|| Facts {
+        origin: "the command line".to_owned(),
+        write_block_bytes,
+        flush_bytes,
+        ..Facts::default()
+    })
+}
+
+/// Options of the profile; times of day are placed in the logs.
+fn wanted(args: &SizeArgs, logs: &[ServerLog]) -> Wanted {
+    let last = logs.iter().filter_map(|log| log.span).map(|(_, last)| last).max();
+    let first = logs.iter().filter_map(|log| log.span).map(|(first, _)| first).min();
+    // A time of day is on the log's last day, or the day before if only that day contains it.
+    let at = |instant: Option<Instant>, after: Option<Timestamp>| match instant? {
+        Instant::At(at) => Some(at),
+        Instant::Of(time) => {
+            let day = last?.to_zoned(TimeZone::UTC).date();
+            let [today, yesterday] =
+                [Ok(day), day.yesterday()].map(|day| day.ok()?.to_datetime(time).to_zoned(TimeZone::UTC).ok());
+            let yesterday =
+                yesterday.filter(|_| today.as_ref().is_some_and(|today| today.timestamp() > last.unwrap_or_default()));
+            let yesterday = yesterday.map(|at| at.timestamp()).filter(|at| after.is_some_and(|after| *at >= after));
+            yesterday.or(today.map(|at| at.timestamp()))
+        }
+    };
+    let from = at(args.from, first);
+    let to = at(args.to, from.or(first));
+    Wanted {
+        namespaces: args.namespace.clone(),
+        from,
+        to,
+        at_least_sec: args.at_least,
+        drives: args.drive.iter().map(|(drive, device)| (device.clone(), drive.clone())).collect(),
+        iostat_zone: args.iostat_zone,
+    }
+}
+
+pub fn align(args: &AlignArgs) -> Result<ExitCode, Failure> {
+    align::run(&args.alignment()).map(|()| ExitCode::SUCCESS)
+}
+
+pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {
+    let shelf = select::Shelf {
+        candidates: &args.candidates,
+        published: &args.published,
+        ratings: args.ratings.as_deref(),
+        given: args.given.given(args.warranty),
+    };
+    let terms = Terms { scale: args.scale, data_scale: args.data_scale, fill: args.fill / 100.0, years: args.warranty };
+    let selection = select::select(&args.profile, args.accept_unbalanced, &shelf, terms)?;
+    console::result(&match () {
+        () if args.json => super::json(&selection)?,
+        () if args.markdown => format!("{}\n{}", selection.table().markdown(), selection.notes("* ")),
+        () => format!("{}\n{}", selection.table(), selection.notes("")),
+    })?;
+    if !args.published.is_empty() {
+        console::warning(
+            "published ratings are for records of 1.5 KB at two reads to a write: what follows from \
+             them for this load is an estimate - run the load itself before buying",
+        );
+    }
+    Ok(ExitCode::from(if selection.damaged { Outcome::Invalid.exit_code() } else { 0 }))
 }

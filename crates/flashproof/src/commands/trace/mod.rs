@@ -6,25 +6,28 @@
 //! text of a trace ------> /       \-> one line each (--ops)
 //! ```
 
-mod heat;
-mod live;
 mod show;
 mod summary;
 
 use crate::args::TraceArgs;
+use device::discover::{DeviceFacts, Kind, Roots, discover};
 use device::observe::DeviceNumber;
-use device::observe::trace::{LOST_COMMENT, Request};
-use live::Subject;
+use device::observe::trace::{Event, LOST_COMMENT, Options, Pairing, Request, Trace, has_requests, sort_by_time};
 use procedures::configuration::read_trace;
 use results::units::{self, quoted};
 use session::console;
 use session::failure::Failure;
-use session::output_file::write_file;
 use session::signals::Ending;
+use session::tracing::{self, Place};
+use session::user_file::write_file;
 use show::Shown;
 use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 use summary::Summary;
+use sys::usage::monotonic_ns;
 
 /// Traces devices, or reads a trace, and shows the result.
 pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
@@ -52,7 +55,7 @@ fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
     console::note(&format!("tracing {} {length}", args.devices.join(", ")));
     let mut summary = Summary::default();
     let traced = subject.follow(trace, args.duration, &ending, &mut |requests| {
-        live::add_all(&mut summary, requests);
+        add_all(&mut summary, requests);
         print_ops(args, requests)
     })?;
     let shown = Shown { summary: &summary, names: subject.names(), seconds: Some(traced.seconds), lost: traced.lost };
@@ -131,8 +134,7 @@ fn finish(args: &TraceArgs, shown: &Shown<'_>) -> Result<(), Failure> {
         };
     }
     if args.json {
-        let json = serde_json::to_string_pretty(&shown.json()).map_err(Failure::environment)?;
-        return console::result(&format!("{json}\n"));
+        return console::result(&super::json(&shown.json())?);
     }
     let page = shown.text(false);
     match console::has_colour() {
@@ -152,4 +154,168 @@ fn number(text: &str) -> Result<DeviceNumber, Failure> {
             quoted(text)
         ))
     })
+}
+
+/// Interval at which the kernel's buffers are emptied.
+const READ_EVERY: Duration = Duration::from_millis(50);
+/// Interval at which devices and terminal are checked, nanoseconds.
+const LOOK_EVERY_NS: u64 = 1_000_000_000;
+/// Age at which events are processed: an older event of another CPU may arrive later.
+const SETTLED_AFTER_NS: u64 = 10_000_000;
+
+/// Devices to trace.
+#[derive(Debug)]
+pub struct Subject {
+    places: Vec<Place>,
+    names: Vec<String>,
+    /// True if a device has no requests, only bios.
+    bios: bool,
+}
+
+/// Result of a trace.
+#[derive(Debug)]
+pub struct Traced {
+    pub seconds: f64,
+    /// Events that the kernel dropped.
+    pub lost: u64,
+    /// Name of a device that disappeared.
+    pub gone: Option<String>,
+}
+
+impl Subject {
+    /// The devices of these names. Warns of limitations.
+    ///
+    /// Errors: one is no block device.
+    pub fn of(devices: &[String]) -> Result<Self, Failure> {
+        let (mut places, mut bios) = (Vec::new(), false);
+        for (index, name) in devices.iter().enumerate() {
+            let facts = discover(name, &Roots::default())
+                .map_err(|error| Failure::environment(format!("cannot trace {name} - {error}")))?;
+            let place = place(index, name, &facts)?;
+            if !has_requests(Path::new("/"), place.disk) {
+                bios = true;
+                console::note(&format!(
+                    "{name}: its driver takes bios as they come and makes no requests of them; bios are shown, with the whole of their time as \
+                     device time - trace the devices beneath it for the rest"
+                ));
+            }
+            places.push(place);
+        }
+        Ok(Self { places, names: devices.to_vec(), bios })
+    }
+
+    /// Name of each disk: the given name, or several if partitions share it.
+    pub fn names(&self) -> BTreeMap<DeviceNumber, String> {
+        let mut names: BTreeMap<DeviceNumber, String> = BTreeMap::new();
+        for (place, name) in self.places.iter().zip(&self.names) {
+            let name = name.strip_prefix("/dev/").unwrap_or(name);
+            let known = names.entry(place.disk).or_default();
+            *known = if known.is_empty() { name.to_owned() } else { format!("{known}+{name}") };
+        }
+        names
+    }
+
+    /// Starts tracing, with buffers of `buffer_bytes` over all CPUs.
+    pub fn start(&self, buffer_bytes: u64) -> Result<Trace, Failure> {
+        let options = Options { buffer_bytes, queue: true, bios_done: self.bios, ..Options::default() };
+        tracing::start(&self.places, options).map_err(Failure::environment)
+    }
+
+    /// Traces for `seconds`, or until a signal, including SIGHUP. `sink` takes completed requests, and returns false
+    /// when no more are wanted.
+    pub fn follow(
+        &self,
+        mut trace: Trace,
+        seconds: Option<u32>,
+        ending: &Ending,
+        sink: &mut dyn FnMut(&[Request]) -> Result<bool, Failure>,
+    ) -> Result<Traced, Failure> {
+        let begin_ns = monotonic_ns();
+        let end_ns = seconds.map_or(u64::MAX, |seconds| begin_ns + u64::from(seconds) * 1_000_000_000);
+        let on_terminal = io::stdout().is_terminal();
+        let (mut held, mut pairing, mut looked_ns) = (Vec::new(), Pairing::default(), begin_ns);
+        let mut gone = None;
+        let mut wanted = true;
+        let mut now_ns = begin_ns;
+        while wanted && gone.is_none() && now_ns < end_ns && ending.came().is_none() {
+            ending.wait(READ_EVERY.min(Duration::from_nanos(end_ns - now_ns)));
+            now_ns = monotonic_ns();
+            tracing::read(&mut trace, &self.places, &mut held).map_err(Failure::environment)?;
+            wanted = self.hand_over(&mut held, now_ns.saturating_sub(SETTLED_AFTER_NS), &mut pairing, sink)?;
+            if now_ns.saturating_sub(looked_ns) >= LOOK_EVERY_NS {
+                looked_ns = now_ns;
+                gone = self.gone();
+                wanted = wanted && (!on_terminal || io::stdout().is_terminal());
+            }
+        }
+        trace.stop().map_err(Failure::environment)?;
+        let seconds = monotonic_ns().saturating_sub(begin_ns) as f64 / 1e9;
+        tracing::read(&mut trace, &self.places, &mut held).map_err(Failure::environment)?;
+        let lost = trace.lost().map_err(Failure::environment)?.events();
+        // Removes the kernel's trace instance before anything else can fail.
+        drop(trace);
+        self.hand_over(&mut held, u64::MAX, &mut pairing, sink)?;
+        pairing.finish();
+        self.give(&mut pairing, sink)?;
+        Ok(Traced { seconds, lost, gone })
+    }
+
+    /// Pairs the events of `held` before `until_ns`, and passes completed requests to `sink`.
+    fn hand_over(
+        &self,
+        held: &mut Vec<Event>,
+        until_ns: u64,
+        pairing: &mut Pairing,
+        sink: &mut dyn FnMut(&[Request]) -> Result<bool, Failure>,
+    ) -> Result<bool, Failure> {
+        sort_by_time(held);
+        let settled = held.partition_point(|event| event.time_ns < until_ns);
+        held.drain(..settled).for_each(|event| pairing.add(&event));
+        self.give(pairing, sink)
+    }
+
+    fn give(
+        &self,
+        pairing: &mut Pairing,
+        sink: &mut dyn FnMut(&[Request]) -> Result<bool, Failure>,
+    ) -> Result<bool, Failure> {
+        // On a disk with partitions, only requests to traced partitions; a flush concerns the whole disk.
+        let ours = |request: &Request| {
+            let on = |place: &&Place| place.disk == request.device;
+            self.places.iter().filter(on).any(|place| request.sectors == 0 || place.sectors.contains(&request.sector))
+        };
+        let requests: Vec<_> = pairing.drain().filter(ours).collect();
+        sink(&requests)
+    }
+
+    /// Name of a device that has disappeared, or has no medium.
+    fn gone(&self) -> Option<String> {
+        let is_there = |place: &Place| {
+            let (major, minor) = place.own;
+            let size = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
+            size.is_ok_and(|size| size.trim() != "0")
+        };
+        self.places.iter().position(|place| !is_there(place)).map(|at| self.names[at].clone())
+    }
+}
+
+/// Adds requests to a summary; for use in a sink.
+fn add_all(summary: &mut Summary, requests: &[Request]) {
+    requests.iter().for_each(|request| summary.add(request));
+}
+
+fn place(index: usize, name: &str, facts: &DeviceFacts) -> Result<Place, Failure> {
+    let why = match facts.kind {
+        Kind::RegularFile => {
+            "it is a file, whose requests are those of the device that its file system is on; name that (findmnt -T FILE)"
+        }
+        Kind::Simulated => "it is a simulated drive, and the kernel does not see those; name a block device",
+        _ if facts.size_bytes == 0 => "it has no size: nothing is attached to it; name a device that is in use",
+        Kind::WholeDisk | Kind::Partition => {
+            let number = facts.number.map(|number| (number.major, number.minor));
+            let place = number.map(|number| Place::of(index, number, facts.partition.as_ref(), facts.size_bytes));
+            return place.ok_or_else(|| Failure::usage(format!("cannot trace {name} - it has no device number")));
+        }
+    };
+    Err(Failure::usage(format!("cannot trace {name} - {why}")))
 }

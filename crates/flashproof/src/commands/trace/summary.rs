@@ -3,7 +3,7 @@
 //! Memory does not depend on the length of the trace. Sizes are counted exactly while a kind has few different ones on
 //! a device, as with a database; beyond that they are grouped by powers of two.
 
-use super::heat::Heat;
+use super::show::Heat;
 use device::observe::DeviceNumber;
 use device::observe::trace::{EventOp, Request, Task};
 use results::cell::{Latencies, latencies};

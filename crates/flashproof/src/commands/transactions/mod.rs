@@ -6,9 +6,8 @@
 //!
 //! On a device each run opens the store anew, like a restart of a database. On a simulated drive, which exists as long
 //! as this process, it continues with the previous one. With `--loopback` a server keeps the store open for the whole
-//! row (`loopback`).
+//! row (`Loopback`).
 
-mod loopback;
 mod measured;
 mod page;
 
@@ -20,22 +19,20 @@ use load::keys::Keys;
 use load::rate::Rate;
 use load::workload::records::{Mix, Records};
 use load::workload::{DeviceShape, RunSpec, Workload};
-use loopback::Loopback;
-use measured::{Seen, Watched};
+use measured::{Loopback, Seen, Watched};
 use page::Row;
 use procedures::formatting;
 use results::finding::Finding;
 use results::judge::Verdict;
-use session::Manner;
-use session::console;
 use session::devices::{Consents, Devices};
 use session::engine::{Demand, Engine};
 use session::failure::Failure;
 use session::in_process::{InProcess, began};
-use session::output_file::write_file;
-use session::place::default_dir;
-use session::runner::{Ended, Named, Opened, RunRequest, SeriesContext, findings, fresh_seed, run as run_request};
+use session::record::default_dir;
+use session::runner::{Named, Opened, RunRequest, findings, fresh_seed, run as run_request};
 use session::signals::Switch;
+use session::user_file::write_file;
+use session::{Manner, console};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -133,7 +130,7 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
         table.names.iter().for_each(|name| _ = std::fs::remove_file(name.as_str()));
     }
     let rows = rows?;
-    write_table(Some(&page::json(&rows)?))?;
+    write_table(Some(&super::json(&rows)?))?;
     console::page(&format!("\n{}\nrun directories: {}\n", page::text(&rows), dir.display()))?;
     let codes = rows.iter().map(|row| row.exit_code);
     Ok(ExitCode::from(codes.max().unwrap_or(0)))
@@ -369,20 +366,15 @@ impl Table<'_> {
         let request = RunRequest {
             dir: dir.clone(),
             opened: Some(opened),
-            part: SeriesContext {
-                purpose: Some(purpose.clone()),
-                findings: Some(findings),
-                heading: Some(purpose),
-                ..SeriesContext::default()
-            },
+            purpose: Some(purpose.clone()),
+            findings: Some(findings),
+            heading: Some(purpose),
             trace: phase.name == "measure",
             ..self.args.record.request(Named::alone(workload, command_line()))
         };
         running.overload.set_waits(phase.mix == Mix::Insert);
         let mut watched = Watched::new(&running.io);
-        match run_request(request, switch, &mut watched)? {
-            Ended::Recorded(verdict) => Ok((*verdict, dir, watched.seen())),
-            Ended::Unrecorded { failure, .. } => Err(failure),
-        }
+        let verdict = run_request(request, switch, &mut watched)?.recorded()?;
+        Ok((*verdict, dir, watched.seen()))
     }
 }

@@ -3,7 +3,6 @@
 use report::table::Table;
 use results::units::{self, Grouped};
 use serde::Serialize;
-use session::failure::Failure;
 use std::fmt::Write;
 
 #[derive(Debug, Serialize)]
@@ -73,11 +72,6 @@ const PUBLISHED: [(&str, [&str; 7], [&str; 6]); 4] = [
         ["396", "51", "30", "0.13", "94 %", "14,826"],
     ),
 ];
-
-pub(super) fn json(rows: &[Row]) -> Result<String, Failure> {
-    let text = serde_json::to_string_pretty(rows).map_err(Failure::environment)?;
-    Ok(text + "\n")
-}
 
 /// The tables for a terminal.
 pub(super) fn text(rows: &[Row]) -> String {

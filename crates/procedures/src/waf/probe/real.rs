@@ -1,8 +1,7 @@
 //! Probe of a real drive: writes of one size with placement handles, several in flight; deallocations; and the
 //! drive's counters after all writes are complete and flushed.
 
-use super::subject::Subject;
-use super::{COMMAND_BYTES, ProbeReport};
+use super::{COMMAND_BYTES, ProbeReport, Subject};
 use device::discover::{Roots, discover};
 use device::guard::{Records, Request, unix_s};
 use device::salt::Salt;
@@ -13,13 +12,12 @@ use load::waf::probe::{self, Behaviour, DRIVE_FILLS, Ended, Probe, Probed};
 use results::units::{bytes, clock, in_one_line, number};
 use results::waf::Bytes;
 use serde_json::json;
-use session::Manner;
-use session::console;
 use session::devices::{Devices, consent};
 use session::engine::{Demand, Engine, Single};
 use session::failure::Failure;
 use session::progress::Written;
 use session::signals::{Switch, name};
+use session::{Manner, console};
 use std::sync::Arc;
 use std::time::Instant;
 use sys::buffer::Buf;

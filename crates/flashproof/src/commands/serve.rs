@@ -1,0 +1,427 @@
+//! `flashproof engine serve CONFIG`: runs the record engine as a server, until a signal ends it.
+
+use crate::args::ServeArgs;
+use device::guard::Request;
+use device::target::Target;
+use jiff::Timestamp;
+use procedures::formatting;
+use results::files::{self, Links};
+use results::units::quoted;
+use session::console;
+use session::devices::consent;
+use session::failure::{Failure, all};
+use session::signals::Ending;
+use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{Seek, SeekFrom};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+use store::conf::{self, Config, NamespaceConfig, Parsed};
+use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
+use store::server::{Cluster, Device, Limits, Node, Server, Setup, State, cores};
+use store::{DeviceHeader, Losses, Plan, WRITTEN_BYTES, wire};
+
+/// Maximum size of a configuration.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Descriptors that are not client connections.
+const OWN_FILES: u64 = 64;
+
+/// Maximum number of queued log lines; more are dropped.
+const LINES_MAX: usize = 10_000;
+
+/// Poll interval for due log lines.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Maximum time for which a killed server may still hold the port.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// Serves until SIGTERM or SIGINT.
+pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    let (config, text) = read(args)?;
+    if args.dry_run {
+        console::result(&described(&config))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    check_files(&config);
+    let ending = Ending::listen("data that was only in memory is lost".to_owned())?;
+    let listeners = listen(&config)?;
+    let address = address(&config, &listeners)?;
+    let cluster = cluster(&config, address)?;
+    let mut logs = Logs::open(&config).map_err(|(path, error)| {
+        Failure::environment(format!(
+            "cannot write the log {} - {error} - check the path, or log to the console",
+            quoted(&path)
+        ))
+    })?;
+
+    let devices = open(&config, &args.erase)?;
+    let limits = limits(&config);
+    // A slow reader of the log must not block the serving threads.
+    let (sender, lines) = mpsc::sync_channel(LINES_MAX);
+    let log = Box::new(move |line| _ = sender.try_send(line));
+    let address = (address.ip(), address.port());
+    let accept_losses = args.accept_losses;
+    let setup = Setup { config, devices, listeners, address, limits, cluster, accept_losses, log };
+    let begin = Instant::now();
+    let server = Server::start(setup).map_err(Failure::environment)?;
+    let started = server.state().facts(|facts| start_lines(facts, &text));
+    write(&mut logs, &started);
+    serve(&server, begin, &mut logs, &lines, &ending, SocketAddr::from(address));
+    let damage = server.state().damage();
+    let stopped = server.stop();
+    write(&mut logs, &lines.try_iter().collect::<Vec<_>>());
+    stopped.map_err(Failure::environment)?;
+    refuse(&damage)?;
+    write(&mut logs, &[Line::info("as", "as.c", "finished clean shutdown - exiting".to_owned())]);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the end, and writes the log meanwhile.
+fn serve(
+    server: &Server,
+    begin: Instant,
+    logs: &mut Logs,
+    lines: &Receiver<Line>,
+    ending: &Ending,
+    address: SocketAddr,
+) {
+    let state = server.state();
+    let mut ticker: Option<Ticker> = None;
+    let now_ms = || begin.elapsed().as_millis() as u64;
+    let pause = |ticker: &Option<Ticker>| if ticker.is_some() { LOOK } else { LOOK / 20 };
+    while ending.wait(pause(&ticker)).is_none() && !server.has_ended() && state.damage().is_empty() {
+        write(logs, &lines.try_iter().collect::<Vec<_>>());
+        match &mut ticker {
+            None if state.is_ready() => {
+                ticker = Some(Ticker::new(now_ms()));
+                let objects =
+                    state.facts(|facts| facts.counts.namespaces.iter().map(|of| of.store.objects).sum::<u64>());
+                let (seconds, bytes) = (begin.elapsed().as_secs_f64(), state.io().read_bytes);
+                let text = format!("service ready: {objects} records, indexed in {seconds:.3} s, {bytes} bytes read");
+                write(logs, &[Line::info("as", "as.c", text)]);
+                write(logs, &state.facts(|facts| maybe_older(facts)));
+                console::note(&format!("listening on {address}; {}", ending.how()));
+            }
+            None => {}
+            Some(ticker) => tick(state, ticker, now_ms(), logs),
+        }
+    }
+}
+
+/// Refuses to serve damaged devices.
+fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
+    if damage.is_empty() {
+        return Ok(());
+    }
+    let lines = damage.iter().map(|(name, losses)| format!("cannot open namespace {name} - {losses}"));
+    Err(Failure::environment(format!(
+        "{} - the log names the blocks; none of them was overwritten - copy the devices if you may want more of them, then start with \
+         --accept-losses, or clear them and with them all records",
+        lines.collect::<Vec<_>>().join("\n")
+    )))
+}
+
+/// Warnings for a node of several after a kill: acknowledged data that was only in memory is lost here.
+fn maybe_older(facts: &Facts) -> Vec<Line> {
+    let namespaces = facts.config.namespaces.iter().zip(&facts.counts.namespaces);
+    let doubtful = namespaces.filter(|(namespace, counts)| {
+        namespace.replication_factor > 1 && !namespace.settings.commit_to_device && counts.store.objects > 0
+    });
+    let line = |(namespace, counts): (&NamespaceConfig, &NamespaceCounts)| {
+        let text = format!(
+            "{{{}}} {} records of an earlier run: if both nodes were killed at once, what they had in memory only is lost, and \
+             what is on one node is not fetched by the other - commit-to-device leaves nothing in memory only",
+            namespace.settings.name, counts.store.objects
+        );
+        Line::warning("hb", "hb.c", text)
+    };
+    doubtful.map(line).collect()
+}
+
+fn tick(state: &State, ticker: &mut Ticker, now_ms: u64, logs: &mut Logs) {
+    let lines = state.facts(|facts| {
+        let is_due = now_ms >= ticker.next_ms(facts);
+        if is_due { ticker.tick(now_ms, facts) } else { Vec::new() }
+    });
+    write(logs, &lines);
+}
+
+/// Writes lines to the log. Errors do not end the service: the lines are lost.
+fn write(logs: &mut Logs, lines: &[Line]) {
+    if !lines.is_empty() {
+        let _ = logs.write(Timestamp::now(), lines);
+    }
+}
+
+fn read(args: &ServeArgs) -> Result<(Config, String), Failure> {
+    let name = quoted(&args.config.display().to_string());
+    let bytes = files::read(&args.config, Links::Followed, BYTES_MAX)
+        .map_err(|error| Failure::usage(format!("cannot read {name} - {error}")))?;
+    let Parsed { config, notes } = conf::parse(&bytes).map_err(|problems| {
+        let lines: Vec<_> = problems.0.iter().map(|problem| format!("{name}, {problem}")).collect();
+        Failure::usage(lines.join("\n"))
+    })?;
+    notes.iter().for_each(|note| console::warning(&format!("{name}, {note}")));
+    Ok((config, String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// Describes the effect of a configuration.
+fn described(config: &Config) -> String {
+    let mut text = format!("{} cores; clients on {}\n", cores(config), places(config).join(", "));
+    for namespace in &config.namespaces {
+        let (settings, devices) = (&namespace.settings, namespace.devices.join(", "));
+        text += &format!(
+            "namespace {}: write blocks of {} bytes on {devices}; {} of each record\n",
+            settings.name,
+            settings.write_block_bytes,
+            if namespace.replication_factor > 1 { "two copies" } else { "one copy" }
+        );
+    }
+    text
+}
+
+fn places(config: &Config) -> Vec<String> {
+    config.listen.addresses.iter().map(|address| SocketAddr::from((*address, config.listen.port)).to_string()).collect()
+}
+
+/// Raises the limit of open files, and warns if it is too low for the clients that the configuration allows.
+fn check_files(config: &Config) {
+    let wanted = u64::from(config.proto_fd_max) + OWN_FILES;
+    match sys::process::raise_open_files() {
+        Ok(limit) if limit < wanted => console::warning(&format!(
+            "only {} clients can be connected at once, and proto-fd-max allows {}: the limit of open files is {limit} - raise it \
+             (ulimit -Hn, LimitNOFILE=)",
+            limit.saturating_sub(OWN_FILES),
+            config.proto_fd_max
+        )),
+        Ok(_) => {}
+        Err(error) => console::warning(&format!("the limit of open files is not known - {error}")),
+    }
+}
+
+/// Listens at `at`, with retries while a server killed just before still holds the port: the kernel closes its ring
+/// with a delay.
+fn bind_settled(at: SocketAddr) -> std::io::Result<TcpListener> {
+    let begin = Instant::now();
+    loop {
+        match TcpListener::bind(at) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && begin.elapsed() < SETTLE => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            bound => return bound,
+        }
+    }
+}
+
+fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
+    let bind = |address: &_| {
+        let at = SocketAddr::from((*address, config.listen.port));
+        bind_settled(at).map_err(|error| {
+            let advice = match error.kind() {
+                std::io::ErrorKind::AddrInUse => {
+                    "another program has the port (ss -ltnp); end it, or give another port"
+                }
+                std::io::ErrorKind::AddrNotAvailable => "it is no address of this machine",
+                std::io::ErrorKind::PermissionDenied => "ports below 1024 are root's",
+                _ => sys::remedy(&error, "give another address or port"),
+            };
+            Failure::environment(format!("cannot listen on {at} - {error} - {advice}"))
+        })
+    };
+    config.listen.addresses.iter().map(bind).collect()
+}
+
+/// Address advertised to clients.
+fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Failure> {
+    if let Some(any) =
+        config.listen.addresses.iter().find(|address| address.is_unspecified() && config.access.is_none())
+    {
+        return Err(Failure::usage(format!(
+            "cannot advertise an address to clients - {any} stands for all addresses of this machine - give one of them, or add access-address"
+        )));
+    }
+    let unknown = |error| Failure::environment(format!("cannot learn the port that was given - {error}"));
+    let own = listeners[0].local_addr().map_err(unknown)?;
+    Ok(config.access.map_or(own, SocketAddr::from))
+}
+
+fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
+    let node = |(host, port): &(String, u16)| Node::new(host, *port);
+    let mut nodes: Vec<_> = config.nodes.iter().map(node).collect();
+    let is_own = |node: &Node| {
+        let at = node.host.parse().ok();
+        node.port == address.port() && at.is_some_and(|at| at == address.ip() || config.listen.addresses.contains(&at))
+    };
+    if nodes.is_empty() {
+        nodes.push(Node::new(&address.ip().to_string(), address.port()));
+    }
+    let Some(own) = nodes.iter().position(is_own) else {
+        return Err(Failure::usage(format!(
+            "cannot be a node of the cluster - none of its mesh-seed-address-port lines is {} {}, where clients reach this one - \
+             give the same lines on each node, this one's among them",
+            address.ip(),
+            address.port()
+        )));
+    };
+    match config.node_id {
+        Some(id) if nodes.len() == 1 => nodes[own].id = id,
+        Some(_) => {
+            console::warning("node-id has no effect here: with other nodes each number follows from host and port")
+        }
+        None => {}
+    }
+    Ok(Cluster::new(nodes, own))
+}
+
+fn limits(config: &Config) -> Limits {
+    let batch = wire::Limits { batch_requests: config.batch_max_requests, ..wire::Limits::default() };
+    let (connections, idle_ms) = (config.proto_fd_max as usize, config.proto_fd_idle_ms.into());
+    Limits { connections, idle_ms, batch, ..Limits::default() }
+}
+
+/// A device of a namespace, and its expected header.
+struct Wanted<'a> {
+    name: &'a str,
+    file_bytes: Option<u64>,
+    header: DeviceHeader,
+}
+
+/// Opens the devices of all namespaces of `config`. `erase` names devices that may be erased.
+///
+/// Errors: the guard refuses; other settings wrote the device; its header is damaged; it is too small.
+fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> {
+    let wanted: Vec<_> = config.namespaces.iter().flat_map(|namespace| wanted(namespace, cores(config))).collect();
+    let kept = all(wanted.iter().map(before), Failure::environment)?;
+    check_sets(&wanted, &kept)?;
+    let request = |(wanted, kept): (&Wanted<'_>, &Option<DeviceHeader>)| Request {
+        file_size_bytes: wanted.file_bytes,
+        whole: true,
+        keeps_store: kept.is_some(),
+        ..Request::new(wanted.name, format!("records of namespace {}", wanted.header.namespace))
+    };
+    let requests: Vec<_> = wanted.iter().zip(&kept).map(request).collect();
+    let consents = consent(&requests, erase, &[])?;
+    let told = |note: &String, name: &str| console::warning(&format!("{name}: {note}"));
+    let opened = consents.into_iter().map(|consent| {
+        consent.notes().iter().for_each(|note| told(note, consent.name()));
+        Arc::new(Target::writable(consent))
+    });
+    // All devices are checked before the first write.
+    let opened: Vec<_> = opened.collect();
+    let header = |((target, wanted), kept)| header(target, wanted, kept);
+    let headers = all(opened.iter().zip(&wanted).zip(&kept).map(header), Failure::environment)?;
+    let devices: Vec<Device> = opened.into_iter().zip(headers).collect();
+    let new: Vec<_> =
+        devices.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(new, _)| new.clone()).collect();
+    formatting::format(&new).map_err(Failure::environment)?;
+    for (target, header) in &new {
+        console::note(&format!("{}: formatted for namespace {}", target.name(), header.namespace));
+    }
+    let mut devices = devices.into_iter();
+    Ok(config.namespaces.iter().map(|namespace| devices.by_ref().take(namespace.devices.len()).collect()).collect())
+}
+
+fn wanted(namespace: &NamespaceConfig, cores: u16) -> Vec<Wanted<'_>> {
+    let devices = namespace.devices.len() as u16;
+    // Random identifier of the set of devices.
+    let set = RandomState::new().hash_one(&namespace.devices);
+    (0..)
+        .zip(&namespace.devices)
+        .map(|(index, name)| Wanted {
+            name,
+            file_bytes: namespace.file_bytes,
+            header: DeviceHeader::new(&namespace.settings, devices, index, cores, set),
+        })
+        .collect()
+}
+
+/// The header of an existing store with the expected settings. Errors: another store, a sentence.
+fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
+    // The guard refuses a path that cannot be read, or is neither file nor device.
+    let Ok(metadata) = fs::metadata(wanted.name) else { return Ok(None) };
+    if !metadata.is_file() && !metadata.file_type().is_block_device() {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; WRITTEN_BYTES];
+    let read = File::open(wanted.name).and_then(|mut file| {
+        file.read_exact_at(&mut bytes, 0)?;
+        file.seek(SeekFrom::End(0))
+    });
+    let Ok(size_bytes) = read else { return Ok(None) };
+    let Some(header) = planned(wanted, &bytes, size_bytes)? else { return Ok(None) };
+    // The layout of the cores' parts depends on the size.
+    match wanted.file_bytes.filter(|bytes| metadata.is_file() && *bytes != metadata.len()) {
+        Some(bytes) => Err(format!(
+            "cannot open {} - it has records and {} bytes, and filesize says {bytes} - give its own size, or remove the file \
+             and with it the records",
+            wanted.name,
+            metadata.len()
+        )),
+        None => Ok(Some(header)),
+    }
+}
+
+/// The header on the device, compared with the expected one; `None` if there is none.
+fn planned(wanted: &Wanted<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<DeviceHeader>, String> {
+    let lost = "or clear the device (blkdiscard -z; of a file: remove it), and with it the records";
+    match wanted.header.clone().sized(size_bytes).plan(bytes) {
+        Plan::Format => Ok(None),
+        Plan::Open(header) => Ok(Some(header)),
+        Plan::Differs(differences) => Err(format!(
+            "cannot open {} - it has records that were written by other settings: {} - give those, {lost}",
+            wanted.name,
+            differences.join(", ")
+        )),
+        Plan::Damaged => Err(format!(
+            "cannot open {} - it has the header of a record store, whose checksum is wrong - {}",
+            wanted.name,
+            lost.trim_start_matches("or ")
+        )),
+    }
+}
+
+/// Checks that all devices of a namespace have its records, from one set, or none has. Without one device records would
+/// be missing; with a device of another set, older records would reappear.
+fn check_sets(wanted: &[Wanted<'_>], kept: &[Option<DeviceHeader>]) -> Result<(), Failure> {
+    for (this, header) in wanted.iter().zip(kept) {
+        let of = &this.header.namespace;
+        let mut others = wanted.iter().zip(kept).filter(|(other, _)| other.header.namespace == *of);
+        let other = others.find_map(|(other, kept)| {
+            kept.as_ref().filter(|kept| header.as_ref().is_none_or(|own| own.set != kept.set)).map(|kept| (other, kept))
+        });
+        let Some((other, kept)) = other else { continue };
+        return Err(Failure::environment(match header {
+            None => format!(
+                "cannot open namespace {of} - {} has records of it and {} has none - give all of its devices, or clear {}, and \
+                 with it the records",
+                other.name, this.name, other.name
+            ),
+            Some(own) => format!(
+                "cannot open namespace {of} - {} and {} were not formatted together: the one is of set {:016x}, the other of \
+                 {:016x} - give devices of one set, or clear all of them, and with them the records",
+                this.name, other.name, own.set, kept.set
+            ),
+        }));
+    }
+    Ok(())
+}
+
+/// The header for a device that is now open for writing; an existing header is read again.
+fn header(target: &Arc<Target>, wanted: &Wanted<'_>, kept: &Option<DeviceHeader>) -> Result<DeviceHeader, String> {
+    let cannot = |why: &str| format!("cannot open {} - {why}", wanted.name);
+    let space = wanted.header.space(target.size_bytes(), 0, 0, target.min_io_bytes());
+    space.map_err(|why| cannot(&why))?;
+    // Nothing to keep: earlier data had no owner, or the user gave it up.
+    let Some(kept) = kept else { return Ok(wanted.header.clone().sized(target.size_bytes())) };
+    let bytes = formatting::read_begin(target, WRITTEN_BYTES)
+        .map_err(|error| cannot(&format!("its header cannot be read: {error}")))?;
+    match planned(wanted, &bytes, target.size_bytes())? {
+        Some(now) if now == *kept => Ok(now),
+        _ => Err(cannot("its header has changed since it was looked at - try again")),
+    }
+}

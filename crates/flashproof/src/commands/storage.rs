@@ -1,0 +1,213 @@
+//! `flashproof storage` and `flashproof index`: one ACT test from its configuration to its verdict; and a trace that is
+//! replayed (`--replay`), or record stores that share a drive (`storage tenants`), recorded and judged like any other.
+//!
+//! Called `act_storage` or `act_index`, it replaces that program in a script: its log on standard output, its pacing,
+//! its exit codes, and no files that were not requested.
+
+use crate::args::{StorageArgs, TestArgs};
+use device::observe::DeviceNumber;
+use engine::DeviceName;
+use load::workload::act::ActWorkload;
+use load::workload::act::dialect::line_of;
+use load::workload::act::options::Test;
+use load::workload::act::staged::Base;
+use load::workload::replay::{Replay, Trace, TraceBuilder};
+use load::workload::tenants::{Steady, Tenant, TenantLoad, Tenants};
+use procedures::configuration::{pace_as_act, read_tenants, read_test, read_trace};
+use report::table::Table;
+use results::units;
+use session::failure::Failure;
+use session::record::record;
+use session::runner::Named;
+use session::{Manner, console, devices};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Failure> {
+    let devices = devices::parsed(&args.device)?;
+    let mut workloads = Vec::new();
+    for (path, name) in args.configs.iter().zip(names(&args.configs)) {
+        let (mut text, mut config) = read_test(test, path)?;
+        if args.as_act || (manner == Manner::Act && line_of(text.as_bytes(), "arrival").is_none()) {
+            pace_as_act(path, text.as_bytes(), &mut config)?;
+        }
+        if !devices.is_empty() {
+            let base = Base::of_config(config, &devices).map_err(Failure::usages)?;
+            (text, config) = (base.to_text(), base.config().clone());
+        }
+        config.test_duration_sec = args.duration.unwrap_or(config.test_duration_sec);
+        let workload = ActWorkload::of(config).map_err(Failure::usages)?;
+        workloads.push(Named { name, workload, text });
+    }
+    if args.dry_run {
+        for Named { name, workload, .. } in &workloads {
+            let title = if name.is_empty() { String::new() } else { format!("{name}:\n") };
+            console::result(&format!("{title}{}", workload.blocks()))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if manner == Manner::Act && workloads.len() > 1 {
+        return Err(Failure::usage(format!(
+            "cannot run {} configurations - act_{} takes one, as ACT's does - use flashproof {}",
+            workloads.len(),
+            test.name(),
+            test.name()
+        )));
+    }
+    record(test.name(), args.record.out.as_deref(), args.request(workloads), manner)
+}
+
+/// Names that distinguish several configurations: their file names without extension, with a number if two are equal;
+/// empty for a single one. They become parts of file names and stream names.
+fn names(configs: &[PathBuf]) -> Vec<String> {
+    if let [_] = configs {
+        return vec![String::new()];
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' };
+    let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().chars().map(plain).collect();
+    let stems: Vec<String> = configs.iter().map(stem).collect();
+    let name = |(place, stem): (usize, &String)| match stems[..place].iter().filter(|earlier| *earlier == stem).count()
+    {
+        0 => stem.clone(),
+        earlier => format!("{stem}~{}", earlier + 1),
+    };
+    stems.iter().enumerate().map(name).collect()
+}
+
+/// Reads and replays the trace.
+pub fn replay(args: &StorageArgs) -> Result<ExitCode, Failure> {
+    let options = &args.replay;
+    let name = options.replay.as_deref().unwrap_or_default();
+    let names = devices::parsed(&args.test.device)?;
+    let trace = trace(name, options.speed)?;
+    check_devices(name, &trace, &args.test.device)?;
+    if trace.left_out() > 0 {
+        console::warning(&format!(
+            "{name}: {} of other kinds are left out: passthrough commands, write zeroes",
+            units::count(trace.left_out(), "operation")
+        ));
+    }
+    let workload = Replay::new(trace, names, options.repeat, options.fit).map_err(Failure::usage)?;
+    let text = format!("trace: {name}\n{}", workload.describe());
+    if args.test.dry_run {
+        console::result(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    console::note(text.trim_end());
+    record("replay", args.test.record.out.as_deref(), args.test.request(Named::alone(workload, text)), Manner::Own)
+}
+
+fn trace(name: &str, speed: load::factor::Factor) -> Result<Trace, Failure> {
+    let (mut builder, mut failed) = (TraceBuilder::default(), None);
+    read_trace(name, &mut |request| {
+        if failed.is_none() {
+            failed = builder.add(&request).err();
+        }
+    })?;
+    let trace = failed.map_or_else(|| builder.build(speed), Err);
+    trace.map_err(|error| Failure::usage(format!("cannot replay {name} - {error}")))
+}
+
+/// Checks that each device of the trace has a target.
+fn check_devices(name: &str, trace: &Trace, given: &[String]) -> Result<(), Failure> {
+    let traced = trace.devices();
+    if let Some(twice) = given.iter().enumerate().find(|(at, device)| given[..*at].contains(device)) {
+        return Err(Failure::usage(format!(
+            "cannot replay {name} - --device {} is given twice - give each once",
+            twice.1
+        )));
+    }
+    if traced.len() == given.len() {
+        return Ok(());
+    }
+    let of = |device: &DeviceNumber| {
+        let count = trace.on(*device).iter().map(|(_, group)| group.at_ns.len() as u64).sum();
+        format!("{},{} ({})", device.0, device.1, units::count(count, "operation"))
+    };
+    Err(Failure::usage(format!(
+        "cannot replay {name} - it is of {}: {}; {} given - give --device once for each, in this order, or replay the lines of one (grep)",
+        units::count(traced.len() as u64, "device"),
+        traced.iter().map(of).collect::<Vec<_>>().join(", "),
+        given.len()
+    )))
+}
+
+/// Assumed blocks of a space of unknown size; the results hardly depend on it.
+const BLOCKS_ASSUMED: u64 = 1_000_000;
+
+/// Reads the file, and runs it.
+pub fn tenants(args: &TestArgs) -> Result<ExitCode, Failure> {
+    let (mut tenants, text) = read_tenants(&args.configs[0])?;
+    tenants.duration_sec = args.duration.unwrap_or(tenants.duration_sec);
+    let default = devices::parsed(&args.device)?.pop();
+    let page = describe(&tenants, default.as_ref())?;
+    if args.dry_run {
+        console::result(&page)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    console::note(page.trim_end());
+    let loads = TenantLoad::all(tenants, default.as_ref()).map_err(Failure::usage)?;
+    let named =
+        loads.into_iter().map(|workload| Named { name: workload.tenant().name.clone(), workload, text: text.clone() });
+    record("tenants", args.record.out.as_deref(), args.request(named.collect()), Manner::Own)
+}
+
+/// Table of the tenants' loads, and the effect of their fill.
+///
+/// Errors: a store that is invalid on any device.
+fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, Failure> {
+    let mut table = Table::new("").text(["tenant", "on"]).numbers([
+        "write block",
+        "reads/s",
+        "writes/s",
+        "client blocks/s",
+        "defrag blocks/s",
+        "MB/s written",
+        "engine WA",
+        "fill",
+        "at most",
+    ]);
+    let mut uneven = false;
+    for (place, tenant) in tenants.tenants.iter().enumerate() {
+        let steady = Steady::of(tenant, blocks(tenants, place, default)?).map_err(Failure::usage)?;
+        steady.check_fill(tenant).map_err(Failure::usage)?;
+        let (client, waf) = (tenant.client_blocks().per_sec_f64(), steady.engine_wa());
+        let on = tenant.device.as_deref().or(default.map(DeviceName::as_str)).unwrap_or("-");
+        uneven |= tenant.keys != load::keys::Keys::Uniform;
+        table.row([
+            tenant.name.clone(),
+            units::printable(on).into_owned(),
+            format!("{} KiB", tenant.write_block_bytes >> 10),
+            units::number(tenant.reads.per_sec_f64()),
+            units::number(tenant.writes.per_sec_f64()),
+            units::number(client),
+            units::number(client * (waf - 1.0)),
+            units::number(client * waf * f64::from(tenant.write_block_bytes) / 1e6),
+            units::number(waf),
+            units::percent(tenant.fill),
+            units::percent(steady.fill_max),
+        ]);
+    }
+    let mut text = format!("{table}\n");
+    text += "Engine WA: what the store writes for each byte of its clients. At most: the fill at which uniform updates run out of blocks.\n";
+    if uneven {
+        text += "Both are those of uniform keys; what other keys make of them shows when the store is modelled, at the start of a run.\n";
+    }
+    text += "The spaces count as in use for long when the run begins.\n";
+    Ok(text)
+}
+
+/// Write blocks of a tenant, if its space is known without opening a device.
+///
+/// Errors: the space does not exist, or overlaps another tenant's.
+fn blocks(tenants: &Tenants, place: usize, default: Option<&DeviceName>) -> Result<u64, Failure> {
+    let tenant: &Tenant = &tenants.tenants[place];
+    let own: Option<DeviceName> = tenant.device.as_ref().and_then(|name| name.parse().ok());
+    let device = own.as_ref().or(default);
+    let Some((device, drive)) = device.and_then(|device| Some((device, device.drive()?))) else {
+        return Ok(BLOCKS_ASSUMED);
+    };
+    let layout = tenants.layout(device.as_str(), Some(device) == default, drive.capacity_bytes);
+    let range = layout.map_err(Failure::usage)?.into_iter().find(|(own, _)| *own == place).map(|(_, range)| range);
+    Ok(range.map_or(BLOCKS_ASSUMED, |range| (range.end - range.start) / u64::from(tenant.write_block_bytes)))
+}

@@ -1,0 +1,434 @@
+//! Samples of the block layer during a run: half a second in every thirty.
+//!
+//! ```text
+//! plan -> Tracing (a thread behind all others) -> sample -> trace.csv
+//! ```
+//!
+//! Continuous tracing would cost more than the run itself at high rates; periodic samples show where requests wait.
+//! They do not disturb the run: the thread has the lowest priority, a sample ends early when it has enough requests,
+//! and a failure ends the tracing and not the run.
+
+use crate::console;
+use crate::devices::Devices;
+use device::discover::{DevNum, Partition};
+use device::observe::DeviceNumber;
+use device::observe::diskstats::SECTOR_BYTES;
+use device::observe::trace::{
+    Event, EventOp, Options, Pairing, Request, Trace, TraceError, has_requests, sort_by_time,
+};
+use results::run_dir::{Manifest, TraceWriter};
+use results::trace::{Spread, TraceKind, TraceLine, TraceSize};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use sys::process;
+use sys::usage::monotonic_ns;
+
+/// From the start of the run to its first sample; at most a quarter of a short run.
+const FIRST_AFTER: Duration = Duration::from_secs(1);
+/// From the start of one sample to the start of the next.
+const PERIOD: Duration = Duration::from_secs(30);
+/// Length of a sample; at most a quarter of a short run.
+const LENGTH: Duration = Duration::from_millis(500);
+
+/// Measurement that is missing without samples.
+const UNMEASURED: &str = "which part of a latency was the kernel's queue and which the device";
+
+/// Devices that can be traced in a run.
+#[derive(Debug)]
+pub struct TracePlan {
+    places: Vec<Place>,
+}
+
+/// The devices to trace; `None` if there are none, or tracing is not `wanted`.
+///
+/// Devices that cannot be traced are reported to the user and added to `unmeasured`; simulated drives are not
+/// mentioned.
+pub fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Option<TracePlan> {
+    let facts = devices.real_facts();
+    if facts.is_empty() {
+        return None;
+    }
+    if !wanted {
+        unmeasured.push(format!("{UNMEASURED}: --no-trace turned the samples off"));
+        return None;
+    }
+    let mut places = Vec::new();
+    for (index, (name, facts)) in facts.into_iter().enumerate() {
+        match place(index, facts.number, facts.partition.as_ref(), facts.size_bytes, Path::new("/")) {
+            Ok(place) => places.push(place),
+            Err(why) => told(unmeasured, format!("{UNMEASURED}: {name} cannot be traced - {why}")),
+        }
+    }
+    if places.is_empty() {
+        return None;
+    }
+    // A trial, so that a run reports at its start what it cannot measure.
+    match start(&places, SAMPLED) {
+        Ok(_) => Some(TracePlan { places }),
+        Err(error) => {
+            told(unmeasured, format!("{UNMEASURED}: {error}"));
+            None
+        }
+    }
+}
+
+/// Warns once, and adds the sentence to the manifest.
+fn told(unmeasured: &mut Vec<String>, sentence: String) {
+    console::warning_once(&format!("not measured: {sentence}"));
+    unmeasured.push(sentence);
+}
+
+/// Position of a device of `size_bytes` in the block layer. Errors: the reason if it has none.
+fn place(
+    index: usize,
+    number: Option<DevNum>,
+    partition: Option<&Partition>,
+    size_bytes: u64,
+    root: &Path,
+) -> Result<Place, &'static str> {
+    let number = number.ok_or("it is a file, whose requests are those of its file system")?;
+    let place = Place::of(index, (number.major, number.minor), partition, size_bytes);
+    match has_requests(root, place.disk) {
+        true => Ok(place),
+        false => Err("its driver takes bios as they come and makes no requests of them"),
+    }
+}
+
+/// The thread that takes samples. Dropping it ends it after the current sample is written.
+#[derive(Debug)]
+pub struct Tracing {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Tracing {
+    /// Starts tracing of the run in `dir`; `None` after a warning if it cannot start.
+    pub fn start(plan: TracePlan, dir: &Path, manifest: &Manifest) -> Option<Self> {
+        let began = Instant::now();
+        let ended = |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run continues: {why}"));
+        let writer = TraceWriter::create(dir, &manifest.sla).inspect_err(|error| ended(error)).ok()?;
+        let (stop, stopped) = channel();
+        let quarter = Duration::from_secs(manifest.duration_sec) / 4;
+        let mut sampling = Sampling {
+            places: plan.places,
+            thresholds_ns: manifest.sla.thresholds_ns().to_vec(),
+            length: LENGTH.min(quarter),
+            began,
+            writer,
+            stopped,
+        };
+        let run = move || {
+            process::go_behind_others();
+            if let Err(why) = sampling.run(FIRST_AFTER.min(quarter)) {
+                console::warning(&format!("tracing ended, the run continues: {why}"));
+            }
+        };
+        let thread =
+            thread::Builder::new().name("trace".to_owned()).spawn(run).inspect_err(|error| ended(error)).ok()?;
+        Some(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// State of the sampling thread.
+struct Sampling {
+    places: Vec<Place>,
+    thresholds_ns: Vec<u64>,
+    length: Duration,
+    began: Instant,
+    writer: TraceWriter,
+    stopped: Receiver<()>,
+}
+
+impl Sampling {
+    /// Samples until stopped. Errors: the reason for an earlier end.
+    fn run(&mut self, first_after: Duration) -> Result<(), String> {
+        let mut next = self.began + first_after;
+        let mut events = Vec::new();
+        while !self.pause(next.saturating_duration_since(Instant::now())) {
+            let at_sec = self.began.elapsed().as_secs_f64();
+            let taken = self.take(&mut events).map_err(|error| error.to_string())?;
+            let lines = lines(&taken, at_sec, &self.places, &self.thresholds_ns);
+            self.writer.append(&lines).map_err(|error| error.to_string())?;
+            // Samples that were missed, as on a machine that slept, are skipped.
+            while next <= Instant::now() {
+                next += PERIOD;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for `pause`; true if the run is over.
+    fn pause(&self, pause: Duration) -> bool {
+        self.stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout)
+    }
+
+    /// Takes a sample, which ends early if the run is over. `events` is its memory.
+    fn take(&self, events: &mut Vec<Event>) -> Result<Taken, TraceError> {
+        events.clear();
+        let mut trace = start(&self.places, SAMPLED)?;
+        let begin_ns = monotonic_ns();
+        let mut end_ns = begin_ns + self.length.as_nanos() as u64;
+        let mut over = false;
+        while monotonic_ns() < end_ns && !over {
+            over = self.pause(READ_EVERY);
+            read(&mut trace, &self.places, events)?;
+            if over || events.len() > EVENTS_MAX {
+                end_ns = end_ns.min(monotonic_ns());
+            }
+        }
+        let mut pairing = Pairing::default();
+        for tail in TAIL {
+            let tail_end_ns = monotonic_ns() + tail.as_nanos() as u64;
+            while monotonic_ns() < tail_end_ns && !over && events.len() <= 2 * EVENTS_MAX {
+                over = self.pause(READ_EVERY);
+                read(&mut trace, &self.places, events)?;
+            }
+            sort_by_time(events);
+            pairing = Pairing::default();
+            events.iter().for_each(|event| pairing.add(event));
+            if over || pairing.under_way(end_ns) == 0 {
+                break;
+            }
+        }
+        let lost = trace.stop()?.events();
+        let requests = pairing.drain().filter(|request| is_whole(request, begin_ns..end_ns)).collect();
+        Ok(Taken { length: Duration::from_nanos(end_ns - begin_ns), requests, lost })
+    }
+}
+
+/// Interval at which the kernel's buffers are emptied during a sample.
+const READ_EVERY: Duration = Duration::from_millis(10);
+/// Waits for requests in flight at the end: most need only the first.
+const TAIL: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(450)];
+
+/// A sample ends after this many events: about half a second at 60x, and a bound on its cost.
+const EVENTS_MAX: usize = 250_000;
+/// Kernel buffers of all CPUs together, bytes. They are emptied every 10 ms; a hundredth would mostly be enough.
+const BUFFER_BYTES: u64 = 16 << 20;
+
+/// Options of the trace of a sample.
+const SAMPLED: Options =
+    Options { buffer_bytes: BUFFER_BYTES, cpu_buffer_bytes: u64::MAX, complete: true, queue: true, bios_done: false };
+
+/// Position of a device of the run in the block layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Index among the devices: in the manifest, or in the order that the user gave.
+    pub index: usize,
+    /// Number of the device itself, as in bios.
+    pub own: DeviceNumber,
+    /// Number of the disk, as in requests.
+    pub disk: DeviceNumber,
+    /// Sectors of the device on the disk.
+    pub sectors: Range<u64>,
+}
+
+impl Place {
+    pub fn of(index: usize, own: DeviceNumber, partition: Option<&Partition>, size_bytes: u64) -> Self {
+        let Some(Partition { start_bytes, disk_number, .. }) = partition else {
+            return Self { index, own, disk: own, sectors: 0..u64::MAX };
+        };
+        let first = start_bytes / SECTOR_BYTES;
+        let sectors = first..first + size_bytes / SECTOR_BYTES;
+        Self { index, own, disk: (disk_number.major, disk_number.minor), sectors }
+    }
+}
+
+/// A finished sample.
+#[derive(Debug, Default)]
+struct Taken {
+    /// Length of the sample.
+    length: Duration,
+    /// Requests that were queued in it and completed.
+    requests: Vec<Request>,
+    /// Events that the kernel dropped.
+    lost: u64,
+}
+
+/// True if all three times of a request are known, its queueing is `within` the sample, and it moves data.
+fn is_whole(request: &Request, within: Range<u64>) -> bool {
+    let moves_data = matches!(request.op, EventOp::Read | EventOp::Write) && request.sectors > 0;
+    moves_data && request.completed_ns.is_some() && request.queued_ns.is_some_and(|ns| within.contains(&ns))
+}
+
+/// Starts a trace of the devices at `places` and of their disks.
+pub fn start(places: &[Place], options: Options) -> Result<Trace, TraceError> {
+    let mut numbers: Vec<DeviceNumber> = places.iter().flat_map(|place| [place.own, place.disk]).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    Trace::start(&numbers, options)
+}
+
+/// Reads all available events. A bio of a partition gets the disk's number, as its request has.
+pub fn read(trace: &mut Trace, places: &[Place], events: &mut Vec<Event>) -> Result<(), TraceError> {
+    let read = trace.read(&mut |mut event| {
+        if let Some(place) = places.iter().find(|place| place.own == event.device) {
+            event.device = place.disk;
+        }
+        events.push(event);
+    });
+    read.map(drop)
+}
+
+/// Queue and device times of requests of one device, kind and size.
+#[derive(Default)]
+struct Times {
+    queue_ns: Vec<u64>,
+    device_ns: Vec<u64>,
+    queue_over: Vec<u64>,
+    device_over: Vec<u64>,
+    total_over: Vec<u64>,
+}
+
+/// Lines of one sample that began `at_sec` into the run: by device, kind and size.
+///
+/// Requests on a disk outside the run's own sectors come from other programs and are left out.
+fn lines(taken: &Taken, at_sec: f64, places: &[Place], thresholds_ns: &[u64]) -> Vec<TraceLine> {
+    let mut groups: BTreeMap<(usize, TraceKind, TraceSize), Times> = BTreeMap::new();
+    for request in &taken.requests {
+        let own = |place: &&Place| place.disk == request.device && place.sectors.contains(&request.sector);
+        let Some(place) = places.iter().find(own) else { continue };
+        groups.entry((place.index, kind(request), size(request))).or_default().add(request, thresholds_ns);
+    }
+    let line = |((device, kind, size), mut times): ((usize, TraceKind, TraceSize), Times)| TraceLine {
+        at_sec,
+        length_ms: taken.length.as_millis() as u64,
+        device,
+        kind,
+        size,
+        requests: times.queue_ns.len() as u64,
+        lost: taken.lost,
+        queue: spread(&mut times.queue_ns),
+        device_time: spread(&mut times.device_ns),
+        queue_over: times.queue_over,
+        device_over: times.device_over,
+        total_over: times.total_over,
+    };
+    groups.into_iter().map(line).collect()
+}
+
+fn kind(request: &Request) -> TraceKind {
+    match request.op {
+        EventOp::Read => TraceKind::Read,
+        _ => TraceKind::Write,
+    }
+}
+
+fn size(request: &Request) -> TraceSize {
+    TraceSize::of(u64::from(request.sectors) * SECTOR_BYTES)
+}
+
+impl Times {
+    fn add(&mut self, request: &Request, thresholds_ns: &[u64]) {
+        let (queue_ns, device_ns) = (request.queue_ns().unwrap_or(0), request.device_ns().unwrap_or(0));
+        self.queue_ns.push(queue_ns);
+        self.device_ns.push(device_ns);
+        let counts = [&mut self.queue_over, &mut self.device_over, &mut self.total_over];
+        for (over, ns) in counts.into_iter().zip([queue_ns, device_ns, queue_ns + device_ns]) {
+            over.resize(thresholds_ns.len(), 0);
+            // Reaching a threshold counts as over it, as everywhere in a run.
+            over.iter_mut().zip(thresholds_ns).for_each(|(over, threshold)| *over += u64::from(ns >= *threshold));
+        }
+    }
+}
+
+/// Median, 99th percentile (nearest rank) and maximum.
+fn spread(times_ns: &mut [u64]) -> Spread {
+    times_ns.sort_unstable();
+    let rank = |percent: usize| times_ns.get((times_ns.len() * percent).div_ceil(100).saturating_sub(1));
+    let at = |percent| rank(percent).copied().unwrap_or(0);
+    Spread { p50_ns: at(50), p99_ns: at(99), max_ns: at(100) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::time::Duration;
+
+    #[test]
+    fn a_partition_is_looked_for_on_its_disk_and_a_bio_driver_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("sys/dev/block/259:0/mq")).unwrap();
+        let number = |minor| DevNum { major: 259, minor };
+        let partition =
+            Partition { index: 2, start_bytes: 1 << 20, disk: "nvme0n1".to_owned(), disk_number: number(0) };
+        let at = |number, partition| place(1, number, partition, 1 << 20, root.path());
+        let expected = Place { index: 1, own: (259, 2), disk: (259, 0), sectors: 2_048..4_096 };
+        assert_eq!(at(Some(number(2)), Some(&partition)), Ok(expected));
+        assert_eq!(at(Some(number(0)), None).map(|place| place.sectors), Ok(0..u64::MAX));
+        assert!(at(Some(number(1)), None).unwrap_err().contains("bios"));
+        assert!(at(None, None).unwrap_err().contains("file"));
+    }
+
+    fn request(sector: u64, sectors: u32, op: EventOp, queue_ns: u64, device_ns: u64) -> Request {
+        let (queued_ns, issued_ns) = (Some(1_000), 1_000 + queue_ns);
+        let completed_ns = Some(issued_ns + device_ns);
+        Request { device: (8, 0), sector, sectors, op, queued_ns, issued_ns, completed_ns, ..Request::default() }
+    }
+
+    fn place_of(index: usize, sectors: std::ops::Range<u64>) -> Place {
+        Place { index, own: (8, 1 + index as u32), disk: (8, 0), sectors }
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_sorted_times() {
+        let mut times: Vec<u64> = (1..=200).rev().collect();
+        assert_eq!(spread(&mut times), Spread { p50_ns: 100, p99_ns: 198, max_ns: 200 });
+        assert_eq!(spread(&mut [7]), Spread { p50_ns: 7, p99_ns: 7, max_ns: 7 });
+        assert_eq!(spread(&mut []), Spread::default());
+    }
+
+    #[test]
+    fn requests_are_told_apart_by_device_kind_and_size() {
+        let requests = vec![
+            request(10, 127, EventOp::Read, 5, 50),
+            request(20, 128, EventOp::Read, 6, 60),
+            request(30, 8, EventOp::Write, 7, 70),
+            request(1_000, 8, EventOp::Read, 8, 80),
+            request(9_000, 8, EventOp::Read, 9, 90),
+        ];
+        let taken = Taken { length: Duration::from_millis(250), requests, lost: 4 };
+        let lines = lines(&taken, 31.5, &[place_of(0, 0..1_000), place_of(1, 1_000..2_000)], &[100]);
+        let seen: Vec<_> = lines
+            .iter()
+            .map(|line| (line.device, line.kind, line.size, line.requests, line.device_time.max_ns))
+            .collect();
+        let expected = [
+            (0, TraceKind::Read, TraceSize::Small, 1, 50),
+            (0, TraceKind::Read, TraceSize::Large, 1, 60),
+            (0, TraceKind::Write, TraceSize::Small, 1, 70),
+            (1, TraceKind::Read, TraceSize::Small, 1, 80),
+        ];
+        assert_eq!(seen, expected, "and what lies on no device of the run is left out");
+        assert!(lines.iter().all(|line| (line.at_sec, line.length_ms, line.lost) == (31.5, 250, 4)));
+    }
+
+    #[test]
+    fn a_request_is_over_where_its_part_reaches_the_threshold() {
+        let requests = vec![
+            request(0, 8, EventOp::Read, 600, 500),
+            request(0, 8, EventOp::Read, 1_000, 10),
+            request(0, 8, EventOp::Read, 10, 9_000),
+            request(0, 8, EventOp::Read, 10, 10),
+        ];
+        let taken = Taken { requests, ..Taken::default() };
+        let lines = lines(&taken, 0.0, &[place_of(0, 0..8)], &[1_000, 8_000]);
+        assert_eq!(lines[0].queue_over, [1, 0]);
+        assert_eq!(lines[0].device_over, [1, 1]);
+        assert_eq!(lines[0].total_over, [3, 1]);
+    }
+}

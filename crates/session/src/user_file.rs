@@ -1,0 +1,313 @@
+//! Files named by the user: inputs, and results that are written whole, never into a run directory, never over a file of
+//! other origin.
+//!
+//! Protects against typing errors such as `report DIR --html DIR/manifest.json` or `config --out /dev/nvme0n1`. The
+//! path is checked first. An output replaces an earlier output of its kind, or any file with `--force`; it is never
+//! written into a run directory, or through a link. Other than regular files, only open descriptors such as
+//! `/dev/stdout` are written to: a FIFO may wait forever for a reader.
+
+use crate::console;
+use crate::failure::Failure;
+use report::document::HTML_MARK;
+use results::files::{self, Links, Over, name_of};
+use results::run_dir::is_run_dir;
+use std::fs;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// The ownership mark of a file is within its first bytes.
+const MARK_WITHIN_BYTES: u64 = 4096;
+
+/// Destination of a configuration.
+#[derive(Debug, Clone)]
+pub enum Output {
+    Stdout,
+    File {
+        path: PathBuf,
+        /// True to replace an existing file.
+        force: bool,
+    },
+}
+
+impl Output {
+    /// Checks in advance that writing can work, as far as possible.
+    pub fn check(&self) -> Result<(), Failure> {
+        let Self::File { path, force } = self else { return Ok(()) };
+        match look(path, "name another file, or leave --out away for standard output")? {
+            There::Nothing => Ok(()),
+            There::Open => {
+                Err(refused(path, "only regular files are replaced", "leave --out away for standard output"))
+            }
+            There::File if *force => Ok(()),
+            There::File => Err(exists(path)),
+        }
+    }
+
+    /// Writes all of `text`, or changes nothing.
+    pub fn write(&self, text: &str) -> Result<(), Failure> {
+        let Self::File { path, force } = self else { return console::result(text) };
+        self.check()?;
+        match files::replace(path, text.as_bytes(), if *force { Over::Named } else { Over::Nothing }) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path)),
+            Err(error) => Err(Failure::environment(format!(
+                "cannot write the configuration to {} - {error} - nothing was written; name another file",
+                path.display()
+            ))),
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+/// Writes the page of a report to `path`: a regular file or one of [`OPEN`].
+pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
+    let written = match check_page(path)? {
+        There::Open => files::write_to_open(path, page.as_bytes()),
+        There::File | There::Nothing => files::replace(path, page.as_bytes(), Over::Named),
+    };
+    written.map_err(|error| {
+        Failure::environment(format!(
+            "cannot write the page to {} - {error} - give --html a file in a directory that this user may write to",
+            path.display()
+        ))
+    })
+}
+
+/// Checks in advance that [`write_page`] can write there, before the content is known.
+pub fn check_page(path: &Path) -> Result<There, Failure> {
+    match look(path, "give --html another file")? {
+        There::File if !is_ours(path, |text| text.contains(HTML_MARK)) => {
+            let why = "it is there already and is no report of flashproof";
+            Err(refused(path, why, "give --html another file, or move the existing one"))
+        }
+        there => Ok(there),
+    }
+}
+
+/// Writes `text` to `path`; `what` names the content in messages. With no `text` it only checks that writing could
+/// work. An existing file is replaced only with `force`.
+pub fn write_file(what: &str, path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
+    let there = look(path, "name another file")?;
+    let written = match (there, text) {
+        (There::File, _) if !force => return Err(exists(path)),
+        (_, None) => return Ok(()),
+        (There::Open, Some(text)) => files::write_to_open(path, text.as_bytes()),
+        (There::File | There::Nothing, Some(text)) => files::replace(path, text.as_bytes(), Over::Named),
+    };
+    written.map_err(|error| Failure::environment(not_written(what, path, &error)))
+}
+
+/// Message that `what` cannot be written to `path`, with the remedy.
+pub fn not_written(what: &str, path: &Path, error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space there, or name a file on another file system",
+        _ => "name a file in a directory that this user may write to",
+    };
+    format!("cannot write the {what} to {} - {error} - {remedy}", path.display())
+}
+
+/// Object at a path.
+#[derive(Debug, Clone, Copy)]
+pub enum There {
+    Nothing,
+    File,
+    Open,
+}
+
+/// Writable paths that are not regular files: open descriptors (`/dev/fd/63` is a pipe of the shell), the terminal,
+/// and /dev/null.
+const OPEN: [&str; 5] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/tty", "/dev/null"];
+
+/// Determines the object at `path`. Errors: it is neither a regular file nor one of [`OPEN`], or it is in a run
+/// directory; `advice` tells what to do.
+fn look(path: &Path, advice: &str) -> Result<There, Failure> {
+    // Checks both names: the path may be a link into a run directory.
+    let real = fs::canonicalize(path).ok();
+    for path in [Some(path), real.as_deref()].into_iter().flatten() {
+        if is_run_dir(files::dir_of(path)) {
+            return Err(refused(path, "a run is recorded in that directory, and nothing else is put there", advice));
+        }
+    }
+    // Paths of open descriptors are links themselves.
+    let is_open = OPEN.iter().any(|open| path.starts_with(open));
+    let Ok(metadata) = (if is_open { fs::metadata(path) } else { fs::symlink_metadata(path) }) else {
+        return Ok(There::Nothing);
+    };
+    let kind = metadata.file_type();
+    match kind {
+        _ if kind.is_dir() => {
+            Err(Failure::usage(format!("cannot write to {} - it is a directory - name a file in it", path.display())))
+        }
+        _ if kind.is_file() => Ok(There::File),
+        _ if is_open && !kind.is_block_device() => Ok(There::Open),
+        _ => Err(refused(path, &format!("it is {}, and only regular files are written", name_of(kind)), advice)),
+    }
+}
+
+/// True if the file is empty or an earlier output, which `begins` recognises by its first bytes.
+pub fn is_ours(path: &Path, begins: impl Fn(&str) -> bool) -> bool {
+    let mut first = Vec::new();
+    let read = files::open(path, Links::Refused).and_then(|file| file.take(MARK_WITHIN_BYTES).read_to_end(&mut first));
+    let text = String::from_utf8_lossy(&first);
+    read.is_ok() && (text.is_empty() || begins(&text))
+}
+
+fn refused(path: &Path, why: &str, advice: &str) -> Failure {
+    Failure::usage(format!("refusing to write to {} - {why} - {advice}", path.display()))
+}
+
+fn exists(path: &Path) -> Failure {
+    refused(path, "it is there already", "name another file, or give --force to replace it")
+}
+
+/// Opens `name`; "-" is standard input. `what` describes the input in messages; `on_stdin` tells how to name standard
+/// input.
+///
+/// Opens only regular files and descriptors that are open already: a FIFO in a directory could block forever.
+pub fn open(name: &str, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
+    match name {
+        "-" => Ok(Box::new(io::stdin())),
+        name => open_file(Path::new(name), Links::Followed, what, on_stdin),
+    }
+}
+
+pub fn open_file(path: &Path, links: Links, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
+    match files::open_given(path, links) {
+        Ok(file) => Ok(Box::new(file)),
+        Err(error) => {
+            let advice = match error.kind() {
+                ErrorKind::NotFound if path.is_symlink() => {
+                    "it is a link to something that is not there: check where it leads".to_owned()
+                }
+                ErrorKind::InvalidInput => {
+                    format!("name the {what} itself, or send it to standard input with {on_stdin}")
+                }
+                ErrorKind::PermissionDenied => {
+                    "read it as the user who owns it, or let this user read it (chmod)".to_owned()
+                }
+                _ => "check the path".to_owned(),
+            };
+            Err(Failure::usage(format!("reading {} - {error} - {advice}", path.display())))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::run_dir::{INTERVALS, MANIFEST};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    const PAGE: &str =
+        "<!DOCTYPE html><html><head><meta charset=\"utf-8\"><meta name=\"generator\" content=\"flashproof\">";
+
+    fn message(written: Result<(), Failure>) -> String {
+        written.unwrap_err().message
+    }
+
+    #[test]
+    fn nothing_is_written_into_a_run_by_any_name() {
+        let parent = tempfile::tempdir().unwrap();
+        let run = parent.path().join("run");
+        fs::create_dir(&run).unwrap();
+        for name in [MANIFEST, INTERVALS] {
+            fs::write(run.join(name), "recorded").unwrap();
+        }
+        let link = parent.path().join("link.html");
+        symlink(run.join(MANIFEST), &link).unwrap();
+        for path in [run.join(MANIFEST), run.join("report.html"), link] {
+            let text = message(write_page(&path, PAGE));
+            assert!(text.contains("a run is recorded in that directory, and nothing else is put there"), "{text}");
+            assert!(Output::File { path, force: true }.write("x").is_err());
+        }
+        assert_eq!(fs::read_to_string(run.join(MANIFEST)).unwrap(), "recorded");
+        assert_eq!(fs::read_dir(&run).unwrap().count(), 2);
+        write_page(&parent.path().join("report.html"), PAGE).unwrap();
+    }
+
+    #[test]
+    fn a_report_takes_the_place_of_a_report_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("report.html");
+        fs::write(&path, "<!DOCTYPE html><p>my thesis").unwrap();
+        let text = message(write_page(&path, PAGE));
+        assert!(
+            text.contains("it is there already and is no report of flashproof - give --html another file"),
+            "{text}"
+        );
+        // An empty file, as mktemp makes it, and a report.
+        for before in ["", PAGE] {
+            fs::write(&path, before).unwrap();
+            write_page(&path, &format!("{PAGE}new")).unwrap();
+            assert!(fs::read_to_string(&path).unwrap().ends_with("new"));
+        }
+        write_page(Path::new("/dev/null"), PAGE).unwrap();
+        assert!(message(write_page(dir.path(), PAGE)).contains("it is a directory"));
+    }
+
+    #[test]
+    fn what_is_elsewhere_is_not_replaced_through_a_link_even_by_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let (thesis, link) = (dir.path().join("thesis"), dir.path().join("link"));
+        symlink(&thesis, &link).unwrap();
+        for before in [None, Some("my thesis"), Some(PAGE)] {
+            before.into_iter().for_each(|text| fs::write(&thesis, text).unwrap());
+            let by_force = write_file("table", &link, Some("x"), true);
+            for written in
+                [write_page(&link, PAGE), by_force, Output::File { path: link.clone(), force: true }.write("x")]
+            {
+                assert!(message(written).contains("it is a symbolic link, and only regular files are written"));
+            }
+            assert_eq!(fs::read_to_string(&thesis).ok().as_deref(), before);
+        }
+    }
+
+    #[test]
+    fn neither_a_fifo_without_a_reader_nor_a_device_is_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let link = dir.path().join("link.html");
+        symlink(&fifo, &link).unwrap();
+        for (path, what) in [(fifo, "a pipe"), (link, "a symbolic link"), ("/dev/zero".into(), "a character device")] {
+            for written in [write_page(&path, PAGE), Output::File { path: path.clone(), force: true }.write("x")] {
+                let text = message(written);
+                assert!(text.contains(&format!("it is {what}, and only regular files are written")), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pipe_of_the_shell_is_written_to_and_without_a_reader_it_is_an_error() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let path = PathBuf::from(format!("/dev/fd/{}", writer.as_raw_fd()));
+        write_page(&path, PAGE).unwrap();
+        let mut first = vec![0; PAGE.len()];
+        reader.read_exact(&mut first).unwrap();
+        assert_eq!(first, PAGE.as_bytes());
+        drop(reader);
+        // A program that another test starts has all files of this one open until it runs: the reader, too.
+        let error = (0..500).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            write_page(&path, PAGE).err()
+        });
+        assert!(error.unwrap().message.starts_with("cannot write the page to /dev/fd/"));
+    }
+
+    #[test]
+    fn a_configuration_replaces_a_file_by_force_alone_and_no_device_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.conf");
+        let to = |force| Output::File { path: path.clone(), force };
+        to(false).write("one\n").unwrap();
+        assert!(message(to(false).write("two\n")).contains("--force"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one\n");
+        to(true).write("three\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "three\n");
+        for path in [dir.path().to_owned(), PathBuf::from("/dev/null")] {
+            assert!(Output::File { path, force: true }.write("x").is_err());
+        }
+    }
+}
