@@ -97,7 +97,7 @@ pub fn write(checks: &Checks, form: &FormArgs, last: &str) -> Result<ExitCode, F
     forms::show(
         form,
         || checks.html(&tool()),
-        || checks.json(),
+        || report::json(checks),
         || checks.markdown(),
         || format!("{}{last}", checks.text()),
     )?;

@@ -54,7 +54,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     forms::show(
         &args.form,
         || durability::html(&result, &tool()),
-        || durability::json(&result),
+        || report::json(&result),
         || durability::markdown(&result),
         || durability::text(&result),
     )?;

@@ -35,7 +35,13 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     for banner in document.banners() {
         console::warning(&banner);
     }
-    forms::show(&args.form, || document.html(), || document.json(), || document.markdown(), || document.text())?;
+    forms::show(
+        &args.form,
+        || document.html(),
+        || report::json(&document),
+        || document.markdown(),
+        || document.text(),
+    )?;
     Ok(ExitCode::from(document.outcome().exit_code()))
 }
 
