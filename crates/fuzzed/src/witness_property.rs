@@ -1,8 +1,7 @@
 //! Properties of what a witness of `check durability` is sent, of its file, and of the sectors that are read after a cut.
 
 use crate::assert_one_line;
-use results::durability::block::find_session;
-use results::durability::examine::{Slot, examine};
+use results::durability::examine::{Slot, examine, find_session};
 use results::durability::session::{Lane, Mode, SessionId};
 use results::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Register, Reply, line, parse};
 use std::convert::Infallible;

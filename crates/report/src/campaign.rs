@@ -124,13 +124,13 @@ impl Quantity {
             bounds,
             comparisons: Vec::new(),
         };
-        for (by, label) in [("firmware", Label::Firmware), ("model", Label::Model)] {
+        for label in [FIRMWARE, MODEL] {
             let groups: Vec<(String, Vec<f64>)> = this.groups(drives, label).into_iter().collect();
             for (at, (first, of_first)) in groups.iter().enumerate() {
                 for (second, of_second) in &groups[at + 1..] {
                     let comparison = compare(of_first, of_second, CONFIDENCE);
                     this.comparisons.extend(comparison.map(|comparison| PairComparison {
-                        by: by.to_owned(),
+                        by: label.0.to_owned(),
                         first: first.clone(),
                         second: second.clone(),
                         comparison,
@@ -142,11 +142,11 @@ impl Quantity {
     }
 
     /// Values by group, ascending; drives without the label are left out.
-    fn groups(&self, drives: &[CampaignDrive], by: Label) -> BTreeMap<String, Vec<f64>> {
+    fn groups(&self, drives: &[CampaignDrive], (_, label): Label) -> BTreeMap<String, Vec<f64>> {
         let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for (drive, value) in drives.iter().zip(&self.values) {
-            if let Some(value) = value.filter(|_| !by.of(drive).is_empty()) {
-                groups.entry(by.of(drive).to_owned()).or_default().push(value);
+            if let Some(value) = value.filter(|_| !label(drive).is_empty()) {
+                groups.entry(label(drive).to_owned()).or_default().push(value);
             }
         }
         groups.values_mut().for_each(|values| values.sort_by(f64::total_cmp));
@@ -159,35 +159,13 @@ impl Quantity {
     }
 }
 
-/// Properties of a drive by which a population is divided.
-#[derive(Debug, Clone, Copy)]
-enum Label {
-    Model,
-    Firmware,
-    Host,
-    Slot,
-    Link,
-}
+/// A property of drives by which a population is divided, and its name.
+type Label = (&'static str, fn(&CampaignDrive) -> &str);
 
-impl Label {
-    const ALL: [(Self, &'static str); 5] = [
-        (Self::Firmware, "firmware"),
-        (Self::Host, "host"),
-        (Self::Slot, "slot"),
-        (Self::Link, "link"),
-        (Self::Model, "model"),
-    ];
-
-    fn of(self, drive: &CampaignDrive) -> &str {
-        match self {
-            Self::Model => &drive.model,
-            Self::Firmware => &drive.firmware,
-            Self::Host => &drive.host,
-            Self::Slot => &drive.slot,
-            Self::Link => &drive.link,
-        }
-    }
-}
+const FIRMWARE: Label = ("firmware", |drive| &drive.firmware);
+const MODEL: Label = ("model", |drive| &drive.model);
+const LABELS: [Label; 5] =
+    [FIRMWARE, ("host", |drive| &drive.host), ("slot", |drive| &drive.slot), ("link", |drive| &drive.link), MODEL];
 
 impl Campaign {
     /// The sentences that a reader needs first.
@@ -222,9 +200,7 @@ impl Campaign {
 
     /// The odd ones, and what cannot be said.
     fn differing(&self) -> Vec<String> {
-        let Some(step) = &self.compared_step else {
-            return vec!["No step has latencies to compare.".to_owned()];
-        };
+        let Some(step) = &self.compared_step else { return vec!["No step has latencies to compare.".to_owned()] };
         let Examination { slow, undecided, compared } = &self.examination;
         let mut sentences: Vec<String> = slow.iter().map(ToString::to_string).collect();
         if slow.is_empty() && !compared.is_empty() {
@@ -317,16 +293,6 @@ impl Campaign {
         )
     }
 
-    /// All of it as indented JSON.
-    pub fn json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
-    }
-
-    /// JSON Schema (draft 2020-12) of [`Self::json`]: `docs/campaign.schema.json`.
-    pub fn schema() -> serde_json::Result<String> {
-        crate::schema_of::<Self>()
-    }
-
     /// A self-contained HTML page: no network, no other file. `base`: path of the campaign's directory in links to the
     /// reports of single drives.
     pub fn html(&self, base: &str) -> String {
@@ -358,32 +324,31 @@ impl Campaign {
 
     /// The distribution of a quantity over all, and its values by each label that divides the drives.
     fn charts(&self, number: usize, quantity: &Quantity) -> Vec<Chart> {
-        let labels = Label::ALL.into_iter().filter(|(label, _)| {
-            let groups: BTreeSet<&str> =
-                self.drives.iter().map(|drive| label.of(drive)).filter(|name| !name.is_empty()).collect();
+        let mut labels = LABELS.to_vec();
+        labels.retain(|(_, label)| {
+            let groups: BTreeSet<&str> = self.drives.iter().map(label).filter(|name| !name.is_empty()).collect();
             (2..=GROUPS_MAX).contains(&groups.len())
         });
-        let labels: Vec<(Label, &str)> = labels.collect();
         let by = labels.first().copied();
-        let mut charts = vec![self.cdf(number, quantity, by)];
-        charts.extend(labels.into_iter().map(|(label, name)| self.strip(number, quantity, label, name)));
-        charts
+        let strips = labels.into_iter().map(|label| self.strip(number, quantity, label));
+        std::iter::once(self.cdf(number, quantity, by)).chain(strips).collect()
     }
 
     fn axis(quantity: &Quantity) -> Axis {
         Axis::linear(&quantity.name, &quantity.unit)
     }
 
-    fn cdf(&self, number: usize, quantity: &Quantity, by: Option<(Label, &str)>) -> Chart {
+    fn cdf(&self, number: usize, quantity: &Quantity, by: Option<Label>) -> Chart {
         let mut all: Vec<f64> = quantity.values.iter().flatten().copied().collect();
         all.sort_by(f64::total_cmp);
         let mut groups = vec![("all drives".to_owned(), all.clone())];
-        groups.extend(by.into_iter().flat_map(|(label, _)| quantity.groups(&self.drives, label)));
+        groups.extend(by.into_iter().flat_map(|label| quantity.groups(&self.drives, label)));
         let line = |(at, (name, values)): (usize, (String, Vec<f64>))| {
             let share = |rank: usize| Some(100.0 * (rank + 1) as f64 / values.len() as f64);
-            Line { name, y: (0..values.len()).map(share).collect(), x: Points::Each(values), style: Style::line(at) }
+            let y = (0..values.len()).map(share).collect();
+            Line::new(name, Points::Each(values), y, Style::line(at))
         };
-        let y = Axis { max: Some(100.0), ..Axis::linear("drives at or below", "%") };
+        let y = Axis::percent("drives at or below");
         let chart = Chart::new(
             format!("cdf-{number}"),
             format!("Distribution of the {}", quantity.name),
@@ -392,30 +357,21 @@ impl Campaign {
         );
         let at = |share| quantile(&all, share).map_or_else(String::new, |value| quantity.text(value));
         let key = format!("Half of the drives are at or below {}, 5 % at or below {}.", at(0.5), at(0.05));
-        let by = by.map_or(String::new(), |(_, name)| format!(", for all drives and by {name}"));
+        let by = by.map_or(String::new(), |(name, _)| format!(", for all drives and by {name}"));
         let caption = format!("Share of the drives with at most this value{by}.");
         Chart { key, caption, lines: groups.into_iter().enumerate().map(line).collect(), wide: true, ..chart }
     }
 
-    fn strip(&self, number: usize, quantity: &Quantity, label: Label, name: &str) -> Chart {
-        let groups = quantity.groups(&self.drives, label);
-        let slow: BTreeSet<&str> = self
-            .examination
-            .slow
-            .iter()
-            .filter(|slow| slow.level == Level::Drive)
-            .map(|slow| slow.name.as_str())
-            .collect();
+    fn strip(&self, number: usize, quantity: &Quantity, label: Label) -> Chart {
+        let (groups, name) = (quantity.groups(&self.drives, label), label.0);
+        let slow = self.examination.slow.iter().filter(|slow| slow.level == Level::Drive);
+        let slow: BTreeSet<&str> = slow.map(|slow| slow.name.as_str()).collect();
         let line = |(at, (group, values)): (usize, (&String, &Vec<f64>))| {
             // Side by side in the column of the group, so that equal values are seen.
             let width = values.len().max(2) as f64;
             let place = |rank: usize| at as f64 + 1.0 + 0.6 * (rank as f64 / (width - 1.0) - 0.5);
-            Line {
-                name: group.clone(),
-                x: Points::Each((0..values.len()).map(place).collect()),
-                y: values.iter().map(|value| Some(*value)).collect(),
-                style: Style { symbols: true, joined: false, ..Style::line(at) },
-            }
+            let (x, y) = (0..values.len()).map(|rank| (place(rank), Some(values[rank]))).unzip();
+            Line::new(group, Points::Each(x), y, Style { symbols: true, joined: false, ..Style::line(at) })
         };
         let lines = groups.iter().enumerate().map(line).collect();
         let x = Axis::linear(&format!("{name}, in the order of the legend"), "");
@@ -426,10 +382,9 @@ impl Campaign {
             Self::axis(quantity),
         );
         let medians = groups.iter().filter_map(|(group, values)| Some((quantile(values, 0.5)?, group)));
-        let medians: Vec<(f64, &String)> = medians.collect();
-        let (low, high) =
-            (medians.iter().min_by(|a, b| a.0.total_cmp(&b.0)), medians.iter().max_by(|a, b| a.0.total_cmp(&b.0)));
-        let key = low.zip(high).map_or_else(String::new, |(low, high)| {
+        let mut medians: Vec<(f64, &String)> = medians.collect();
+        medians.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let key = medians.first().zip(medians.last()).map_or_else(String::new, |(low, high)| {
             format!("Medians from {} ({}) to {} ({}).", quantity.text(low.0), low.1, quantity.text(high.0), high.1)
         });
         let odd = if slow.is_empty() {

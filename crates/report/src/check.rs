@@ -72,15 +72,6 @@ impl Checks {
         text
     }
 
-    pub fn json(&self) -> serde_json::Result<String> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
-    /// JSON Schema (draft 2020-12) of [`Self::json`]: `docs/check.schema.json`.
-    pub fn schema() -> serde_json::Result<String> {
-        crate::schema_of::<Self>()
-    }
-
     /// A self-contained page. `made_by`: program and version.
     pub fn html(&self, made_by: &str) -> String {
         let mut page = Page::new(self.title());
@@ -102,12 +93,9 @@ impl Checks {
     }
 
     fn title(&self) -> String {
-        let path = self.checks.first().map_or("", |check| &check.path);
-        let disk = self
-            .checks
-            .first()
-            .and_then(|check| check.disk.as_deref())
-            .map_or_else(String::new, |disk| format!(" ({disk})"));
+        let first = self.checks.first();
+        let path = first.map_or("", |check| &check.path);
+        let disk = first.and_then(|check| check.disk.as_deref()).map_or_else(String::new, |disk| format!(" ({disk})"));
         match &self.checks[..] {
             [check] => format!("Is {path}{disk} good enough for {}?", check.database),
             _ => format!("For which databases is {path}{disk} good enough?"),

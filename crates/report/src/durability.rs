@@ -34,15 +34,6 @@ pub fn html(result: &Durability, made_by: &str) -> String {
     page.html(made_by)
 }
 
-pub fn json(result: &Durability) -> serde_json::Result<String> {
-    Ok(serde_json::to_string_pretty(result)? + "\n")
-}
-
-/// JSON Schema (draft 2020-12) of [`json`]: `docs/durability.schema.json`.
-pub fn schema() -> serde_json::Result<String> {
-    crate::schema_of::<Durability>()
-}
-
 fn title(result: &Durability) -> String {
     let disk = result.disk.as_deref().map_or_else(String::new, |disk| format!(" ({disk})"));
     format!("durability of {}{disk}", result.path)

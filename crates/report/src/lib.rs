@@ -31,7 +31,6 @@ pub mod html;
 pub mod latencies;
 pub mod latency;
 mod markdown;
-mod method;
 pub mod status;
 pub mod table;
 mod tables;
@@ -39,8 +38,13 @@ pub mod text;
 pub mod waf;
 mod words;
 
-/// JSON Schema (draft 2020-12) of what `T` serializes to.
-fn schema_of<T: schemars::JsonSchema>() -> serde_json::Result<String> {
+/// What every command prints with `--json`.
+pub fn json<T: serde::Serialize>(value: &T) -> serde_json::Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+/// JSON Schema (draft 2020-12) of what `T` serializes to: `docs/*.schema.json`.
+pub fn schema_of<T: schemars::JsonSchema>() -> serde_json::Result<String> {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
-    Ok(serde_json::to_string_pretty(&settings.into_generator().into_root_schema_for::<T>())? + "\n")
+    json(&settings.into_generator().into_root_schema_for::<T>())
 }

@@ -112,10 +112,7 @@ impl Table {
         let bytes = csv.into_inner().map_err(|error| error.into_error())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
-}
 
-/// Tables of more than one page.
-impl Table {
     /// Findings before a run.
     pub(crate) fn findings<'a>(title: &str, findings: impl Iterator<Item = &'a Finding>) -> Self {
         let rows = findings.map(|finding| {

@@ -128,6 +128,7 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> 
             None => name.into(),
         };
         let load = has_loads.then(|| units::multiple(step.step.multiple).into());
+        let is_over = report.series.conclusion.is_some();
         let doubt = report.in_doubt.as_ref().and_then(|doubts| doubts.of(number)).map(str::to_owned);
         let more = [
             devices.map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ").into(),
@@ -136,7 +137,7 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> 
                     let shown = Shown::of(Some(outcome));
                     Cell::outcome(if doubt.is_some() { shown.in_doubt() } else { shown })
                 }
-                _ => words::step_outcome(&step.step, &report.series).into(),
+                (state, outcome) => words::step_outcome(state, outcome, is_over, "running").into(),
             },
             doubt.unwrap_or_else(|| step.step.reason.clone()).into(),
             format!("{ran} of {}", units::span(step.step.duration_sec)).into(),

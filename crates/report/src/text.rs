@@ -59,7 +59,8 @@ fn series_page(report: &SeriesReport) -> String {
         None => text += "no conclusion yet\n",
     }
     let rows = report.steps.iter().map(|step| {
-        let outcome = words::step_outcome(&step.step, &report.series);
+        let is_over = report.series.conclusion.is_some();
+        let outcome = words::step_outcome(step.step.state, step.step.outcome, is_over, "running");
         let (load, length) = (units::multiple(step.step.multiple), units::span(step.step.duration_sec));
         [step.step.name.clone(), load, length, outcome, step.step.reason.clone()]
     });

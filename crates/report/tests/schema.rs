@@ -8,6 +8,7 @@ use report::campaign::Campaign;
 use report::check::Checks;
 use report::document::Document;
 use report::waf::{Arranged, FORMAT_VERSION, Preparations, WafReport, Worn};
+use results::durability::judge::Durability;
 use results::finding::{Finding, Level};
 use results::judge::Outcome;
 use results::series::{Purpose, Series};
@@ -110,7 +111,7 @@ fn is_of(value: &Value, name: &str) -> bool {
 
 fn assert_valid(document: &Document) -> Value {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let value: Value = serde_json::from_str(&document.json().unwrap()).unwrap();
+    let value: Value = serde_json::from_str(&report::json(document).unwrap()).unwrap();
     assert_eq!(mistakes(&schema, &schema, &value, ""), Vec::<String>::new());
     value
 }
@@ -118,12 +119,12 @@ fn assert_valid(document: &Document) -> Value {
 #[test]
 fn the_schemas_in_the_documentation_are_those_of_the_types() {
     for (name, schema, written) in [
-        ("report.schema.json", Document::schema(), SCHEMA),
-        ("waf.schema.json", WafReport::schema(), WAF_SCHEMA),
-        ("waf-prep.schema.json", Preparations::schema(), WAF_PREP_SCHEMA),
-        ("check.schema.json", Checks::schema(), CHECK_SCHEMA),
-        ("campaign.schema.json", Campaign::schema(), CAMPAIGN_SCHEMA),
-        ("durability.schema.json", report::durability::schema(), DURABILITY_SCHEMA),
+        ("report.schema.json", report::schema_of::<Document>(), SCHEMA),
+        ("waf.schema.json", report::schema_of::<WafReport>(), WAF_SCHEMA),
+        ("waf-prep.schema.json", report::schema_of::<Preparations>(), WAF_PREP_SCHEMA),
+        ("check.schema.json", report::schema_of::<Checks>(), CHECK_SCHEMA),
+        ("campaign.schema.json", report::schema_of::<Campaign>(), CAMPAIGN_SCHEMA),
+        ("durability.schema.json", report::schema_of::<Durability>(), DURABILITY_SCHEMA),
     ] {
         let schema = schema.unwrap();
         if std::env::var_os("UPDATE_DOCS").is_some() {
@@ -156,7 +157,7 @@ fn write_amplification_is_what_its_schema_says() {
         remarks: Vec::new(),
     };
     let schema: Value = serde_json::from_str(WAF_SCHEMA).unwrap();
-    let mut value: Value = serde_json::from_str(&report.json().unwrap()).unwrap();
+    let mut value: Value = serde_json::from_str(&report::json(&report).unwrap()).unwrap();
     assert_eq!(mistakes(&schema, &schema, &value, ""), Vec::<String>::new());
     assert_eq!(
         (&value["arrangements"][0]["waf"], &value["arrangements"][0]["erase_histogram"][1]["superblocks"]),

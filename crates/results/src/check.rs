@@ -440,11 +440,8 @@ impl Check {
     }
 
     fn decisive(&self) -> String {
-        let mut run = self
-            .runs
-            .iter()
-            .filter(|run| run.outcome == self.outcome)
-            .map(|run| format!("{}: {}", run.name, run.reason));
+        let runs = self.runs.iter().filter(|run| run.outcome == self.outcome);
+        let mut run = runs.map(|run| format!("{}: {}", run.name, run.reason));
         // The figure is of the whole run; if it is within its limit, a slice decided, which the run names.
         let is_shown = |judged: &&Judged| {
             judged.outcome == self.outcome && (self.outcome != Outcome::Fail || judged.used() >= 1.0)

@@ -63,10 +63,7 @@ pub fn next_line(input: &mut impl BufRead, bytes_max: u64, line: &mut Vec<u8>) -
 
 /// As [`open`], for a path given by a user: a shell's process substitution (`--log <(zcat LOG)`) may be a pipe.
 pub fn open_given(path: &Path, links: Links) -> io::Result<File> {
-    match path.starts_with("/dev/fd") || path.starts_with("/dev/stdin") {
-        true => File::open(path),
-        false => open(path, links),
-    }
+    if path.starts_with("/dev/fd") || path.starts_with("/dev/stdin") { File::open(path) } else { open(path, links) }
 }
 
 /// Reads a regular file of at most `bytes_max` bytes. Errors: those of [`open`]; the file is longer.

@@ -25,13 +25,7 @@ pub enum Level {
 
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Ok => "ok",
-            Self::Note => "note",
-            Self::Unknown => "unknown",
-            Self::Warning => "warning",
-            Self::Problem => "problem",
-        })
+        self.serialize(f)
     }
 }
 

@@ -270,36 +270,16 @@ impl SeriesLock {
 pub enum Differs {
     /// Different purpose.
     #[error("it holds {}", match then { Purpose::Rate => "a search for a rating (flashproof rate)", Purpose::Certify => "a certification (flashproof certify)", Purpose::Baseline => "a baseline (flashproof baseline)" })]
-    Purpose {
-        /// In the record.
-        then: Purpose,
-    },
+    Purpose { then: Purpose },
     /// Different number of devices.
     #[error("it is of {} and has {now} now", count(*then as u64, "device"))]
-    Count {
-        /// In the record.
-        then: usize,
-        now: usize,
-    },
+    Count { then: usize, now: usize },
     /// Different drive.
     #[error("it is of {then}, and {name} is {now} now")]
-    Drive {
-        /// Drive in the record.
-        then: String,
-        /// The name that the user gave.
-        name: String,
-        /// Drive present now.
-        now: String,
-    },
+    Drive { then: String, name: String, now: String },
     /// Different settings.
     #[error("{name} was {then:?} then and is {now:?} now")]
-    Term {
-        /// Name of the setting.
-        name: String,
-        /// In the record.
-        then: String,
-        now: String,
-    },
+    Term { name: String, then: String, now: String },
 }
 
 /// Checks that `then`, read from a directory, is the record of the series that `now` would begin.

@@ -93,44 +93,19 @@ pub struct StreamLimits {
 pub enum SlaError {
     /// One limit cannot be parsed.
     #[error("reading the limit {limit:?} of SLA {sla:?} - {why}; write limits like 5%>1ms,1%>8ms,0.1%>64ms")]
-    Limit {
-        /// The text as given.
-        sla: String,
-        /// The limit that cannot be parsed.
-        limit: String,
-        /// Mistake in the limit.
-        why: &'static str,
-    },
+    Limit { sla: String, limit: String, why: &'static str },
     /// Two limits have the same threshold.
     #[error("reading SLA {sla:?} - two limits for {threshold}; keep the smaller one")]
-    Duplicate {
-        /// The text as given.
-        sla: String,
-        /// The threshold that is named twice.
-        threshold: String,
-    },
+    Duplicate { sla: String, threshold: String },
     /// A limit that can never decide.
     #[error(
         "reading SLA {sla:?} - {larger} allows more than {smaller}, although whatever takes over {threshold} took over \
          the smaller threshold too: it could never be reached first; give the larger threshold the smaller share"
     )]
-    NotMonotonic {
-        /// The text as given.
-        sla: String,
-        /// The limit at the smaller threshold.
-        smaller: String,
-        /// The limit at the larger one.
-        larger: String,
-        /// Larger threshold.
-        threshold: String,
-    },
+    NotMonotonic { sla: String, smaller: String, larger: String, threshold: String },
     /// More limits than cells can count.
     #[error("reading SLA {sla:?} - {count} limits, at most {THRESHOLDS_MAX} are counted; leave some out")]
-    TooMany {
-        /// The text as given.
-        sla: String,
-        count: usize,
-    },
+    TooMany { sla: String, count: usize },
 }
 
 impl Default for Sla {
@@ -175,10 +150,8 @@ impl Sla {
             let share = by_threshold.entry(limit.threshold_ns).or_insert(limit.share_max_ppb);
             *share = of(limit.share_max_ppb, *share);
         }
-        let limits: Vec<_> = by_threshold
-            .into_iter()
-            .map(|(threshold_ns, share_max_ppb)| Limit { share_max_ppb, threshold_ns })
-            .collect();
+        let limit = |(threshold_ns, share_max_ppb)| Limit { share_max_ppb, threshold_ns };
+        let limits: Vec<_> = by_threshold.into_iter().map(limit).collect();
         match limits.len() {
             0 => Self::UNLIMITED.parse(),
             count if count > THRESHOLDS_MAX => {

@@ -187,10 +187,8 @@ impl Merged {
 
     fn verdict(&self, runs: &[(&Part, &Run)], end: &End) -> Result<Verdict, TogetherError> {
         let mut judge: Judge = self.manifest.judge();
-        let mut tables = Vec::new();
-        for (_, run) in runs {
-            tables.push(Intervals::open(&run.dir, &run.manifest)?);
-        }
+        let tables = runs.iter().map(|(_, run)| Intervals::open(&run.dir, &run.manifest));
+        let mut tables = tables.collect::<Result<Vec<_>, _>>()?;
         let cells = self.manifest.layout().cells();
         for index in 0.. {
             let mut sum = IntervalCounts { index, ..IntervalCounts::default() };

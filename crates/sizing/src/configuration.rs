@@ -8,7 +8,7 @@
 
 use crate::align::{Distortion, Load, Offsets, PLAUSIBLE_PCT, solve};
 use crate::drive_io::{DriveIo, NAMES};
-use crate::profile::blocks::kib;
+use crate::profile::counters::kib;
 use crate::profile::{DeviceLoad, Profile};
 use engine::DeviceName;
 use load::factor::Factor;
@@ -54,11 +54,7 @@ const NEAR: f64 = 0.02;
 pub enum ConfigurationError {
     /// No such node.
     #[error("the profile has no node {wanted} - it has {}", .found.join(", "))]
-    NoNode {
-        wanted: String,
-        /// Nodes that exist.
-        found: Vec<String>,
-    },
+    NoNode { wanted: String, found: Vec<String> },
     /// The namespace has no load.
     #[error(
         "namespace {namespace}: neither read nor wrote a record in the window - there is no load to test: choose another one"
@@ -66,11 +62,7 @@ pub enum ConfigurationError {
     NoLoad { namespace: String },
     /// The result is not a valid configuration.
     #[error("namespace {namespace}: cannot be configured - {problems}")]
-    Refused {
-        namespace: String,
-        /// Problems, sentences.
-        problems: String,
-    },
+    Refused { namespace: String, problems: String },
 }
 
 /// The node whose drives do most, by bytes a second: a drive is sized for the busiest.
@@ -95,10 +87,7 @@ pub fn configurations(profile: &Profile, node: &str, test: &Test) -> Result<Vec<
     let made = namespaces.into_iter().map(|namespace| Part::of(profile, of(namespace)).configuration(profile, test));
     // A namespace at rest is no reason to have none of the others'.
     let (made, idle): (Vec<_>, Vec<_>) = made.partition(|made| !matches!(made, Err(ConfigurationError::NoLoad { .. })));
-    match made.is_empty() {
-        true => idle.into_iter().collect(),
-        false => made.into_iter().collect(),
-    }
+    if made.is_empty() { idle.into_iter().collect() } else { made.into_iter().collect() }
 }
 
 /// The part of a namespace on one of its drives.
@@ -297,12 +286,8 @@ fn remarks(load: &DeviceLoad, offsets: &Offsets, did: &DriveIo, asks: &DriveIo) 
         };
         format!("{namespace}.conf: {key} is {pct} %, which is much - it stands for {why}: look whether that is so")
     });
-    let off = did
-        .numbers()
-        .into_iter()
-        .zip(asks.numbers())
-        .zip(NAMES)
-        .filter(|((did, asks), _)| (did - asks).abs() > NEAR * did.abs().max(asks.abs()));
+    let both = did.numbers().into_iter().zip(asks.numbers()).zip(NAMES);
+    let off = both.filter(|((did, asks), _)| (did - asks).abs() > NEAR * did.abs().max(asks.abs()));
     let off = off.map(|((did, asks), name)| {
         format!(
             "{namespace}.conf: asks for {asks:.1} {name}, and the cluster's drive did {did:.1} - no offset brings them \

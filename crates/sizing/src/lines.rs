@@ -49,14 +49,15 @@ pub struct Skipped {
 }
 
 pub struct Lines<R> {
-    input: R,
+    pub input: R,
     window: Vec<u8>,
     begin: usize,
     end: usize,
     ended: bool,
-    number: u64,
-    read_bytes: u64,
-    skipped: Skipped,
+    /// Number of the last line, from 1.
+    pub number: u64,
+    pub read_bytes: u64,
+    pub skipped: Skipped,
     nul_bytes_max: u64,
     nul_bytes: u64,
 }
@@ -77,23 +78,6 @@ impl<R: Read> Lines<R> {
             nul_bytes_max: NUL_BYTES_MAX,
             nul_bytes: 0,
         }
-    }
-
-    pub fn input(&self) -> &R {
-        &self.input
-    }
-
-    /// Number of the last line, from 1.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    pub fn read_bytes(&self) -> u64 {
-        self.read_bytes
-    }
-
-    pub fn skipped(&self) -> Skipped {
-        self.skipped
     }
 
     /// Gives back `lines` lines, each with its end, which come next again.
@@ -218,7 +202,7 @@ mod tests {
         let mut lines = endless(10 << 20);
         assert_eq!(lines.next_line().unwrap().unwrap().bytes, b"one");
         let error = lines.next_line().unwrap_err().to_string();
-        assert!(error.contains("more than 10,485,760 NUL bytes") && lines.read_bytes() < 11 << 20, "{error}");
+        assert!(error.contains("more than 10,485,760 NUL bytes") && lines.read_bytes < 11 << 20, "{error}");
         let text = [&[0; 900][..], b"one\n", &[0; 900], b"two\n"].concat();
         let mut lines = Lines::new(&text[..]);
         lines.nul_bytes_max = 1000;

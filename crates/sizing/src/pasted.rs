@@ -56,14 +56,7 @@ pub enum PastedError {
         "the table of {name} has no column of {missing} - sizes need all powers of two up to the largest: run asloglatency \
          with -e 1 -n {n}"
     )]
-    Columns {
-        /// The histogram.
-        name: String,
-        /// The power that is missing.
-        missing: String,
-        /// Number of columns.
-        n: usize,
-    },
+    Columns { name: String, missing: String, n: usize },
 }
 
 /// A table: averages over its slices.
@@ -238,11 +231,8 @@ enum Taken {
 
 impl Open {
     fn take(&mut self, text: &str, words: &[&str]) -> Taken {
-        if let Some(name) = text
-            .trim()
-            .strip_prefix("Histogram")
-            .and_then(|rest| rest.trim().trim_start_matches("Name").trim().strip_prefix(':'))
-        {
+        let titled = text.trim().strip_prefix("Histogram").map(|rest| rest.trim().trim_start_matches("Name").trim());
+        if let Some(name) = titled.and_then(|rest| rest.strip_prefix(':')) {
             *self = Self { name: Some(name.trim().to_owned()), ..Self::default() };
             return Taken::Part;
         }

@@ -99,7 +99,13 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
 
 /// Writes the result of checks in the requested form; `last` follows the text.
 pub fn write(checks: &Checks, form: &FormArgs, last: &str) -> Result<ExitCode, Failure> {
-    show(form, || checks.html(&tool()), || checks.json(), || checks.markdown(), || format!("{}{last}", checks.text()))?;
+    show(
+        form,
+        || checks.html(&tool()),
+        || report::json(checks),
+        || checks.markdown(),
+        || format!("{}{last}", checks.text()),
+    )?;
     Ok(ExitCode::from(checks.exit_code))
 }
 
@@ -160,7 +166,7 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
     show(
         &args.form,
         || report::durability::html(&result, &tool()),
-        || report::durability::json(&result),
+        || report::json(&result),
         || report::durability::markdown(&result),
         || report::durability::text(&result),
     )?;

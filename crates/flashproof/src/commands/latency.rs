@@ -74,7 +74,7 @@ impl Opened<'_> {
 fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Stop> {
     let choice = choice(args)?;
     let mut opened = args.logs.iter().map(|name| open(name, args, &choice)).collect::<Result<Vec<_>, _>>()?;
-    let intervals: Vec<u64> = opened.iter().map(|log| log.source.interval_sec()).collect();
+    let intervals: Vec<u64> = opened.iter().map(|log| log.source.interval_sec).collect();
     let slice_sec = common_slice_sec(choice.slice_sec, &intervals)?;
     let (mut logs, mut runs, mut judgements) = (Vec::new(), Vec::new(), Vec::new());
     for (name, opened) in args.logs.iter().zip(&mut opened) {
@@ -218,14 +218,14 @@ fn read(
 ) -> Result<(Log, Option<Judgement>), Stop> {
     let judged_by_log = args.sla.as_ref().filter(|_| opened.judgement.is_none());
     let source = &mut opened.source;
-    let edges = sla::edges(name, source.scale(), choice, judged_by_log)?;
+    let edges = sla::edges(name, source.reader.scale(), choice, judged_by_log)?;
     let mut histograms = choice.histograms.clone();
     if histograms.is_empty() {
         histograms.push(source.default_histogram());
     }
     let shown = histograms.len();
     if judged_by_log.is_some() && choice.histograms.is_empty() {
-        histograms.extend(sla::judged_names(name, source.header(), source.histograms())?);
+        histograms.extend(sla::judged_names(name, source.reader.header(), source.reader.names())?);
     }
     let mut log = source.read(slice_sec, &histograms, &edges)?;
     let more = log.histograms.split_off(shown);
@@ -238,7 +238,7 @@ fn say_remarks(log: &Log, opened: &Opened<'_>) {
     for remark in log.remarks() {
         console::warning(&remark);
     }
-    if opened.source.input().is_cut() {
+    if opened.source.reader.input().is_cut() {
         console::warning(&format!("{} is compressed and ends early: the part up to there is shown", log.name));
     }
 }

@@ -47,7 +47,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     for banner in document.banners() {
         console::warning(&banner);
     }
-    show(&args.form, || document.html(), || document.json(), || document.markdown(), || document.text())?;
+    show(&args.form, || document.html(), || report::json(&document), || document.markdown(), || document.text())?;
     Ok(ExitCode::from(document.outcome().exit_code()))
 }
 

@@ -61,7 +61,7 @@ pub fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
         check_page(page)?;
     }
     let found = preparations(&args.device, &ours, args.seed)?;
-    show(&args.form, || found.html(), || found.json(), || found.markdown(), || found.text())?;
+    show(&args.form, || found.html(), || report::json(&found), || found.markdown(), || found.text())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -108,7 +108,8 @@ fn question(args: &OnDriveArgs) -> Result<Question, Failure> {
 fn shown(args: &OnDriveArgs, mut report: WafReport, ended: Result<u8, Failure>) -> Result<ExitCode, Failure> {
     report.remarks.extend(report.about_latencies());
     // If one output fails, the other is still written.
-    let shown = console::result(&if args.json { report.json().map_err(Failure::environment)? } else { report.text() });
+    let shown =
+        console::result(&if args.json { report::json(&report).map_err(Failure::environment)? } else { report.text() });
     if let Some(path) = &args.html {
         write_page(path, &report.html())?;
     }

@@ -9,7 +9,7 @@ use session::failure::Failure;
 use sizing::configuration::busiest_node;
 use sizing::drive_io::DriveIo;
 use sizing::iostat::{self, DeviceRates, Iostat, writes_with_data};
-use sizing::profile::seen::mean_of;
+use sizing::profile::sources::mean_of;
 use sizing::profile::{DeviceLoad, DriveTarget, FORMAT, Profile};
 use sizing::source::Source;
 use std::collections::{BTreeMap, BTreeSet};

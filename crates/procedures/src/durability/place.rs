@@ -6,7 +6,7 @@ use device::discover::{DevNum, DeviceFacts, Roots, discover, disks_beneath};
 use device::observe::nvme::Controller;
 use device::target::Target;
 use engine::sim::SIM_PREFIX;
-use results::durability::block::find_session;
+use results::durability::examine::find_session;
 use results::durability::judge::Claims;
 use results::durability::session::{Lane, Mode, PowerCounts, SessionId};
 use results::units::{printable, quoted};

@@ -15,7 +15,7 @@ use crate::check::OwnDir;
 use device::guard::Request as GuardRequest;
 use device::observe::process::this_process;
 use device::target::Target;
-use results::durability::block::stamp;
+use results::durability::examine::stamp;
 use results::durability::session::{BATCH_MAX, FORMAT_VERSION, Lane, Mode, Session, SessionId};
 use results::durability::witness::Message;
 use results::units::{bytes, count, number, printable};

@@ -1,8 +1,11 @@
 //! Reads at a rate beside writes at a rate: a field for each pair of rates, the darker the longer its latency.
+//!
+//! The tables of SNIA's tests: sizes down, percent of reads across.
 
 use super::rate;
 use crate::table::{Cell, Table};
-use results::baseline::{Done, Mix, Part, Percentile, Point, highest_rate};
+use results::baseline::{Done, Mix, Part, Percentile, Point, Pts, PtsTable, highest_rate};
+use results::units::{binary_bytes, milliseconds, number};
 
 /// Selects a direction of a job's results.
 type Side = fn(&Point) -> Option<&Done>;
@@ -35,9 +38,7 @@ fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
             |point: &&&Point| (wanted(point.reads.as_ref()), wanted(point.writes.as_ref())) == (read_rate, write_rate);
         // Of several the last counts.
         let point = cells.iter().rfind(is_it);
-        let Some((point, done)) = point.and_then(|point| Some((point, side(point)?))) else {
-            return Cell::from("");
-        };
+        let Some((point, done)) = point.and_then(|point| Some((point, side(point)?))) else { return Cell::from("") };
         let told = done.answer_at(99.0);
         let (missed, doubt) = (!point.is_reached(), point.doubt.is_some());
         let text = format!("{told}{}{}", if missed { " ✘" } else { "" }, if doubt { " ?" } else { "" });
@@ -96,6 +97,44 @@ fn whole(cells: &[&Point], points: &[Point]) -> String {
     let told = sides.into_iter().filter_map(|side| alone(cells, points, side));
     let told: Vec<String> = told.map(|(mix, highest)| format!("{} {mix}", rate(highest))).collect();
     if told.is_empty() { String::new() } else { format!("; 100 % are {}", told.join(" and ")) }
+}
+
+/// Note shown with every SNIA result.
+pub(super) const PROCEDURE: &str = "Measured by the procedure of SNIA's Performance Test Specification 2.0.2. It is no result that SNIA or anybody else \
+     certified.";
+
+/// Result table of a test.
+pub fn pts_table(test: &PtsTable) -> Table {
+    let unit = match test.test {
+        Pts::Iops | Pts::Saturation => "IOPS",
+        Pts::Throughput | Pts::Throughput128 => "MB/s",
+        Pts::Latency => "mean and longest response time",
+    };
+    let when = match test.steady_at {
+        Some(round) => format!("steady in round {round}, the average of five"),
+        None => format!("NOT STEADY within {} rounds, the average of the last five", test.rounds),
+    };
+    let mut mixes: Vec<u32> = test.cells.keys().map(|(_, read_pct)| *read_pct).collect();
+    let mut sizes: Vec<u64> = test.cells.keys().map(|(bytes, _)| *bytes).collect();
+    mixes.sort_unstable();
+    sizes.sort_unstable();
+    mixes.dedup();
+    sizes.dedup();
+    let cell = |bytes: u64, read_pct: u32| match (test.cells.get(&(bytes, read_pct)), test.test) {
+        (None, _) => String::new(),
+        (Some([mean, longest]), Pts::Latency) => {
+            format!("{}, {}", milliseconds(mean / 1e3), milliseconds(longest / 1e3))
+        }
+        (Some([value, _]), _) => number(*value),
+    };
+    let rows = sizes.iter().rev().map(|bytes| {
+        let cells = mixes.iter().rev().map(|read_pct| cell(*bytes, *read_pct));
+        std::iter::once(binary_bytes(*bytes as f64)).chain(cells).map(Cell::from).collect::<Vec<_>>()
+    });
+    Table::new(format!("{} test, {unit}, {when}", test.test.word()))
+        .text(["size, reads/writes"])
+        .numbers(mixes.iter().rev().map(|read_pct| format!("{read_pct}/{}", 100 - read_pct)))
+        .rows(rows)
 }
 
 #[cfg(test)]

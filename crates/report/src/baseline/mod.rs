@@ -4,28 +4,28 @@
 //! points of a drive -> sections (charts) + tables of each section -> every form of a report
 //!                   -> numbers -> Beside: drives in columns, outliers named -> reports and comparisons
 //! ```
+//!
 //! The one idea: everything comes from the points in `series.json`, except the saturation's timeline, which comes from
 //! its run.
+//!
+//! Also: predictions in words and as a table; the part of a drive in use and the possible gain from another layout.
 
 mod beside;
 mod charts;
 mod grid;
-mod layout;
-mod prediction;
-mod pts;
 
 pub use beside::{Beside, BesideDrive, Number};
-pub use prediction::{parameters, predicted};
-pub use pts::pts_table;
+pub use grid::pts_table;
 
 use crate::charts::{Chart, Section};
 use crate::table::{Cell, Table};
 use crate::words::Pair;
 use results::baseline::{
-    Done, Mix, Part, Percentile, Point, Prediction, Pts, What, curves, highest, knee, metrics, point_of, points_of,
+    Declined, Done, Mix, Parameter, Part, Percentile, Point, Prediction, Pts, What, curves, highest, knee, metrics,
+    point_of, points_of,
 };
 use results::finding::Finding;
-use results::series::{Series, Step};
+use results::series::{Identity, Series, Step};
 use results::units::{self, milliseconds, number};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -133,7 +133,7 @@ impl DriveReport {
         add(LAYOUT, true, Vec::new());
         let of_run = own().find_map(|(_, run)| *run);
         let is_own = |finding: &&Finding| {
-            finding.device.as_deref() == Some(&identity.name) && layout::CHECKS.contains(&finding.check.as_str())
+            finding.device.as_deref() == Some(&identity.name) && CHECKS.contains(&finding.check.as_str())
         };
         Self {
             device: identity.name.clone(),
@@ -141,7 +141,7 @@ impl DriveReport {
             doubts: doubts(&points),
             sections,
             prediction,
-            layout: layout::notes(identity, of_run, &points),
+            layout: layout_notes(identity, of_run, &points),
             findings: series.findings.iter().filter(is_own).cloned().collect(),
             points,
         }
@@ -178,8 +178,8 @@ impl DriveReport {
             "grid" => too_few(Part::Grid),
             "profiles" => too_few(Part::Profile),
             "saturation" => too_few(Part::Saturation),
-            "pts" => vec![pts::PROCEDURE.to_owned()],
-            "prediction" => self.prediction.iter().flat_map(prediction::notes).collect(),
+            "pts" => vec![grid::PROCEDURE.to_owned()],
+            "prediction" => self.prediction.iter().flat_map(prediction_notes).collect(),
             "layout" => self.layout.clone(),
             _ => Vec::new(),
         }
@@ -346,4 +346,121 @@ fn saturation_table(mix: Mix, curve: &[&Point]) -> Table {
     });
     let numbers = ["lasted", "IOPS", "MB/s", "p50", "p99", "p99.9", "p99.99", "steady"];
     Table::new(mix.to_string()).text(["round"]).numbers(numbers).rows(rows)
+}
+
+/// The predicted rating, or why there is none, in one sentence.
+pub fn predicted(prediction: &Prediction) -> String {
+    let Prediction { device, load, limits, points, in_doubt, error_pct, .. } = prediction;
+    if let Some(Declined { cause, reason }) = &prediction.declined {
+        return format!(
+            "no rating is predicted of {device} (load of 1x: {load}; limits {limits}), because of {cause}: {reason}"
+        );
+    }
+    let left_out = match in_doubt {
+        0 => String::new(),
+        jobs => format!(" without {} in doubt", units::count(*jobs, "job")),
+    };
+    let of = format!(
+        "of {device} (load of 1x: {load}; limits {limits}; {points} points{left_out}, within {error_pct:.1} % half of the time)"
+    );
+    match (prediction.rating, prediction.rating_low, prediction.rating_high) {
+        (Some(rating), Some(low), Some(high)) => {
+            format!("the predicted rating is {rating}x, between {low}x and {high}x, {of}")
+        }
+        (Some(rating), ..) => format!("the predicted rating is {rating}x, {of}"),
+        (None, ..) => format!("no load is predicted to be held, however small, {of}"),
+    }
+}
+
+/// The parameters of the simulated drive, with their bounds.
+pub fn parameters(prediction: &Prediction) -> Table {
+    let bound = |end: Option<f64>| end.map_or("no bound".to_owned(), |value| value.to_string());
+    let row = |parameter: &Parameter| {
+        vec![parameter.name.clone(), parameter.value.to_string(), bound(parameter.low), bound(parameter.high)]
+    };
+    Table::new("The simulated drive that does what this one did")
+        .text(["parameter"])
+        .numbers(["value", "at least", "at most"])
+        .rows(prediction.parameters.iter().map(row))
+}
+
+/// Everything that is said of it beside the table, each one sentence: first whether to rely on it.
+fn prediction_notes(prediction: &Prediction) -> Vec<String> {
+    let Prediction { simulated, misses, remarks, unknown, .. } = prediction;
+    let mut notes = vec![predicted(prediction)];
+    notes.extend([unknown].into_iter().filter(|unknown| !unknown.is_empty()).cloned());
+    notes.extend(remarks.iter().cloned());
+    notes.extend(simulated.iter().map(|simulated| format!("As a device: {simulated}")));
+    notes.extend(misses.iter().cloned());
+    notes
+}
+
+/// The doctor's checks that have to do with it.
+const CHECKS: [&str; 5] = ["over-provisioning", "alignment", "sector-sizes", "preparation", "device-kind"];
+
+/// Part of the first round from which writes have fallen so far that more room would tell.
+const FALLEN: f64 = 0.8;
+
+/// Notes on the part in use and its meaning, each one sentence. `run`: any run of the drive, for the facts about it.
+fn layout_notes(device: &Identity, run: Option<Recorded<'_>>, points: &[Point]) -> Vec<String> {
+    let size = units::bytes(device.size_bytes as f64);
+    let mut notes = Vec::new();
+    let facts = run.and_then(|run| {
+        let at = run.devices.iter().position(|name| *name == device.name)?;
+        run.device_facts.get(at)
+    });
+    notes.push(match facts {
+        _ if device.simulated => {
+            format!("The drive is simulated, {size}: what it keeps to itself is in its description, {}.", device.name)
+        }
+        Some(facts) => in_use(facts, &size),
+        None => format!("{size} were in use; of what size was not recorded."),
+    });
+    for (mix, curve) in curves(points, Part::Saturation) {
+        let (Some(first), Some(last)) = (curve.first(), curve.last()) else { continue };
+        let is_sure = first.doubt.is_none() && last.doubt.is_none() && last.steady == Some(true);
+        if is_sure && first.round < last.round && last.iops() < FALLEN * first.iops() {
+            notes.push(format!(
+                "{mix} fell from {} to {}: the drive copies data to make room. How much of that more over-provisioning \
+                 takes away is seen by preparing it with less (flashproof prep --use-pct 80), measuring it again, and \
+                 comparing the two (flashproof report compare).",
+                rate(first.iops()),
+                rate(last.iops())
+            ));
+        }
+    }
+    notes
+}
+
+/// Describes if a whole disk was in use, or a part of it.
+fn in_use(facts: &Value, size: &str) -> String {
+    let partition = &facts["partition"];
+    match (facts["kind"].as_str(), partition["disk"].as_str()) {
+        (_, Some(disk)) => {
+            let begins = partition["start_bytes"].as_u64().unwrap_or(0);
+            let aligned = if begins.is_multiple_of(1 << 20) { "a multiple of 1 MiB" } else { "no multiple of 1 MiB" };
+            let index = partition["index"].as_u64().unwrap_or(0);
+            format!("Partition {index} of {disk} was in use, {size}; it begins at byte {begins}, {aligned}.")
+        }
+        (Some("whole_disk"), _) => format!("The whole device was in use, {size}, without a partition."),
+        _ => format!("{size} were in use."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::testing::{baseline, baseline_series};
+
+    #[test]
+    fn that_a_drive_copies_data_is_said_only_of_rounds_without_a_doubt() {
+        let drive = &baseline_series(&[("/dev/nvme0n1", 1.0)], "run").devices[0];
+        let told = |points: &[Point]| layout_notes(drive, None, points).iter().any(|note| note.contains("copies data"));
+        let mut points = baseline(1.0);
+        assert!(told(&points));
+        points[5].steady = Some(false);
+        assert!(!told(&points), "where it will end is not known");
+        points[5] = Point { steady: Some(true), doubt: Some("this program was late".to_owned()), ..points[5].clone() };
+        assert!(!told(&points));
+    }
 }

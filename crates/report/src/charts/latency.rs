@@ -1,12 +1,16 @@
 //! Latency over time: percentiles of service, wait and lag with marks where levels moved, and heat maps.
 //!
 //! A heat map shows what quantiles hide: two latency clusters at once, bands that move, rare stalls.
+//!
+//! Time of requests by stage, from sampled tracepoints: the kernel's queue or the device.
 
 use super::windows::{Durations, MAX, MOMENT_NAMES, Moment, P99, Windows};
-use super::{Axis, Chart, Limit, Line, Mark, Style};
-use results::run_dir::Manifest;
+use super::{Axis, Chart, Detail, Limit, Line, Mark, Points, Style};
+use results::run_dir::{Manifest, TRACE, read_trace};
 use results::steady::{ChangePoint, Metric, Steadiness};
+use results::trace::{TraceKind, TraceLine, TraceSize};
 use results::units;
+use std::path::Path;
 
 /// Service times: a chart for each stream that did something, the judged ones first, and with several
 /// devices their 99th percentiles beside each other.
@@ -77,13 +81,9 @@ fn over_time(id: &str, title: &str, what: &str, windows: &Windows, durations: &D
 
 fn line(name: &str, moment: usize, style: usize, windows: &Windows, durations: &Durations) -> Line {
     let value = |at: &Option<Moment>| at.as_ref().and_then(|at: &Moment| at.get(moment)).copied();
-    Line {
-        name: name.to_owned(),
-        x: windows.points(),
-        y: durations.moments.iter().map(value).collect(),
-        // The longest of neighbouring points have little to do with each other.
-        style: Style { joined: moment != MAX, symbols: moment == MAX, ..Style::line(style) },
-    }
+    // The longest of neighbouring points have little to do with each other.
+    let style = Style { joined: moment != MAX, symbols: moment == MAX, ..Style::line(style) };
+    Line::new(name, windows.points(), durations.moments.iter().map(value).collect(), style)
 }
 
 /// The devices beside each other: the 99th percentile, and the longest.
@@ -133,14 +133,12 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
         let mut chart = Chart::over_time(format!("heat-map-{}", stream.name), title, y);
         chart.wide = true;
         chart.limits = thresholds(manifest);
-        let Some(heat) = durations.heat(service.column_sec()) else {
-            return chart.without_data(nothing(service));
-        };
+        let Some(heat) = durations.heat(service.column_sec) else { return chart.without_data(nothing(service)) };
         chart.caption = format!(
             "Each column is {} of {} over all devices; the darker a field, the larger the part of the column's \
              operations in it (logarithmic, down to a single operation). Dashed lines are the thresholds. Look for \
              bands that move, for a second crowd above the first, and for lone fields high up: stalls.",
-            units::span_of(service.column_sec()),
+            units::span_of(service.column_sec),
             stream.name
         );
         let total = &durations.total;
@@ -196,11 +194,94 @@ pub(crate) fn value(metric: Metric, value: f64) -> String {
     }
 }
 
+/// A value of a sample, nanoseconds.
+type Value = fn(&TraceLine) -> u64;
+
+/// Values drawn of a sample.
+const DRAWN: [(&str, Value); 4] = [
+    ("device p99", |line| line.device_time.p99_ns),
+    ("kernel's queue p99", |line| line.queue.p99_ns),
+    ("device max", |line| line.device_time.max_ns),
+    ("kernel's queue max", |line| line.queue.max_ns),
+];
+
+/// Key of samples: index of the device, kind and size of the requests.
+type Of = (usize, TraceKind, TraceSize);
+
+/// A chart for each device and kind of request that was sampled in a run of `ran_sec`, and one that says why
+/// there is none; with it what a reader should know.
+pub(crate) fn trace_charts(
+    dir: &Path,
+    manifest: &Manifest,
+    ran_sec: f64,
+    limits: &[Limit],
+    detail: Detail,
+) -> (Vec<Chart>, Vec<String>) {
+    let why = match read_trace(dir, manifest) {
+        _ if !dir.join(TRACE).exists() && manifest.simulated => {
+            "simulated drives do not go through the kernel".to_owned()
+        }
+        _ if !dir.join(TRACE).exists() => format!("this run has no {TRACE}: requests were not traced"),
+        Err(error) => error.to_string(),
+        Ok(samples) if samples.lines.is_empty() => format!("{TRACE} has no sample in which a request completed"),
+        Ok(samples) => {
+            let mut groups: Vec<(Of, Vec<TraceLine>)> = Vec::new();
+            for line in samples.lines {
+                let of = (line.device, line.kind, line.size);
+                match groups.iter_mut().find(|(known, _)| *known == of) {
+                    Some((_, lines)) => lines.push(line),
+                    None => groups.push((of, vec![line])),
+                }
+            }
+            groups.sort_by_key(|(of, _)| *of);
+            let charts = groups.iter().map(|((device, kind, size), lines)| {
+                let device = manifest.devices.get(*device).map_or("an unknown device", String::as_str);
+                chart(&format!("{} {}s on {device}", size.name(), kind.name()), lines, ran_sec, limits, detail)
+            });
+            return (charts.collect(), samples.remarks);
+        }
+    };
+    (vec![empty("trace", "Time of requests in the kernel's queue and in the device").without_data(why)], Vec::new())
+}
+
+fn empty(id: &str, title: &str) -> Chart {
+    Chart::over_time(id, title, Axis::log("time of a request", "ms"))
+}
+
+fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail: Detail) -> Chart {
+    let title = format!("Queue and device: {of}");
+    let mut chart = empty(&format!("trace-{of}"), &title);
+    // A sample says nothing of the time up to the next one, or to the end.
+    chart.x.max = Some(ran_sec);
+    let each = samples.len().div_ceil(detail.points_max.max(1)).max(1);
+    let chunks: Vec<&[TraceLine]> = samples.chunks(each).collect();
+    let x: Vec<f64> = chunks.iter().filter_map(|chunk| chunk.last()).map(|line| line.at_sec).collect();
+    let highest_ms =
+        |lines: &[TraceLine], value: fn(&TraceLine) -> u64| lines.iter().map(value).max().map(|ns| ns as f64 / 1e6);
+    for (number, (name, value)) in DRAWN.iter().enumerate() {
+        let y = chunks.iter().map(|chunk| highest_ms(chunk, *value)).collect();
+        chart.lines.push(Line::new(*name, Points::Each(x.clone()), y, Style::line(number)));
+    }
+    chart.limits = limits.to_vec();
+    let many = if each > 1 { format!("the highest of {each} samples") } else { "one sample".to_owned() };
+    chart.caption = format!(
+        "Each point is {many}: a short look at the kernel's tracepoints, not all of the time. Queue is from the \
+         kernel's acceptance of a request to its hand-over to the device; device from there to its completion."
+    );
+    let most = |value: fn(&TraceLine) -> u64| units::milliseconds(highest_ms(samples, value).unwrap_or_default());
+    chart.key = format!(
+        "Highest p99 in a sample: device {}, kernel's queue {}.",
+        most(|line| line.device_time.p99_ns),
+        most(|line| line.queue.p99_ns)
+    );
+    chart
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charts::Axis;
     use results::steady::Group;
+    use results::trace::Spread;
 
     #[test]
     fn metrics_that_move_at_once_make_one_mark() {
@@ -228,5 +309,30 @@ mod tests {
         assert_eq!(chart.marks.iter().map(|mark| mark.x).collect::<Vec<_>>(), [120.0, 300.0]);
         let sentence = change_sentence(&change(share, 120));
         assert_eq!(sentence, "After 2 min: share over 1 ms of reads on all devices went from 2.00 % to 4.00 %");
+    }
+
+    #[test]
+    fn the_highest_of_many_samples_survives() {
+        let spread = |p99_ns| Spread { p50_ns: 1, p99_ns, max_ns: p99_ns };
+        let line = |at_sec, p99_ns| TraceLine {
+            at_sec,
+            length_ms: 500,
+            device: 0,
+            kind: TraceKind::Read,
+            size: TraceSize::Small,
+            requests: 9,
+            lost: 0,
+            queue: spread(2_000_000),
+            device_time: spread(p99_ns),
+            queue_over: Vec::new(),
+            device_over: Vec::new(),
+            total_over: Vec::new(),
+        };
+        let lines = [line(30.0, 5_000_000), line(60.0, 70_000_000), line(90.0, 1)];
+        let drawn = chart("x", &lines, 100.0, &[], Detail { points_max: 2, columns_max: 1 });
+        assert_eq!(drawn.lines[0].y, [Some(70.0), Some(0.000_001)]);
+        assert_eq!(drawn.lines[0].x, Points::Each(vec![60.0, 90.0]));
+        assert_eq!(drawn.x.max, Some(100.0), "the axis is that of the run, not of its samples");
+        assert!(drawn.key.contains("device 70 ms, kernel's queue 2 ms"), "{}", drawn.key);
     }
 }

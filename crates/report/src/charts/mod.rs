@@ -8,16 +8,14 @@
 //! and units, or the reason why there is nothing to draw; each output format draws it as it can.
 //!
 //! * [`timeline`]: the tables, [`windows`]: the interval logs; both reduced to a few points
-//! * one file for each kind of charts: [`shares`], [`latency`], [`rates`], [`telemetry`], [`trace`]
+//! * one file for each kind of charts: [`latency`] (also of a trace), [`rates`] (also shares), [`telemetry`]
 //! * [`counters`]: drives' own counters, as numbers
 
 pub(crate) mod counters;
 pub(crate) mod latency;
 pub(crate) mod rates;
-pub(crate) mod shares;
 pub(crate) mod telemetry;
 pub(crate) mod timeline;
-pub(crate) mod trace;
 pub(crate) mod windows;
 
 use schemars::JsonSchema;
@@ -41,7 +39,7 @@ impl Detail {
 }
 
 /// One chart, or the reason why it is not there.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Chart {
     /// A name for programs, unique in its run: `percentiles-reads`.
     pub id: String,
@@ -71,7 +69,7 @@ pub struct Chart {
 }
 
 /// An axis.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Axis {
     /// Name of the quantity.
     pub title: String,
@@ -172,20 +170,7 @@ impl Chart {
 
     /// A chart with nothing on it.
     pub(crate) fn new(id: impl Into<String>, title: impl Into<String>, x: Axis, y: Axis) -> Self {
-        Self {
-            id: identifier(&id.into()),
-            title: title.into(),
-            key: String::new(),
-            caption: String::new(),
-            absent: None,
-            x,
-            y,
-            lines: Vec::new(),
-            heat: None,
-            limits: Vec::new(),
-            marks: Vec::new(),
-            wide: false,
-        }
+        Self { id: identifier(&id.into()), title: title.into(), x, y, ..Self::default() }
     }
 
     /// The same chart as one that has nothing to show, because of `why`.
@@ -195,9 +180,15 @@ impl Chart {
     }
 }
 
+impl Line {
+    pub(crate) fn new(name: impl Into<String>, x: Points, y: Vec<Option<f64>>, style: Style) -> Self {
+        Self { name: name.into(), x, y, style }
+    }
+}
+
 impl Axis {
     pub(crate) fn linear(title: &str, unit: &str) -> Self {
-        Self { title: title.to_owned(), unit: unit.to_owned(), log: false, max: None, floor: None }
+        Self { title: title.to_owned(), unit: unit.to_owned(), ..Self::default() }
     }
 
     pub(crate) fn log(title: &str, unit: &str) -> Self {

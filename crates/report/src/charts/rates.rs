@@ -1,11 +1,15 @@
 //! Offered and achieved rates: a chart for each stream.
+//!
+//! Shares over each threshold, slice by slice: what the verdict is made of.
 
 use super::timeline::{Stat, Timeline};
-use super::{Axis, Chart, Line, Points, Style};
+use super::{Axis, Chart, Limit, Line, Points, Style};
+use crate::words;
+use results::judge::{Group, Sla, Verdict};
 use results::run_dir::Manifest;
 use results::units;
 
-pub(crate) fn charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {
+pub(crate) fn rate_charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {
     let streams = manifest.streams.iter().zip(&timeline.streams);
     let charts = streams.map(|(info, stream)| {
         let y = Axis::linear("operations a second", "/s");
@@ -16,7 +20,7 @@ pub(crate) fn charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {
             return chart.without_data("no report interval was recorded");
         }
         let mut push = |name: &str, y: Vec<Option<f64>>, style: usize| {
-            chart.lines.push(Line { name: name.to_owned(), x: timeline.points(), y, style: Style::line(style) });
+            chart.lines.push(Line::new(name, timeline.points(), y, Style::line(style)));
         };
         push("achieved", achieved, 0);
         if timeline.is_reduced() {
@@ -28,12 +32,8 @@ pub(crate) fn charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {
         }
         if info.offered_iops > 0.0 {
             let span = count as f64 * timeline.point_sec() as f64;
-            chart.lines.push(Line {
-                name: "offered".into(),
-                x: Points::Each(vec![0.0, span]),
-                y: vec![Some(info.offered_iops); 2],
-                style: Style::line(6),
-            });
+            let y = vec![Some(info.offered_iops); 2];
+            chart.lines.push(Line::new("offered", Points::Each(vec![0.0, span]), y, Style::line(6)));
         }
         let point = units::span(timeline.point_sec());
         let least = if timeline.is_reduced() { "; the lowest is that of one report interval within it" } else { "" };
@@ -51,4 +51,58 @@ pub(crate) fn charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {
         chart
     });
     charts.collect()
+}
+
+/// A chart for each threshold, with a line for each judged stream and device.
+pub(crate) fn share_charts(verdict: &Verdict, sla: &Sla) -> Vec<Chart> {
+    let limits = sla.limits().iter().enumerate();
+    limits.map(|(column, limit)| chart(verdict, column, limit.threshold_ns, limit.share_max())).collect()
+}
+
+fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) -> Chart {
+    let threshold = units::duration(threshold_ns);
+    let x = Axis::linear(&format!("slice of {} each", units::span(verdict.slice_sec)), "");
+    let mut chart =
+        Chart::new(format!("shares-{column}"), format!("Share over {threshold}"), x, Axis::linear("share", "%"));
+    chart.caption = format!(
+        "Each point is one slice: the exact share of operations that took {threshold} or longer, wait included. A \
+         slice at the dashed line or above it fails the run."
+    );
+    chart.limits.push(Limit { y: share_max * 100.0, name: format!("limit {}", units::percent_exact(share_max)) });
+    let mut worst: Option<(f64, u64, &Group)> = None;
+    for (index, group) in verdict.groups.iter().enumerate() {
+        for complete in [true, false] {
+            let slices = group.slices.iter().filter(|slice| slice.complete == complete);
+            let points: Vec<(f64, Option<f64>)> = slices
+                .map(|slice| {
+                    let share = slice.judged_share.as_ref().and_then(|shares| shares.get(column)).copied();
+                    if let Some(share) = share.filter(|share| worst.is_none_or(|(worst, ..)| *share > worst)) {
+                        worst = Some((share, slice.slice, group));
+                    }
+                    (slice.slice as f64, share.map(|share| share * 100.0))
+                })
+                .collect();
+            if points.iter().all(|(_, share)| share.is_none()) {
+                continue;
+            }
+            let note = if complete { "" } else { " (incomplete slice: of what ran)" };
+            let (x, y) = points.into_iter().unzip();
+            let name = format!("{} on {}{note}", group.stream, words::device(group.device.as_deref()));
+            let style = Style { joined: complete, ..Style::points(index) };
+            chart.lines.push(Line::new(name, Points::Each(x), y, style));
+        }
+    }
+    match worst {
+        None => chart.without_data("no operation of a judged stream was recorded in any slice"),
+        Some((share, slice, group)) => {
+            chart.key = format!(
+                "Worst: {} of {} on {} in slice {slice}; the limit is {}.",
+                units::percent(share),
+                group.stream,
+                words::device(group.device.as_deref()),
+                units::percent_exact(share_max)
+            );
+            chart
+        }
+    }
 }

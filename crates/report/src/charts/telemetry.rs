@@ -262,9 +262,7 @@ fn threads(timeline: &Timeline) -> Chart {
 
 fn of_bins(id: &str, title: &str, unit: &str, bins: &Bins, look: &str, timeline: &Timeline) -> Chart {
     let mut chart = Chart::over_time(format!("host-{id}"), title, Axis::linear(title, unit));
-    let Some(highest) = bins.overall(Stat::Max) else {
-        return chart.without_data("no report interval was recorded");
-    };
+    let Some(highest) = bins.overall(Stat::Max) else { return chart.without_data("no report interval was recorded") };
     let (x, y) = (timeline.points(), bins.values(Stat::Max));
     chart.lines.push(Line { name: title.to_owned(), x, y, style: Style::line(0) });
     chart.key = format!("Highest: {} {unit}", units::number(highest)).trim_end().to_owned() + ".";

@@ -112,7 +112,7 @@ impl Timeline {
 
     /// Seconds that one point stands for.
     pub(crate) fn point_sec(&self) -> u64 {
-        self.gap_ms.width() as u64 * self.interval_sec
+        self.gap_ms.width as u64 * self.interval_sec
     }
 
     /// Positions of the points: at the end of the period that they represent.
@@ -123,7 +123,7 @@ impl Timeline {
 
     /// True if a point represents more than one interval.
     pub(crate) fn is_reduced(&self) -> bool {
-        self.gap_ms.width() > 1
+        self.gap_ms.width > 1
     }
 
     /// True if any interval is complete.
@@ -224,11 +224,6 @@ impl Bins {
         self.width *= 2;
     }
 
-    /// Intervals in a bin.
-    pub(crate) fn width(&self) -> usize {
-        self.width
-    }
-
     /// A value for each bin, oldest first.
     pub(crate) fn values(&self, stat: Stat) -> Vec<Option<f64>> {
         self.bins.iter().map(|bin| bin.value(stat)).collect()
@@ -261,7 +256,7 @@ mod tests {
                 _ => 2.0,
             }));
         }
-        assert_eq!(bins.width(), 64);
+        assert_eq!(bins.width, 64);
         assert_eq!(bins.values(Stat::Mean).len(), 1_350);
         assert_eq!(bins.values(Stat::Max)[50_000 / 64], Some(900.0));
         assert_eq!((bins.overall(Stat::Max), bins.overall(Stat::Min)), (Some(900.0), Some(-1.0)));
@@ -272,7 +267,7 @@ mod tests {
     fn what_was_not_measured_is_no_zero() {
         let mut bins = Bins::new(2);
         [None, Some(4.0), None, None, Some(1.0)].into_iter().for_each(|value| bins.push(value));
-        assert_eq!(bins.width(), 4);
+        assert_eq!(bins.width, 4);
         assert_eq!(bins.values(Stat::Mean), [Some(4.0), Some(1.0)]);
         let mut empty = Bins::new(5);
         empty.push(None);

@@ -46,7 +46,7 @@ pub(crate) struct Windows {
     /// Seconds that a point stands for.
     pub(crate) point_sec: f64,
     /// Seconds that a column of the heat map stands for.
-    column_sec: f64,
+    pub(crate) column_sec: f64,
     detail: Detail,
     /// Why the log could not be read to its end.
     pub(crate) damage: Option<String>,
@@ -165,11 +165,6 @@ impl Windows {
     /// Positions of the points: at the end of the period that they represent.
     pub(crate) fn points(&self) -> Points {
         Points::Even { first: self.point_sec, step: self.point_sec }
-    }
-
-    /// Seconds that a column of the heat map stands for.
-    pub(crate) fn column_sec(&self) -> f64 {
-        self.column_sec
     }
 }
 

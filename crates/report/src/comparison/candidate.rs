@@ -1,11 +1,11 @@
 //! One candidate: the numbers by which it is compared, or the reason for a missing one. They include the margin to its
 //! limits: the worst slice of any judged stream, by threshold.
 
+use super::Cell;
 use super::Kind;
-use super::cell::Cell;
-use super::published::{self, Place, Published};
 use super::source::{Source, setting};
 use super::wear::{DeviceWear, Given, is_reading, is_writing, wear};
+use super::{Place, Published};
 use crate::latencies::StreamLatencies;
 use results::baseline::{InDoubt, in_doubt};
 use results::judge::{Class, Deciding, Limit, Outcome, RunResult, Sla, StreamTotals, Verdict};
@@ -295,7 +295,7 @@ fn place(load: &Load, run: &Run, source: &Source, ratings: &[Published]) -> Cell
             verdict.ran_sec
         )
     });
-    Cell::Value(published::place(x, ratings, caveat))
+    Cell::Value(super::place(x, ratings, caveat))
 }
 
 /// Why a run cannot be laid beside published ratings; `None` if it can.

@@ -8,28 +8,29 @@
 //!             -> Comparison  -> table (text), markdown, page, JSON
 //! ```
 //!
-//! A value that cannot be had, or not be compared, is a [`Cell`] with the reason.
+//! A value that cannot be had, or not be compared, is a [`Cell`] with the reason: it is never filled in.
+//!
+//! Published ratings were made with ACT, by 24-hour certifications of the standard mix: a drive is rated Nx when it
+//! holds N times 2,000 reads and 1,000 writes a second within ACT's limits. Only a run in ACT's own
+//! pacing, of that mix and under those limits, may be laid beside them.
 
 mod candidate;
-mod cell;
-mod page;
-mod published;
 mod source;
 mod table;
 mod wear;
 
 pub use candidate::{Candidate, DeviceIo, Load, Margin, Quantile, Rate, Test};
-pub use cell::Cell;
-pub use published::{ListError, Place, Published, TPS_OF_1X, built_in, read as read_published};
+pub use source::{CompareError, Kind};
 pub use wear::{DeviceWear, Endurance, Given, UnknownName};
 
 use crate::baseline::{Beside, BesideDrive};
 use results::baseline::points_of;
+use results::files::{self, Links};
 use serde::Serialize;
 use source::Source;
-pub use source::{CompareError, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use thiserror::Error;
 
 /// Candidates side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -146,6 +147,183 @@ fn names(dirs: &[Named]) -> Result<Vec<String>, CompareError> {
         }
     }
     Ok(names)
+}
+
+/// A value, or the reason why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Cell<T> {
+    Value(T),
+    /// No value.
+    Missing {
+        /// The reason, a phrase.
+        why_not: String,
+    },
+}
+
+impl<T> Cell<T> {
+    /// No value, because of `why_not`.
+    pub fn missing(why_not: impl Into<String>) -> Self {
+        Self::Missing { why_not: why_not.into() }
+    }
+
+    /// The value; missing because of `why_not` where there is none.
+    pub fn or_missing(value: Option<T>, why_not: impl Into<String>) -> Self {
+        value.map_or_else(|| Self::missing(why_not), Self::Value)
+    }
+
+    /// The value, if there is one.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Missing { .. } => None,
+        }
+    }
+
+    /// Another value made of this one; missing for the same reason.
+    pub fn map<U>(&self, of: impl FnOnce(&T) -> U) -> Cell<U> {
+        self.and_then(|value| Cell::Value(of(value)))
+    }
+
+    /// Another cell made of this value; missing for the same reason.
+    pub fn and_then<U>(&self, of: impl FnOnce(&T) -> Cell<U>) -> Cell<U> {
+        match self {
+            Self::Value(value) => of(value),
+            Self::Missing { why_not } => Cell::missing(why_not.clone()),
+        }
+    }
+}
+
+/// Longest list that is read.
+const LIST_BYTES_MAX: u64 = 16 << 20;
+
+/// The list that comes with this program. Source: ACT's README and the pages of Aerospike on certified
+/// and historical devices, with the results that vendors handed in (the column `source`).
+const LIST: &str = include_str!("published-ratings.csv");
+
+/// Operations a second of 1x. Source: ACT's README (2,000 reads and 1,000 writes).
+pub const TPS_OF_1X: f64 = 3_000.0;
+
+/// Neighbours shown on each side.
+const NEIGHBOURS: usize = 2;
+
+/// The columns that a list must have; others are not looked at.
+const COLUMNS: [&str; 10] = [
+    "class",
+    "device",
+    "tps",
+    "x(=tps/3000)",
+    "gt1ms_pct",
+    "gt8ms_pct",
+    "gt64ms_pct",
+    "endurance",
+    "act_ver",
+    "source",
+];
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Published {
+    /// Kind of drive: `nvme`, `sata`, `cloud`; with `hist-` in front where ACT 2 or earlier was used.
+    pub class: String,
+    pub device: String,
+    /// The rating as a multiple of 1x.
+    pub x: f64,
+    /// Operations over 1, 8 and 64 ms in the worst hour, percent; `None` where it was not published.
+    pub over_pct: [Option<f64>; 3],
+    /// Endurance in the maker's words.
+    pub endurance: Option<String>,
+    pub act_version: Option<String>,
+    /// Publisher.
+    pub source: Option<String>,
+}
+
+/// Why a list of ratings cannot be used.
+#[derive(Debug, Error)]
+pub enum ListError {
+    /// Read error.
+    #[error("reading the list of ratings {} - {source}; check the path", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    /// Not a list of ratings.
+    #[error("reading the list of ratings {name} line {line} - {why}; its first line must be: {}", COLUMNS.join(","))]
+    Line { name: String, line: u64, why: String },
+}
+
+/// The list that comes with this program.
+pub fn built_in() -> Result<Vec<Published>, ListError> {
+    parse("of this program", LIST.as_bytes())
+}
+
+/// Reads a list of the same format. Errors: it cannot be read, or is none.
+pub fn read_published(path: &Path) -> Result<Vec<Published>, ListError> {
+    let bytes = files::read(path, Links::Followed, LIST_BYTES_MAX)
+        .map_err(|source| ListError::Io { path: path.to_owned(), source })?;
+    parse(&path.display().to_string(), &bytes)
+}
+
+fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Published>, ListError> {
+    let failed = |line, why: String| ListError::Line { name: name.to_owned(), line, why };
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
+    let of_csv = |error: csv::Error| failed(error.position().map_or(1, csv::Position::line), error.to_string());
+    let header = reader.headers().map_err(of_csv)?.clone();
+    let mut at = [0; COLUMNS.len()];
+    for (at, column) in at.iter_mut().zip(COLUMNS) {
+        let found = header.iter().position(|name| name == column);
+        *at = found.ok_or_else(|| failed(1, format!("there is no column {column}")))?;
+    }
+    let mut ratings = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(of_csv)?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let [class, device, tps, x, over_1, over_8, over_64, endurance, act_version, source] =
+            at.map(|at| record.get(at).unwrap_or(""));
+        let number = |column: &str, text: &str| match text.parse::<f64>() {
+            _ if text.is_empty() => Ok(None),
+            Ok(number) if number.is_finite() && number >= 0.0 => Ok(Some(number)),
+            _ => Err(failed(line, format!("{column} is no number: {text:?}"))),
+        };
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let x = match (number("x(=tps/3000)", x)?, number("tps", tps)?) {
+            (Some(x), _) => x,
+            (None, Some(tps)) => tps / TPS_OF_1X,
+            (None, None) => return Err(failed(line, format!("{device:?} has neither tps nor x"))),
+        };
+        ratings.push(Published {
+            class: class.to_owned(),
+            device: device.to_owned(),
+            x,
+            over_pct: [number("gt1ms_pct", over_1)?, number("gt8ms_pct", over_8)?, number("gt64ms_pct", over_64)?],
+            endurance: text(endurance),
+            act_version: text(act_version),
+            source: text(source),
+        });
+    }
+    ratings.sort_by(|a, b| b.x.total_cmp(&a.x));
+    Ok(ratings)
+}
+
+/// Rank of a rating among published ones.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Place {
+    /// The rating, as a multiple of 1x on one device.
+    pub x: f64,
+    /// Number of higher published ratings.
+    pub higher: usize,
+    /// Number of published ratings.
+    pub of: usize,
+    /// The next higher ones, the highest first.
+    pub above: Vec<Published>,
+    /// The next ones that are not higher, the highest first.
+    pub below: Vec<Published>,
+    /// Caveat: the published ratings lasted longer.
+    pub caveat: Option<String>,
+}
+
+/// Places `x` in `ratings`, highest first.
+fn place(x: f64, ratings: &[Published], caveat: Option<String>) -> Place {
+    let higher = ratings.iter().take_while(|rating| rating.x > x).count();
+    let above = ratings[higher.saturating_sub(NEIGHBOURS)..higher].to_vec();
+    let below = ratings[higher..].iter().take(NEIGHBOURS).cloned().collect();
+    Place { x, higher, of: ratings.len(), above, below, caveat }
 }
 
 #[cfg(test)]

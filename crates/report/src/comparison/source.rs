@@ -4,7 +4,7 @@
 //! An unreadable run is left out with a remark. Differences between the tests are reported first; results of unlike
 //! tests are never averaged.
 
-use super::cell::Cell;
+use super::Cell;
 use super::wear::UnknownName;
 use crate::latencies::{StreamLatencies, latencies};
 use results::judge::Outcome;
@@ -13,7 +13,6 @@ use results::run_dir::{self, Holds, Manifest, Run, RunDirError};
 use results::series::{Purpose, Rule, Series, State, Step};
 use results::units::{greatest_divisor, in_one_line};
 use serde::Serialize;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -179,20 +178,10 @@ pub enum Kind {
 pub enum CompareError {
     /// A directory holds neither a run nor a series.
     #[error("{source}")]
-    Read {
-        /// Name of the candidate.
-        name: String,
-        source: RunDirError,
-    },
+    Read { name: String, source: RunDirError },
     /// The same run twice.
     #[error("comparing {first} with {second} - both are {}; name each run once", dir.display())]
-    Twice {
-        /// First name.
-        first: String,
-        /// Second name.
-        second: String,
-        dir: PathBuf,
-    },
+    Twice { first: String, second: String, dir: PathBuf },
     /// The same name twice.
     #[error("comparing {name} with {name} - two candidates have that name; give one another (NAME=DIR)")]
     SameName { name: String },
@@ -258,8 +247,7 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
         say(key, &|run| setting(&run.manifest, key).unwrap_or("not a setting of it").to_owned());
     }
     said.extend(differences_of_baselines(sources));
-    let kinds: BTreeMap<String, ()> = sources.iter().map(|source| (text(&source.kind), ())).collect();
-    if kinds.len() > 1 {
+    if sources.windows(2).any(|pair| pair[0].kind != pair[1].kind) {
         let kind = |source: &Source| format!("{} is a {}", source.name, kind_text(source));
         let kinds = sources.iter().map(kind).collect::<Vec<_>>().join("; ");
         said.push(format!("different kinds of result: {kinds}: a load held says less than a rating"));
@@ -269,14 +257,11 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
 
 /// The same of baselines: their terms, and whether drives were simulated or left unprepared.
 fn differences_of_baselines(sources: &[Source]) -> Vec<String> {
-    let baselines: Vec<(&str, &Series)> = sources
-        .iter()
-        .filter(|source| source.kind == Kind::Baseline)
-        .filter_map(|source| Some((source.name.as_str(), source.series.as_ref()?)))
-        .collect();
+    let baselines = sources.iter().filter(|source| source.kind == Kind::Baseline);
+    let baselines = baselines.filter_map(|source| Some((source.name.as_str(), source.series.as_ref()?)));
     let mut values: BTreeMap<&str, BTreeMap<String, Vec<&str>>> = BTreeMap::new();
-    for (name, series) in &baselines {
-        let mut say = |what, value| values.entry(what).or_default().entry(value).or_default().push(*name);
+    for (name, series) in baselines {
+        let mut say = |what, value| values.entry(what).or_default().entry(value).or_default().push(name);
         for (term, value) in &series.terms {
             // Names of devices differ; that there are any is what matters.
             let of_devices = term == "not prepared" && !value.is_empty();
@@ -301,14 +286,6 @@ fn kind_text(source: &Source) -> &'static str {
         super::Kind::Rate => "search for the highest rating",
         super::Kind::Baseline => "baseline",
         super::Kind::Series => "series that cannot be read",
-    }
-}
-
-fn text(value: &impl serde::Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(Value::String(text)) => text,
-        Ok(other) => other.to_string(),
-        Err(_) => String::new(),
     }
 }
 

@@ -422,3 +422,49 @@ fn baselines_stand_drive_by_drive_and_the_one_that_differs_is_named() {
     assert_eq!(comparison.baselines.as_ref().unwrap().outliers, Vec::<String>::new());
     assert!(comparison.to_string().contains("load held"));
 }
+
+#[test]
+fn the_list_of_this_program_reads_whole() {
+    let list = built_in().unwrap();
+    assert_eq!(list.len(), LIST.lines().count() - 1);
+    assert_eq!((list[0].device.as_str(), list[0].x), ("SmartIOPS DataEngine 6.4TB", 275.0));
+    let huawei = list.iter().find(|rating| rating.device.starts_with("Huawei es3000")).unwrap();
+    assert_eq!((huawei.over_pct, &huawei.endurance), ([Some(1.18), Some(0.0), Some(0.0)], &None));
+    assert!(list.iter().all(|rating| rating.source.is_some() && rating.x > 0.0));
+    // Rounded to a tenth where it is not whole.
+    let tps = LIST.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse::<f64>().unwrap());
+    let mut by_tps: Vec<f64> = tps.map(|tps| tps / TPS_OF_1X).collect();
+    by_tps.sort_by(|a, b| b.total_cmp(a));
+    assert!(list.iter().zip(by_tps).all(|(rating, x)| (rating.x - x).abs() <= 0.05));
+}
+
+#[test]
+fn a_rating_stands_between_its_neighbours_and_an_equal_one_is_not_above() {
+    let place = |x| {
+        let Place { higher, above, below, .. } = super::place(x, &built_in().unwrap(), None);
+        let names = |list: Vec<Published>| list.into_iter().map(|rating| rating.x).collect::<Vec<_>>();
+        (higher, names(above), names(below))
+    };
+    assert_eq!(place(1000.0), (0, vec![], vec![275.0, 210.0]));
+    assert_eq!(place(106.0), (7, vec![128.0, 108.0], vec![105.5, 100.0]));
+    assert_eq!(place(100.0), (8, vec![108.0, 105.5], vec![100.0, 100.0]));
+    assert_eq!(place(1.0), (53, vec![3.0, 3.0], vec![]));
+}
+
+#[test]
+fn another_list_may_have_quotes_and_empty_cells_and_mistakes_are_named() {
+    let header = COLUMNS.join(",");
+    let list = parse("x.csv", format!("{header}\nnvme,\"A, B\",6000,,0,0.00,,,,\n\n").as_bytes()).unwrap();
+    assert_eq!((list[0].device.as_str(), list[0].x), ("A, B", 2.0));
+    assert_eq!(list[0].over_pct, [Some(0.0), Some(0.0), None]);
+    for (text, why) in [
+        ("a,b\n1,2\n".to_owned(), "x.csv line 1 - there is no column class"),
+        (format!("{header}\nnvme,A,many,,,,,,,\n"), "line 2 - tps is no number: \"many\""),
+        (format!("{header}\nnvme,A,,,,,,,,\n"), "line 2 - \"A\" has neither tps nor x"),
+        (format!("{header}\nnvme,A\n"), "line 2 - CSV error"),
+        (String::new(), "line 1 - there is no column class"),
+    ] {
+        let error = parse("x.csv", text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(why), "{why}: {error}");
+    }
+}

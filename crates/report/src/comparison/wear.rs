@@ -5,7 +5,7 @@
 //!
 //! The operator gives the rest: the price of a candidate, and its maker's endurance rating.
 
-use super::cell::Cell;
+use super::Cell;
 use results::run_dir::{DeviceKind, Intervals, Manifest, RunDirError};
 use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;

@@ -7,22 +7,29 @@
 //! The one idea: output formats only do the layout. Judging, reduction, wording and omissions are decided here, so no
 //! two formats can disagree.
 
-mod rating;
-mod run;
 mod series;
 
 pub use crate::charts::Section;
 pub use crate::words::{Banner, Pair, Paragraph};
-pub use run::RunReport;
 pub use series::{SeriesReport, StepReport};
 
-use crate::charts::Detail;
-use crate::words::Shown;
-use results::judge::Outcome;
-use results::run_dir::RunDirError;
+use crate::charts::counters::{self, Change, DeviceWaf};
+use crate::charts::timeline::Timeline;
+use crate::charts::windows::Windows;
+use crate::charts::{Chart, Detail, latency, rates, telemetry};
+use crate::latencies::{self, StreamLatencies};
+use crate::words::{self, Shown};
+use results::cell::Layout;
+use results::finding::Finding;
+use results::judge::{Outcome, RunResult, Sla, Verdict};
+use results::rejudge::doubt_of;
+use results::run_dir::{self, HlogKind, Manifest, Run, RunDirError, WorkloadRecord};
 use results::series::Series;
+use results::steady::{Rounds, Steadiness};
+use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 use std::path::Path;
 
 /// Marker within the first kilobyte of an HTML report, by which flashproof recognises its own files.
@@ -59,10 +66,7 @@ impl Document {
     /// Damage costs only what depends on it, and is shown in a banner. Errors: a directory is neither, or
     /// its manifest cannot be read.
     pub fn read<P: AsRef<Path>>(dirs: &[P]) -> Result<Self, RunDirError> {
-        let mut series = Vec::new();
-        for dir in dirs {
-            series.push(Series::read(dir.as_ref())?);
-        }
+        let series = dirs.iter().map(|dir| Series::read(dir.as_ref())).collect::<Result<Vec<_>, _>>()?;
         let runs: usize = series.iter().map(|series| series.as_ref().map_or(1, |series| series.steps.len())).sum();
         let detail = Detail::of_runs(runs);
         let read = |(dir, series): (&P, Option<Series>)| {
@@ -93,16 +97,6 @@ impl Document {
             report.banners().iter().map(name).collect::<Vec<_>>()
         };
         self.reports.iter().flat_map(named).collect()
-    }
-
-    /// The document as indented JSON. `docs/report.schema.json` says what it holds.
-    pub fn json(&self) -> Result<String, serde_json::Error> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
-    /// JSON Schema (draft 2020-12) of [`Self::json`]: `docs/report.schema.json`.
-    pub fn schema() -> Result<String, serde_json::Error> {
-        crate::schema_of::<Self>()
     }
 }
 
@@ -137,4 +131,281 @@ impl Report {
             Self::Series(series) => series.banners.iter().map(|banner| banner.text.clone()).collect(),
         }
     }
+}
+
+/// Contents of one run directory.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct RunReport {
+    /// The directory, as it was named.
+    pub dir: String,
+    /// A title: what was run on what.
+    pub title: String,
+    /// True if the run came to its end and said so.
+    pub complete: bool,
+    /// Remarks a reader must know first: that the run is incomplete, what is damaged or missing.
+    pub banners: Vec<Banner>,
+    /// The part of the verdict that every form shows.
+    pub result: RunResult,
+    /// The verdict as it follows from the recorded counts now.
+    pub verdict: Verdict,
+    /// The number that decided, one sentence; null when there was nothing to judge.
+    pub decided: Option<String>,
+    /// Name the run may carry: a screening, or a certification's load.
+    pub class_in_words: String,
+    /// The most important facts.
+    pub summary: Vec<Pair>,
+    /// Quantiles of each stream over the whole run.
+    pub latencies: Vec<StreamLatencies>,
+    /// The charts.
+    pub sections: Vec<Section>,
+    /// Steadiness of what was measured; null where it cannot be told.
+    pub steadiness: Option<Steadiness>,
+    /// The same in words: the state, then each change.
+    pub steadiness_in_words: Vec<String>,
+    /// How the counters that drives keep of themselves changed.
+    pub counters: Vec<Change>,
+    /// Write amplification of each drive that counts what its media take.
+    pub device_waf: Vec<DeviceWaf>,
+    /// Findings about host and devices before the run.
+    pub findings: Vec<Finding>,
+    /// Measurements that could not be made, and why.
+    pub unmeasured: Vec<String>,
+    /// Program and version that ran it.
+    pub tool: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// When it began, milliseconds since 1970 (UTC).
+    pub started_unix_ms: u64,
+    /// True if the devices were simulated.
+    pub simulated: bool,
+    /// The limits.
+    pub sla: Sla,
+    /// The devices, as the user named them.
+    pub devices: Vec<String>,
+    /// Workloads run at once, with their configuration.
+    pub workloads: Vec<WorkloadRecord>,
+    /// Facts about each device.
+    pub device_facts: Vec<Value>,
+    /// Facts about the host.
+    pub host_facts: Value,
+    /// The engine that carried out the operations.
+    pub engine_facts: Value,
+    /// How all of this came about, and what it does not say.
+    pub method: Vec<Paragraph>,
+    /// Its load as a multiple of 1x.
+    #[serde(skip)]
+    pub(crate) multiple: Option<f64>,
+    /// Damage to its directory, each one sentence. Banners say it, too.
+    #[serde(skip)]
+    pub(crate) damage: Vec<String>,
+    /// Why it cannot be believed whole; `None` if it can. Banners say it, too.
+    #[serde(skip)]
+    pub(crate) doubt: Option<String>,
+}
+
+/// The three interval logs.
+struct Logs {
+    service: Windows,
+    wait: Windows,
+    lag: Windows,
+}
+
+impl Logs {
+    fn read(dir: &Path, layout: &Layout, ran_sec: f64, detail: Detail) -> Self {
+        let read = |kind| Windows::read(dir, layout, kind, ran_sec, detail, kind == HlogKind::Service);
+        Self { service: read(HlogKind::Service), wait: read(HlogKind::Wait), lag: read(HlogKind::Lag) }
+    }
+
+    fn damage(&self) -> impl Iterator<Item = String> + use<'_> {
+        [&self.service, &self.wait, &self.lag].into_iter().filter_map(|log| log.damage.clone())
+    }
+
+    /// Quantiles of each stream that did something.
+    fn latencies(&self, layout: &Layout) -> Vec<StreamLatencies> {
+        latencies::of_streams(layout, self.service.totals().zip(self.wait.totals().zip(self.lag.totals())))
+    }
+}
+
+impl RunReport {
+    /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`].
+    pub(crate) fn read(dir: &Path, detail: Detail) -> Result<Self, RunDirError> {
+        let run = run_dir::read(dir)?;
+        let (complete, doubt) = (run.is_complete(), doubt_of(&run));
+        let Run { manifest, verdict, mut remarks, damage, .. } = run;
+        let timeline = Timeline::read(dir, &manifest, detail)?;
+        let layout = manifest.layout();
+        let logs = Logs::read(dir, &layout, verdict.ran_sec, detail);
+        remarks.extend(logs.damage());
+        // Quantiles of a part would be taken for those of the whole.
+        let latencies = if logs.damage().next().is_some() { Vec::new() } else { logs.latencies(&layout) };
+        let rounds = Rounds::read(dir, &manifest);
+        let steadiness = rounds.as_ref().map(Steadiness::of).ok();
+        let steadiness_in_words = match (&steadiness, &rounds) {
+            (Some(steadiness), _) => in_words(steadiness),
+            (None, Err(error)) => vec![format!("steadiness cannot be told: {error}")],
+            (None, Ok(_)) => Vec::new(),
+        };
+        let (device_charts, trace_remarks) = devices(dir, &manifest, verdict.ran_sec, &timeline, detail);
+        remarks.extend(trace_remarks);
+        let simulated = manifest.simulated;
+        let counters = counters::changes(&timeline);
+        Ok(Self {
+            dir: dir.display().to_string(),
+            title: title(&manifest),
+            complete,
+            banners: remarks.into_iter().map(|text| Banner { text }).collect(),
+            decided: verdict.decided_by.as_ref().map(ToString::to_string),
+            class_in_words: words::class(verdict.class, simulated, verdict.ran_sec, verdict.partial),
+            summary: summary(&manifest, &verdict),
+            latencies,
+            sections: sections(&manifest, &verdict, &timeline, &logs, steadiness.as_ref(), device_charts),
+            steadiness,
+            steadiness_in_words,
+            device_waf: counters::device_waf(&counters),
+            counters,
+            unmeasured: unmeasured(&manifest, &timeline),
+            method: words::method(&manifest),
+            multiple: manifest.multiple,
+            damage,
+            doubt,
+            result: verdict.result(),
+            verdict,
+            findings: manifest.findings,
+            tool: manifest.tool,
+            command: manifest.command,
+            started_unix_ms: manifest.started_unix_ms,
+            simulated,
+            sla: manifest.sla,
+            devices: manifest.devices,
+            workloads: manifest.workloads,
+            device_facts: manifest.device_facts,
+            host_facts: manifest.host_facts,
+            engine_facts: manifest.engine_facts,
+        })
+    }
+}
+
+fn title(manifest: &Manifest) -> String {
+    let purpose = manifest.purpose.as_ref().map(|purpose| format!("{purpose}: ")).unwrap_or_default();
+    let devices = match &manifest.devices[..] {
+        [one] => one.clone(),
+        several => units::count(several.len() as u64, "device"),
+    };
+    let kind = manifest.kind();
+    let capital = kind.chars().take(1).flat_map(char::to_uppercase).chain(kind.chars().skip(1)).collect::<String>();
+    format!("{purpose}{capital} test of {devices}")
+}
+
+fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
+    let pair = |name: &str, value: String| Pair { name: name.to_owned(), value };
+    let fact = |facts: &Value, name: &str| facts.get(name).and_then(Value::as_str).map(str::to_owned);
+    let mut pairs = Vec::new();
+    for (name, facts) in manifest.devices.iter().zip(&manifest.device_facts) {
+        let model = ["model", "serial", "firmware"].map(|key| fact(facts, key));
+        let size = facts.get("size_bytes").and_then(Value::as_f64).map(units::bytes);
+        let known: Vec<String> = model.into_iter().flatten().chain(size).collect();
+        let known = if known.is_empty() { fact(facts, "kind").unwrap_or_default() } else { known.join(", ") };
+        pairs.push(pair(name, known));
+    }
+    if let Some(multiple) = manifest.multiple {
+        pairs.push(pair("Load", units::multiple(multiple)));
+    }
+    for stream in verdict.streams.iter().filter(|stream| stream.judged) {
+        let offered = match stream.offered_iops {
+            offered if offered > 0.0 => format!("{}/s offered, ", units::number(offered)),
+            _ => "closed stream, ".to_owned(),
+        };
+        let achieved = units::number(stream.achieved_iops);
+        let lost = stream.errors.saturating_add(stream.not_done());
+        let lost =
+            if lost > 0 { format!(", {} failed or never done", units::number(lost as f64)) } else { String::new() };
+        pairs.push(pair(&format!("Rate of {}", stream.name), format!("{offered}{achieved}/s achieved{lost}")));
+    }
+    let ran = units::span_of(verdict.ran_sec);
+    let planned = units::span(manifest.duration_sec);
+    pairs.push(pair(
+        "Ran for",
+        if ran == planned || manifest.operations.is_some() { ran } else { format!("{ran} of {planned}") },
+    ));
+    pairs.push(pair("Began", units::date(manifest.started_unix_ms)));
+    pairs.push(pair("Limits", manifest.sla.to_string()));
+    pairs
+}
+
+/// Missing measurements from the manifest, and empty columns of telemetry.
+fn unmeasured(manifest: &Manifest, timeline: &Timeline) -> Vec<String> {
+    let empty = timeline.columns.iter().filter(|column| !column.bins.any()).map(|column| column.name.as_str());
+    let empty: Vec<&str> = empty.collect();
+    let mut all = manifest.unmeasured.clone();
+    if !empty.is_empty() {
+        all.push(format!("nothing stands in these columns of telemetry.csv: {}", empty.join(", ")));
+    }
+    all
+}
+
+fn in_words(steadiness: &Steadiness) -> Vec<String> {
+    let changes = steadiness.change_points.iter().map(latency::change_sentence);
+    std::iter::once(steadiness.sentence()).chain(changes).collect()
+}
+
+/// Telemetry, then tracing, with what a reader should know of it.
+fn devices(
+    dir: &Path,
+    manifest: &Manifest,
+    ran_sec: f64,
+    timeline: &Timeline,
+    detail: Detail,
+) -> (Vec<Chart>, Vec<String>) {
+    let mut charts = telemetry::of_devices(timeline, manifest.simulated);
+    let (traced, remarks) = latency::trace_charts(dir, manifest, ran_sec, &latency::thresholds(manifest), detail);
+    charts.extend(traced);
+    (charts, remarks)
+}
+
+fn sections(
+    manifest: &Manifest,
+    verdict: &Verdict,
+    timeline: &Timeline,
+    logs: &Logs,
+    steadiness: Option<&Steadiness>,
+    devices: Vec<Chart>,
+) -> Vec<Section> {
+    let simulated = manifest.simulated;
+    vec![
+        Section::new(
+            "shares",
+            "Shares over the thresholds",
+            "What the verdict is made of. The worst complete slice decides.",
+            rates::share_charts(verdict, &manifest.sla),
+        ),
+        Section::new(
+            "latency",
+            "Latency over time",
+            "How service times moved: from the hand-over of an operation to its completion.",
+            latency::heat_maps(manifest, &logs.service)
+                .into_iter()
+                .chain(latency::service_charts(manifest, &logs.service, steadiness))
+                .collect(),
+        ),
+        Section::new(
+            "delays",
+            "Wait and lag",
+            "What is added to service times: waiting for a slot (judged), and our own lateness (it can make a run \
+             invalid).",
+            latency::delay_charts(manifest, &logs.wait, &logs.lag),
+        ),
+        Section::new(
+            "rates",
+            "Offered and achieved rate",
+            "Whether the load was the one asked for.",
+            rates::rate_charts(manifest, timeline),
+        ),
+        Section::new("devices", "Devices", "Reported by the kernel and the drives.", devices),
+        Section::new(
+            "host",
+            "Host and this program",
+            "Whether this machine was slow itself.",
+            telemetry::of_host(timeline, simulated),
+        ),
+    ]
 }

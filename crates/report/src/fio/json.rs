@@ -1,7 +1,7 @@
 //! fio's JSON, with fio's names in fio's order; what is ours stands under `wait_ns`, `lag_ns`, `failed`, `never_issued`, `verdicts`, `cross_check`.
 
+use super::Durations;
 use super::{FIO_VERSION, JobPage, Kind, LEVELS, NO_TARGET, Page, Samples, SteadyState};
-use crate::fio::totals::Durations;
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;

@@ -3,19 +3,20 @@
 //! Every text is escaped where it enters, by maud. Charts are drawn by `draw.js`, which is in the page, from JSON
 //! that is in the page; a policy in its head forbids the browser to fetch anything. Whoever has no script still
 //! reads all numbers that decide.
+//!
+//! Short names of devices: `sim:name=freezes+stall-ms=140+stall-every-s=60` in every sentence, table and legend pushes
+//! all else aside. A page has one list of names; only headings, that list, code and files keep the long ones.
+//!
+//! [`Page`] is put together piece by piece: of comparisons and of the commands that have no run directory.
 
-mod names;
-mod page;
 mod parts;
-mod plot;
 mod run;
-mod series;
 
-pub use page::Page;
-
+use crate::charts::Section;
 use crate::document::{Document, HTML_MARK, Report};
 use crate::table::{Cell, Table};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
+use parts::{Plots, heading, list};
 use results::units::is_unprintable;
 
 const STYLE: &str = include_str!("page.css");
@@ -34,20 +35,16 @@ impl Document {
 }
 
 fn page(document: &Document) -> String {
-    let mut plots = plot::Plots::default();
+    let mut plots = parts::Plots::default();
     let several = document.reports.len() > 1;
-    let articles: Vec<Markup> = document
-        .reports
-        .iter()
-        .enumerate()
-        .map(|(number, report)| {
-            let place = if several { format!("report-{}-", number + 1) } else { String::new() };
-            match report {
-                Report::Run(run) => run::article(run, &place, 1, &mut plots),
-                Report::Series(series) => series::article(series, &place, &mut plots),
-            }
-        })
-        .collect();
+    let article = |(number, report): (usize, &Report)| {
+        let place = if several { format!("report-{}-", number + 1) } else { String::new() };
+        match report {
+            Report::Run(run) => run::article(run, &place, 1, &mut plots),
+            Report::Series(series) => run::series_article(series, &place, &mut plots),
+        }
+    };
+    let articles: Vec<Markup> = document.reports.iter().enumerate().map(article).collect();
     let title = match &document.reports[..] {
         [one] => format!("{}: {}", one.headline().text, said(one).0),
         several => format!("{} reports", several.len()),
@@ -56,7 +53,7 @@ fn page(document: &Document) -> String {
         @if several { (overview(document)) }
         @for article in articles { (article) }
     };
-    let names = names::Names::of(document);
+    let names = Names::of(document);
     let charts = names.shortened_json(&plots.json());
     shell(&title, PreEscaped(names.shortened(&body)), plots.count(), &charts, &document.made_by)
 }
@@ -116,4 +113,156 @@ fn overview(document: &Document) -> Markup {
     let headings = ["what", "outcome", "what decided", "directory"];
     let table = Table::new("Reports on this page").text(headings).rows(rows);
     html! { section.overview { h1 { "Reports" } (table) } }
+}
+
+/// Longer names are replaced, characters.
+const LONG: usize = 20;
+
+/// Elements whose text stays.
+const AS_IT_IS: [&str; 3] = ["h1", "pre", "code"];
+
+/// Long names, each with a short one; the longest first, so that none is replaced within another.
+struct Names(Vec<(String, String)>);
+
+impl Names {
+    fn of(document: &Document) -> Self {
+        let mut names: Vec<(String, String)> = Vec::new();
+        let devices = document.reports.iter().flat_map(|report| match report {
+            Report::Run(run) => run.devices.iter().map(String::as_str).collect::<Vec<_>>(),
+            Report::Series(series) => series.series.devices.iter().map(|device| device.name.as_str()).collect(),
+        });
+        for long in devices {
+            let mut parameters = long.strip_prefix("sim:").into_iter().flat_map(|spec| spec.split('+'));
+            let given =
+                parameters.find_map(|parameter| parameter.strip_prefix("name=")).filter(|name| !name.is_empty());
+            if names.iter().any(|(known, _)| known == long) || given.is_none() && long.chars().count() <= LONG {
+                continue;
+            }
+            let given = given.filter(|given| names.iter().all(|(_, taken)| taken != given));
+            names.push((long.to_owned(), given.map_or_else(|| format!("drive {}", names.len() + 1), str::to_owned)));
+        }
+        names.sort_by_key(|(long, _)| std::cmp::Reverse(long.len()));
+        Self(names)
+    }
+
+    /// The page with short names, and their list below its first heading.
+    fn shortened(&self, page: &Markup) -> String {
+        let (mut rest, mut short) = (page.0.as_str(), String::new());
+        while let Some((at, name)) =
+            AS_IT_IS.iter().filter_map(|name| Some((rest.find(&format!("<{name}"))?, name))).min()
+        {
+            let end = rest[at..].find(&format!("</{name}>")).map_or(rest.len(), |end| at + end);
+            short += &self.replaced(&rest[..at], |name| html! { (name) }.into_string());
+            short += &rest[at..end];
+            rest = &rest[end..];
+        }
+        short += &self.replaced(rest, |name| html! { (name) }.into_string());
+        match self.0.is_empty() {
+            true => short,
+            false => short.replacen("</h1>", &format!("</h1>{}", self.list().into_string()), 1),
+        }
+    }
+
+    /// The JSON of charts with short names.
+    fn shortened_json(&self, json: &str) -> String {
+        // Without its quotes, as `Plots::json` escapes it.
+        let in_json = |name: &str| {
+            let quoted = serde_json::Value::from(name).to_string().replace('<', "\\u003c");
+            quoted[1..quoted.len() - 1].to_owned()
+        };
+        self.replaced(json, in_json)
+    }
+
+    fn replaced(&self, text: &str, escaped: impl Fn(&str) -> String) -> String {
+        self.0.iter().fold(text.to_owned(), |text, (long, short)| text.replace(&escaped(long), &escaped(short)))
+    }
+
+    fn list(&self) -> Markup {
+        html! { dl.facts { @for (long, short) in &self.0 { div { dt { (short) } dd { code { (long) } } } } } }
+    }
+}
+
+/// A self-contained HTML page: no network, no other file.
+pub struct Page {
+    title: String,
+    plots: Plots,
+    content: Vec<Markup>,
+}
+
+impl Page {
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), plots: Plots::default(), content: Vec::new() }
+    }
+
+    /// Adds in one box what a reader must know first; nothing of none.
+    pub fn warnings(&mut self, sentences: &[String]) {
+        self.content.push(html! {
+            @if let [first, others @ ..] = sentences {
+                p.banner role="note" { (first) @for other in others { br; (other) } }
+            }
+        });
+    }
+
+    /// Adds the heading of what follows.
+    pub fn heading(&mut self, title: &str) {
+        self.content.push(heading(2, "", title));
+    }
+
+    /// Adds tables or bars, beside each other where there is room.
+    pub fn add<T: Render>(&mut self, several: &[T]) {
+        self.content.push(html! { div.charts { @for one in several { (one) } } });
+    }
+
+    /// Adds a table that is shown on demand.
+    pub fn folded(&mut self, summary: &str, what: &impl Render) {
+        self.content.push(html! { details { summary { (summary) } (what) } });
+    }
+
+    /// Adds sentences as a list; nothing of none.
+    pub fn list<T: AsRef<str>>(&mut self, sentences: &[T]) {
+        self.content.push(list(sentences));
+    }
+
+    /// Adds links to other files, shown on demand: text and relative path; nothing of none.
+    pub fn links(&mut self, summary: &str, links: &[(String, String)]) {
+        self.content.push(html! {
+            @if !links.is_empty() {
+                details { summary { (summary) } ul { @for (text, path) in links { li { a href=(path) { (text) } } } } }
+            }
+        });
+    }
+
+    /// Adds a file as it is.
+    pub fn file(&mut self, text: &str) {
+        self.content.push(html! { pre { (text.trim_end()) } });
+    }
+
+    pub(crate) fn charts(&mut self, of: &Section) {
+        self.content.push(parts::charts(of, "", 2, &mut self.plots));
+    }
+
+    /// The page. `made_by`: program and version.
+    pub fn html(self, made_by: &str) -> String {
+        let body = html! { article { h1 { (self.title) } @for part in &self.content { (part) } } };
+        shell(&self.title, body, self.plots.count(), &self.plots.json(), made_by)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_replaced_but_where_they_are_explained_or_part_of_a_file() {
+        let names = Names(vec![("sim:a=1+b=<2>+c".into(), "drive 2".into()), ("sim:a=1".into(), "drive 1".into())]);
+        let page = html! { h1 { "sim:a=1" } p { "sim:a=1 and sim:a=1+b=<2>+c" } pre { "sim:a=1" } };
+        let short = names.shortened(&page);
+        assert!(short.ends_with("<p>drive 1 and drive 2</p><pre>sim:a=1</pre>"), "{short}");
+        assert!(
+            short.starts_with("<h1>sim:a=1</h1><dl") && short.contains("<code>sim:a=1+b=&lt;2&gt;+c</code>"),
+            "{short}"
+        );
+        let json = r#"{"name":"reads on sim:a=1+b=\u003c2>+c"}"#;
+        assert_eq!(names.shortened_json(json), r#"{"name":"reads on drive 2"}"#);
+    }
 }

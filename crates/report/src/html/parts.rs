@@ -1,11 +1,13 @@
 //! Pieces that pages are made of: headings, sections, charts, facts.
+//!
+//! Charts in the format of `draw.js`: time in the most readable unit, values rounded, without values that a logarithmic
+//! axis cannot show. `draw.js` sets the appearance (colours, dashes, fonts).
 
-use super::plot::Plots;
-use crate::charts::{Chart, Section};
+use crate::charts::{Axis, Chart, Heat, Limit, Line, Points, Section, Style, latency, rounded};
 use crate::table::{Table, look, signed};
 use crate::words::{Banner, Shown};
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Deepest nesting of facts that is taken apart; deeper values are shown as they are.
 const DEPTH_MAX: usize = 4;
@@ -122,6 +124,115 @@ fn plain(value: &Value) -> String {
     }
 }
 
+/// Durations on logarithmic axes are drawn at least so long, milliseconds: the logs know nothing finer.
+const DRAWN_MS_MIN: f64 = 0.001;
+
+/// The charts of a page.
+#[derive(Default)]
+pub(super) struct Plots(Vec<Value>);
+
+impl Plots {
+    /// Takes `chart` in; gives the id of its element, unique in the page.
+    pub(super) fn add(&mut self, chart: &Chart, place: &str) -> String {
+        let id = format!("chart-{}-{place}{}", self.0.len() + 1, chart.id);
+        self.0.push(plot(&id, chart));
+        id
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// All of them, for the content of a script element: no `<` in it (in JSON it stands in strings only), so
+    /// nothing of it can end the element or begin a comment.
+    pub(super) fn json(&self) -> String {
+        // Names, numbers and lists: nothing that could not be written.
+        serde_json::to_string(&self.0).unwrap_or_default().replace('<', "\\u003c")
+    }
+}
+
+/// The unit in which a time axis reads best, and its length in seconds.
+fn time_unit(span_sec: f64) -> (&'static str, f64) {
+    match span_sec {
+        span if span > 2.0 * 3_600.0 => ("h", 3_600.0),
+        span if span > 5.0 * 60.0 => ("min", 60.0),
+        _ => ("s", 1.0),
+    }
+}
+
+/// Largest place on the horizontal axis: of what is drawn, or of what there could be.
+fn span(chart: &Chart) -> f64 {
+    let of = |line: &Line| match &line.x {
+        Points::Even { first, step } => first + step * line.y.len().saturating_sub(1) as f64,
+        Points::Each(points) => points.iter().copied().fold(0.0, f64::max),
+    };
+    let heat = chart.heat.iter().filter_map(|heat| heat.x_edges.last().copied());
+    chart.lines.iter().map(of).chain(heat).chain(chart.x.max).fold(0.0, f64::max)
+}
+
+fn plot(id: &str, chart: &Chart) -> Value {
+    let span = span(chart);
+    let is_time = chart.x.unit == "s";
+    let (unit, scale) = if is_time { time_unit(span) } else { (chart.x.unit.as_str(), 1.0) };
+    let titled = |axis: &Axis, unit: &str| match unit {
+        "" => axis.title.clone(),
+        unit => format!("{} ({unit})", axis.title),
+    };
+    let is_shown = |limit: &&Limit| chart.heat.as_ref().is_none_or(|heat| latency::is_within(limit, &heat.y_edges));
+    let limit = |limit: &Limit| Limit { y: rounded(limit.y), name: limit.name.clone() };
+    // Slices, and whatever else has no unit, are whole numbers.
+    let whole = chart.x.unit.is_empty();
+    let mut x = json!({ "title": titled(&chart.x, unit), "unit": unit, "log": chart.x.log, "whole": whole });
+    if is_time {
+        // With an end the axis begins at 0; otherwise the values decide.
+        x["end"] = rounded(span / scale).into();
+    }
+    let y = &chart.y;
+    json!({
+        "id": id,
+        "x": x,
+        "y": { "title": titled(y, &y.unit), "unit": y.unit, "log": y.log, "max": y.max },
+        "lines": chart.lines.iter().map(|line| plot_line(line, y, scale)).collect::<Vec<_>>(),
+        "heat": chart.heat.as_ref().map(|heat| plot_heat(heat, scale)),
+        "limits": chart.limits.iter().filter(is_shown).map(limit).collect::<Vec<_>>(),
+        // Without their names: several would cover each other, and the caption explains them.
+        "marks": chart.marks.iter().map(|mark| rounded(mark.x / scale)).collect::<Vec<_>>(),
+    })
+}
+
+fn plot_line(line: &Line, y: &Axis, scale: f64) -> Value {
+    let drawn = |value: f64| match (y.log, y.floor) {
+        (false, _) => Some(rounded(value)),
+        (true, Some(floor)) => Some(rounded(value.max(floor))),
+        // A logarithmic axis has no zero.
+        (true, None) => (value > 0.0).then(|| rounded(value.max(DRAWN_MS_MIN))),
+    };
+    let values: Vec<Option<f64>> = line.y.iter().map(|value| value.and_then(drawn)).collect();
+    let is_zero = values.iter().all(Option::is_none) && line.y.iter().any(Option::is_some);
+    let symbols = line.style.symbols || !line.style.joined || line.y.len() == 1;
+    let mut plot = json!(Style { symbols, ..line.style });
+    plot["name"] = if is_zero { format!("{} (always 0)", line.name) } else { line.name.clone() }.into();
+    plot["y"] = values.into();
+    match &line.x {
+        Points::Even { first, step } => (plot["first"], plot["step"]) = ((first / scale).into(), (step / scale).into()),
+        Points::Each(points) => plot["x"] = points.iter().map(|x| rounded(x / scale)).collect(),
+    }
+    plot
+}
+
+/// Colours are by the logarithm of the share; `least` is the power of ten below all shares, -1 at most.
+fn plot_heat(heat: &Heat, scale: f64) -> Value {
+    let thousandth = |value: f64| (value * 1_000.0).round() / 1_000.0;
+    let log = |share: &Option<f64>| share.filter(|share| *share > 0.0).map(|share| thousandth(share.log10()));
+    let shares = heat.shares.iter().flatten().flatten().copied().filter(|share| *share > 0.0);
+    json!({
+        "x": heat.x_edges.iter().map(|x| thousandth(x / scale)).collect::<Vec<_>>(),
+        "y": heat.y_edges.iter().map(|y| rounded(*y)).collect::<Vec<_>>(),
+        "least": shares.fold(1.0, f64::min).log10().floor().min(-1.0) as i32,
+        "shares": heat.shares.iter().map(|row| row.iter().map(log).collect::<Value>()).collect::<Vec<_>>(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,5 +248,35 @@ mod tests {
             assert!(html.contains(row), "{row}: {html}");
         }
         assert!(facts("Host", &Value::Null).into_string().contains("nothing was recorded"));
+    }
+
+    #[test]
+    fn names_from_files_stay_text() {
+        let mut chart = Chart::over_time("a", "b", Axis::log("latency", "ms"));
+        let x = Points::Even { first: 10.0, step: 10.0 };
+        let name = "</script><img src=x>".to_owned();
+        chart.lines.push(Line { name, x, y: vec![Some(0.0001), None, Some(2.0)], style: Style::line(0) });
+        let x = Points::Even { first: 10.0, step: 10.0 };
+        chart.lines.push(Line { name: "p50".into(), x, y: vec![Some(0.0)], style: Style::line(0) });
+        let mut plots = Plots::default();
+        assert_eq!(plots.add(&chart, ""), "chart-1-a");
+        let json = plots.json();
+        assert!(!json.contains('<') && json.contains("\\u003c/script>"), "{json}");
+        let parsed: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(parsed[0]["lines"][0]["y"], json!([0.001, null, 2.0]), "gaps stay gaps");
+        let never = &parsed[0]["lines"][1];
+        assert_eq!(
+            (&never["name"], &never["y"]),
+            (&json!("p50 (always 0)"), &json!([null])),
+            "zero is no line at 1 us"
+        );
+        assert_eq!((&never["first"], &never["symbols"]), (&json!(10.0), &json!(true)), "a single point has a symbol");
+        assert_eq!(
+            (&parsed[0]["x"]["end"], &parsed[0]["x"]["title"]),
+            (&json!(30.0), &json!("time since the run began (s)"))
+        );
+        chart.x.max = Some(6_000.0);
+        let plot = serde_json::to_value(super::plot("b".into(), &chart)).unwrap();
+        assert_eq!((&plot["x"]["end"], &plot["x"]["unit"]), (&json!(100.0), &json!("min")), "as long as the run");
     }
 }

@@ -8,25 +8,12 @@ use super::log::unit;
 use super::run::RunLatencies;
 use crate::table::Table;
 
-const COLUMNS: [&str; 12] = [
-    "log",
-    "histogram",
-    "slice",
-    "begin_sec",
-    "end_sec",
-    "ops",
-    "iops",
-    "threshold",
-    "unit",
-    "ops_over",
-    "share_over",
-    "damage",
-];
+const COLUMNS: &str = "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,unit,ops_over,share_over,damage";
 
 /// All slices of `logs` over the thresholds of `buckets`. Without operations the share is empty. `runs` has an entry
 /// for each log, or none at all.
 pub fn csv(logs: &[Log], runs: &[Option<RunLatencies>], buckets: &[usize]) -> Result<String, ::csv::Error> {
-    let mut table = Table::new("").text(COLUMNS);
+    let mut table = Table::new("").text(COLUMNS.split(','));
     for (at, log) in logs.iter().enumerate() {
         let run = runs.get(at).and_then(Option::as_ref).into_iter().flat_map(|run| run.damage.iter().cloned());
         let damage = log.damage.iter().map(ToString::to_string).chain(run).collect::<Vec<_>>().join("; ");

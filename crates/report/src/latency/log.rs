@@ -18,8 +18,8 @@ const DEFAULTS: [&str; 3] = ["reads", "trans-reads", "READS"];
 #[derive(Debug)]
 pub struct Source<R> {
     name: String,
-    reader: Reader<R>,
-    interval_sec: u64,
+    pub reader: Reader<R>,
+    pub interval_sec: u64,
 }
 
 impl<R: Read> Source<R> {
@@ -39,25 +39,6 @@ impl<R: Read> Source<R> {
                 Err(LatencyError::Interval { log: name, version, found })
             }
         }
-    }
-
-    /// Seconds between two reports.
-    pub fn interval_sec(&self) -> u64 {
-        self.interval_sec
-    }
-
-    /// Everything before its reports.
-    pub fn header(&self) -> &Header {
-        self.reader.header()
-    }
-
-    pub fn scale(&self) -> ActScale {
-        self.reader.scale()
-    }
-
-    /// The histograms of the log.
-    pub fn histograms(&self) -> &[String] {
-        self.reader.names()
     }
 
     /// Reads the log to its end, in slices of `slice_sec`, a multiple of its interval. `histograms` are
@@ -97,10 +78,6 @@ impl<R: Read> Source<R> {
         log.truncation = self.reader.truncation();
         log.note_missing(previous.after_sec / slice_sec, log.complete_sec / slice_sec);
         Ok(log)
-    }
-
-    pub fn input(&self) -> &R {
-        self.reader.input()
     }
 
     /// The histogram shown when none is named: the reads of all devices.
@@ -333,66 +310,30 @@ impl Choice {
 pub enum LatencyError {
     /// The log cannot be read.
     #[error("reading {log}, {source}; give a whole log of act_storage, act_index or flashproof")]
-    Read {
-        /// Name of the log as given.
-        log: String,
-        /// Error and its position.
-        source: ReadError,
-    },
+    Read { log: String, source: ReadError },
     /// The configuration does not say how long a report interval is.
     #[error(
         "reading {log} - its configuration has report-interval-sec {found}, and slices need a whole number of seconds \
          above 0; give a log with its whole header"
     )]
-    Interval {
-        /// Name of the log as given.
-        log: String,
-        version: String,
-        /// The value in quotes, or `missing`.
-        found: String,
-    },
+    Interval { log: String, version: String, found: String },
     /// A name fits several histograms.
     #[error("reading {log} - {wanted:?} is the beginning of {} histograms: {}; name one of them", .fits.len(), .fits.join(", "))]
-    Ambiguous {
-        /// Name of the log as given.
-        log: String,
-        /// The name that was asked for.
-        wanted: String,
-        /// The histograms that it fits.
-        fits: Vec<String>,
-    },
+    Ambiguous { log: String, wanted: String, fits: Vec<String> },
     /// Logs whose intervals have no multiple in common that could be counted.
     #[error(
         "slices of {slice_sec} s do not fit report intervals of {intervals}: their common multiple is too long; look at the logs one by one"
     )]
-    Slices {
-        /// Requested length, seconds.
-        slice_sec: u64,
-        /// The intervals, as text.
-        intervals: String,
-    },
+    Slices { slice_sec: u64, intervals: String },
     /// A limit lies between two edges of the log's buckets.
     #[error(
         "judging {log} by {limit} - its buckets end at powers of two of {unit}, the nearest at {edges}, so it cannot be \
          said how many took over the threshold; choose one of those, or judge a run directory whose run had this limit in its --sla"
     )]
-    Edge {
-        /// Name of the log as given.
-        log: String,
-        limit: String,
-        /// Unit of the buckets.
-        unit: &'static str,
-        /// The edges on both sides.
-        edges: String,
-    },
+    Edge { log: String, limit: String, unit: &'static str, edges: String },
     /// There is no histogram to judge.
     #[error("judging {log} - it has neither reads nor writes; name the histogram to judge with -h: it has {}", .has.join(", "))]
-    NothingToJudge {
-        /// Name of the log as given.
-        log: String,
-        /// The histograms of the log.
-        has: Vec<String>,
-    },
+    NothingToJudge { log: String, has: Vec<String> },
 }
 
 impl LatencyError {

@@ -179,7 +179,7 @@ mod tests {
     fn judged(text: &str, sla: &str) -> Judgement {
         let sla: Sla = sla.parse().unwrap();
         let mut source = source(text);
-        let edges = edges("a.log", source.scale(), &Choice::default(), Some(&sla)).unwrap();
+        let edges = edges("a.log", source.reader.scale(), &Choice::default(), Some(&sla)).unwrap();
         let log = source.read(2, &NAMES.map(str::to_owned), &edges).unwrap();
         judge(&log, &log.histograms, &sla)
     }

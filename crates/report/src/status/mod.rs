@@ -4,15 +4,17 @@
 //! show if a process still runs; the caller (the binary) checks that.
 
 mod run;
-mod series;
 mod text;
 
 pub use run::{Phase, RunStatus, Shares, Temperature};
-pub use series::{SeriesStatus, StepStatus};
 
+use results::baseline::jobs_left;
+use results::judge::Outcome;
+use results::rejudge::{rejudge_in, went_away};
 use results::run_dir::{self, Holds, Process, RunDirError};
+use results::series::{Purpose, Series, State};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// State of a run's process.
@@ -68,6 +70,128 @@ impl Status {
 /// Milliseconds since 1970; 0 before.
 fn unix_ms(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepStatus {
+    pub name: String,
+    /// The load, as a multiple of 1x.
+    pub multiple: f64,
+    pub state: State,
+    /// Outcome, if finished.
+    pub outcome: Option<Outcome>,
+    /// Reason, one sentence.
+    pub reason: String,
+}
+
+/// Status of a series of runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SeriesStatus {
+    pub dir: PathBuf,
+    pub purpose: Purpose,
+    /// Steps, oldest first.
+    pub steps: Vec<StepStatus>,
+    /// The step that was begun last: its run, if that can be read.
+    pub run: Option<RunStatus>,
+    /// Jobs of a baseline that are still to be run, at least.
+    pub jobs_left: Option<u64>,
+    /// Seconds until the end of all steps that are planned; a search plans more as it goes.
+    pub left_sec: f64,
+    /// When that is, milliseconds since 1970; `None` on simulated drives and when it is over.
+    pub ends_unix_ms: Option<u64>,
+    /// Outcome, once it is finished.
+    pub outcome: Option<Outcome>,
+    /// Conclusion, one sentence; empty until then.
+    pub conclusion: String,
+    /// State of its process; `None` if the series names none.
+    pub seen: Option<Seen>,
+    /// Remarks for the reader, each one sentence.
+    pub remarks: Vec<String>,
+}
+
+impl SeriesStatus {
+    /// Reads how the series in `dir` stands at `now`. `look` tells of a process.
+    fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
+        let Some(mut series) = Series::read(dir)? else {
+            return Err(results::run_dir::manifest(dir).err().unwrap_or_else(|| went_away(dir)));
+        };
+        let mut remarks = rejudge_in(dir, &mut series);
+        let begun = series.steps.iter().rev().find(|step| step.attempts > 0 && step.state != State::Planned);
+        let run = begun.and_then(|step| match RunStatus::read(&dir.join(&step.dir), now, look) {
+            Ok(run) => Some(run),
+            // Devices are opened and looked at before a run has a directory.
+            Err(_) if step.state == State::Running => {
+                remarks.push(format!("{} was begun and has no run yet", step.name));
+                None
+            }
+            Err(error) => {
+                remarks.push(format!("{} cannot be read: {error}", step.name));
+                None
+            }
+        });
+        let ended = series.conclusion.as_ref();
+        let ahead = series.steps.iter().filter(|step| matches!(step.state, State::Planned | State::Interrupted));
+        let ahead_sec: u64 = ahead.map(|step| step.duration_sec).sum();
+        let now_sec = run.as_ref().filter(|run| !run.phase.is_over()).and_then(RunStatus::left_sec).unwrap_or(0.0);
+        let left_sec = if ended.is_some() { 0.0 } else { ahead_sec as f64 + now_sec };
+        let simulated = series.devices.iter().any(|device| device.simulated);
+        let steps = series.steps.iter().map(|step| StepStatus {
+            name: step.name.clone(),
+            multiple: step.multiple,
+            state: step.state,
+            outcome: step.outcome,
+            reason: step.reason.clone(),
+        });
+        let mut this = Self {
+            dir: dir.to_owned(),
+            purpose: series.purpose,
+            steps: steps.collect(),
+            jobs_left: jobs_left(&series),
+            left_sec,
+            ends_unix_ms: None,
+            outcome: ended.map(|ended| ended.outcome),
+            conclusion: ended.map(|ended| ended.sentence.clone()).unwrap_or_default(),
+            seen: series.process.as_ref().map(look),
+            run,
+            remarks,
+        };
+        if begun.is_none() && !this.is_over() {
+            this.remarks.push("no run has begun: its drives are prepared first, or a question waits".to_owned());
+        }
+        this.remarks.extend(ended.into_iter().flat_map(|ended| ended.remarks.iter().cloned()));
+        // A baseline plans its next job when one is done: its end is not known.
+        if !simulated && !this.is_over() && this.purpose != Purpose::Baseline {
+            this.ends_unix_ms = Some(unix_ms(now).saturating_add((left_sec * 1000.0) as u64));
+        }
+        Ok(this)
+    }
+
+    /// True if nothing more will come: it is finished, or its process is gone.
+    fn is_over(&self) -> bool {
+        if self.outcome.is_some() {
+            return true;
+        }
+        match (self.seen, &self.run) {
+            // Between two steps the run before is over and the process goes on.
+            (Some(Seen::Running | Seen::Stopped), _) => false,
+            (Some(Seen::Gone), _) => true,
+            // In another container it is not to be seen; then its run goes on.
+            (Some(Seen::Elsewhere), run) => run.as_ref().is_none_or(|run| run.phase.is_over()),
+            (Some(Seen::Unknown) | None, Some(run)) => matches!(run.phase, Phase::Killed | Phase::Unknown),
+            (Some(Seen::Unknown) | None, None) => self.steps.iter().all(|step| step.state != State::Running),
+        }
+    }
+
+    fn exit_code(&self) -> u8 {
+        match (self.outcome, &self.run) {
+            (Some(outcome), _) => outcome.exit_code(),
+            (None, _) if self.is_over() => Outcome::Invalid.exit_code(),
+            (None, Some(run)) if matches!(run.phase, Phase::Hung | Phase::Stopped | Phase::Gone) => {
+                Outcome::Invalid.exit_code()
+            }
+            (None, _) => 0,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The status for a terminal: what is going on first, then how far, then the numbers.
 
 use super::{Phase, RunStatus, Seen, SeriesStatus, Shares, Status, StepStatus};
+use crate::words;
 use results::series::{Purpose, State};
 use results::units;
 use std::fmt;
@@ -143,10 +144,8 @@ impl fmt::Display for SeriesStatus {
         if hidden > 0 {
             writeln!(f, "  ({hidden} earlier steps)")?;
         }
-        self.steps
-            .iter()
-            .skip(hidden)
-            .try_for_each(|step| writeln!(f, "  {}", step_text(step, self.outcome.is_some())))?;
+        let (mut shown, is_ended) = (self.steps.iter().skip(hidden), self.outcome.is_some());
+        shown.try_for_each(|step| writeln!(f, "  {}", step_text(step, is_ended)))?;
         self.remarks.iter().try_for_each(|remark| writeln!(f, "  note: {remark}"))?;
         match &self.run {
             Some(run) if self.outcome.is_none() => write!(f, "\n{run}"),
@@ -174,13 +173,6 @@ impl SeriesStatus {
 }
 
 fn step_text(step: &StepStatus, is_ended: bool) -> String {
-    let state = match (step.state, step.outcome) {
-        (State::Done, Some(outcome)) => outcome.to_string(),
-        (State::Done, None) => "done".to_owned(),
-        (State::Planned, _) if is_ended => "not run".to_owned(),
-        (State::Planned, _) => "planned".to_owned(),
-        (State::Running, _) => "begun".to_owned(),
-        (State::Interrupted, _) => "interrupted".to_owned(),
-    };
+    let state = words::step_outcome(step.state, step.outcome, is_ended, "begun");
     format!("{:<18} {state:<12} {}", step.name, step.reason).trim_end().to_owned()
 }

@@ -42,16 +42,6 @@ impl Preparations {
         format!("{}\n\n{}\n{}\n", self.heading(), self.table().markdown(), about("\n"))
     }
 
-    /// All of it as indented JSON.
-    pub fn json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|json| json + "\n")
-    }
-
-    /// JSON Schema (draft 2020-12) of [`Self::json`]: `docs/waf-prep.schema.json`.
-    pub fn schema() -> serde_json::Result<String> {
-        crate::schema_of::<Self>()
-    }
-
     /// A self-contained HTML page: no network, no other file.
     pub fn html(&self) -> String {
         let mut page = Page::new("Preparations for random writes");
@@ -93,18 +83,13 @@ impl Preparations {
     fn waf_after(&self) -> Chart {
         let step = 1.0 / OCTILES as f64;
         let x = Axis::linear("random overwrites since the preparation", "drive fills");
-        let lines = self.found.iter().enumerate().map(|(number, of)| Line {
-            name: of.preparation.clone(),
-            x: Points::Even { first: step, step },
-            y: of.after.iter().map(|waf| Some(waf * self.waf)).collect(),
-            style: Style::line(number),
+        let lines = self.found.iter().enumerate().map(|(number, of)| {
+            let y = of.after.iter().map(|waf| Some(waf * self.waf)).collect();
+            Line::new(&of.preparation, Points::Even { first: step, step }, y, Style::line(number))
         });
-        let steady = Line {
-            name: "steady state".into(),
-            x: Points::Each(vec![step, step * self.found.first().map_or(0, |of| of.after.len()) as f64]),
-            y: vec![Some(self.waf); 2],
-            style: Style::line(self.found.len()),
-        };
+        let ends = vec![step, step * self.found.first().map_or(0, |of| of.after.len()) as f64];
+        let (y, style) = (vec![Some(self.waf); 2], Style::line(self.found.len()));
+        let steady = Line::new("steady state", Points::Each(ends), y, style);
         let key = format!("The steady state has a WAF of {:.2}.", self.waf);
         let caption =
             "Bytes written to the media for each byte of the host. A point is an eighth of a drive fill.".into();
@@ -116,7 +101,7 @@ impl Preparations {
         let line = |number, name: &str, valid: &[f64]| {
             let step = 100.0 / valid.len() as f64;
             let y = valid.iter().map(|share| Some(share * 100.0)).collect();
-            Line { name: name.to_owned(), x: Points::Even { first: step / 2.0, step }, y, style: Style::line(number) }
+            Line::new(name, Points::Even { first: step / 2.0, step }, y, Style::line(number))
         };
         let found = self.found.iter().enumerate().map(|(number, of)| line(number, &of.preparation, &of.valid));
         let lines = found.chain([line(self.found.len(), "steady state", &self.valid)]).collect();

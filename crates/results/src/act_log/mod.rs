@@ -32,15 +32,21 @@
 //! Written here, checked against ACT's own analysis script. Read as ACT wrote it, too: messages may stand between any
 //! two lines, and the tail of a killed run may be missing. Failed operations are in no histogram; the verdict counts
 //! them elsewhere.
+//!
+//! Writing ACT's log: header, chunks, error lines.
+//!
+//! Every function writes whole lines and flushes nothing; the caller decides when a chunk is on disk.
 
 mod input;
 mod read;
-mod write;
 
 pub use input::{Compression, Input};
 pub use read::{Chunk, Entry, HeaderPart, ReadError, Reader, Truncation};
+
+use crate::buckets::ActBuckets;
+use crate::cell::{Interval, Layout};
 use schemars::JsonSchema;
-pub use write::{Totals, histogram_names, write_chunk, write_error_line, write_header};
+use std::io::{self, Write};
 
 /// The version of ACT whose format is written.
 pub const ACT_VERSION: &str = "6.6";
@@ -133,5 +139,243 @@ impl Header {
     /// Value of `name` in the configuration block.
     pub fn configured(&self, name: &str) -> Option<&str> {
         self.configuration.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Columns of a histogram's line. Source: ACT 6.6, `src/common/histogram.c`, `histogram_dump`.
+const COLUMNS: usize = 4;
+
+/// Writes the header. Control characters become spaces, so that a line stays a line.
+pub fn write_header<W: Write>(out: &mut W, header: &Header) -> io::Result<()> {
+    writeln!(out, "\nACT version {}\n{}", header.act_version, header.test.banner())?;
+    if !header.written_by.is_empty() {
+        writeln!(out, "{WRITTEN_BY}{}{WRITTEN_BY_TAIL}", one_line(&header.written_by))?;
+    }
+    writeln!(out)?;
+    write_block(out, header.test.configuration_title(), &header.configuration)?;
+    write_block(out, DERIVED_TITLE, &header.derived)?;
+    if !header.settings.is_empty() {
+        write_block(out, SETTINGS_TITLE, &header.settings)?;
+    }
+    for line in &header.device_lines {
+        writeln!(out, "{}", one_line(line))?;
+    }
+    writeln!(out, "\n{NAMES_TITLE}")?;
+    for name in &header.histogram_names {
+        writeln!(out, "{}", one_line(name))?;
+    }
+    writeln!(out)
+}
+
+fn write_block<W: Write>(out: &mut W, title: &str, lines: &[(String, String)]) -> io::Result<()> {
+    writeln!(out, "{title}")?;
+    for (name, value) in lines {
+        writeln!(out, "{}: {}", one_line(name), one_line(value))?;
+    }
+    writeln!(out)
+}
+
+/// Writes the chunk of one report.
+///
+/// Shape: the histograms in the order of the header's names, each with everything counted since the
+/// run began. `after_sec` is the nominal time of the report.
+pub fn write_chunk<W: Write>(out: &mut W, after_sec: u64, histograms: &[(&str, &ActBuckets)]) -> io::Result<()> {
+    writeln!(out, "after {after_sec} sec:")?;
+    for (name, buckets) in histograms {
+        write_histogram(out, name, buckets)?;
+    }
+    writeln!(out)
+}
+
+fn write_histogram<W: Write>(out: &mut W, name: &str, buckets: &ActBuckets) -> io::Result<()> {
+    writeln!(out, "{name} ({} total)", buckets.total())?;
+    let mut column = 0;
+    for (bucket, count) in buckets.counts().iter().enumerate().filter(|(_, count)| **count != 0) {
+        write!(out, " ({bucket:02}: {count:010})")?;
+        column += 1;
+        if column % COLUMNS == 0 {
+            writeln!(out)?;
+        }
+    }
+    if column % COLUMNS != 0 {
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// Writes one line with an error, as ACT does between its chunks.
+pub fn write_error_line<W: Write>(out: &mut W, message: &str) -> io::Result<()> {
+    writeln!(out, "ERROR: {}", one_line(message))
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+/// The histograms that ACT's log has of a workload of `layout`: each stream, and for record operations
+/// each device's share (`/dev/x-reads`) after it.
+pub fn histogram_names(layout: &Layout, workload: usize) -> Vec<String> {
+    histograms(layout, workload).map(|histogram| histogram.name).collect()
+}
+
+/// The histograms of a workload, empty.
+fn histograms(layout: &Layout, workload: usize) -> impl Iterator<Item = Total> {
+    let streams = layout.streams.iter().enumerate().filter(move |(_, stream)| stream.workload == workload);
+    streams.filter_map(|(index, stream)| Some((index, stream, stream.act?))).flat_map(|(index, stream, act)| {
+        let cells = layout.cell(index, 0)..layout.cell(index, layout.devices.len());
+        let devices = if act.per_device { &layout.devices[..] } else { &[] };
+        let first = cells.start;
+        let total = move |name, cells| Total { name, cells, buckets: ActBuckets::new(act.scale) };
+        // In its own log the name of the workload, before the slash, would be in the way of ACT's script.
+        let own_name = stream.name.rsplit('/').next().unwrap_or_default();
+        let of_device = move |(device, name): (usize, &String)| {
+            total(format!("{name}-{own_name}"), first + device..first + device + 1)
+        };
+        std::iter::once(total(own_name.to_owned(), cells)).chain(devices.iter().enumerate().map(of_device))
+    })
+}
+
+/// Service times in ACT's buckets since the run began.
+#[derive(Debug, Clone)]
+pub struct Totals {
+    histograms: Vec<Total>,
+}
+
+#[derive(Debug, Clone)]
+struct Total {
+    name: String,
+    cells: std::ops::Range<usize>,
+    buckets: ActBuckets,
+}
+
+impl Totals {
+    /// Empty histograms, one for each of [`histogram_names`].
+    pub fn new(layout: &Layout, workload: usize) -> Self {
+        Self { histograms: histograms(layout, workload).collect() }
+    }
+
+    /// Adds one interval of the same layout.
+    pub fn add(&mut self, interval: &Interval) {
+        for total in &mut self.histograms {
+            for act in interval.cells[total.cells.clone()].iter().filter_map(|cell| cell.act.as_ref()) {
+                total.buckets.merge(act);
+            }
+        }
+    }
+
+    /// Writes a chunk of the sums so far.
+    pub fn write_chunk<W: Write>(&self, out: &mut W, after_sec: u64) -> io::Result<()> {
+        let histograms: Vec<_> = self.histograms.iter().map(|total| (total.name.as_str(), &total.buckets)).collect();
+        write_chunk(out, after_sec, &histograms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buckets::ActScale;
+    use crate::cell::{ActHistograms, StreamInfo};
+    use crate::times::Times;
+
+    fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
+        let mut out = Vec::new();
+        write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_chunk_prints_four_nonzero_buckets_a_line() {
+        let mut reads = ActBuckets::new(ActScale::Milliseconds);
+        for (bucket, count) in [(0, 1914), (1, 48), (2, 30), (3, 9), (9, 1)] {
+            reads.add(bucket, count);
+        }
+        let none = ActBuckets::new(ActScale::Milliseconds);
+        assert_eq!(
+            text(|out| write_chunk(out, 1, &[("reads", &reads), ("large-block-reads", &none)])),
+            "after 1 sec:\n\
+             reads (2002 total)\n \
+             (00: 0000001914) (01: 0000000048) (02: 0000000030) (03: 0000000009)\n \
+             (09: 0000000001)\n\
+             large-block-reads (0 total)\n\n"
+        );
+    }
+
+    #[test]
+    fn four_buckets_leave_no_empty_line_that_would_end_the_chunk() {
+        let mut reads = ActBuckets::new(ActScale::Milliseconds);
+        (0..4).for_each(|bucket| reads.add(bucket, 1));
+        assert!(!text(|out| write_histogram(out, "reads", &reads)).contains("\n\n"));
+    }
+
+    #[test]
+    fn the_header_says_who_wrote_it_and_hides_settings_from_acts_script() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let header = Header {
+            written_by: "flashproof 0.1.0".to_owned(),
+            configuration: vec![pair("device-names", "/dev/x"), pair("report-interval-sec", "1")],
+            derived: vec![pair("large-block-reads-per-sec", "23.53")],
+            settings: vec![pair("arrival", "paced")],
+            device_lines: vec!["/dev/x size = 1 bytes".to_owned()],
+            histogram_names: vec!["reads".to_owned()],
+            ..Header::default()
+        };
+        assert_eq!(
+            text(|out| write_header(out, &header)),
+            "\nACT version 6.6\nStorage device IO test\nwritten by flashproof 0.1.0, in ACT's log format\n\n\
+             ACT-STORAGE CONFIGURATION\ndevice-names: /dev/x\nreport-interval-sec: 1\n\n\
+             DERIVED CONFIGURATION\nlarge-block-reads-per-sec: 23.53\n\n\
+             FLASHPROOF SETTINGS\narrival: paced\n\n\
+             /dev/x size = 1 bytes\n\nHISTOGRAM NAMES\nreads\n\n"
+        );
+    }
+
+    #[test]
+    fn an_error_line_stays_one_line() {
+        assert_eq!(text(|out| write_error_line(out, "reading /dev/x:\nEIO")), "ERROR: reading /dev/x: EIO\n");
+    }
+
+    fn layout() -> Layout {
+        let stream = |name: &str, per_device, in_log: bool| StreamInfo {
+            name: name.to_owned(),
+            judged: per_device,
+            offered_iops: 1.0,
+            workload: 0,
+            act: in_log.then_some(ActHistograms { scale: ActScale::Milliseconds, per_device }),
+            ..StreamInfo::default()
+        };
+        Layout {
+            streams: vec![
+                stream("reads", true, true),
+                stream("large-block-reads", false, true),
+                stream("tomb-raider-reads", false, false),
+            ],
+            devices: vec!["/dev/a".to_owned(), "/dev/b".to_owned()],
+            thresholds_ns: [1_000_000].into(),
+        }
+    }
+
+    #[test]
+    fn names_come_as_act_orders_them_and_the_tomb_raider_is_left_out() {
+        assert_eq!(histogram_names(&layout(), 0), ["reads", "/dev/a-reads", "/dev/b-reads", "large-block-reads"]);
+    }
+
+    #[test]
+    fn chunks_are_cumulative_and_add_up_the_devices() {
+        let layout = layout();
+        let mut totals = Totals::new(&layout, 0);
+        let mut interval = Interval::new(&layout);
+        for device in 0..2 {
+            interval.cells[layout.cell(0, device)].record(&Times::new(0, 0, 0, 1_500_000), 0, 1536);
+        }
+        interval.cells[layout.cell(1, 1)].record(&Times::new(0, 0, 0, 1), 0, 131_072);
+        totals.add(&interval);
+        totals.add(&interval);
+        let mut out = Vec::new();
+        totals.write_chunk(&mut out, 2).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "after 2 sec:\nreads (4 total)\n (01: 0000000004)\n/dev/a-reads (2 total)\n (01: 0000000002)\n\
+             /dev/b-reads (2 total)\n (01: 0000000002)\nlarge-block-reads (2 total)\n (00: 0000000002)\n\n"
+        );
     }
 }

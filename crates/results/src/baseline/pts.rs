@@ -7,7 +7,7 @@
 //!
 //! Source: SNIA SSS PTS 2.0.2, definition of steady state, and the sections on IOPS, throughput, latency and write saturation.
 
-use super::point::{Done, Part, Point};
+use super::point::{Part, Point};
 use crate::steady::{ROUNDS_IN_WINDOW, Spread};
 use std::collections::BTreeMap;
 
@@ -110,7 +110,10 @@ impl Pts {
             Self::Latency => {
                 let ops: u64 = sides().map(|done| done.ops).sum();
                 let sum: f64 = sides().map(|done| done.service.mean_us * done.ops as f64).sum();
-                [if ops > 0 { sum / ops as f64 } else { 0.0 }, sides().map(longest).fold(0.0, f64::max)]
+                [
+                    if ops > 0 { sum / ops as f64 } else { 0.0 },
+                    sides().map(|done| done.service.max_us).fold(0.0, f64::max),
+                ]
             }
         }
     }
@@ -159,10 +162,6 @@ fn steady_at(series: &[Vec<f64>]) -> Option<usize> {
             spread.average > 0.0 && spread.is_steady()
         })
     })
-}
-
-fn longest(done: &Done) -> f64 {
-    done.service.max_us
 }
 
 /// Bytes of an operation, and percent of reads.

@@ -182,10 +182,10 @@ impl Watch {
     /// Describes how the median latency changed after the first tenth; `None` if it did not.
     pub fn drift(&self) -> Option<String> {
         let later = self.medians_us.get(1..)?;
-        let (low, high) = range(later);
+        let (low, high) = later.iter().fold((f64::INFINITY, 0.0), |(low, high), us| (us.min(low), us.max(high)));
         differ(low, high).then(|| {
             let part = |at: usize| units::span_about(self.seconds as f64 * at as f64 / PARTS as f64);
-            let from = 1 + later.windows(2).position(|pair| differ_either(pair[0], pair[1])).unwrap_or(0);
+            let from = 1 + later.windows(2).position(|pair| differ(pair[0].min(pair[1]), pair[0].max(pair[1]))).unwrap_or(0);
             format!(
                 "the median latency under a light load went from {} to {} within {}, first between {} and {} of the watch",
                 microseconds(later[0]),
@@ -202,16 +202,8 @@ fn microseconds(us: f64) -> String {
     units::duration((us * 1e3) as u64)
 }
 
-fn range(values: &[f64]) -> (f64, f64) {
-    values.iter().fold((f64::INFINITY, 0.0), |(low, high), value| (low.min(*value), high.max(*value)))
-}
-
 fn differ(low: f64, high: f64) -> bool {
     high > DRIFT_FACTOR * low && high - low > DRIFT_US
-}
-
-fn differ_either(one: f64, other: f64) -> bool {
-    differ(one.min(other), one.max(other))
 }
 
 /// 95 % bounds for the expected number of events, given `count` observed ones. Source: Garwood's interval,

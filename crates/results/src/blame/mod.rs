@@ -14,15 +14,441 @@
 //! share of time at each stage for the operations over the threshold. Only the split between kernel and device needs a
 //! trace or the kernel's disk statistics; without both the message says so. Steal, a full CPU or heat have no share of
 //! their own: they are why one of the others is large.
+//!
+//! The subject of an explanation: a judged slice over a limit, its counts, and the shares of its time.
+//!
+//! Divides the time of slow operations among causes, and describes the division in a sentence.
 
 mod accumulate;
-mod explain;
 mod samples;
 mod service;
-mod subject;
 
 pub use crate::judge::{Blame, BlamePart, Cause};
 pub use accumulate::Blamer;
+
+use crate::buckets::THRESHOLDS_MAX;
+use crate::counts::CellCounts;
+use crate::judge::{GroupCounts, Judge, JudgePlan, Limit, Tested};
+use crate::telemetry::Column;
+use crate::units::{Grouped, ThresholdText, count, duration, percent, percent_exact, percent_whole};
+use accumulate::While;
+
+/// A slice of a judged stream that was over a threshold's limit.
+struct Subject<'a> {
+    blamer: &'a Blamer,
+    plan: &'a JudgePlan,
+    group: &'a GroupCounts,
+    /// Counted from 0.
+    slice: usize,
+    counts: &'a CellCounts,
+    /// Index of the threshold.
+    threshold: usize,
+    limit: Limit,
+}
+
+impl Subject<'_> {
+    /// The devices that it is about.
+    fn devices(&self) -> std::ops::Range<usize> {
+        match self.group.device {
+            Some(device) => device..device + 1,
+            None => 0..self.plan.devices.len(),
+        }
+    }
+
+    /// The value at the threshold.
+    fn at(&self, values: &[u64; THRESHOLDS_MAX]) -> u64 {
+        values[self.threshold]
+    }
+
+    /// Operations over the threshold: by wait + service, or by response time if only that reaches the limit.
+    fn over(&self) -> u64 {
+        let judged = self.at(&self.counts.judged_over);
+        if self.limit.is_exceeded(judged, self.counts.wanted()) { judged } else { self.at(&self.counts.response_over) }
+    }
+
+    /// Operations over the threshold with known times.
+    fn with_times(&self) -> u64 {
+        let CellCounts { ops, .. } = self.counts;
+        self.at(&self.counts.response_over).saturating_sub(self.counts.wanted().saturating_sub(*ops))
+    }
+
+    /// Mean over those operations of one of their sums, nanoseconds.
+    fn mean_ns(&self, sums: &[u64; THRESHOLDS_MAX]) -> u64 {
+        self.at(sums).checked_div(self.with_times()).unwrap_or(0)
+    }
+
+    /// Lower bound of the mean service time of the operations whose service alone was over the threshold.
+    ///
+    /// Known is the sum with that of the others, which were served in less than the threshold; how many
+    /// of these were over a smaller threshold is known, too.
+    fn served_slowly_ns(&self) -> u64 {
+        let over = &self.counts.service_over;
+        let limits = self.plan.sla.limits();
+        let mut others = self.with_times().saturating_sub(self.at(over));
+        let mut others_ns = 0_u64;
+        for index in (0..=self.threshold).rev() {
+            let in_band = if index == 0 { others } else { over[index - 1].saturating_sub(over[index]).min(others) };
+            others_ns = others_ns.saturating_add(in_band.saturating_mul(limits[index].threshold_ns));
+            others -= in_band;
+        }
+        let sum_ns = self.at(&self.counts.slow.service_ns).saturating_sub(others_ns);
+        sum_ns.checked_div(self.at(over)).map_or(0, |mean_ns| mean_ns.max(self.limit.threshold_ns))
+    }
+}
+
+/// Time of the operations over the threshold by cause, as fractions of the total.
+#[derive(Debug, Clone, Copy, Default)]
+struct Shares {
+    /// In this program: issued late, or seen late.
+    ours: f64,
+    /// Waiting for a slot held by operations that were not slow themselves.
+    wait: f64,
+    /// In service; or waiting for a slot held by operations slow in service.
+    service: f64,
+    /// The part of `service` that was such a wait.
+    behind: f64,
+    failed: f64,
+}
+
+impl Shares {
+    fn of(subject: &Subject<'_>) -> Self {
+        let CellCounts { errors, unissued, lost, slow, .. } = subject.counts;
+        let all = subject.at(&subject.counts.response_over).max(1) as f64;
+        let wait_ns = subject.at(&slow.wait_ns) as f64;
+        let (seen_late_ns, held_ns) = (subject.at(&slow.unseen_ns) as f64, subject.at(&slow.held_ns) as f64);
+        let ours_ns = subject.at(&slow.lag_ns) as f64 + seen_late_ns + held_ns;
+        let wait_ns = (wait_ns - held_ns).max(0.0);
+        let service_ns = (subject.at(&slow.service_ns) as f64 - seen_late_ns).max(0.0);
+        let total_ns = (wait_ns + ours_ns + service_ns).max(1.0);
+        let weight = subject.with_times() as f64 / all / total_ns;
+        let (failed, never) = (*errors as f64 / all, unissued.saturating_add(*lost) as f64 / all);
+        let mut shares =
+            Self { ours: ours_ns * weight, wait: wait_ns * weight, service: service_ns * weight, failed, behind: 0.0 };
+        // Operations that never completed are charged like the delays of the others; without any delay they were
+        // issued and did not come back.
+        if ours_ns > wait_ns {
+            shares.ours += never;
+        } else if wait_ns > 0.0 {
+            shares.wait += never;
+        } else {
+            shares.service += never;
+        }
+        if waited_behind_slow_ones(subject) {
+            shares.behind = std::mem::take(&mut shares.wait);
+            shares.service += shares.behind;
+        }
+        shares
+    }
+}
+
+impl Blamer {
+    /// The blame for each judged slice over a limit, the worst first; empty if there was none. `judge` has seen the
+    /// same intervals.
+    pub fn blame(&self, judge: &Judge) -> Vec<Blame> {
+        let mut found = Vec::new();
+        for group in judge.judged_groups() {
+            for (slice, counts) in group.slices.iter().enumerate() {
+                for (threshold, limit) in judge.plan.limits_of(group.stream).enumerate() {
+                    let Some(limit) = limit else { continue };
+                    let exceeded = |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.wanted());
+                    if exceeded(&counts.judged_over) || exceeded(&counts.response_over) {
+                        let subject =
+                            Subject { blamer: self, plan: &judge.plan, group, slice, counts, threshold, limit };
+                        let rank = subject.over() as f64 / counts.wanted() as f64 / limit.share_max();
+                        found.push((rank, one(&subject)));
+                    }
+                }
+            }
+        }
+        found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        found.into_iter().map(|(_, blame)| blame).collect()
+    }
+}
+
+fn one(subject: &Subject<'_>) -> Blame {
+    let parts = parts(subject);
+    let (stream, device) = subject.plan.names_of(subject.group);
+    Blame {
+        stream,
+        device,
+        slice: subject.slice as u64 + 1,
+        threshold_ns: subject.limit.threshold_ns,
+        over: subject.over(),
+        wanted: subject.counts.wanted(),
+        sentence: whole(subject, &parts),
+        parts,
+    }
+}
+
+/// True if operations slow in service held the slots that others waited for: they had most of the slot time, however
+/// few they were (a limit of the kernel lets the others through in bursts), or they took as long as the others waited
+/// (a stall that fills the slots). Otherwise the slots were too few for a fast device.
+fn waited_behind_slow_ones(subject: &Subject<'_>) -> bool {
+    let slowly = subject.at(&subject.counts.service_over);
+    let (mean_ns, wait_ns) = (subject.served_slowly_ns(), subject.mean_ns(&subject.counts.slow.wait_ns));
+    let held_ns = slowly.saturating_mul(mean_ns);
+    slowly > 0 && (held_ns.saturating_mul(2) >= subject.at(&subject.counts.slow.service_ns) || mean_ns >= wait_ns)
+}
+
+/// The causes, the largest first, those without a number last.
+fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
+    let mut parts = Vec::new();
+    let mut add = |cause, share: f64, evidence: String| {
+        if share > 0.0 {
+            parts.push(BlamePart { cause, share: Some(share.min(1.0)), evidence });
+        }
+    };
+    let shares = Shares::of(subject);
+    add(Cause::OurLag, shares.ours, ours(subject));
+    add(Cause::SlotWait, shares.wait, wait(subject));
+    for (cause, fraction, evidence) in service::split(subject, &shares) {
+        add(cause, shares.service * fraction, evidence);
+    }
+    let failing = if subject.plan.tested == Tested::Server { Cause::Server } else { Cause::Device };
+    add(failing, shares.failed, failed(subject));
+    merge(&mut parts);
+    parts.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
+    if let Some(largest) = parts.first_mut() {
+        add_what_is_over_without(subject, largest);
+    }
+    parts.extend(all(subject, &shares));
+    if parts.is_empty() {
+        let evidence = "not told apart because nothing is recorded of it".to_owned();
+        parts.push(BlamePart { cause: Cause::Unknown, share: None, evidence });
+    }
+    parts
+}
+
+/// Notes on the largest part if the limit is reached without it, too: shares are of time, and a few long operations can
+/// take most of that.
+fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
+    let without = match largest.cause {
+        Cause::OurLag => subject.at(&subject.counts.judged_least_over),
+        Cause::SlotWait => subject.at(&subject.counts.service_over),
+        _ => return,
+    };
+    if subject.limit.is_exceeded(without, subject.counts.wanted()) {
+        largest.evidence = format!("{}; {}", largest.evidence, over_without(subject, without));
+    }
+}
+
+/// Merges parts with the same cause.
+fn merge(parts: &mut Vec<BlamePart>) {
+    let mut merged: Vec<BlamePart> = Vec::new();
+    for part in parts.drain(..) {
+        match merged.iter_mut().find(|known| known.cause == part.cause) {
+            Some(known) => {
+                known.share = known.share.zip(part.share).map(|(a, b)| a + b);
+                known.evidence = format!("{}, {}", known.evidence, part.evidence);
+            }
+            None => merged.push(part),
+        }
+    }
+    *parts = merged;
+}
+
+/// Stolen CPU time that is evidence. When 5 % of the time is stolen, every twentieth operation meets a
+/// stolen moment: as many as the default limit allows over its tightest threshold.
+const STEAL_PCT_MIN: f64 = 5.0;
+
+/// Time for which our threads were runnable without a CPU, percent, likewise.
+const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
+
+/// From this utilisation on, all CPUs together count as full: a thread that becomes runnable mostly finds no idle CPU.
+const BUSY_PCT_MIN: f64 = 90.0;
+
+/// From this utilisation on, a single CPU counts as full: work queued for it waits some twenty times as long as it
+/// runs.
+const BUSIEST_PCT_MIN: f64 = 95.0;
+
+/// Nearly all interrupts of a device on one CPU.
+const IRQ_SHARE_PCT_MIN: f64 = 90.0;
+
+/// Fewer interrupts than this fill no CPU, wherever they go: at 5 us each, 0.5 % of one.
+const IRQS_PER_SEC_MIN: f64 = 1_000.0;
+
+/// Below this no drive throttles itself: the warning temperatures of NVMe drives begin about here.
+const HOT_CELSIUS: f64 = 70.0;
+
+/// Minimum temperature difference of a drive between slow and fast operations, °C: twice the resolution of most
+/// sensors, and more than a load alone causes in minutes.
+const HOTTER_CELSIUS: f64 = 3.0;
+
+/// Heat slows the drive and nothing else: service has to be the larger part.
+const SERVICE_SHARE_MIN: f64 = 0.5;
+
+/// The parts without a share.
+fn all(subject: &Subject<'_>, shares: &Shares) -> Vec<BlamePart> {
+    let part = |cause, evidence| BlamePart { cause, share: None, evidence };
+    let host = host(subject).map(|evidence| part(Cause::Host, evidence));
+    let heat = heat(subject, shares).map(|evidence| part(Cause::Heat, evidence));
+    host.into_iter().chain(heat).collect()
+}
+
+fn host(subject: &Subject<'_>) -> Option<String> {
+    let mut meanwhile = While::default();
+    for device in subject.devices() {
+        if let Some(position) = subject.blamer.position(subject.group.stream, device) {
+            meanwhile.merge(&subject.blamer.meanwhile(subject.slice, position, subject.threshold));
+        }
+    }
+    let pct = |column, min, text: &dyn Fn(f64) -> String| meanwhile.at_least(column, min).map(text);
+    let busiest = meanwhile.at_least(Column::CpuBusiestPct, BUSIEST_PCT_MIN);
+    let interrupts = busiest.filter(|_| meanwhile.at_least(Column::IrqsPerSec, IRQS_PER_SEC_MIN).is_some());
+    let interrupts = interrupts.zip(meanwhile.at_least(Column::IrqCpuSharePct, IRQ_SHARE_PCT_MIN));
+    let evidence = [
+        pct(Column::CpuStealPct, STEAL_PCT_MIN, &|pct| format!("the hypervisor stole {pct:.0} % of the CPU time")),
+        pct(Column::RunqueueWaitPct, RUNQUEUE_WAIT_PCT_MIN, &|pct| {
+            format!("this program's threads wanted to run for {pct:.0} % of the time and had no CPU")
+        }),
+        pct(Column::CpuBusyPct, BUSY_PCT_MIN, &|pct| format!("all CPUs were {pct:.0} % busy")),
+        interrupts.map(|(busiest, share)| {
+            format!(
+                "{share:.0} % of the device's interrupts went to one CPU while the busiest CPU was {busiest:.0} % busy"
+            )
+        }),
+    ];
+    let evidence: Vec<_> = evidence.into_iter().flatten().collect();
+    (!evidence.is_empty()).then(|| format!("while they were slow, {}", evidence.join(", ")))
+}
+
+fn heat(subject: &Subject<'_>, shares: &Shares) -> Option<String> {
+    if shares.service < SERVICE_SHARE_MIN {
+        return None;
+    }
+    let found = subject.devices().filter_map(|device| {
+        let evidence = heat_of(subject, device)?;
+        let name = if subject.plan.devices.len() > 1 { &subject.plan.devices[device] } else { "drive" };
+        Some(format!("{name} {evidence}"))
+    });
+    let found: Vec<_> = found.collect();
+    (!found.is_empty()).then(|| found.join("; "))
+}
+
+/// Evidence for heat on one device: it throttled itself, and service was slower than before; or it was hot, and hotter
+/// while operations were slow than while they were fast.
+fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
+    let Subject { blamer, slice, threshold, counts, .. } = subject;
+    let position = blamer.position(subject.group.stream, device)?;
+    let slice_facts = blamer.device(*slice, device);
+    let celsius = blamer.meanwhile(*slice, position, *threshold).celsius.value();
+    let at = celsius.map_or_else(String::new, |celsius| format!("at {celsius:.0} C"));
+    let calm = blamer.calm(position);
+    // Across multiplied: of the slice more than of the time before, if there was any.
+    let grew = u128::from(subject.at(&counts.service_over)) * u128::from(calm.ops)
+        > u128::from(calm.service_over[*threshold]) * u128::from(counts.ops);
+    if slice_facts.throttled > 0.0 || slice_facts.throttled_sec > 0.0 {
+        if calm.ops > 0 && !grew {
+            return None;
+        }
+        let mut words = Vec::from_iter((!at.is_empty()).then_some(at));
+        if slice_facts.throttled > 0.0 {
+            let times = if slice_facts.throttled < 1.5 { "time" } else { "times" };
+            words.push(format!("throttled {:.0} {times}", slice_facts.throttled));
+        }
+        if slice_facts.throttled_sec > 0.0 {
+            words.push(format!("throttled for {:.0} s", slice_facts.throttled_sec));
+        }
+        return Some(words.join(", "));
+    }
+    let (celsius, fast) = (celsius?, blamer.fast_celsius(position, *threshold)?);
+    (celsius >= HOT_CELSIUS && celsius >= fast + HOTTER_CELSIUS)
+        .then(|| format!("{at} while operations were slow and {fast:.0} C while they were fast"))
+}
+
+/// Parts below this share of the time are left out of the sentence; they are in the data.
+const SHARE_TOLD_MIN: f64 = 0.01;
+
+/// `slice 3: 7.1 % of reads over 1 ms (limit 5 %): 92 % of the time in the device (...), ...; drive at 78 C`.
+fn whole(subject: &Subject<'_>, parts: &[BlamePart]) -> String {
+    let mut text = format!("slice {}", subject.slice + 1);
+    if subject.plan.devices.len() > 1 {
+        let device = subject.group.device.map(|device| subject.plan.devices[device].as_str());
+        text = format!("{text} on {}", device.unwrap_or("all devices together"));
+    }
+    let (over, wanted) = (subject.over(), subject.counts.wanted());
+    let lag = if over > subject.at(&subject.counts.judged_over) { ", with our own lag" } else { "" };
+    text = format!(
+        "{text}: {} of {} over {:#}{lag} (limit {}): ",
+        percent(over as f64 / wanted.max(1) as f64),
+        subject.plan.streams[subject.group.stream].name,
+        ThresholdText(subject.limit.threshold_ns),
+        percent_exact(subject.limit.share_max())
+    );
+    let mut separator = "";
+    for part in parts {
+        match part.share {
+            Some(share) if share >= SHARE_TOLD_MIN => {
+                let of_the_time = if separator.is_empty() { " of the time" } else { "" };
+                text = format!("{text}{separator}{}{of_the_time} {}", percent_whole(share), told(part));
+                separator = ", ";
+            }
+            Some(_) => {}
+            None => {
+                text = format!("{text}{}{}", if separator.is_empty() { "" } else { "; " }, part.evidence);
+                separator = "; ";
+            }
+        }
+    }
+    text
+}
+
+fn told(part: &BlamePart) -> String {
+    let evidence = &part.evidence;
+    match part.cause {
+        Cause::OurLag => format!("in this program ({evidence})"),
+        Cause::SlotWait => format!("waiting for a slot ({evidence})"),
+        Cause::KernelQueue => format!("in the kernel before the device ({evidence})"),
+        Cause::Device => format!("in the device ({evidence})"),
+        Cause::Server => format!("in the server ({evidence})"),
+        Cause::Unknown | Cause::Host | Cause::Heat => evidence.clone(),
+    }
+}
+
+/// Describes the delay that this program caused.
+fn ours(subject: &Subject<'_>) -> String {
+    let slow = &subject.counts.slow;
+    let mean = |sums| Some(subject.mean_ns(sums)).filter(|ns| *ns > 0).map(duration);
+    let parts = [
+        mean(&slow.lag_ns).map(|time| format!("issued {time} late")),
+        mean(&slow.unseen_ns).map(|time| format!("completions may have lain unseen for {time}")),
+        mean(&slow.held_ns).map(|time| format!("slots may have been held by completions unseen for {time}")),
+    ];
+    format!("{} on average", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+/// Describes waits for slots, and the service time meanwhile.
+fn wait(subject: &Subject<'_>) -> String {
+    let slow = &subject.counts.slow;
+    let mut text = format!(
+        "{} on average under the limit of operations in flight, while service took {}",
+        duration(subject.mean_ns(&slow.wait_ns).saturating_sub(subject.mean_ns(&slow.held_ns))),
+        duration(subject.mean_ns(&slow.service_ns))
+    );
+    let holder = subject.blamer.holder(subject.slice, subject.devices());
+    if let Some((stream, part)) = holder.filter(|(stream, _)| *stream != subject.group.stream) {
+        let name = &subject.plan.streams[stream].name;
+        text = format!("{text}, and {name} held the slots: {} of the operations in flight", percent(part));
+    }
+    if subject.counts.unissued > 0 {
+        let were = if subject.counts.unissued == 1 { "was" } else { "were" };
+        text = format!("{text}, and {} {were} never issued or never came back", Grouped(subject.counts.unissued));
+    }
+    text
+}
+
+/// Describes how many operations would be over the threshold without the largest part.
+fn over_without(subject: &Subject<'_>, over: u64) -> String {
+    format!(
+        "without it {} would be over {:#}, which reaches the limit as well",
+        percent(over as f64 / subject.counts.wanted().max(1) as f64),
+        ThresholdText(subject.limit.threshold_ns)
+    )
+}
+
+fn failed(subject: &Subject<'_>) -> String {
+    format!("{} failed", count(subject.counts.errors, "operation"))
+}
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@
 use super::Cause;
 use super::accumulate::Full;
 use super::samples::{Touched, Traced};
-use super::subject::{Shares, Subject};
+use super::{Shares, Subject};
 use crate::counts::CellCounts;
 use crate::judge::Tested;
 use crate::trace::{TraceKind, TraceSize};

@@ -13,7 +13,6 @@
 //! write of its newest generation. A lane never runs further ahead of the witness than [`session::Lane::window`], so a slot has
 //! at most one write of which nobody knows whether it was acknowledged.
 
-pub mod block;
 pub mod examine;
 pub mod judge;
 pub mod session;

@@ -98,13 +98,7 @@ impl Mode {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fdatasync => "fdatasync",
-            Self::Fua => "fua",
-            Self::Dsync => "dsync",
-            Self::Fsync => "fsync",
-            Self::Rename => "rename",
-        })
+        self.serialize(f)
     }
 }
 

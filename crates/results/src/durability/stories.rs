@@ -1,6 +1,6 @@
 //! Drawn stories: a drive with a volatile cache that keeps what it acknowledges, or lies, and a cut at any moment.
 
-use super::block::stamp;
+use super::examine::stamp;
 use super::examine::{Counts, Slot, examine};
 use super::session::{Lane, Mode, SECTOR_BYTES, SessionId};
 use proptest::prelude::*;

@@ -21,27 +21,21 @@
 //!
 //! The steady state of a device is not judged here.
 
-mod counts;
 mod decide;
-mod end;
 mod load;
-mod result;
 mod slices;
 mod text;
 mod verdict;
 
-pub use counts::IntervalCounts;
-pub use decide::Worst;
-pub use end::{End, Whose};
-pub(crate) use load::{Shortfall, shortfall};
-pub use result::RunResult;
-
 pub use crate::sla::{Limit, Sla, SlaError, StreamLimits};
+pub use decide::Worst;
+pub(crate) use load::{Shortfall, shortfall};
 pub(crate) use slices::GroupCounts;
-pub use slices::{Judge, JudgePlan, Tested, round_sec, stretched_slice, whole_slice_sec};
+pub use slices::{IntervalCounts, Judge, JudgePlan, Tested, round_sec, stretched_slice, whole_slice_sec};
+pub use text::RunResult;
 pub use verdict::{
-    Blame, BlamePart, Cause, Class, Code, Deciding, GapSummary, Group, Insufficient, Outcome, Reason, SLICE_OPS_MIN,
-    SliceShares, StreamTotals, Undone, VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
+    Blame, BlamePart, Cause, Class, Code, Deciding, End, GapSummary, Group, Insufficient, Outcome, Reason,
+    SLICE_OPS_MIN, SliceShares, StreamTotals, Undone, VERDICT_FORMAT_VERSION, Verdict, Whose, WorkloadVerdict,
 };
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Slow drives of a population, and what explains them: see the [module](super).
 
 use super::outliers::{self, VALUES_MIN};
-use super::residuals::{Centers, SCORES, Scores, middle};
+use super::outliers::{Centers, SCORES, Scores, middle};
 use super::{
     Compared, Evidence, Examination, Extent, FACTOR_MIN, FALSE_ALARMS, Labels, Level, Metric, Reason, Slow, Undecided,
     Window,

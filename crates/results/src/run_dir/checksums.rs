@@ -207,19 +207,16 @@ impl Recorded {
 
     /// Names of the files of the run, the verdict left out.
     pub(super) fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = always().map(str::to_owned).collect();
         let of_checksums = WholeLines::open(self.dir.join(CHECKSUMS)).ok();
         let header = of_checksums.and_then(|mut lines| Some(lines.next().ok()??.to_owned())).unwrap_or_default();
         let columns = header.split(',').filter(|name| !matches!(*name, "" | "after_sec" | "crc32")).map(str::to_owned);
-        names.extend(columns.filter(|_| self.sealed.is_none()));
-        names.extend(self.sealed.iter().flatten().map(|file| file.name.clone()));
-        let mut seen = Vec::new();
-        names.retain(|name| {
-            !seen.contains(name) && {
-                seen.push(name.clone());
-                true
+        let sealed = self.sealed.iter().flatten().map(|file| file.name.clone());
+        let mut names: Vec<String> = always().map(str::to_owned).collect();
+        for name in columns.filter(|_| self.sealed.is_none()).chain(sealed) {
+            if !names.contains(&name) {
+                names.push(name);
             }
-        });
+        }
         names
     }
 

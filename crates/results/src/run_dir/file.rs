@@ -170,15 +170,6 @@ fn check(bytes: &[u8]) -> Result<(), String> {
 /// Longest line accepted: other files are rejected before they fill the memory.
 const LINE_BYTES_MAX: u64 = 256 * 1024;
 
-/// End of the last line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tail {
-    /// After a whole line.
-    Clean,
-    /// In the middle of a line, which was dropped.
-    Torn,
-}
-
 /// Returns the lines of a file one by one, without their ends, and drops a torn last one.
 #[derive(Debug)]
 pub(super) struct WholeLines {
@@ -186,30 +177,24 @@ pub(super) struct WholeLines {
     input: Option<BufReader<Take<File>>>,
     bytes: Vec<u8>,
     line: u64,
-    tail: Tail,
+    /// True if the last line has no end and was dropped; known once [`Self::next`] has returned `None`.
+    pub(super) torn: bool,
 }
 
 impl WholeLines {
     /// Opens the file; a missing file has no lines.
     pub(super) fn open(path: PathBuf) -> Result<Self, RunDirError> {
         match files::open(&path, Links::Refused) {
-            Ok(file) => Ok(Self::of(path, file)),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                Ok(Self { path, input: None, bytes: Vec::new(), line: 0, tail: Tail::Clean })
-            }
+            Ok(file) => Ok(Self::of(path, Some(file))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::of(path, None)),
             Err(error) => Err(RunDirError::io("reading", &path, error)),
         }
     }
 
     /// The lines of `file`, which is at `path`.
-    pub(super) fn of(path: PathBuf, file: File) -> Self {
-        Self {
-            path,
-            input: Some(BufReader::with_capacity(64 << 10, file.take(u64::MAX))),
-            bytes: Vec::new(),
-            line: 0,
-            tail: Tail::Clean,
-        }
+    pub(super) fn of(path: PathBuf, file: Option<File>) -> Self {
+        let input = file.map(|file| BufReader::with_capacity(64 << 10, file.take(u64::MAX)));
+        Self { path, input, bytes: Vec::new(), line: 0, torn: false }
     }
 
     /// Ends after this many bytes. Call before the first read.
@@ -237,18 +222,13 @@ impl WholeLines {
                 return Err(RunDirError::line(&self.path, self.line, expected, "a longer one"));
             }
             self.input = None;
-            self.tail = Tail::Torn;
+            self.torn = true;
             return Ok(None);
         }
         match std::str::from_utf8(&self.bytes) {
             Ok(text) => Ok(Some(text)),
             Err(_) => Err(RunDirError::line(&self.path, self.line, "text", &String::from_utf8_lossy(&self.bytes))),
         }
-    }
-
-    /// End of the last line; known once [`Self::next`] has returned `None`.
-    pub(super) fn tail(&self) -> Tail {
-        self.tail
     }
 
     /// An error about the line given last.

@@ -318,7 +318,7 @@ pub fn last_windows(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<W
     let path = dir.join(kind.file_name());
     let file = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
     let mut newest: Vec<Window> = Vec::new();
-    windows(WholeLines::of(path, file), layout, None, &mut |window| {
+    windows(WholeLines::of(path, Some(file)), layout, None, &mut |window| {
         newest.retain(|other| other.from_sec >= window.from_sec);
         let WindowBuckets { cell, from_sec, length_sec, .. } = window;
         newest.push(Window { cell, from_sec, length_sec, histogram: window.histogram() });

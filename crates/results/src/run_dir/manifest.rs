@@ -72,7 +72,7 @@ pub struct ActLogHead {
 }
 
 /// The setup of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`FORMAT_VERSION`] of the program that wrote the directory.
     pub format_version: u32,
@@ -146,28 +146,13 @@ impl Manifest {
         debug_assert_eq!(*layout.thresholds_ns, *sla.thresholds_ns());
         Self {
             format_version: FORMAT_VERSION,
-            tool: String::new(),
-            command: Vec::new(),
-            started_unix_ms: 0,
-            seed: 0,
-            workloads: Vec::new(),
-            duration_sec: 0,
-            operations: None,
             report_interval_sec: 1,
             slice_sec: 1,
-            simulated: false,
             sla,
             streams: layout.streams.clone(),
             devices: layout.devices.clone(),
-            device_facts: Vec::new(),
-            host_facts: Value::Null,
-            engine_facts: Value::Null,
             round_sec: 10,
-            purpose: None,
-            multiple: None,
-            findings: Vec::new(),
-            unmeasured: Vec::new(),
-            process: None,
+            ..Self::default()
         }
     }
 

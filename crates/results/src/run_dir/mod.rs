@@ -20,27 +20,35 @@
 //!
 //! Written off the issuing threads by one [`Writer`]. `docs/run-directory.md` explains the columns, [`crate::judge`]
 //! the verdict.
+//!
+//! Errors of a run directory, each in one line: the operation and its object, the cause, the remedy.
+//!
+//! Classifies a directory given by the user: a run, a series of runs, or something else.
+//!
+//! For a wrong directory the message describes the contents, and names the runs one level below.
 
 mod checksums;
-mod error;
 mod file;
 mod hlog;
 mod manifest;
-mod place;
 mod read;
 mod tables;
-mod trace;
 mod write;
 
-pub use error::RunDirError;
 pub use file::HlogKind;
 pub(crate) use file::{read as read_json, write as write_json};
 pub use hlog::{Bucket, Window, WindowBuckets, each_buckets, each_window, last_windows};
 pub use manifest::{ActLogHead, Config, DeviceKind, Manifest, NAMESPACE, Process, WorkloadRecord, time_left};
-pub use place::{Holds, holds, is_run_dir, run_dirs_below};
 pub use read::{EachInterval, IntervalRecord, Intervals, Run, blame, manifest, read, read_each};
-pub use trace::{Samples, TraceWriter, read_trace};
+pub use tables::{Samples, TraceWriter, read_trace};
 pub use write::{Writer, check_usable, space_needed_bytes};
+
+use crate::files::dir_of;
+use crate::units::bytes;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
 
 /// Version of the formats in a run directory. Readers read all versions up to theirs; it grows when a column or a field
 /// changes its meaning, not when one is added. Version 2: separate counts for operations wanted in an earlier slice,
@@ -61,6 +69,215 @@ pub const CHECKSUMS: &str = "checksums.csv";
 pub const VERDICT: &str = "verdict.json";
 /// The file in the directory of a series of runs.
 pub const SERIES: &str = "series.json";
+
+/// Why a run directory could not be written or read.
+#[derive(Debug, Error)]
+pub enum RunDirError {
+    /// The directory holds a run already.
+    #[error("starting a run in {} - it already holds {found} of another run; give another --out or move that run away", .dir.display())]
+    Occupied { dir: PathBuf, found: String },
+    /// Too little space for the whole run.
+    #[error(
+        "starting a run in {} - it will need about {} and {} are free; free some space or give an --out with more room",
+        .dir.display(), bytes(*.needed_bytes as f64), bytes(*.free_bytes as f64)
+    )]
+    NoRoom { dir: PathBuf, needed_bytes: u64, free_bytes: u64 },
+    /// System call failed.
+    #[error("{tried} {} - {source}{}; {}", .path.display(), free_text(.free_bytes), advice(.tried, .source))]
+    Io {
+        /// Operation, up to the path: `appending 312 bytes to`.
+        tried: String,
+        path: PathBuf,
+        source: io::Error,
+        /// Bytes free there, where that matters and could be found out.
+        free_bytes: Option<u64>,
+    },
+    /// An earlier write had failed; nothing was tried.
+    #[error(
+        "recording in {} - stopped after an earlier error ({earlier}); earlier records can be read",
+        .dir.display()
+    )]
+    Stopped { dir: PathBuf, earlier: String },
+    /// There is no run where one was looked for.
+    #[error("reading {} - {why}; {what_to_do}", .path.display())]
+    NoRun { path: PathBuf, why: String, what_to_do: String },
+    /// A file is of a later version.
+    #[error(
+        "reading {} - it has format version {found} and this program knows versions up to {known}; use a newer flashproof",
+        .path.display()
+    )]
+    Newer { path: PathBuf, found: u64, known: u32 },
+    #[error("reading {} - it is missing; copy the whole directory of the run from where it was recorded", .path.display())]
+    Missing { path: PathBuf },
+    /// A file has invalid contents.
+    #[error("reading {} - {why}; it was damaged or edited after the run: use an untouched copy", .path.display())]
+    Damaged { path: PathBuf, why: String },
+    /// A line of a table or log is invalid.
+    #[error(
+        "reading {} line {line} - expected {expected}, found {found}; it was damaged or edited after the run: use an \
+         untouched copy", .path.display()
+    )]
+    Line { path: PathBuf, line: u64, expected: String, found: String },
+}
+
+impl RunDirError {
+    /// A failed system call, with the free space if that is the cause.
+    fn io(tried: impl Into<String>, path: &Path, source: io::Error) -> Self {
+        let free_bytes = if is_full(&source) { free_bytes(path).ok() } else { None };
+        Self::Io { tried: tried.into(), path: path.to_owned(), source, free_bytes }
+    }
+
+    fn line(path: &Path, line: u64, expected: impl Into<String>, found: &str) -> Self {
+        const SHOWN_CHARS: usize = 80;
+        let short: String = found.chars().take(SHOWN_CHARS).collect();
+        let more = if short.len() < found.len() { " and more" } else { "" };
+        let found = format!("{short:?}{more}");
+        Self::Line { path: path.to_owned(), line, expected: expected.into(), found }
+    }
+
+    /// True if the disk under the directory (or the user's quota) is full.
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => is_full(source),
+            Self::NoRoom { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// Bytes that this user may still write on the file system of `path`.
+fn free_bytes(path: &Path) -> Result<u64, RunDirError> {
+    let stat = rustix::fs::statvfs(path);
+    let stat = stat.map_err(|error| RunDirError::io("asking for the free space of", path, error.into()))?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+fn free_text(free_bytes: &Option<u64>) -> String {
+    free_bytes.map(|bytes| format!(", {bytes} bytes free")).unwrap_or_default()
+}
+
+fn advice(tried: &str, error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied if tried.starts_with("reading") => {
+            "read it as the user who ran it or as root, or let this user read it (chmod)"
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free some space or give another --out; data written before is complete and can be read"
+        }
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "give an --out that this user may write to",
+        ErrorKind::NotFound => "give the directory of a run, or a place where one can be made",
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => "a file is in the way: give the path of a directory",
+        ErrorKind::InvalidInput | ErrorKind::InvalidData if tried.starts_with("reading") => {
+            "a run leaves regular files only: use an untouched copy of its directory"
+        }
+        ErrorKind::FileTooLarge => {
+            "raise the limit of the size of a file (ulimit -f), or give an --out where there is none"
+        }
+        _ if is_out_of_descriptors(error) => "raise the limit of open files (ulimit -n)",
+        _ => "check the disk under it",
+    }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error())
+}
+
+/// Runs named in a message; more are counted.
+const NAMED_MAX: usize = 5;
+
+/// Contents of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    Run,
+    /// A series of runs, each in a directory below.
+    Series,
+}
+
+/// Classifies `dir`. Errors: neither a run nor a series; the message describes the contents and names runs below.
+pub fn holds(dir: &Path) -> Result<Holds, RunDirError> {
+    match () {
+        () if is_there(dir, SERIES) => Ok(Holds::Series),
+        () if is_there(dir, MANIFEST) => Ok(Holds::Run),
+        () => Err(no_run(dir)),
+    }
+}
+
+/// True if `name` exists in any form; reading it shows if it is a file.
+fn is_there(dir: &Path, name: &str) -> bool {
+    dir.join(name).symlink_metadata().is_ok()
+}
+
+fn files_of_a_run(dir: &Path) -> impl Iterator<Item = &'static str> {
+    let names = [MANIFEST, INTERVALS, TELEMETRY, TRACE, ACT_LOG, CHECKSUMS, VERDICT].into_iter();
+    names.chain(HlogKind::ALL.map(HlogKind::file_name)).filter(|name| is_there(dir, name))
+}
+
+/// True if `dir` holds a run, whole or damaged: at least two files of one. A single file may be anybody's.
+pub fn is_run_dir(dir: &Path) -> bool {
+    files_of_a_run(dir).nth(1).is_some()
+}
+
+/// Names of the directories in `dir` that hold a run or a series, in order; none if it cannot be listed.
+pub fn run_dirs_below(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut runs: Vec<PathBuf> = entries.filter(|path| is_there(path, MANIFEST) || is_there(path, SERIES)).collect();
+    runs.sort();
+    runs
+}
+
+/// Why `dir`, which has no manifest, cannot be read as a run.
+fn no_run(dir: &Path) -> RunDirError {
+    let error = |path: PathBuf, why: String, what_to_do: String| RunDirError::NoRun { path, why, what_to_do };
+    let manifest = dir.join(MANIFEST);
+    let listed = match fs::metadata(dir).and_then(|_| fs::read_dir(dir)) {
+        Ok(listed) => listed,
+        Err(_) if dir.is_file() => {
+            let what_to_do =
+                match dir.file_name().filter(|name| files_of_a_run(dir_of(dir)).any(|ours| **name == *ours)) {
+                    Some(_) => format!("give the directory that it is in: {}", dir_of(dir).display()),
+                    None => "give the directory of a run (--out of the run)".to_owned(),
+                };
+            return error(dir.to_owned(), "it is a file, and a run is a directory".to_owned(), what_to_do);
+        }
+        Err(why) => {
+            let why = format!("{why}, where {MANIFEST} of a run or {SERIES} of a series was looked for");
+            return error(dir.to_owned(), why, "check the path".to_owned());
+        }
+    };
+    let below = run_dirs_below(dir);
+    if is_there(dir, SERIES) {
+        let why = format!("this directory is of a series ({SERIES}), and has no {MANIFEST} of its own");
+        return error(manifest, why, format!("give the directory of one of its runs{}", named(&below)));
+    }
+    if let Some(found) = files_of_a_run(dir).next() {
+        let why = format!("it is missing, though {found} is there: without it nobody can tell what was run");
+        return error(
+            manifest,
+            why,
+            "restore it from a copy; act.log reads without it (flashproof latency)".to_owned(),
+        );
+    }
+    if !below.is_empty() {
+        let why = "there is none in this directory, but runs are below it".to_owned();
+        return error(manifest, why, format!("give the directory of a run{}", named(&below)));
+    }
+    let what = if listed.count() == 0 { "the directory is empty" } else { "the directory holds something else" };
+    error(manifest, format!("there is none: {what}"), "give the directory of a run (--out of the run)".to_owned())
+}
+
+/// `: a, b and 3 more`; empty without any.
+fn named(runs: &[PathBuf]) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = runs.iter().take(NAMED_MAX).map(|run| run.display().to_string()).collect();
+    let more = runs.len().saturating_sub(NAMED_MAX);
+    format!(": {}{}", names.join(", "), if more > 0 { format!(" and {more} more") } else { String::new() })
+}
 
 #[cfg(test)]
 mod tests;

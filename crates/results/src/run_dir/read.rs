@@ -4,10 +4,10 @@
 //! of the whole part are reported. A verdict on that part can be a failure; it is never a pass.
 
 use super::checksums::{Checked, Recorded};
-use super::file::{self, Tail, WholeLines};
-use super::place::no_run;
+use super::file::{self, WholeLines};
+use super::no_run;
 use super::tables::{self, Closing, Columns};
-use super::trace::{Samples, read_trace};
+use super::tables::{Samples, read_trace};
 use super::{CHECKSUMS, FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT};
 use crate::blame::{Blame, Blamer};
 use crate::cell::Layout;
@@ -135,14 +135,8 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
     let rejudged = rejudged.map(|written| {
         format!("judged by today's rules; those of the version that recorded it said {}", written.outcome)
     });
-    let remarks = first
-        .iter()
-        .cloned()
-        .chain(rules)
-        .chain(rejudged)
-        .chain(damage.iter().cloned())
-        .chain(records.remarks)
-        .chain(torn);
+    let remarks = first.iter().cloned().chain(rules).chain(rejudged).chain(damage.iter().cloned());
+    let remarks = remarks.chain(records.remarks).chain(torn);
     let of_samples = of_samples.into_iter().filter(|_| !damage.iter().any(|damage| damage.starts_with(TRACE)));
     let remarks = remarks.chain(of_samples).collect();
     Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks, damage })
@@ -325,11 +319,8 @@ impl Intervals {
                 Err(error) => return self.damaged(error),
             }
         }
-        for table in [&self.cells, &self.telemetry] {
-            match table.tail() {
-                Tail::Clean => {}
-                Tail::Torn => self.remarks.push(format!("the last line of {} is torn and was dropped", table.name())),
-            }
+        for table in [&self.cells, &self.telemetry].into_iter().filter(|table| table.torn) {
+            self.remarks.push(format!("the last line of {} is torn and was dropped", table.name()));
         }
         if let Some(cut_sec) = cut_sec {
             let name = self.cells.name();

@@ -1,10 +1,10 @@
 //! Writing a run directory, interval by interval, and how much room that needs.
 
 use super::checksums::{self, FileSum};
-use super::error::free_bytes;
 use super::file::{self, AppendFile, HlogKind, Sum, write_whole};
+use super::files_of_a_run;
+use super::free_bytes;
 use super::hlog::{Hlogs, window_intervals};
-use super::place::files_of_a_run;
 use super::{INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT, tables};
 use crate::act_log::{Totals, histogram_names, write_error_line, write_header};
 use crate::buckets::ActScale;

@@ -14,17 +14,35 @@
 //! ([`Spells`]).
 //!
 //! Source: SNIA Solid State Storage Performance Test Specification 2.0.2, definition of steady state.
+//!
+//! Five rounds, and the test of a metric's steadiness in them.
+//!
+//! Steady by SNIA's rule: the range is at most 20 % of the average, and the best straight line through
+//! the five moves by at most 10 % of it. That rule alone never lets a share near zero settle (0.01 % and
+//! 0.03 % are worlds apart by it), so a range of at most 10 % of the limit is steady, too: for a share
+//! the limit of the SLA, for the 99th percentile the tightest threshold. A rate has no limit.
+//!
+//! Change points: lasting shifts in the level of a metric.
+//!
+//! Flash falls off a cliff hours into a test, when its spare blocks are used up; the average of the run hides it. The
+//! series is cut into the pieces of constant level that explain it best: the cut that minimises the squared distance to
+//! the levels plus a price for each piece (optimal partitioning, as in PELT without its pruning). A running median
+//! first takes out single rounds, so that a stall is not taken for a level. A shift smaller than a steady window allows
+//! is no change.
+//!
+//! Source: Jackson et al. 2005, "An algorithm for optimal partitioning of data on an interval"; the
+//! price is that of Killick, Fearnhead and Eckley 2012 for a change in mean, three times as dear because
+//! neighbouring rounds are alike.
 
-mod change;
 mod rounds;
-mod window;
 
-pub use change::{ChangePoint, median};
 pub use rounds::{Group, Metric, Round, Rounds, Series, Spells};
-pub use window::{ROUNDS_IN_WINDOW, Settled, Spread, Window};
 
+use crate::judge::{Limit, Sla};
+use crate::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Steadiness of a run by its rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,7 +65,7 @@ pub struct Steadiness {
 
 /// True if every metric was steady over the five rounds that end with round `end`, from 1; false if there are fewer.
 pub fn is_steady_at(rounds: &Rounds, end: usize) -> bool {
-    end >= ROUNDS_IN_WINDOW && window::windows(rounds.series(), end, rounds.sla()).all(|window| window.is_steady())
+    end >= ROUNDS_IN_WINDOW && windows(rounds.series(), end, rounds.sla()).all(|window| window.is_steady())
 }
 
 impl Steadiness {
@@ -59,8 +77,8 @@ impl Steadiness {
         let reached_round = steady.first().copied();
         let steady_since_round = ends().rev().zip(steady.iter().rev()).take_while(|(end, steady)| end == *steady);
         let steady_since_round = steady_since_round.map(|(end, _)| end).last();
-        let windows: Vec<_> = window::windows(rounds.series(), count, sla).collect();
-        let change_points = change::change_points(rounds.series(), rounds.round_sec(), sla);
+        let windows: Vec<_> = windows(rounds.series(), count, sla).collect();
+        let change_points = change_points(rounds.series(), rounds.round_sec(), sla);
         Self {
             round_sec: rounds.round_sec(),
             rounds: count,
@@ -97,6 +115,292 @@ impl Steadiness {
                 "not steady: there were {rounds} rounds of {round_sec} s, and never was every metric steady at once"
             ),
         }
+    }
+}
+
+/// Rounds in a measurement window. Source: SNIA PTS 2.0.2.
+pub const ROUNDS_IN_WINDOW: usize = 5;
+/// Largest range of a steady window, of its average. Source: SNIA PTS 2.0.2.
+const RANGE_MAX: f64 = 0.20;
+/// Largest move of the best straight line over a steady window, of its average. Source: SNIA PTS 2.0.2.
+const SLOPE_MAX: f64 = 0.10;
+/// Maximum range of a steady window relative to the limit, whatever its average.
+const RANGE_OF_LIMIT_MAX: f64 = 0.10;
+
+/// Why a window is steady.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Settled {
+    /// By SNIA's rule.
+    Snia,
+    /// Because its range is small against the limit.
+    NearLimit,
+}
+
+/// Spread of the values of some rounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spread {
+    pub average: f64,
+    /// Largest minus smallest.
+    pub range: f64,
+    /// By how much the best straight line moves from the first round to the last.
+    pub slope_excursion: f64,
+}
+
+impl Spread {
+    /// Spread of `values`, which must not be empty.
+    pub fn of(values: &[f64]) -> Self {
+        let count = values.len() as f64;
+        let average = values.iter().sum::<f64>() / count;
+        let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(l, m), value| (l.min(*value), m.max(*value)));
+        Self { average, range: most - least, slope_excursion: slope(values).abs() * (count - 1.0) }
+    }
+
+    /// True if steady by SNIA's rule: a range of at most 20 % of the average, a slope excursion of at most 10 %.
+    pub fn is_steady(&self) -> bool {
+        self.range <= RANGE_MAX * self.average && self.slope_excursion <= SLOPE_MAX * self.average
+    }
+}
+
+/// One metric of one group over five rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Window {
+    /// Whose.
+    pub group: Group,
+    /// Metric.
+    #[serde(flatten)]
+    pub metric: Metric,
+    /// Mean of the rounds, in the metric's unit.
+    pub average: f64,
+    /// Largest minus smallest.
+    pub range: f64,
+    /// By how much the best straight line moves from the first round to the last.
+    pub slope_excursion: f64,
+    /// Second bound of the range: a share, or nanoseconds; `None` for a rate.
+    pub limit: Option<f64>,
+    /// Why it is steady; `None` where it is not.
+    pub settled: Option<Settled>,
+}
+
+impl Window {
+    /// True if the metric has settled.
+    pub fn is_steady(&self) -> bool {
+        self.settled.is_some()
+    }
+
+    fn of(group: &Group, metric: Metric, values: &[f64], limit: Option<f64>) -> Self {
+        let spread @ Spread { average, range, slope_excursion } = Spread::of(values);
+        let settled = match limit {
+            _ if spread.is_steady() => Some(Settled::Snia),
+            Some(limit) if range <= RANGE_OF_LIMIT_MAX * limit => Some(Settled::NearLimit),
+            _ => None,
+        };
+        Self { group: group.clone(), metric, average, range, slope_excursion, limit, settled }
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, metric, average, range, slope_excursion, limit, .. } = self;
+        let of_average = |value: f64| if *average > 0.0 { value / average * 100.0 } else { f64::INFINITY };
+        write!(
+            f,
+            "{metric} of {group} ranges over {:.0} % of its average in the last {ROUNDS_IN_WINDOW} rounds (at most {:.0} %) \
+             and moves by {:.0} % (at most {:.0} %)",
+            of_average(*range),
+            RANGE_MAX * 100.0,
+            of_average(*slope_excursion),
+            SLOPE_MAX * 100.0,
+        )?;
+        match limit {
+            Some(limit) => write!(
+                f,
+                "; against its limit the range is {:.0} % (at most {:.0} %)",
+                range / limit * 100.0,
+                RANGE_OF_LIMIT_MAX * 100.0
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Slope of the best straight line (least squares) through values one round apart.
+fn slope(values: &[f64]) -> f64 {
+    let middle = (values.len() as f64 - 1.0) / 2.0;
+    let centred = values.iter().enumerate().map(|(x, y)| (x as f64 - middle, y));
+    let (products, squares) = centred.fold((0.0, 0.0), |(xy, xx), (x, y)| (xy + x * y, xx + x * x));
+    if squares > 0.0 { products / squares } else { 0.0 }
+}
+
+/// Each metric that is looked at, with the limit that its range may also be compared with.
+fn metrics(sla: &Sla) -> impl Iterator<Item = (Metric, Option<f64>)> {
+    let share = |limit: &Limit| (Metric::ShareOver { threshold_ns: limit.threshold_ns }, Some(limit.share_max()));
+    sla.limits().iter().map(share).chain([(Metric::P99, Some(sla.tightest_ns() as f64)), (Metric::AchievedIops, None)])
+}
+
+/// Every metric of every series over the five rounds before `end`; none if there are fewer. A metric
+/// that could not be measured in all of them (a percentile without its log) is left out.
+fn windows(series: &[Series], end: usize, sla: &Sla) -> impl Iterator<Item = Window> {
+    series.iter().filter(move |_| end >= ROUNDS_IN_WINDOW).flat_map(move |series| {
+        metrics(sla).filter_map(move |(metric, limit)| {
+            let values = series.rounds.get(end - ROUNDS_IN_WINDOW..end)?;
+            let values: Option<Vec<f64>> = values.iter().map(|round| metric.of(round, sla)).collect();
+            Some(Window::of(&series.group, metric, &values?, limit))
+        })
+    })
+}
+
+/// Least length of a piece: a level shorter than a measurement window is an episode.
+const PIECE_MIN: usize = ROUNDS_IN_WINDOW;
+/// Width of the running median, rounds: deviations of two rounds or less are removed.
+const MEDIAN_OF: usize = 5;
+/// Minimum shift relative to the level before: the range of a steady window.
+const MOVE_MIN: f64 = 0.20;
+/// Minimum shift relative to the limit: the range of a steady window.
+const MOVE_OF_LIMIT_MIN: f64 = 0.10;
+/// Longest series that is cut directly; a longer one is averaged down first. Cutting takes quadratic time.
+const ROUNDS_MAX: usize = 2_000;
+
+/// A metric's level moved for good.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangePoint {
+    /// Whose.
+    pub group: Group,
+    /// Metric.
+    #[serde(flatten)]
+    pub metric: Metric,
+    /// First round of the new level, from 1.
+    pub round: usize,
+    /// Seconds from the beginning of the run to that round.
+    pub at_sec: u64,
+    /// Median before, back to the change before that, in the metric's unit.
+    pub before: f64,
+    /// Median after, up to the next change.
+    pub after: f64,
+}
+
+impl fmt::Display for ChangePoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, metric, at_sec, before, after, .. } = self;
+        let shown = |value: f64| match metric {
+            Metric::ShareOver { .. } => units::percent(value),
+            Metric::P99 => format!("{:.3} ms", value / 1e6),
+            Metric::AchievedIops => format!("{value:.0} operations/s"),
+        };
+        write!(f, "{metric} of {group} went from {} to {} after {at_sec} s", shown(*before), shown(*after))
+    }
+}
+
+/// All change points of all metrics, oldest first.
+fn change_points(series: &[Series], round_sec: u64, sla: &Sla) -> Vec<ChangePoint> {
+    let mut points = Vec::new();
+    for series in series {
+        for (metric, limit) in metrics(sla) {
+            // A round that could not be measured counts as the one before it: it is no change.
+            let mut last = None;
+            let values = series.values(metric, sla).into_iter().filter_map(|value| {
+                last = value.or(last);
+                last
+            });
+            let values: Vec<f64> = values.collect();
+            let missing = series.rounds.len() - values.len();
+            points.extend(moves(&values, limit).into_iter().map(|(at, before, after)| ChangePoint {
+                group: series.group.clone(),
+                metric,
+                round: missing + at + 1,
+                at_sec: (missing + at) as u64 * round_sec,
+                before,
+                after,
+            }));
+        }
+    }
+    points.sort_by_key(|point| point.round);
+    points
+}
+
+/// Level shifts in `values`: the first index of the new level, the levels before and after.
+fn moves(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
+    let step = values.len().div_ceil(ROUNDS_MAX).max(1);
+    let coarse: Vec<f64> = values.chunks(step).map(|chunk| chunk.iter().sum::<f64>() / chunk.len() as f64).collect();
+    let smooth = running_median(&coarse);
+    let matters = |before: f64, after: f64| {
+        let moved = (after - before).abs();
+        moved > MOVE_MIN * before.abs().min(after.abs()) && limit.is_none_or(|limit| moved > MOVE_OF_LIMIT_MIN * limit)
+    };
+    let mut cuts = cut(&smooth, noise(&coarse));
+    // A removed cut joins its pieces to a new level, so all cuts are checked again.
+    loop {
+        let level = |from: usize, to: usize| median(&coarse[from..to]);
+        let bounds: Vec<usize> = [0].into_iter().chain(cuts.iter().copied()).chain([coarse.len()]).collect();
+        let moved: Vec<_> = bounds.windows(3).map(|b| (b[1], level(b[0], b[1]), level(b[1], b[2]))).collect();
+        match moved.iter().position(|(_, before, after)| !matters(*before, *after)) {
+            Some(idle) => drop(cuts.remove(idle)),
+            None => return moved.into_iter().map(|(at, before, after)| (at * step, before, after)).collect(),
+        }
+    }
+}
+
+/// The first index of every piece but the first, of the cut that costs least.
+fn cut(values: &[f64], noise: f64) -> Vec<usize> {
+    let count = values.len();
+    if count < 2 * PIECE_MIN {
+        return Vec::new();
+    }
+    let sums = |of: fn(f64) -> f64| {
+        let mut sum = 0.0;
+        let running = values.iter().map(move |value| {
+            sum += of(*value);
+            sum
+        });
+        [0.0].into_iter().chain(running).collect::<Vec<f64>>()
+    };
+    let (sum, squares) = (sums(|value| value), sums(|value| value * value));
+    // Squared distance of values[from..to] to their mean.
+    let cost = |from: usize, to: usize| {
+        let total = sum[to] - sum[from];
+        (squares[to] - squares[from] - total * total / (to - from) as f64).max(0.0)
+    };
+    let price = 3.0 * 2.0 * noise * noise * (count as f64).ln();
+    // best[n]: the least cost of the first n values, and where their last piece begins.
+    let mut best = vec![(f64::INFINITY, 0); count + 1];
+    best[0] = (-price, 0);
+    for to in PIECE_MIN..=count {
+        let starts = (0..=to - PIECE_MIN).map(|from| (best[from].0 + cost(from, to) + price, from));
+        best[to] = starts.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::INFINITY, 0));
+    }
+    let mut cuts = Vec::new();
+    let mut at = best[count].1;
+    while at > 0 {
+        cuts.push(at);
+        at = best[at].1;
+    }
+    cuts.reverse();
+    cuts
+}
+
+/// Standard deviation from round to round, not fooled by levels: from the median difference of
+/// neighbours. Never quite zero, or a flat line with one step would be cut at will.
+fn noise(values: &[f64]) -> f64 {
+    let differences: Vec<f64> = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+    // 0.6745 is the median of a standard normal's distance from 0; a difference has twice the variance.
+    let deviation = median(&differences) / 0.6745 / std::f64::consts::SQRT_2;
+    let scale = values.iter().map(|value| value.abs()).fold(0.0, f64::max);
+    deviation.max(1e-6 * scale)
+}
+
+fn running_median(values: &[f64]) -> Vec<f64> {
+    let around = |at: usize| at.saturating_sub(MEDIAN_OF / 2)..(at + MEDIAN_OF / 2 + 1).min(values.len());
+    (0..values.len()).map(|at| median(&values[around(at)])).collect()
+}
+
+/// The median; 0 without values.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        count if count % 2 == 1 => sorted[count / 2],
+        count => (sorted[count / 2 - 1] + sorted[count / 2]) / 2.0,
     }
 }
 

@@ -120,3 +120,86 @@ fn a_spell_is_a_run_of_slow_intervals_and_its_distance_is_from_beginning_to_begi
     }
     assert_eq!((spells.count, spells.first_sec, spells.apart_sec, spells.is_lone()), (3, 5.0, 20.0, false));
 }
+
+fn window(metric: Metric, values: [f64; 5], limit: Option<f64>) -> Window {
+    Window::of(&Group { stream: "reads".into(), device: None }, metric, &values, limit)
+}
+
+#[test]
+fn range_and_line_are_judged_by_the_average() {
+    let steady = window(Metric::AchievedIops, [95.0, 97.5, 100.0, 102.5, 105.0], None);
+    assert_eq!((steady.average, steady.range, steady.settled), (100.0, 10.0, Some(Settled::Snia)));
+    assert!((steady.slope_excursion - 10.0).abs() < 1e-9, "a straight line moves by its range");
+    let steeper = window(Metric::AchievedIops, [94.0, 97.0, 100.0, 103.0, 106.0], None);
+    assert!(!steeper.is_steady(), "a range of 12 % would do, a line that moves by 12 % does not");
+    let wide = window(Metric::AchievedIops, [100.0, 111.0, 100.0, 89.0, 100.0], None);
+    assert!(!wide.is_steady(), "a range of 22 %");
+    let zigzag = window(Metric::AchievedIops, [91.0, 109.0, 100.0, 109.0, 91.0], None);
+    assert!(zigzag.is_steady(), "18 % to and fro, without a direction");
+}
+
+#[test]
+fn a_share_near_zero_settles_against_its_limit() {
+    let share = Metric::ShareOver { threshold_ns: 1_000_000 };
+    let values = [0.0001, 0.0003, 0.0, 0.0002, 0.0001];
+    assert_eq!(window(share, values, Some(0.05)).settled, Some(Settled::NearLimit));
+    assert_eq!(window(share, values, Some(0.002)).settled, None);
+    let idle = window(share, [0.0; 5], Some(0.05));
+    assert_eq!(idle.settled, Some(Settled::Snia), "nothing moves in nothing");
+}
+
+#[test]
+fn what_moves_is_said_with_its_numbers() {
+    let text = window(Metric::P99, [100.0, 100.0, 100.0, 100.0, 200.0], Some(500.0)).to_string();
+    assert_eq!(
+        text,
+        "p99 of service times of reads on all devices ranges over 83 % of its average in the last 5 rounds (at most \
+         20 %) and moves by 67 % (at most 10 %); against its limit the range is 20 % (at most 10 %)"
+    );
+}
+
+/// Deterministic noise in [-1, 1] around `level`, times `spread`.
+fn level(level: f64, spread: f64, rounds: usize, seed: u64) -> impl Iterator<Item = f64> {
+    let mut state = seed;
+    (0..rounds).map(move |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        level + ((state >> 33) as f64 / (1u64 << 30) as f64 - 1.0) * spread
+    })
+}
+
+#[test]
+fn a_cliff_six_hours_in_is_found_where_it_is() {
+    let values: Vec<f64> = level(0.01, 0.004, 360, 1).chain(level(0.04, 0.008, 600, 2)).collect();
+    let moved = moves(&values, Some(0.05));
+    assert_eq!(moved.len(), 1, "{moved:?}");
+    assert!(moved[0].0.abs_diff(360) <= 1, "{moved:?}");
+    assert!((moved[0].1 - 0.01).abs() < 0.002 && (moved[0].2 - 0.04).abs() < 0.002, "{moved:?}");
+}
+
+#[test]
+fn noise_alone_and_a_stall_of_two_rounds_are_no_change() {
+    for seed in 0..50 {
+        let mut values: Vec<f64> = level(0.02, 0.01, 300, seed).collect();
+        assert_eq!(moves(&values, Some(0.05)), [], "seed {seed}");
+        (values[100], values[101]) = (0.9, 0.9);
+        assert_eq!(moves(&values, Some(0.05)), [], "stall, seed {seed}");
+    }
+}
+
+#[test]
+fn a_move_that_is_small_against_the_limit_or_the_level_does_not_matter() {
+    let tiny: Vec<f64> = level(0.0001, 0.0, 50, 1).chain(level(0.0003, 0.0, 50, 1)).collect();
+    assert_eq!(moves(&tiny, Some(0.05)), [], "three times, but 0.4 % of the limit");
+    let slight: Vec<f64> = level(1000.0, 1.0, 50, 1).chain(level(1150.0, 1.0, 50, 1)).collect();
+    assert_eq!(moves(&slight, None), [], "15 %");
+    let twice: Vec<f64> =
+        level(1000.0, 1.0, 50, 1).chain(level(500.0, 1.0, 50, 1)).chain(level(1000.0, 1.0, 50, 3)).collect();
+    assert_eq!(moves(&twice, None).iter().map(|moved| moved.0).collect::<Vec<_>>(), [50, 100]);
+}
+
+#[test]
+fn few_or_no_rounds_have_no_change_points() {
+    assert_eq!(moves(&[], None), []);
+    assert_eq!(moves(&[1.0, 2.0, 3.0], None), []);
+    assert_eq!(moves(&[0.0; 9], None), []);
+}

@@ -19,17 +19,21 @@
 //! * `asked`: the load of a configuration, and the required length of a burst
 //! * `solve`: the offsets
 //! * `rewrite`: a configuration file with other offsets, otherwise unchanged
-
-mod asked;
-mod rewrite;
-mod solve;
-
-pub use asked::Load;
-pub use rewrite::rewrite;
-pub use solve::{Distortion, other_rules, solve};
+//!
+//! The I/O that a histogram load asks of a drive, and the required test length.
+//!
+//! A configuration file with other offsets: every other line, and every comment, as it was.
+//!
+//! The offsets for a target, of what a burst showed.
 
 use crate::drive_io::DriveIo;
-use load::workload::act::ActConfig;
+use load::workload::act::dialect::line_of;
+use load::workload::act::options::{Kind, Test};
+use load::workload::act::rates::StorageDerived;
+use load::workload::act::sizes::HistogramSizes;
+use load::workload::act::table::find;
+use load::workload::act::{ActConfig, Arrival, Problem, SizeWithinBucket, derive_storage};
+use std::ops::RangeInclusive;
 
 /// Offsets in this range, percent, can be explained by sizes within their buckets. Values outside need a reason.
 pub const PLAUSIBLE_PCT: std::ops::RangeInclusive<u32> = 80..=125;
@@ -97,6 +101,280 @@ fn relative(target: f64, found: f64) -> f64 {
         0.0 => 1.0,
         target => found / target - 1.0,
     }
+}
+
+const KIB: f64 = 1024.0;
+
+/// Operations of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Ops {
+    /// Operations a second.
+    pub per_sec: f64,
+    /// Mean size, bytes, as issued: rounded up to what the drive can do.
+    pub mean_bytes: f64,
+    /// Largest size, bytes.
+    pub max_bytes: f64,
+}
+
+impl Ops {
+    fn blocks(per_sec: f64, bytes: u32) -> Self {
+        Self { per_sec, mean_bytes: bytes.into(), max_bytes: bytes.into() }
+    }
+
+    fn kib_per_sec(self) -> f64 {
+        self.per_sec * self.mean_bytes / KIB
+    }
+}
+
+/// Load of a configuration, summed over all of its devices.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Load {
+    pub reads: Ops,
+    pub large_block_reads: Ops,
+    /// Records written by themselves.
+    pub commits: Ops,
+    pub large_block_writes: Ops,
+    /// True for Poisson arrivals, as from independent clients: their number varies.
+    pub poisson: bool,
+}
+
+impl Load {
+    /// Load of `config` on devices whose smallest I/O is `min_io_bytes`. Errors: those of the configuration.
+    pub fn of(config: &ActConfig, min_io_bytes: u32) -> Result<Self, Vec<Problem>> {
+        let derived = derive_storage(config)?;
+        let record_bytes = [derived.record_stored_bytes_min, derived.record_stored_bytes_max];
+        let StorageDerived { read_sizes, write_sizes, large_block_bytes, .. } = derived;
+        let drawn = |rate: f64, sizes: Option<HistogramSizes>, step_bytes: u32| {
+            if rate <= 0.0 {
+                return Ops::default();
+            }
+            let Some(table) = sizes.map(|sizes| sizes.table(step_bytes)) else {
+                // Records of one size, or of any in a range.
+                let [mean_bytes, max_bytes] = [record_bytes[0].midpoint(record_bytes[1]), record_bytes[1]]
+                    .map(|n| n.next_multiple_of(step_bytes));
+                return Ops { per_sec: rate, mean_bytes: mean_bytes.into(), max_bytes: max_bytes.into() };
+            };
+            Ops { per_sec: rate, mean_bytes: table.mean_bytes(), max_bytes: table.bytes_max().into() }
+        };
+        let write_step_bytes = min_io_bytes.max(config.commit_min_bytes);
+        Ok(Self {
+            reads: drawn(derived.read_rate.per_sec_f64(), read_sizes, min_io_bytes),
+            large_block_reads: Ops::blocks(derived.large_block_read_rate.per_sec_f64(), large_block_bytes),
+            commits: drawn(derived.commit_write_rate.per_sec_f64(), write_sizes, write_step_bytes),
+            large_block_writes: Ops::blocks(derived.large_block_write_rate.per_sec_f64(), large_block_bytes),
+            poisson: config.arrival == Arrival::Poisson,
+        })
+    }
+
+    /// The load in iostat's numbers.
+    pub fn io(&self) -> DriveIo {
+        DriveIo {
+            reads_per_sec: self.reads.per_sec + self.large_block_reads.per_sec,
+            writes_per_sec: self.commits.per_sec + self.large_block_writes.per_sec,
+            read_kib_per_sec: self.reads.kib_per_sec() + self.large_block_reads.kib_per_sec(),
+            written_kib_per_sec: self.commits.kib_per_sec() + self.large_block_writes.kib_per_sec(),
+        }
+    }
+
+    /// Seconds after which chance moves none of the four numbers by more than the fraction `noise` (a standard
+    /// deviation): few large blocks, or sizes that differ much, take longer.
+    ///
+    /// An evenly paced stream of n operations is one off at each end of the time; one as of independent clients
+    /// varies by the root of n. Bytes vary by the root of n times the mean square of a size, which is at
+    /// most its mean times its largest.
+    pub fn seconds_for(&self, noise: f64) -> f64 {
+        let count = |ops: f64| match ops > 0.0 {
+            true if self.poisson => 1.0 / (noise * noise * ops),
+            true => 2.0 / (noise * ops),
+            false => 0.0,
+        };
+        let bytes = |drawn: Ops, blocks: Ops| {
+            let all = drawn.per_sec * drawn.mean_bytes + blocks.per_sec * blocks.mean_bytes;
+            let varying = if self.poisson { blocks.per_sec * blocks.mean_bytes * blocks.max_bytes } else { 0.0 };
+            let square = drawn.per_sec * drawn.mean_bytes * drawn.max_bytes + varying;
+            if all > 0.0 { square / (noise * all).powi(2) } else { 0.0 }
+        };
+        let io = self.io();
+        [
+            count(io.reads_per_sec),
+            count(io.writes_per_sec),
+            count(self.large_block_reads.per_sec),
+            count(self.large_block_writes.per_sec),
+            bytes(self.reads, self.large_block_reads),
+            bytes(self.commits, self.large_block_writes),
+        ]
+        .into_iter()
+        .fold(0.0, f64::max)
+    }
+}
+
+/// `text` with `after` in the place of `before`. Each line that changed says so in a comment, with `note`, which is one
+/// line; one that was not there is added at the end, under `note`.
+pub fn rewrite(text: &str, before: Offsets, after: Offsets, note: &str) -> String {
+    let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    let mut added = Vec::new();
+    for ((key, was), (_, is)) in before.by_key().into_iter().zip(after.by_key()).filter(|(was, is)| was != is) {
+        match line_of(text.as_bytes(), key) {
+            Some(number) => {
+                let line = &mut lines[number - 1];
+                let end = if line.ends_with('\r') { "\r" } else { "" };
+                let old = line.split_once('#').map(|(_, comment)| format!("; {}", comment.trim())).unwrap_or_default();
+                *line = format!("{key}: {is}  # was {was}, by {note}{old}{end}");
+            }
+            None => added.push(format!("{key}: {is}")),
+        }
+    }
+    if !added.is_empty() {
+        while lines.last().is_some_and(|line| line.trim().is_empty()) {
+            lines.pop();
+        }
+        lines.extend([String::new(), format!("# By {note}.")]);
+        lines.extend(added);
+        lines.push(String::new());
+    }
+    lines.join("\n")
+}
+
+/// Effect of a device and its kernel on a load: reached divided by requested, for each of the four numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Distortion([f64; 4]);
+
+impl Distortion {
+    /// Everything reaches it as it was asked.
+    pub const NONE: Self = Self([1.0; 4]);
+
+    /// Distortion of a burst. Numbers that were not requested, or did not arrive at all, have factor 1.
+    pub fn of(asked: &DriveIo, reached: &DriveIo) -> Self {
+        let (asked, reached) = (asked.numbers(), reached.numbers());
+        Self(std::array::from_fn(|n| if asked[n] > 0.0 && reached[n] > 0.0 { reached[n] / asked[n] } else { 1.0 }))
+    }
+
+    /// The I/O that reaches the device if `asked` is requested.
+    pub fn applied(&self, asked: &DriveIo) -> DriveIo {
+        let asked = asked.numbers();
+        DriveIo::from(std::array::from_fn(|n| asked[n] * self.0[n]))
+    }
+
+    /// The I/O to request so that `wanted` reaches the device.
+    fn undone(&self, wanted: &DriveIo) -> DriveIo {
+        let wanted = wanted.numbers();
+        DriveIo::from(std::array::from_fn(|n| wanted[n] / self.0[n]))
+    }
+}
+
+/// The offsets with which `config`, on devices of `min_io_bytes`, comes nearest to `target`, given the measured
+/// distortion. Offsets without effect stay.
+///
+/// Errors: none; `config` must be valid.
+pub fn solve(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, distortion: &Distortion) -> Offsets {
+    let wanted = distortion.undone(target);
+    let mut solved = Offsets::of(config);
+    let load = |offsets: Offsets| Load::of(&offsets.applied(config), min_io_bytes).ok();
+    match config.commit_to_device {
+        false => solved.large_block_writes = blocks_for(&solved, &wanted, &load).unwrap_or(solved.large_block_writes),
+        true => commits_for(&mut solved, &wanted, &load),
+    }
+    if let Some(full) = load(Offsets { large_block_reads: 100, ..solved })
+        && full.large_block_reads.per_sec > 0.0
+    {
+        let missing = wanted.reads_per_sec - full.reads.per_sec;
+        solved.large_block_reads = nearest(missing / full.large_block_reads.per_sec, "lbr-req-offset");
+    }
+    if config.read_reqs_per_sec > 0 {
+        let read = |read_size: u32| Some(load(Offsets { read_size, ..solved })?.io().read_kib_per_sec);
+        solved.read_size = where_it_reaches(wanted.read_kib_per_sec, "read-size-offset", &read);
+    }
+    solved
+}
+
+/// The offset of large-block writes where they are all writes: between what w/s asks for and what wkB/s asks for,
+/// which are the same if large blocks have the right size.
+fn blocks_for(at: &Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<Load>) -> Option<u32> {
+    let full = load(Offsets { large_block_writes: 100, ..*at })?.io();
+    let by = [wanted.writes_per_sec / full.writes_per_sec, wanted.written_kib_per_sec / full.written_kib_per_sec];
+    let mean = (by[0] + by[1]) / 2.0;
+    mean.is_finite().then(|| nearest(mean, "lbw-req-offset"))
+}
+
+/// Both offsets of writes where records are committed one by one: every size is tried, with the number of large
+/// blocks that w/s then leaves. Of those that come as near the one that changes less wins.
+fn commits_for(solved: &mut Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<Load>) {
+    /// Minimum change, as a fraction of the target, that doubling or halving an offset must bring.
+    const WORTH: f64 = 0.002;
+    let mut best = f64::INFINITY;
+    for write_size in range("write-size-offset") {
+        let at = Offsets { write_size, large_block_writes: 100, ..*solved };
+        let Some(full) = load(at) else { break };
+        let blocks = full.large_block_writes.per_sec;
+        let nearest_to = |missing: f64| nearest(missing / blocks, "lbw-req-offset");
+        let by_count = nearest_to(wanted.writes_per_sec - full.commits.per_sec);
+        let rest_kib = wanted.written_kib_per_sec - full.commits.per_sec * full.commits.mean_bytes / 1024.0;
+        let by_bytes = nearest_to(rest_kib * 1024.0 / full.large_block_writes.mean_bytes);
+        for large_block_writes in [by_count, by_bytes, by_count.midpoint(by_bytes)] {
+            let share = f64::from(large_block_writes) / 100.0;
+            let writes_per_sec = full.commits.per_sec + blocks * share;
+            let written =
+                full.io().written_kib_per_sec - (1.0 - share) * blocks * full.large_block_writes.mean_bytes / 1024.0;
+            let off = |found: f64, wanted: f64| relative(wanted, found).abs();
+            let change = [write_size, large_block_writes].map(|pct| (f64::from(pct) / 100.0).log2().abs());
+            let cost = off(writes_per_sec, wanted.writes_per_sec).max(off(written, wanted.written_kib_per_sec))
+                + WORTH * (change[0] + change[1]);
+            if cost < best {
+                best = cost;
+                *solved = Offsets { write_size, large_block_writes, ..*solved };
+            }
+        }
+    }
+}
+
+/// The whole percent of `key` at which the non-decreasing `found` is nearest to `wanted`. A value without result is too
+/// large.
+fn where_it_reaches(wanted: f64, key: &str, found: &dyn Fn(u32) -> Option<f64>) -> u32 {
+    let all = range(key);
+    let (mut below, mut above) = (*all.start(), *all.end() + 1);
+    // The largest that does not exceed it; the next one may be nearer.
+    while above - below > 1 {
+        let middle = below.midpoint(above);
+        if found(middle).is_some_and(|found| found <= wanted) { below = middle } else { above = middle }
+    }
+    let off = |pct: u32| found(pct).map_or(f64::INFINITY, |found| (found - wanted).abs());
+    if all.contains(&above) && off(above) < off(below) { above } else { below }
+}
+
+/// A factor as a whole percent that `key` can have.
+fn nearest(factor: f64, key: &str) -> u32 {
+    let all = range(key);
+    // Casts saturate, and no number is 0.
+    ((factor * 100.0).round() as u32).clamp(*all.start(), *all.end())
+}
+
+/// Allowed range of `key` in the option table.
+fn range(key: &str) -> RangeInclusive<u32> {
+    match find(Test::Storage, key).map(|spec| spec.kind) {
+        Some(Kind::Whole { min, max, .. }) => min as u32..=u32::try_from(max).unwrap_or(u32::MAX),
+        _ => 1..=100,
+    }
+}
+
+/// The same with each other rule of where in its bucket a size lies: what an implausible offset may hide.
+pub fn other_rules(
+    config: &ActConfig,
+    min_io_bytes: u32,
+    target: &DriveIo,
+    distortion: &Distortion,
+) -> Vec<(SizeWithinBucket, Offsets)> {
+    use SizeWithinBucket::{LogUniform, Lower, Paper, Uniform, Upper};
+    [Paper, LogUniform, Uniform, Lower, Upper]
+        .into_iter()
+        .filter(|rule| *rule != config.size_within_bucket)
+        .map(|rule| {
+            // Sizes that others fit may be too large for it.
+            let write_size_offset = if config.commit_to_device { 100 } else { config.write_size_offset };
+            let sizes = ActConfig { read_size_offset: 100, write_size_offset, ..config.clone() };
+            let other = ActConfig { size_within_bucket: rule, ..sizes };
+            (rule, solve(&other, min_io_bytes, target, distortion))
+        })
+        .collect()
 }
 
 #[cfg(test)]

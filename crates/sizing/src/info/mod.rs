@@ -8,23 +8,25 @@
 //! Such a file is text: a line `# 20261120T230225Z` before the replies of that instant, then `name<TAB>value`
 //! lines as the server sent them. `# host`, `# build` and other comments may stand anywhere. The newest value of each
 //! name is kept.
+//!
+//! The version of a server, and how it wants to be spoken to.
+//!
+//! A namespace as reported by a server: configuration and newest counters.
+//!
+//! Names changed over the years; each value is looked up under all of its names, new ones first. A value that a version
+//! does not report is `None`, never 0.
 
-mod build;
-pub mod cluster;
-mod namespace;
 pub mod settings;
 
-pub use build::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
-pub use namespace::{Namespace, StorageDevice};
-
+use crate::server_log::text::is_block_size;
 use jiff::Timestamp;
 use results::act_log::Input;
 use results::files::{self, Links, next_line};
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::time::SystemTime;
+use std::{fmt, fs};
 
 /// The ending of a node's file.
 pub const FILE_ENDING: &str = ".info";
@@ -167,6 +169,199 @@ pub fn sample_text(at: SystemTime, replies: &[(String, String)]) -> String {
         text.extend([name, "\t", value, "\n"]);
     }
     text
+}
+
+/// A write block from 7.1 on, bytes. Source: the server's `drv_ssd.h`, `WBLOCK_SZ`.
+pub const FIXED_BLOCK_BYTES: u64 = 8 << 20;
+
+/// flush-size from 7.1 on where nobody set it, bytes. Source: the server's documentation of 7.1.
+pub const FLUSH_BYTES: u64 = 1 << 20;
+
+/// A server's version: `8.0.0.15`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Build([u32; 4]);
+
+impl Build {
+    pub const fn new(numbers: [u32; 4]) -> Self {
+        Self(numbers)
+    }
+
+    /// Reads `8.0.0.15`, `3.15.1.4-1-g0123abc`, `8.1`; what is missing is 0.
+    pub fn parse(text: &str) -> Option<Self> {
+        let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
+        let mut numbers = [0; 4];
+        let mut parts = text[..end].trim_end_matches('.').split('.');
+        for (index, number) in numbers.iter_mut().enumerate() {
+            match parts.next() {
+                Some(part) => *number = part.parse().ok()?,
+                // A version has two numbers at least; one alone is a count of something.
+                None if index < 2 => return None,
+                None => break,
+            }
+        }
+        Some(Self(numbers))
+    }
+
+    /// True if a namespace is selected by `namespace=NS`, false for `id=NS`. Source: asadm,
+    /// `SERVER_INFO_NAMESPACE_SELECTOR_VERSION`.
+    pub fn selects_by_namespace(self) -> bool {
+        self >= Self([8, 1, 0, 0])
+    }
+
+    /// True if latencies are reported as `latencies:`, false for `latency:`.
+    pub fn has_latencies(self) -> bool {
+        self >= Self([5, 1, 0, 0])
+    }
+
+    /// Bytes of a write block where the version fixes them: from 7.1 on, `write-block-size` is gone and drv_ssd
+    /// counts blocks of 8 MiB.
+    pub fn fixed_write_block_bytes(self) -> Option<u64> {
+        (self >= Self([7, 1, 0, 0])).then_some(FIXED_BLOCK_BYTES)
+    }
+}
+
+impl fmt::Display for Build {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d] = self.0;
+        write!(f, "{a}.{b}.{c}.{d}")
+    }
+}
+
+/// Devices of a namespace, at most. Source: the server's `datamodel.h`, `AS_STORAGE_MAX_DEVICES`.
+const DEVICES_MAX: usize = 128;
+
+/// A namespace on one node.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Namespace {
+    /// Devices or files, in the server's order.
+    pub devices: Vec<StorageDevice>,
+    /// Every name and value of its newest configuration and statistics.
+    newest: BTreeMap<String, String>,
+}
+
+/// A device or file of a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StorageDevice {
+    /// As the server names it: `/dev/nvme0n1p1`, or the path of a file.
+    pub name: String,
+    /// The device that all writes go to, too.
+    pub shadow: Option<String>,
+    /// True for a file.
+    pub is_file: bool,
+}
+
+impl Namespace {
+    /// Takes in the reply to `namespace/NS` or of its configuration; `at` where the time is known.
+    fn take(&mut self, reply: &str) {
+        let mut named = Vec::new();
+        for (name, value) in pairs(reply) {
+            named.extend(Place::of(name).map(|place| (place, value)));
+            self.newest.insert(name.to_owned(), value.to_owned());
+        }
+        named.retain(|(place, _)| matches!(place.field, "" | "shadow"));
+        if !named.is_empty() {
+            self.devices = storage_devices(&named);
+        }
+    }
+
+    /// The value of the newest configuration or statistic called `name`, without `storage-engine.` before it.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let value = self.newest.get(&format!("storage-engine.{name}")).or_else(|| self.newest.get(name));
+        value.map(String::as_str).filter(|value| *value != "null")
+    }
+
+    /// The value of `name` as a whole number.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.value(name)?.parse().ok()
+    }
+
+    /// Likewise `true` or `false`.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.value(name)?.parse().ok()
+    }
+
+    /// True if its records are on devices or files.
+    pub fn is_on_devices(&self) -> bool {
+        match self.newest.get("storage-engine").map(String::as_str) {
+            Some(engine) => engine == "device" || engine == "ssd" || engine == "memory" && !self.devices.is_empty(),
+            None => !self.devices.is_empty(),
+        }
+    }
+
+    /// Likewise one that write blocks and flushes can have.
+    fn block_size(&self, name: &str) -> Option<u64> {
+        self.number(name).filter(|bytes| is_block_size(*bytes))
+    }
+
+    /// Bytes of the blocks that drv_ssd counts: what `build` fixes, or `write-block-size`.
+    pub fn write_block_bytes(&self, build: Option<Build>) -> Option<u64> {
+        build.and_then(Build::fixed_write_block_bytes).or_else(|| self.block_size("write-block-size"))
+    }
+
+    /// Bytes of one large write: `flush-size`, or the whole block before 7.1.
+    pub fn flush_bytes(&self, build: Option<Build>) -> Option<u64> {
+        self.block_size("flush-size").or_else(|| self.write_block_bytes(build))
+    }
+
+    /// True if each record is written on its own before the client gets its reply.
+    pub fn commit_to_device(&self) -> Option<bool> {
+        self.flag("commit-to-device")
+    }
+
+    /// Copies of each record: those in force, or those configured.
+    pub fn replication_factor(&self) -> Option<u64> {
+        ["effective_replication_factor", "replication-factor", "repl-factor"].iter().find_map(|name| self.number(name))
+    }
+}
+
+/// The device in a key such as `storage-engine.device[0].writes`, `storage-engine.file[0]`, `dev` (3.x).
+struct Place<'a> {
+    is_file: bool,
+    /// `None` where a version repeats the name for each device.
+    index: Option<usize>,
+    field: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn of(name: &'a str) -> Option<Self> {
+        let bare = name.strip_prefix("storage-engine.").unwrap_or(name);
+        let (kind, rest) = bare.split_at(bare.find(['[', '.']).unwrap_or(bare.len()));
+        let is_file = match kind {
+            "device" | "dev" => false,
+            "file" => true,
+            _ => return None,
+        };
+        if rest.is_empty() {
+            return Some(Self { is_file, index: None, field: "" });
+        }
+        let (index, field) = rest.strip_prefix('[')?.split_once(']')?;
+        let index = index.parse().ok().filter(|index| *index < DEVICES_MAX)?;
+        Some(Self { is_file, index: Some(index), field: field.strip_prefix('.').unwrap_or(field) })
+    }
+}
+
+/// The devices in their order.
+fn storage_devices(named: &[(Place<'_>, &str)]) -> Vec<StorageDevice> {
+    let names = named.iter().filter(|(place, _)| place.field.is_empty()).take(DEVICES_MAX);
+    let mut devices: Vec<_> = names
+        .enumerate()
+        .map(|(position, (place, name))| {
+            let device = StorageDevice { name: (*name).to_owned(), shadow: None, is_file: place.is_file };
+            (place.index.unwrap_or(position), device)
+        })
+        .collect();
+    devices.sort_by_key(|(index, _)| *index);
+    for (place, shadow) in named.iter().filter(|(place, _)| place.field == "shadow") {
+        if let Some((_, device)) = devices.iter_mut().find(|(index, _)| Some(*index) == place.index) {
+            device.shadow = Some((*shadow).to_owned());
+        }
+    }
+    devices.into_iter().map(|(_, device)| device).collect()
+}
+
+/// The names and values of a reply: `a=1;b=2`.
+fn pairs(reply: &str) -> impl Iterator<Item = (&str, &str)> {
+    reply.split(';').filter_map(|pair| pair.split_once('='))
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 //!
 //! Only a setting with another value becomes a [`Change`], which stores the old value. A change is reverted only if the
 //! setting still has the changed value: otherwise somebody else has set it since.
+//!
+//! Requests to a node, by its version.
 
-use super::cluster::selector;
-use super::namespace::pairs;
-use super::{Build, Namespace};
+use super::{Build, Namespace, pairs};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl Setting {
     /// The name that asks for its present value.
     pub fn query(&self, build: Option<Build>) -> String {
         match self {
-            Self::Benchmarks { namespace } => super::cluster::get_config(build, namespace),
+            Self::Benchmarks { namespace } => get_config(build, namespace),
             Self::OldBenchmarks => "get-config:context=service".to_owned(),
             Self::LogLevel { sink, .. } => format!("log/{sink}"),
         }
@@ -114,7 +114,7 @@ fn find<'a>(reply: &'a str, names: &[&str]) -> Option<&'a str> {
 /// The settings that matter on a node, with the replies that tell how they are now: namespaces on devices and
 /// their configuration, the service's configuration, sinks of the log and their levels.
 pub struct Current<'a> {
-    /// Name and reply of [`super::cluster::get_config`].
+    /// Name and reply of [`get_config`].
     pub namespaces: Vec<(&'a str, &'a str)>,
     /// Reply of `get-config:context=service`.
     pub service: &'a str,
@@ -160,6 +160,34 @@ fn is_on_devices(config: &str) -> bool {
     let mut namespace = Namespace::default();
     namespace.take(config);
     namespace.is_on_devices()
+}
+
+/// Info names of the configuration, queried once.
+pub fn once_names(build: Option<Build>, namespaces: &[String], sinks: impl Iterator<Item = u32>) -> Vec<String> {
+    let once =
+        ["edition", "version", "features", "cluster-name", "service", "services", "peers-clear-std", "status", "logs"];
+    let contexts = ["get-config:context=service", "get-config:context=network"];
+    let of_namespaces = namespaces.iter().map(|namespace| get_config(build, namespace));
+    let of_sinks = sinks.map(|sink| format!("log/{sink}"));
+    once.into_iter().chain(contexts).map(str::to_owned).chain(of_namespaces).chain(of_sinks).collect()
+}
+
+/// Info names of counters, queried repeatedly.
+pub fn sample_names(build: Option<Build>, namespaces: &[String]) -> Vec<String> {
+    let latencies = if build.is_none_or(Build::has_latencies) { "latencies:" } else { "latency:" };
+    let of_namespaces = namespaces.iter().map(|namespace| format!("namespace/{namespace}"));
+    let names = ["node".to_owned()].into_iter().chain(of_namespaces);
+    names.chain(["statistics".to_owned(), latencies.to_owned()]).collect()
+}
+
+/// The name that asks for the configuration of a namespace.
+pub fn get_config(build: Option<Build>, namespace: &str) -> String {
+    format!("get-config:context=namespace;{}={namespace}", selector(build))
+}
+
+/// The word that selects a namespace.
+pub(super) fn selector(build: Option<Build>) -> &'static str {
+    if build.is_some_and(Build::selects_by_namespace) { "namespace" } else { "id" }
 }
 
 #[cfg(test)]
@@ -222,5 +250,20 @@ mod tests {
         let json = serde_json::to_string(&change).unwrap();
         assert_eq!(json, r#"{"setting":"log-level","sink":0,"file":"/var/log/a.log","was":"info","to":"detail"}"#);
         assert_eq!(serde_json::from_str::<Change>(&json).unwrap(), change);
+    }
+
+    #[test]
+    fn names_follow_the_version() {
+        let names = |build| {
+            let namespaces = ["test".to_owned()];
+            let build = Build::parse(build);
+            [get_config(build, "test"), sample_names(build, &namespaces).join(" ")]
+        };
+        let old = ["get-config:context=namespace;id=test", "node namespace/test statistics latency:"];
+        assert_eq!(names("4.9.0.37"), old);
+        assert_eq!(
+            names("8.1.0.0"),
+            ["get-config:context=namespace;namespace=test", "node namespace/test statistics latencies:"]
+        );
     }
 }

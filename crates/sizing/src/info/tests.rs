@@ -97,3 +97,83 @@ fn a_line_of_a_gigabyte_nul_bytes_and_too_many_namespaces_cost_no_memory() {
     let replies = read(many.as_bytes());
     assert_eq!(replies.namespaces.len(), NAMESPACES_MAX);
 }
+
+#[test]
+fn versions_are_read_with_what_packagers_add() {
+    let texts = ["8.0.0.15", "3.15.1.4-1-g0123abc", "8.1", "6.0.0.0-rc6", "3.9.0"];
+    let read = texts.map(|text| Build::parse(text).unwrap().to_string());
+    assert_eq!(read, ["8.0.0.15", "3.15.1.4", "8.1.0.0", "6.0.0.0", "3.9.0.0"]);
+    for text in ["", "8", "ERROR:4:unrecognized command", "99999999999.1", ".", "8..1"] {
+        assert_eq!(Build::parse(text), None, "{text}");
+    }
+}
+
+#[test]
+fn what_changed_with_a_version_changes_at_it() {
+    let of = |text| Build::parse(text).unwrap();
+    assert!(!of("8.0.0.15").selects_by_namespace() && of("8.1.0.0").selects_by_namespace());
+    assert!(!of("5.0.0.38").has_latencies() && of("5.1.0.3").has_latencies());
+    assert_eq!(
+        (of("7.0.0.26").fixed_write_block_bytes(), of("7.1.0.0").fixed_write_block_bytes()),
+        (None, Some(8 << 20))
+    );
+}
+
+fn of(reply: &str) -> Namespace {
+    let mut namespace = Namespace::default();
+    namespace.take(reply);
+    namespace
+}
+
+#[test]
+fn devices_keep_the_servers_order_with_their_shadows() {
+    let text = "storage-engine=device;storage-engine.device[1]=/dev/b;storage-engine.device[0]=/dev/a;\
+                storage-engine.device[1].shadow=/dev/s;storage-engine.device[1].writes=7;storage-engine.device[0].age=-1";
+    let namespace = of(text);
+    let names: Vec<_> =
+        namespace.devices.iter().map(|device| (device.name.as_str(), device.shadow.as_deref())).collect();
+    assert_eq!(names, [("/dev/a", None), ("/dev/b", Some("/dev/s"))]);
+    assert_eq!(namespace.number("device[1].writes"), Some(7));
+    assert!(namespace.is_on_devices());
+}
+
+#[test]
+fn old_names_are_found_under_the_new_ones() {
+    // As 4.0 and 3.x say it: a name repeated for each device, no statistics of devices.
+    let namespace = of("storage-engine=device;storage-engine.device=/dev/a;storage-engine.device=/dev/b;\
+                        storage-engine.write-block-size=131072;device_used_bytes=5;objects=3");
+    assert_eq!(namespace.devices.len(), 2);
+    assert_eq!(namespace.flush_bytes(Build::parse("4.0.0.1")), Some(131_072));
+    let namespace = of("used-bytes-disk=5;cache-read-pct=12;repl-factor=2;dev=/dev/sdb");
+    assert_eq!((namespace.devices[0].name.as_str(), namespace.replication_factor()), ("/dev/sdb", Some(2)));
+}
+
+#[test]
+fn blocks_are_8_mib_from_7_1_whatever_is_flushed() {
+    let namespace = of("storage-engine=device;storage-engine.flush-size=131072");
+    let build = Build::parse("8.0.0.15");
+    assert_eq!((namespace.write_block_bytes(build), namespace.flush_bytes(build)), (Some(8 << 20), Some(131_072)));
+}
+
+#[test]
+fn a_block_size_that_no_server_has_is_not_known() {
+    for size in ["0", "1310", "131073", "16777216", "256", "x"] {
+        let namespace = of(&format!("write-block-size={size};flush-size={size}"));
+        let build = Build::parse("6.4.0.1");
+        let known = (namespace.write_block_bytes(build), namespace.flush_bytes(build));
+        assert_eq!(known, (None, None), "{size}");
+    }
+}
+
+#[test]
+fn a_memory_namespace_stores_on_devices_only_where_it_is_backed() {
+    assert!(!of("storage-engine=memory;storage-engine.stripe[0].used_bytes=1").is_on_devices());
+    assert!(of("storage-engine=memory;storage-engine.file[0]=/a").is_on_devices());
+}
+
+#[test]
+fn nonsense_costs_no_memory_and_no_panic() {
+    let namespace =
+        of("device[99999999999]=x;device[4294967295].writes=1;device[;=;;device[]=;device[1=2;device].x=1;a;b=");
+    assert!(namespace.devices.is_empty());
+}

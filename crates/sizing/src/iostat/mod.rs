@@ -4,22 +4,25 @@
 //! alike, in any language: `r/s` and `w/s` are not translated. A run of iostat begins with a banner; its first report
 //! covers the time since boot, unless `-y` was given. The output does not show which, so it is inferred from the
 //! numbers (see `since_boot`).
+//!
+//! Reports of iostat, and the rates of each device.
+//!
+//! The first report of a run of iostat: it covers the time since boot, or with `-y` an interval like the others.
+//!
+//! The output does not show which. But over an interval of n s a rate is a whole number divided by n, while a rate
+//! since boot is divided by any length of time: with n = 10, `2439.60` can belong to an interval, and `2439.63` cannot.
+//! The later reports show if intervals are that exact.
 
-mod json;
-mod rates;
 mod reports;
-mod since_boot;
 mod table;
-#[cfg(test)]
-mod tests;
 mod time;
-
-pub use rates::{DeviceRates, Iostat, Report, writes_with_data};
 
 use crate::lines::Lines;
 use crate::source::{ReadError, Source};
-use jiff::civil::Date;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::Offset;
 use reports::Collector;
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::Path;
 use thiserror::Error;
@@ -63,7 +66,7 @@ pub fn read(source: Source, near: Option<Date>) -> Result<Iostat, IostatError> {
     let bytes = io::Cursor::new(first).chain(&mut input);
     let mut collector = Collector::new(&name);
     let found = match is_json {
-        true => json::read(bytes, &mut collector),
+        true => table::read_json(bytes, &mut collector),
         false => table::read(&mut Lines::new(bytes), &mut collector),
     };
     let found = found.map_err(read_error)?;
@@ -76,3 +79,153 @@ pub fn read(source: Source, near: Option<Date>) -> Result<Iostat, IostatError> {
         _ => Ok(iostat),
     }
 }
+
+/// iostat's output of one machine.
+#[derive(Debug, Clone, Default)]
+pub struct Iostat {
+    /// Reports in order. The first of a run of iostat is dropped if it is recognised as covering the time since boot.
+    pub reports: Vec<Report>,
+    /// Oddities, each a sentence.
+    pub remarks: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// When it was printed, by the clock and zone of the machine; `None`: it has no time (iostat without -t).
+    pub at: Option<DateTime>,
+    /// The zone of that clock, where the time says it (S_TIME_FORMAT=ISO).
+    pub offset: Option<Offset>,
+    /// One line per device.
+    pub devices: Vec<DeviceRates>,
+}
+
+/// Rates of one device, under iostat's names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceRates {
+    /// Name without `/dev/`.
+    pub device: String,
+    /// Reads completed a second.
+    pub r_s: f64,
+    /// Writes completed a second, flushes that the kernel counts as writes included.
+    pub w_s: f64,
+    /// KiB read a second.
+    pub rkb_s: f64,
+    /// KiB written a second.
+    pub wkb_s: f64,
+    /// Flushes a second; `None` where a version does not print them.
+    pub f_s: Option<f64>,
+    /// Discards a second, likewise.
+    pub d_s: Option<f64>,
+}
+
+/// Writes with data a second, out of `writes`, given the number of flushes.
+///
+/// A synchronous write and its flush are two writes and two flushes on a drive with a volatile cache and no FUA, two
+/// and one with FUA. The size of writes decides between the cases, if all are large blocks of `block_kib`.
+pub fn writes_with_data(writes: f64, flushes: f64, written_kib: f64, block_kib: Option<f64>) -> f64 {
+    let off = |writes: f64| block_kib.map_or(0.0, |block_kib| (written_kib / writes / block_kib).ln().abs());
+    let possible = [writes - flushes / 2.0, writes - flushes, writes].into_iter().filter(|writes| *writes >= 0.0);
+    possible.min_by(|a, b| off(*a).total_cmp(&off(*b))).unwrap_or(writes)
+}
+
+/// Intervals that are tried, s.
+const INTERVALS_MAX: u32 = 50;
+/// Chance at which numbers are believed: 0.1 for each number at 10 s.
+const CHANCE_MAX: f64 = 0.02;
+/// Out of ten later numbers this many have to be such fractions.
+const MOST_OF_TEN: usize = 8;
+
+/// Classification of a first report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum First {
+    SinceBoot,
+    OfInterval,
+    Unknown,
+}
+
+/// Leaves out those of the reports at `firsts` (ascending) that are since boot, or may be. Returns what was decided.
+fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
+    let mut said = Vec::new();
+    let ends = firsts.iter().skip(1).copied().chain([reports.len()]);
+    let mut left_out = Vec::new();
+    for (begin, end) in firsts.iter().copied().zip(ends) {
+        let run = &reports[begin..end];
+        let what = match told(run) {
+            First::OfInterval => {
+                said.push("the first report is of an interval, as its numbers show, and is used (iostat -y)");
+                continue;
+            }
+            First::SinceBoot => "the first report is since boot, as its numbers show, and is left out",
+            First::Unknown if run.len() == 1 => {
+                "the only report is since boot, unless iostat ran with -y, and is left out; record one with iostat -xty 10"
+            }
+            First::Unknown => "the first report is left out: it is since boot, unless iostat ran with -y",
+        };
+        said.push(what);
+        left_out.push(begin);
+    }
+    let mut at = 0;
+    reports.retain(|_| {
+        at += 1;
+        !left_out.contains(&(at - 1))
+    });
+    let mut sentences: Vec<(usize, &str)> = Vec::new();
+    for sentence in said {
+        match sentences.iter_mut().find(|(_, known)| *known == sentence) {
+            Some((number, _)) => *number += 1,
+            None => sentences.push((1, sentence)),
+        }
+    }
+    let runs = |number| if number == 1 { String::new() } else { format!(" ({number} runs)") };
+    sentences.into_iter().map(|(number, sentence)| format!("{sentence}{}", runs(number))).collect()
+}
+
+fn told(run: &[Report]) -> First {
+    let [first, rest @ ..] = run else { return First::Unknown };
+    let rates = |reports: &[Report]| {
+        let rates = reports.iter().take(100).flat_map(|report| report.devices.iter().flat_map(counts));
+        // Two decimals each; the same number twice tells no more.
+        rates.map(|rate| (rate * 100.0).round() as u64).collect::<BTreeSet<u64>>()
+    };
+    let (first, rest) = (rates(std::slice::from_ref(first)), rates(rest));
+    let fitting =
+        |rates: &BTreeSet<u64>, seconds| rates.iter().filter(|rate| is_of(**rate as f64 / 100.0, seconds)).count();
+    // Probability that this many numbers are such fractions by chance.
+    let by_chance = |count: usize, seconds: u32| (f64::from(seconds) / 100.0).powi(count as i32);
+    let printed = run.windows(2).filter_map(|pair| Some(pair[1].at?.duration_since(pair[0].at?).as_secs()));
+    let tried = match printed.min() {
+        Some(seconds) => {
+            let seconds = u32::try_from(seconds).unwrap_or(0);
+            seconds..=seconds.min(INTERVALS_MAX)
+        }
+        None => 1..=INTERVALS_MAX,
+    };
+    // A busy host measures an interval of 10.01 s now and then.
+    let most = |seconds: &u32| *seconds > 0 && fitting(&rest, *seconds) * 10 >= rest.len() * MOST_OF_TEN;
+    let Some(seconds) = tried.into_iter().find(most) else { return First::Unknown };
+    let of_rest = fitting(&rest, seconds);
+    let of_first = fitting(&first, seconds);
+    if by_chance(of_rest, seconds) > CHANCE_MAX {
+        return First::Unknown;
+    }
+    match of_first == first.len() {
+        true if by_chance(of_first, seconds) <= CHANCE_MAX => First::OfInterval,
+        false if of_rest == rest.len() => First::SinceBoot,
+        _ => First::Unknown,
+    }
+}
+
+/// Rates of whole operations; those that are nought tell nothing.
+fn counts(device: &DeviceRates) -> impl Iterator<Item = f64> {
+    [Some(device.r_s), Some(device.w_s), device.f_s, device.d_s].into_iter().flatten().filter(|rate| *rate > 0.0)
+}
+
+/// True if a rate, printed with two decimals, is a whole number divided by `seconds`.
+fn is_of(rate: f64, seconds: u32) -> bool {
+    let seconds = f64::from(seconds);
+    let count = (rate * seconds).round();
+    (count / seconds - rate).abs() < 0.005_001
+}
+
+#[cfg(test)]
+mod tests;

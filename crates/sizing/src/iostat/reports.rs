@@ -1,8 +1,7 @@
 //! Rows of tables into reports: what belongs together, when it was, and of which run of iostat it is.
 
-use super::rates::{DeviceRates, Iostat, Report};
-use super::since_boot;
 use super::time::{self, Written};
+use super::{DeviceRates, Iostat, Report};
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::Offset;
 use results::units::count;
@@ -187,7 +186,7 @@ impl Collector {
             reports.push(Report { at, offset, devices });
         }
         let found = reports.len();
-        let dropped = since_boot::drop_firsts(&mut reports, &firsts);
+        let dropped = super::drop_firsts(&mut reports, &firsts);
         dropped.into_iter().for_each(|sentence| self.say(sentence));
         if !sure && let Some(date) = self.dates.first().and_then(|date| date.date(order)) {
             self.say(format!("its dates can be read in two ways; the first is taken for {date}"));

@@ -9,18 +9,18 @@
 //! seconds; the last histogram counts when a line follows it. A histogram without a namespace is the sum of all
 //! namespaces'. Of latencies buckets up to 16 are looked at, of sizes and numbers of records those up to 25, so slower
 //! operations are missing from its shares. Restarts and damage, which it does not report, are in the remarks.
+//!
+//! A table as asloglatency prints it.
 
 mod scan;
 mod slices;
-#[cfg(test)]
-mod tests;
-mod text;
 
 pub use scan::{Found, scan};
 pub use slices::{Slice, Table, table};
 
 use crate::server_log::Unit;
 use jiff::civil::DateTime;
+use std::fmt::{self, Write};
 
 /// Options of a table.
 #[derive(Debug, Clone)]
@@ -105,6 +105,14 @@ impl Wanted {
             (Scale::Latency, _) => "ms",
         }
     }
+
+    /// The lines before all others, for the log of this name.
+    pub fn title(&self, log: &str) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("Histogram : {{{namespace}}}-{}\n", self.histogram),
+            None => format!("Histogram Name : {}\nLog       : {log}\n", self.histogram),
+        }
+    }
 }
 
 /// Reads `3600` or `1:00:00`, seconds.
@@ -113,3 +121,81 @@ pub fn seconds(text: &str) -> Option<i64> {
     let parts: Vec<i64> = parts.collect::<Option<_>>()?;
     (parts.len() <= 3).then(|| parts.iter().fold(0, |seconds, part| seconds * 60 + part))
 }
+
+const LABEL: &str = "slice-to (sec)";
+
+impl Table {
+    /// The requested start, as a line before the table.
+    pub fn asked_from_line(&self) -> String {
+        self.asked_from
+            .map_or_else(String::new, |from| format!("From      : {}\n\n", from.strftime("%Y-%m-%d %H:%M:%S")))
+    }
+
+    fn line(text: &mut String, label: &str, seconds: Option<i64>, pct_over: &[f64], rate: f64) -> fmt::Result {
+        write!(text, "{label:>8}")?;
+        match seconds {
+            Some(seconds) => write!(text, "{seconds:>6}")?,
+            None => write!(text, "{:6}", "")?,
+        }
+        for pct in pct_over {
+            write!(text, "{pct:7.2}")?;
+        }
+        writeln!(text, "{rate:11.1}")
+    }
+
+    fn lines(&self, text: &mut String) -> fmt::Result {
+        let Some(from) = self.from else { return Ok(()) };
+        writeln!(text, "{}", from.strftime("%b %d %Y %H:%M:%S"))?;
+        writeln!(text, "{:width$} %> ({})", "", self.unit, width = LABEL.len())?;
+        write!(text, "{LABEL}")?;
+        for threshold in &self.thresholds {
+            write!(text, "{threshold:>7}")?;
+        }
+        writeln!(text, "{:>11}", "ops/sec")?;
+        let underline =
+            format!("{}{} {}\n", "-".repeat(LABEL.len()), " ------".repeat(self.thresholds.len()), "-".repeat(10));
+        text.push_str(&underline);
+        for slice in &self.slices {
+            let to = slice.to.strftime("%H:%M:%S").to_string();
+            Self::line(text, &to, Some(slice.seconds), &slice.pct_over, slice.ops_per_sec)?;
+        }
+        let (Some((average, rate)), Some((largest, largest_rate))) = (&self.average, &self.largest) else {
+            return writeln!(text, "{}", self.no_slice());
+        };
+        text.push_str(&underline);
+        Self::line(text, "avg", None, average, *rate)?;
+        Self::line(text, "max", None, largest, *largest_rate)?;
+        if let Some((before, after, at)) = self.unit_change {
+            writeln!(
+                text,
+                "WARNING: asloglatency stopped early because latency units have changed from {before} to {after}.\n\
+                 Use 'asloglatency -h <histogram> -f '{}'' to bypass this problem.",
+                at.strftime("%b %d %Y %H:%M:%S")
+            )?;
+        }
+        Ok(())
+    }
+
+    /// asloglatency's message for a table without a slice.
+    pub fn no_slice(&self) -> String {
+        let seconds = if self.slice_sec > 1 { self.slice_sec - 1 } else { self.slice_sec };
+        let (days, rest) = (seconds / 86_400, seconds % 86_400);
+        let days = match days {
+            0 => String::new(),
+            1 => "1 day, ".to_owned(),
+            days => format!("{days} days, "),
+        };
+        format!("could not find {days}{}:{:02}:{:02} of data", rest / 3600, rest / 60 % 60, rest % 60)
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        self.lines(&mut text)?;
+        f.write_str(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -110,7 +110,7 @@ impl<'a> Scanner<'a> {
         }
         self.cut_line.clear();
         loop {
-            let number = file.lines.number() + 1;
+            let number = file.lines.number + 1;
             let Some(line) = file.lines.next_line().map_err(cannot)? else { break };
             let id = match line.whole {
                 true => self.line(line.bytes),
@@ -123,7 +123,7 @@ impl<'a> Scanner<'a> {
                 same_node(&mut self.node, id, &file.name, number)?;
             }
         }
-        let skipped = file.lines.skipped();
+        let skipped = file.lines.skipped;
         if skipped.long_lines > 0 || skipped.nul_bytes > 0 {
             let lines = count(skipped.long_lines, "line");
             self.say(format!(
@@ -131,7 +131,7 @@ impl<'a> Scanner<'a> {
                 file.name, skipped.long_bytes, skipped.nul_bytes
             ));
         }
-        if file.lines.input().is_cut() {
+        if file.lines.input.is_cut() {
             self.say(format!("{} is compressed and ends early: the part up to there is shown", file.name));
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::scan::{Dumped, Found};
 use super::{From, Wanted};
-use crate::server_log::{Unit, cadence};
+use crate::server_log::{Unit, order};
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use serde::Serialize;
@@ -25,7 +25,7 @@ pub struct Slice {
     pub ops_per_sec: f64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Table {
     /// The histogram as it was asked for.
     pub histogram: String,
@@ -78,16 +78,10 @@ pub fn table(found: &Found, wanted: &Wanted) -> Table {
         histogram: wanted.histogram.clone(),
         namespace: wanted.namespace.clone(),
         asked_from,
-        from: None,
         unit: wanted.unit_name(Unit::Millis),
         thresholds: thresholds.iter().map(|bucket| 1 << bucket).collect(),
-        slices: Vec::new(),
-        average: None,
-        largest: None,
-        unit_change: None,
         slice_sec: wanted.slice_sec,
-        restarts: Vec::new(),
-        clock_steps: Vec::new(),
+        ..Table::default()
     };
     let mut gaps = gaps(found, wanted).into_iter().peekable();
     let mut counts = Groups::new(found, wanted);
@@ -169,11 +163,11 @@ fn gaps(found: &Found, wanted: &Wanted) -> Vec<Gap> {
         let is_restart = next.total < last.total || last.unit == next.unit && went_back;
         // Missing dumps make the distance a multiple of the usual one, and the growth, too. Any other distance is a
         // step of the clock.
-        let stepped = cadence::usual(&distances, at).is_some_and(|usual| {
+        let stepped = order::usual(&distances, at).is_some_and(|usual| {
             let multiple = (distances[at] / usual).round().max(1.0);
             let too_few = |growth: f64| multiple > 1.0 && growths[at] < (multiple - 0.5) * growth;
-            (distances[at] - multiple * usual).abs() > cadence::TOLERANCE_SEC
-                || cadence::usual(&growths, at).is_some_and(too_few)
+            (distances[at] - multiple * usual).abs() > order::TOLERANCE_SEC
+                || order::usual(&growths, at).is_some_and(too_few)
         });
         if is_restart || stepped {
             gaps.push(Gap { after: last.at, until: (next.first, next.at), is_restart });

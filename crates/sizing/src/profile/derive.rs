@@ -1,10 +1,10 @@
 //! The load of each device from all that was read.
 
-use super::blocks::{self, Blocks};
+use super::counters::{self, Blocks};
 use super::counters::{Blockwise, Counted};
-use super::seen::{self, IostatError, Seen};
+use super::sources::{self, IostatError, Seen};
 use super::sources::{Facts, SizingError, Sources, Wanted};
-use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
+use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Window, window};
 use crate::drive_io::DriveIo;
 use crate::server_log::{DriveLine, ServerLog, Start};
 use results::units::count;
@@ -28,17 +28,8 @@ pub fn profile(sources: &Sources, wanted: &Wanted) -> Result<Profile, SizingErro
     if let Some(stray) = wanted.namespaces.iter().find(|namespace| !found.contains(*namespace)) {
         return Err(SizingError::NoNamespace { wanted: stray.clone(), found: found.into_iter().collect() });
     }
-    let mut profile = Profile {
-        format: FORMAT,
-        tool: sources.tool.clone(),
-        sources: sources.names.clone(),
-        nodes: Vec::new(),
-        loads: Vec::new(),
-        drives: Vec::new(),
-        checks: Vec::new(),
-        assumptions: Vec::new(),
-        remarks: Vec::new(),
-    };
+    let mut profile =
+        Profile { format: FORMAT, tool: sources.tool.clone(), sources: sources.names.clone(), ..Profile::default() };
     for log in &sources.logs {
         NodeSources { sources, wanted, log, id: id(log) }.add_to(&mut profile)?;
     }
@@ -134,7 +125,7 @@ impl NodeSources<'_> {
                 // The load is needed for the time that iostat covers.
                 let seen = match self.sources.iostats.get(id) {
                     Some(iostat) => {
-                        seen::span(iostat, log.span, self.wanted.iostat_zone).map_err(|error| self.iostat(error))?
+                        sources::span(iostat, log.span, self.wanted.iostat_zone).map_err(|error| self.iostat(error))?
                     }
                     None => None,
                 };
@@ -218,7 +209,7 @@ impl NodeSources<'_> {
                 ));
             }
             let target = DriveTarget { node: id.clone(), predicted, iostat, drive, others };
-            profile.checks.extend(checks::of_drive(&target, &of_drive, missing_sec > 0.0));
+            profile.checks.extend(super::of_drive(&target, &of_drive, missing_sec > 0.0));
             profile.drives.push(target);
         }
         profile.loads.extend(loads.into_iter().filter(|load| asked(&load.namespace)));
@@ -306,7 +297,7 @@ impl NodeSources<'_> {
         let mut by_drive: BTreeMap<String, Vec<String>> = BTreeMap::new();
         devices.iter().for_each(|(_, device)| by_drive.entry(self.drive(device)).or_default().push(device.clone()));
         let mean = |(drive, devices): (String, Vec<String>)| {
-            let mean = seen::mean(iostat, &drive, &devices, window, self.wanted.iostat_zone);
+            let mean = sources::mean(iostat, &drive, &devices, window, self.wanted.iostat_zone);
             mean.map(|seen| (drive, seen)).map_err(|error| self.iostat(error))
         };
         by_drive.into_iter().map(mean).collect()
@@ -354,13 +345,11 @@ impl NodeSources<'_> {
             )
         });
         let of_device = |what: &str| self.counted(&format!("{{{namespace}}}-{device}-{what}"), window);
-        let key = [(namespace.to_owned(), device.to_owned()), (String::new(), device.to_owned())]
-            .into_iter()
-            .find(|key| self.log.drives.contains_key(key))
-            .unwrap_or_default();
+        let keys = [(namespace.to_owned(), device.to_owned()), (String::new(), device.to_owned())];
+        let key = keys.into_iter().find(|key| self.log.drives.contains_key(key)).unwrap_or_default();
         let facts = self.facts(namespace, window);
         let Blocks { block_bytes, io_bytes, origin, assumed } =
-            blocks::of_device(self.log, &key, &facts, window, kib_written_per_sec);
+            counters::of_device(self.log, &key, &facts, window, kib_written_per_sec);
         let ios_a_block = block_bytes as f64 / io_bytes as f64;
         let lines = self.log.drives.get(&key).map_or(&[][..], Vec::as_slice);
         let drive_rates =
@@ -394,6 +383,7 @@ impl NodeSources<'_> {
             Some(counted) => (counted.per_sec(), of_histogram("large-block-read", counted)),
             None => (drive_rates.blocks_read() * ios_a_block, counter(drive_rates.how_read())),
         };
+        let of_clients = |what: &str| Some(self.counted(&format!("{{{namespace}}}-{what}"), window)?.per_sec());
         let load = DeviceLoad {
             node: self.id.clone(),
             namespace: namespace.to_owned(),
@@ -403,12 +393,8 @@ impl NodeSources<'_> {
             read_sizes_pct_over: reads.pct_over(),
             writes_per_sec,
             write_sizes_pct_over: writes.pct_over(),
-            client_reads_per_sec: self
-                .counted(&format!("{{{namespace}}}-read"), window)
-                .map(|counted| counted.per_sec()),
-            client_writes_per_sec: self
-                .counted(&format!("{{{namespace}}}-write"), window)
-                .map(|counted| counted.per_sec()),
+            client_reads_per_sec: of_clients("read"),
+            client_writes_per_sec: of_clients("write"),
             write_block_bytes: block_bytes,
             large_block_bytes: io_bytes,
             large_block_reads_per_sec: lbr,
@@ -437,7 +423,7 @@ impl NodeSources<'_> {
                 },
             },
         };
-        let compared = checks::Counters {
+        let compared = super::Counters {
             blocks: &drive_rates,
             ios_a_block,
             reads_of_sizes: reads.per_sec(),
@@ -445,7 +431,7 @@ impl NodeSources<'_> {
             device_lbr: device_lbr.map(|counted| counted.per_sec()),
             device_writes: device_writes.map(|counted| counted.per_sec()),
         };
-        let device_checks = checks::of_device(&load, &compared);
+        let device_checks = super::of_device(&load, &compared);
         let assumed = [assumed, part].into_iter().flatten().collect();
         Ok((load, assumed, device_checks))
     }

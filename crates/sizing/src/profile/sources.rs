@@ -1,13 +1,17 @@
 //! Inputs of a profile, options, and errors.
+//!
+//! iostat's numbers of a drive within a window.
 
-use super::seen::IostatError;
+use super::Window;
 use super::window::WindowError;
+use crate::drive_io::DriveIo;
 use crate::info::{Build, FLUSH_BYTES, InfoReplies, Namespace};
-use crate::iostat::Iostat;
+use crate::iostat::{DeviceRates, Iostat, Report, writes_with_data};
 use crate::server_log::{ServerLog, Start, size_bytes};
-use jiff::Timestamp;
 use jiff::tz::Offset;
-use std::collections::BTreeMap;
+use jiff::{SignedDuration, Timestamp};
+use results::units::in_one_line;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Inputs of a profile.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +65,8 @@ impl Facts {
         let last = |key: &str| keys.get(key).and_then(|values| values.last()).map(String::as_str);
         let build = start.build.as_deref().and_then(Build::parse);
         let is_fixed = build.is_some_and(|build| build.fixed_write_block_bytes().is_some());
+        let devices = keys.get("device").into_iter().flatten();
+        let shadows = devices.filter_map(|names| names.split_once(char::is_whitespace));
         Self {
             origin: "the log of the server's start".to_owned(),
             build,
@@ -69,13 +75,7 @@ impl Facts {
             flush_bytes: is_fixed.then(|| last("flush-size").map_or(Some(FLUSH_BYTES), size_bytes)).flatten(),
             commit_to_device: Some(last("commit-to-device") == Some("true")),
             replication_factor: last("replication-factor").and_then(|factor| factor.parse().ok()),
-            shadows: keys
-                .get("device")
-                .into_iter()
-                .flatten()
-                .filter_map(|names| names.split_once(char::is_whitespace))
-                .map(|(device, shadow)| (device.to_owned(), shadow.trim().to_owned()))
-                .collect(),
+            shadows: shadows.map(|(device, shadow)| (device.to_owned(), shadow.trim().to_owned())).collect(),
         }
     }
 
@@ -124,11 +124,7 @@ pub enum SizingError {
     StorageHistogramsOff { log: String, namespace: String },
     /// No such namespace.
     #[error("there is no namespace {wanted} - there is {}", .found.join(", "))]
-    NoNamespace {
-        wanted: String,
-        /// Existing ones.
-        found: Vec<String>,
-    },
+    NoNamespace { wanted: String, found: Vec<String> },
     /// Nothing is stored on devices.
     #[error("{log}: has no drv_ssd line, so no namespace of it is stored on a device - give the log of another node")]
     NoDevices { log: String },
@@ -136,15 +132,7 @@ pub enum SizingError {
     #[error(
         "{log}: {what} was logged fewer than twice from {from} to {to} - the window is too short: take a longer one"
     )]
-    TooShort {
-        log: String,
-        /// Name of the counter.
-        what: String,
-        /// Start of the window.
-        from: Timestamp,
-        /// End of the window.
-        to: Timestamp,
-    },
+    TooShort { log: String, what: String, from: Timestamp, to: Timestamp },
     /// No window.
     #[error(transparent)]
     Window(#[from] WindowError),
@@ -152,22 +140,202 @@ pub enum SizingError {
     #[error(
         "{error} (looked for while iostat was running, from {from} to {to}; without --iostat the whole log is looked at)"
     )]
-    WhileIostat {
-        /// Reason.
-        error: Box<WindowError>,
-        /// Time of the first report.
-        from: Timestamp,
-        /// Time of the last report.
-        to: Timestamp,
-    },
+    WhileIostat { error: Box<WindowError>, from: Timestamp, to: Timestamp },
     /// iostat's output does not match the load.
     #[error("node {node}: {error}")]
     Iostat { node: String, error: IostatError },
     /// The node of an iostat output is unknown.
     #[error("--iostat {wanted}=...: there is no such node - there is {}", .found.join(", "))]
-    NoNode {
-        wanted: String,
-        /// Existing ones.
-        found: Vec<String>,
-    },
+    NoNode { wanted: String, found: Vec<String> },
+}
+
+/// By how much the clock of a report may be off: it prints whole seconds.
+const CLOCK_SEC: i64 = 1;
+
+/// Why iostat shows nothing of a drive.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IostatError {
+    /// The reports are of another time.
+    #[error(
+        "iostat's reports are of {first} to {last}, and the load was looked at from {from} to {to} - give the iostat of \
+         that time, or --iostat-zone if the clock of its machine is in another time zone than UTC"
+    )]
+    OtherTime { first: Timestamp, last: Timestamp, from: Timestamp, to: Timestamp },
+    #[error(
+        "iostat has no report of an interval: one alone is of the time since boot - run it with an interval while the \
+         load is on: iostat -xty 10"
+    )]
+    NoReport,
+    /// No such drive in the reports.
+    #[error("iostat shows {}, and not {drive} - give the iostat of that machine, or --drive NAME=DEVICE for what is on {drive}", in_one_line(&.found.join(", ")))]
+    OtherDevices { drive: String, found: Vec<String> },
+}
+
+/// The mean of what iostat showed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Seen {
+    /// As it counts, flushes in it.
+    io: DriveIo,
+    flushes_per_sec: f64,
+    /// Seconds of the window that it did not show, but for what is lost at the ends.
+    pub missing_sec: f64,
+}
+
+impl Seen {
+    pub fn written_kib_per_sec(&self) -> f64 {
+        self.io.written_kib_per_sec
+    }
+
+    /// Without flushes, where a write is `write_kib` on average.
+    pub fn io(&self, write_kib: Option<f64>) -> DriveIo {
+        let DriveIo { writes_per_sec, written_kib_per_sec, .. } = self.io;
+        let writes_per_sec = writes_with_data(writes_per_sec, self.flushes_per_sec, written_kib_per_sec, write_kib);
+        DriveIo { writes_per_sec, ..self.io }
+    }
+}
+
+/// The mean of the reports within `window` of `drive`, or of all that is on it.
+///
+/// Reports without a time are all taken.
+pub fn mean(
+    iostat: &Iostat,
+    drive: &str,
+    devices: &[String],
+    window: Window,
+    zone: Offset,
+) -> Result<Seen, IostatError> {
+    if iostat.reports.is_empty() {
+        return Err(IostatError::NoReport);
+    }
+    let (reports, missing_sec) = within(iostat, window, zone)?;
+    // The line of the drive, or those of its partitions.
+    let found: BTreeSet<&str> =
+        iostat.reports.iter().flat_map(|report| &report.devices).map(|rates| &*rates.device).collect();
+    let names: Vec<&str> = match found.contains(drive) {
+        true => vec![drive],
+        false => devices.iter().map(|device| device.trim_start_matches("/dev/")).collect(),
+    };
+    if names.is_empty() || !names.iter().all(|name| found.contains(name)) {
+        let found = found.into_iter().map(str::to_owned).collect();
+        return Err(IostatError::OtherDevices { drive: drive.to_owned(), found });
+    }
+    Ok(Seen { missing_sec, ..mean_of(&reports, &names) })
+}
+
+/// The mean of `reports`, of which there is one at least, of all of `devices` together. A report that has no line
+/// of one counts as zeros: iostat -z leaves out what was idle.
+pub fn mean_of(reports: &[&Report], devices: &[&str]) -> Seen {
+    let lines: Vec<&DeviceRates> =
+        reports.iter().flat_map(|report| &report.devices).filter(|rates| devices.contains(&&*rates.device)).collect();
+    let mean = |of: fn(&DeviceRates) -> f64| lines.iter().map(|rates| of(rates)).sum::<f64>() / reports.len() as f64;
+    let io = DriveIo {
+        reads_per_sec: mean(|rates| rates.r_s),
+        writes_per_sec: mean(|rates| rates.w_s),
+        read_kib_per_sec: mean(|rates| rates.rkb_s),
+        written_kib_per_sec: mean(|rates| rates.wkb_s),
+    };
+    Seen { io, flushes_per_sec: mean(|rates| rates.f_s.unwrap_or(0.0)), missing_sec: 0.0 }
+}
+
+/// From when to when iostat looked; `None`: its reports have no time.
+///
+/// Errors: that is another time than the log's, `of_log`.
+pub fn span(
+    iostat: &Iostat,
+    of_log: Option<(Timestamp, Timestamp)>,
+    zone: Offset,
+) -> Result<Option<Window>, IostatError> {
+    let times = times(iostat, zone);
+    let (Some(first), Some(last)) = (times.iter().min().copied(), times.iter().max().copied()) else { return Ok(None) };
+    // The first report is of the time before it, most likely as long as the next.
+    let begin = first - times.get(1).map_or(SignedDuration::ZERO, |next| next.duration_since(first).abs());
+    match of_log {
+        Some((from, to)) if last < from || first > to => Err(IostatError::OtherTime { first, last, from, to }),
+        _ => Ok(Some(Window { from: begin, to: last })),
+    }
+}
+
+/// When the reports were printed, by the clock's own zone where it is told; empty if one of them has no time.
+fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
+    let at = |report: &Report| report.at.and_then(|at| report.offset.unwrap_or(zone).to_timestamp(at).ok());
+    iostat.reports.iter().map(at).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The reports whose whole interval is within `window`, and how many seconds of it they lack.
+fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>, f64), IostatError> {
+    let times = times(iostat, zone);
+    if times.is_empty() {
+        return Ok((iostat.reports.iter().collect(), 0.0));
+    }
+    let lengths: Vec<_> = times.windows(2).map(|pair| pair[1].duration_since(pair[0])).collect();
+    let clock = SignedDuration::from_secs(CLOCK_SEC);
+    // A report is of the time since the one before; of the first that is not known but likely as long as the next.
+    let length = |index: usize| lengths.get(index.saturating_sub(1)).copied().unwrap_or_default();
+    let inside =
+        |index: &usize| times[*index] - length(*index) >= window.from - clock && times[*index] <= window.to + clock;
+    let indices: Vec<usize> = (0..times.len()).filter(inside).collect();
+    let reports: Vec<&Report> = indices.iter().map(|index| &iostat.reports[*index]).collect();
+    let seconds = |index: usize| length(index).as_secs_f64();
+    let shown: f64 = indices.iter().map(|index| seconds(*index)).sum();
+    let longest = indices.iter().map(|index| seconds(*index)).fold(0.0, f64::max);
+    if reports.is_empty() {
+        let (first, last) = (times[0], times[times.len() - 1]);
+        return Err(IostatError::OtherTime { first, last, from: window.from, to: window.to });
+    }
+    // Up to an interval is lost at either end.
+    let missing = window.seconds() - shown;
+    Ok((reports, if missing > 2.0 * (longest + CLOCK_SEC as f64) { missing } else { 0.0 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `iostat -z` prints it: a report for each of `reports`, with the devices that were busy.
+    fn iostat(reports: &[&[(&str, f64)]]) -> Iostat {
+        let rates = |&(device, r_s): &(&str, f64)| DeviceRates {
+            device: device.to_owned(),
+            r_s,
+            w_s: 2.0 * r_s,
+            rkb_s: 4.0 * r_s,
+            wkb_s: 8.0 * r_s,
+            f_s: None,
+            d_s: None,
+        };
+        let report =
+            |devices: &&[(&str, f64)]| Report { at: None, offset: None, devices: devices.iter().map(rates).collect() };
+        Iostat { reports: reports.iter().map(report).collect(), remarks: Vec::new() }
+    }
+
+    #[test]
+    fn a_name_from_iostat_leaves_the_terminal_alone() {
+        let window = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::UNIX_EPOCH };
+        let error = mean(&iostat(&[&[("nvme0\u{1b}[2J", 1.0)]]), "sdb", &[], window, Offset::UTC).unwrap_err();
+        assert!(error.to_string().starts_with("iostat shows nvme0\\u001b[2J, and not sdb"), "{error}");
+    }
+
+    #[test]
+    fn a_report_without_a_drive_that_others_have_is_one_of_zeros() {
+        let window = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::UNIX_EPOCH };
+        let iostat = iostat(&[&[("sda", 30.0)], &[("sdb", 6.0)], &[("sda", 60.0), ("sdc", 3.0)]]);
+        let of = |drive: &str, devices: &[&str]| {
+            let devices: Vec<String> = devices.iter().map(|device| format!("/dev/{device}")).collect();
+            mean(&iostat, drive, &devices, window, Offset::UTC).map(|seen| seen.io(None))
+        };
+        let io = |n: f64| DriveIo {
+            reads_per_sec: n,
+            writes_per_sec: 2.0 * n,
+            read_kib_per_sec: 4.0 * n,
+            written_kib_per_sec: 8.0 * n,
+        };
+        assert_eq!(of("sda", &[]).unwrap(), io(30.0));
+        assert_eq!(of("sdb", &["sda"]).unwrap(), io(2.0));
+        // Of partitions whose drive has no line, however few of them a report has.
+        assert_eq!(of("sd", &["sdb", "sdc"]).unwrap(), io(3.0));
+        let found = ["sda", "sdb", "sdc"].map(str::to_owned).to_vec();
+        for devices in [&[][..], &["sda", "sdx"]] {
+            let other = Err(IostatError::OtherDevices { drive: "sdd".to_owned(), found: found.clone() });
+            assert_eq!(of("sdd", devices), other);
+        }
+    }
 }

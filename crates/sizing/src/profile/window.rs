@@ -10,7 +10,7 @@
 //! heuristic for bias reduction in simulation output", Simulation 69, 1997).
 
 use super::Window;
-use crate::server_log::cadence::is_between;
+use crate::server_log::order::is_between;
 use crate::server_log::{DriveLine, ServerLog};
 use jiff::{SignedDuration, Timestamp};
 use results::units::span;
@@ -51,50 +51,19 @@ pub enum WindowError {
         "{log}: no steady window of at least {wanted} - the longest was {longest} - choose one with --from and --to, or \
          --at-least {at_least}"
     )]
-    NotSteady {
-        log: String,
-        /// Requested length.
-        wanted: String,
-        /// The longest, when, and what ended it.
-        longest: String,
-        /// A length for which a steady window exists.
-        at_least: String,
-    },
+    NotSteady { log: String, wanted: String, longest: String, at_least: String },
     /// The window asked for holds a restart.
     #[error(
         "{log}: the server was started again at {restart}, between {from} and {to} - \
          counters begin anew then: choose a window before or after it"
     )]
-    Restarted {
-        log: String,
-        /// Time of the restart.
-        restart: Timestamp,
-        /// Start of the window.
-        from: Timestamp,
-        /// End of the window.
-        to: Timestamp,
-    },
+    Restarted { log: String, restart: Timestamp, from: Timestamp, to: Timestamp },
     /// The end is before the start.
     #[error("the window begins at {from} and ends at {to}: that is no time - give --to a later time than --from")]
-    Backwards {
-        /// Start of the window.
-        from: Timestamp,
-        /// End of the window.
-        to: Timestamp,
-    },
+    Backwards { from: Timestamp, to: Timestamp },
     /// The window asked for is not in the log.
     #[error("{log}: is of {first} to {last}, and {from} to {to} was asked for - choose a window within it")]
-    Elsewhere {
-        log: String,
-        /// Time of the first line.
-        first: Timestamp,
-        /// Time of the last line.
-        last: Timestamp,
-        /// Start of the window.
-        from: Timestamp,
-        /// End of the window.
-        to: Timestamp,
-    },
+    Elsewhere { log: String, first: Timestamp, last: Timestamp, from: Timestamp, to: Timestamp },
 }
 
 /// A counter of the log: its name and its values.

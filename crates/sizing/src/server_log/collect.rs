@@ -1,10 +1,10 @@
 //! Lines of one node, in the order of time, into a [`ServerLog`].
 
-use super::cadence::{add_steps, is_between};
-use super::remarks::{Kind, Place, Strange};
-use super::stamp::{Stamp, Stamps};
+use super::order::{add_steps, is_between};
 use super::text::{self, DumpHeader, Parts};
+use super::text::{Stamp, Stamps};
 use super::{BUCKETS, DriveLine, Dump, LogError, ServerLog, Start, same_node};
+use super::{Kind, Place, Strange};
 use crate::lines::{LINE_BYTES_MAX, Line, Lines, Repeats};
 use crate::source::ReadError;
 use jiff::{SignedDuration, Timestamp};
@@ -108,7 +108,7 @@ impl Collector {
             self.line(Line { bytes: &cut, whole: false }, Place { file, line: 0 });
         }
         loop {
-            let number = lines.number() + 1;
+            let number = lines.number + 1;
             let Some(line) = lines.next_line().map_err(cannot)? else { break };
             if line.whole {
                 self.line(line, Place { file, line: number });
@@ -119,7 +119,7 @@ impl Collector {
                 return Err(error);
             }
         }
-        let skipped = lines.skipped();
+        let skipped = lines.skipped;
         self.nul_bytes += skipped.nul_bytes;
         self.long.0 += skipped.long_lines;
         self.long.1 += skipped.long_bytes;
@@ -130,8 +130,7 @@ impl Collector {
     fn join(&mut self, head: &[u8], place: Place<'_>) {
         let cut = std::mem::take(&mut self.cut_line);
         if cut.is_empty() {
-            self.strange.count(Kind::Unstamped, place, head);
-            return;
+            return self.strange.count(Kind::Unstamped, place, head);
         }
         self.strange.count(Kind::Joined, place, head);
         self.line(Line { bytes: &[&cut[..], head].concat(), whole: true }, place);
@@ -251,18 +250,13 @@ impl Collector {
 
     /// Drops entries logged before the machine knew the time: their time is unknown.
     fn clock_was_set(&mut self, at: Timestamp, place: Place<'_>) {
-        let before = self.kept;
-        let log = &mut self.log;
-        log.histograms.values_mut().for_each(|dumps| dumps.retain(|dump| dump.at >= CLOCK_SET));
-        log.drives.values_mut().for_each(|lines| lines.retain(|line| line.at >= CLOCK_SET));
-        log.restarts.retain(|restart| *restart >= CLOCK_SET);
-        log.span = Some((at, at));
-        self.count_kept();
+        let left_out = self.keep_only(|kept| kept >= CLOCK_SET);
+        self.log.span = Some((at, at));
         self.strange.say(format!(
             "{} line {}: the clock is set, to {at}; {} of before left out",
             place.file,
             place.line,
-            results::units::count((before - self.kept) as u64, "histogram or drive line")
+            results::units::count(left_out, "histogram or drive line")
         ));
     }
 
@@ -275,27 +269,24 @@ impl Collector {
             self.strange.say(format!("{place}: the clock of the log goes back by {back}, to {at}"));
             return;
         }
-        let mut left_out = 0;
-        for dumps in self.log.histograms.values_mut() {
-            let kept = dumps.partition_point(|dump| dump.at <= at);
-            left_out += dumps.len() - kept;
-            dumps.truncate(kept);
-        }
-        for lines in self.log.drives.values_mut() {
-            let kept = lines.partition_point(|line| line.at <= at);
-            left_out += lines.len() - kept;
-            lines.truncate(kept);
-        }
-        self.kept -= left_out;
-        let kept = self.log.restarts.partition_point(|restart| *restart <= at);
-        self.log.restarts.truncate(kept);
+        let left_out = self.keep_only(|kept| kept <= at);
         if let Some((_, end)) = &mut self.log.span {
             *end = at;
         }
         self.strange.say(format!(
             "{place}: the lines before it have a time {back} later; {} of that time left out",
-            results::units::count(left_out as u64, "histogram or drive line")
+            results::units::count(left_out, "histogram or drive line")
         ));
+    }
+
+    /// Leaves out all that was logged when `keeps` is false. Returns how many histograms and drive lines those were.
+    fn keep_only(&mut self, keeps: impl Fn(Timestamp) -> bool) -> u64 {
+        let before = self.kept;
+        self.log.histograms.values_mut().for_each(|dumps| dumps.retain(|dump| keeps(dump.at)));
+        self.log.drives.values_mut().for_each(|lines| lines.retain(|line| keeps(line.at)));
+        self.log.restarts.retain(|restart| keeps(*restart));
+        self.count_kept();
+        (before - self.kept) as u64
     }
 
     fn histogram(&mut self, text: &[u8], at: Timestamp, place: Place<'_>) {
@@ -318,10 +309,7 @@ impl Collector {
         if !text.trim_ascii_start().starts_with(b"(") {
             return;
         }
-        let Some((found, count)) = text::buckets(text) else {
-            self.strange.count(Kind::Unread, place, text);
-            return;
-        };
+        let Some((found, count)) = text::buckets(text) else { return self.strange.count(Kind::Unread, place, text) };
         let found = &found[..count];
         // Whatever comes before, or much later, is of another histogram.
         let follows =
@@ -329,10 +317,7 @@ impl Collector {
         if self.open.as_ref().is_some_and(|open| !follows(open)) {
             self.close(place);
         }
-        let Some(open) = &mut self.open else {
-            self.strange.count(Kind::LostBuckets, place, text);
-            return;
-        };
+        let Some(open) = &mut self.open else { return self.strange.count(Kind::LostBuckets, place, text) };
         for (bucket, count) in found {
             if open.dump.buckets.len() <= *bucket {
                 open.dump.buckets.resize(bucket + 1, 0);
@@ -350,15 +335,13 @@ impl Collector {
         let Some(Open { name, mut dump, counted }) = self.open.take() else { return };
         let difference = dump.total.abs_diff(counted);
         if difference > dump.total / 1000 {
-            self.strange.count(Kind::IncompleteDump, place, name.as_bytes());
-            return;
+            return self.strange.count(Kind::IncompleteDump, place, name.as_bytes());
         }
         if difference > 0 {
             self.strange.count(Kind::UnevenDump, place, name.as_bytes());
         }
         if self.log.histograms.len() >= SERIES_MAX && !self.log.histograms.contains_key(&name) {
-            self.strange.count(Kind::Unread, place, name.as_bytes());
-            return;
+            return self.strange.count(Kind::Unread, place, name.as_bytes());
         }
         dump.buckets.shrink_to_fit();
         if let Some(last) = self.log.histograms.get(&name).and_then(|dumps| dumps.last())
@@ -391,8 +374,7 @@ impl Collector {
     fn drive(&mut self, text: &[u8], at: Timestamp, place: Place<'_>) {
         if memchr::memmem::find(text, text::WBLOCKS.as_bytes()).is_some() {
             let Some((device, bytes)) = text::wblocks(text) else {
-                self.strange.count(Kind::Unread, place, text);
-                return;
+                return self.strange.count(Kind::Unread, place, text);
             };
             if let Some(before) = self.started().write_block_bytes.insert(device.to_owned(), bytes)
                 && before != bytes
@@ -408,10 +390,7 @@ impl Collector {
         if !text::is_drive_line(text) {
             return;
         }
-        let Some(line) = text::drive_line(text) else {
-            self.strange.count(Kind::Unread, place, text);
-            return;
-        };
+        let Some(line) = text::drive_line(text) else { return self.strange.count(Kind::Unread, place, text) };
         let key = (line.namespace.to_owned(), line.device.to_owned());
         if let Some(detail) = line.counts.detail() {
             match self.log.drives.get_mut(&key).and_then(|lines| lines.last_mut()) {
@@ -430,8 +409,7 @@ impl Collector {
         let (Some(used_bytes), Some(free_wblocks), Some(writes), Some(defrag_q), Some(defrag_reads)) =
             (counts.used_bytes, counts.free_wblocks, counts.writes, counts.defrag_q, counts.defrag_reads)
         else {
-            self.strange.count(Kind::Unread, place, text);
-            return;
+            return self.strange.count(Kind::Unread, place, text);
         };
         let line = DriveLine {
             at,
@@ -446,8 +424,7 @@ impl Collector {
             printed: line.printed,
         };
         if self.log.drives.len() >= SERIES_MAX && !self.log.drives.contains_key(&key) {
-            self.strange.count(Kind::Unread, place, text);
-            return;
+            return self.strange.count(Kind::Unread, place, text);
         }
         let lines = self.log.drives.entry(key).or_default();
         if let Some(last) = lines.last() {

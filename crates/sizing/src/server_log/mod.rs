@@ -8,22 +8,19 @@
 //! line; what goes back to a smaller number is a restart. Rates that a line prints are for those who have one
 //! line only: the server divides by a fixed 20 s. Whatever is strange is counted and said in a remark; nothing is
 //! dropped in silence.
+//!
+//! Oddities of a log: each kind once, with its count and first position.
 
-pub(crate) mod cadence;
 mod collect;
 pub(crate) mod order;
-mod remarks;
-mod stamp;
-#[cfg(test)]
-mod tests;
 pub(crate) mod text;
 
 pub use order::read;
-pub use stamp::{Stamp, Stamps};
-pub use text::size_bytes;
+pub use text::{Stamp, Stamps, size_bytes};
 
 use crate::source::ReadError;
 use jiff::Timestamp;
+use results::units::{count, quoted};
 use std::collections::BTreeMap;
 use std::fmt;
 use thiserror::Error;
@@ -183,15 +180,7 @@ pub enum LogError {
         "reading {name} - line {line} is of node {other}, and lines before it are of node {node} - give each node's log in a \
          file of its own"
     )]
-    SeveralNodes {
-        name: String,
-        /// The first line of the other node.
-        line: u64,
-        /// First node.
-        node: String,
-        /// Other node.
-        other: String,
-    },
+    SeveralNodes { name: String, line: u64, node: String, other: String },
 }
 
 /// Keeps the id of the node that logged a line.
@@ -208,3 +197,108 @@ pub(crate) fn same_node(known: &mut Option<String>, other: String, name: &str, l
         }
     }
 }
+
+/// Characters of a line that a remark quotes.
+const QUOTED_CHARS: usize = 80;
+
+/// A kind of what is strange. In the order of remarks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// A line with neither a stamp nor what one would continue.
+    Unstamped,
+    /// A histogram without all of its buckets.
+    IncompleteDump,
+    /// A histogram whose buckets count a little less or more than its total.
+    UnevenDump,
+    /// Buckets before any histogram.
+    LostBuckets,
+    /// A line of a histogram or a drive that does not read.
+    Unread,
+    /// A histogram in a unit that is not known.
+    UnknownUnit,
+    /// A histogram in another unit than before.
+    UnitChanged,
+    /// Counts whose time is not later than that of the last ones.
+    NotLater,
+    /// Lines of two files in one.
+    Joined,
+    /// A line of a histogram or a drive that is there twice in a row.
+    Repeated,
+}
+
+impl Kind {
+    fn text(self, number: u64) -> String {
+        let (what, then) = match self {
+            Self::Unstamped => ("line", "without a time, left out"),
+            Self::IncompleteDump => ("histogram", "without all of its buckets, left out"),
+            Self::UnevenDump => {
+                ("histogram", "whose buckets differ from its total by less than 0.1 %, used as printed")
+            }
+            Self::LostBuckets => ("line", "of buckets without the line that names their histogram, left out"),
+            Self::Unread => ("line", "of a histogram or a drive that cannot be read, left out"),
+            Self::UnknownUnit => ("histogram", "in a unit that is not known, left out"),
+            Self::UnitChanged => ("histogram", "in another unit than before, each read in its own"),
+            Self::NotLater => (
+                "histogram or drive line",
+                "not later than the one before (the clock went back, or the \
+                                log is there twice), left out",
+            ),
+            Self::Repeated => ("line", "of a histogram or a drive, equal to the one before, left out"),
+            Self::Joined => ("line", "in two parts, at the end of a file and the begin of the next, joined"),
+        };
+        format!("{} {then}", count(number, what))
+    }
+}
+
+/// Position of a line.
+#[derive(Debug, Clone, Copy)]
+struct Place<'a> {
+    pub file: &'a str,
+    pub line: u64,
+}
+
+#[derive(Debug, Default)]
+struct Strange {
+    kinds: BTreeMap<Kind, (u64, String)>,
+    /// Of a kind that is there once, as a sentence.
+    said: Vec<String>,
+    left_out: u64,
+}
+
+/// Most sentences that are kept.
+const SAID_MAX: usize = 200;
+
+impl Strange {
+    /// Counts one of `kind`, and keeps where the first one was.
+    fn count(&mut self, kind: Kind, place: Place<'_>, what: &[u8]) {
+        let (number, _) = self.kinds.entry(kind).or_insert_with(|| {
+            let text: String = String::from_utf8_lossy(what).chars().take(QUOTED_CHARS).collect();
+            (0, format!("{} line {}: {}", place.file, place.line, quoted(&text)))
+        });
+        *number += 1;
+    }
+
+    /// Number of oddities of `kind`.
+    fn number(&self, kind: Kind) -> u64 {
+        self.kinds.get(&kind).map_or(0, |(number, _)| *number)
+    }
+
+    /// Adds a remark.
+    fn say(&mut self, sentence: String) {
+        if self.said.len() < SAID_MAX { self.said.push(sentence) } else { self.left_out += 1 }
+    }
+
+    fn remarks(self) -> Vec<String> {
+        let mut remarks = self.said;
+        if self.left_out > 0 {
+            remarks.push(format!("and {} more of such remarks", self.left_out));
+        }
+        remarks.extend(
+            self.kinds.into_iter().map(|(kind, (number, first))| format!("{}; the first: {first}", kind.text(number))),
+        );
+        remarks
+    }
+}
+
+#[cfg(test)]
+mod tests;

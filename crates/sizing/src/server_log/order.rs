@@ -2,11 +2,13 @@
 //!
 //! First the head of each file is read, for its start time and its node; then all files are read to their ends, in that
 //! order. A file that names no node is added to a node whose files it does not overlap.
+//!
+//! Detects steps of a server's clock. Its ticker sleeps by a monotonic clock, so the lines of a series have a steady
+//! distance, 10 or 20 s: if the time stamps differ from that, the clock was set in between, or lines are missing.
 
 use super::collect::{CLOCK_SET, Collector};
-use super::stamp::Stamps;
-use super::text;
-use super::{LogError, ServerLog};
+use super::text::Stamps;
+use super::{LogError, ServerLog, text};
 use crate::lines::{LINE_BYTES_MAX, Lines};
 use crate::source::{ReadError, Source};
 use jiff::{SignedDuration, Timestamp};
@@ -84,17 +86,18 @@ fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
     let (mut kept, mut count, mut node) = (Vec::new(), 0, None);
     // The time of a machine that has not asked for it yet says nothing of when.
     while kept.len() < PROBED_BYTES && (node.is_none() || first.is_some_and(|first| first < CLOCK_SET)) {
-        let number = lines.number() + 1;
-        let (skipped, read) = (lines.skipped(), lines.read_bytes());
+        let number = lines.number + 1;
+        let (skipped, read) = (lines.skipped, lines.read_bytes);
         let Some(line) = lines.next_line().map_err(|source| ReadError { name: name.clone(), source })? else { break };
         if let Some((stamp, rest)) = stamps.split(line.bytes) {
             first = first.filter(|first| *first >= CLOCK_SET).or(Some(stamp.instant()));
             node = node.or_else(|| text::parts(rest).and_then(text::node_id));
         } else if first.is_none() {
             found.get_or_insert_with(|| described(line.bytes));
-            match number == 1 && skipped.nul_bytes == 0 {
-                true => head = line.bytes.to_vec(),
-                false => unstamped += 1,
+            if number == 1 && skipped.nul_bytes == 0 {
+                head = line.bytes.to_vec()
+            } else {
+                unstamped += 1
             }
             unstamped_bytes += line.bytes.len() as u64 + 1;
             if unstamped_bytes > UNSTAMPED_BYTES_MAX || read > SKIPPED_BYTES_MAX {
@@ -108,9 +111,9 @@ fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
         }
         count += 1;
     }
-    let skipped = lines.skipped();
+    let skipped = lines.skipped;
     let Some(begin) = first else {
-        if lines.read_bytes() == 0 {
+        if lines.read_bytes == 0 {
             return Ok(Err(name));
         }
         let found = found.unwrap_or_else(|| {
@@ -129,10 +132,7 @@ fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
 /// Describes a line that is not a log line.
 fn described(line: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(line).chars().take(60).collect();
-    match text.contains(['\0', '\u{fffd}']) {
-        true => "binary data".to_owned(),
-        false => format!("first {}", quoted(&text)),
-    }
+    if text.contains(['\0', '\u{fffd}']) { "binary data".to_owned() } else { format!("first {}", quoted(&text)) }
 }
 
 /// Reads a file into the log of its node. A file that names no node belongs to the only node, or to one whose files it
@@ -172,8 +172,41 @@ fn read_to_end(
         collector.say(format!("{}: {lines} before the first with a time, left out", file.name));
     }
     collector.read(&file.name, &file.head, &mut file.lines)?;
-    if file.lines.input().is_cut() {
+    if file.lines.input.is_cut() {
         collector.say(format!("{} is compressed and ends early: what there is of it is read", file.name));
     }
     Ok(())
+}
+
+/// A distance this far from the usual one is none of the ticker's, seconds: stamps may be of whole seconds.
+pub(crate) const TOLERANCE_SEC: f64 = 1.5;
+
+/// Distances on either side that tell the usual one: somebody may change the ticker's interval.
+const AROUND: usize = 4;
+
+/// The usual distance around the one at `at`; `None`: there are too few to tell.
+pub(crate) fn usual(distances: &[f64], at: usize) -> Option<f64> {
+    let around = &distances[at.saturating_sub(AROUND)..distances.len().min(at + AROUND + 1)];
+    let mut around: Vec<f64> = around.iter().copied().filter(|distance| *distance > 0.0).collect();
+    around.sort_by(f64::total_cmp);
+    (around.len() > 2).then(|| around[around.len() / 2])
+}
+
+/// Adds an instant to `steps`, which ascend, within each distance of `instants` that is not the usual one, or that begins
+/// with one of those after which lines `went_back`.
+pub(super) fn add_steps(steps: &mut Vec<Timestamp>, instants: &[Timestamp], went_back: impl Fn(&Timestamp) -> bool) {
+    let distances: Vec<f64> = instants.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs_f64()).collect();
+    for (at, distance) in distances.iter().enumerate() {
+        let (from, to) = (instants[at], instants[at + 1]);
+        let is_off = usual(&distances, at).is_some_and(|usual| (distance - usual).abs() > TOLERANCE_SEC);
+        if (is_off || went_back(&from)) && !is_between(steps, from, to) {
+            let step = from + to.duration_since(from) / 2;
+            steps.insert(steps.partition_point(|other| *other < step), step);
+        }
+    }
+}
+
+/// True if one of the ascending `instants` lies between two lines.
+pub(crate) fn is_between(instants: &[Timestamp], after: Timestamp, until: Timestamp) -> bool {
+    instants.get(instants.partition_point(|at| *at <= after)).is_some_and(|at| *at <= until)
 }

@@ -9,9 +9,8 @@ use session::console;
 use session::failure::Failure;
 use session::record::default_dir;
 use session::signals::Ending;
-use sizing::info::cluster::{once_names, sample_names};
 use sizing::info::logs;
-use sizing::info::settings::{Change, Current, Setting};
+use sizing::info::settings::{Change, Current, Setting, once_names, sample_names};
 use sizing::iostat::of_node;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -143,7 +142,7 @@ impl Watched {
     fn current(&self) -> Current<'_> {
         let reply =
             |name: &str| self.once.iter().find(|(asked, _)| asked == name).map_or("", |(_, value)| value.as_str());
-        let config = |namespace| reply(&sizing::info::cluster::get_config(build(&self.node), namespace));
+        let config = |namespace| reply(&sizing::info::settings::get_config(build(&self.node), namespace));
         Current {
             namespaces: self.namespaces.iter().map(|namespace| (namespace.as_str(), config(namespace))).collect(),
             service: reply("get-config:context=service"),

@@ -7,8 +7,7 @@ use results::units;
 use session::runner::tool;
 use sizing::configuration::Configuration;
 use sizing::drive_io::{DriveIo, NAMES};
-use sizing::profile::blocks::kib;
-use sizing::profile::counters::mean_bytes;
+use sizing::profile::counters::{kib, mean_bytes};
 use sizing::profile::{Check, DeviceLoad, DriveTarget, Node, Profile};
 
 /// Columns of a terminal.

@@ -1,8 +1,8 @@
 //! Reads the header: everything before the first chunk.
 
-use super::error::{LINE_OVERHEAD_BYTES, Messages};
 use super::lines::{self, Dialect, Line, Lines};
 use super::{HISTOGRAMS_MAX, Header, HeaderPart, ReadError};
+use super::{LINE_OVERHEAD_BYTES, Messages};
 use crate::act_log::{DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL};
 use std::io::Read;
 

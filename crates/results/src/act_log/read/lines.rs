@@ -7,8 +7,8 @@
 //! and the names of histograms, which ACT 3 and 4 pad with blanks and list nowhere else. Source: the
 //! `act.c` of ACT 3.0 and 4.0, `src/storage/act_storage.c` of ACT 5.0 to 6.6.
 
+use super::Messages;
 use super::ReadError;
-use super::error::Messages;
 use memchr::{memchr, memchr_iter, memmem};
 use std::io::{ErrorKind, Read};
 

@@ -9,19 +9,26 @@
 //! A caller that needs only some of the reports ([`Reader::next_chunk_at`]) skips the others: only their time is
 //! parsed, so that a day of a large log takes a tenth of a second. The last report is always read, because it can be
 //! torn.
+//!
+//! Why a log could not be read, and where.
+//!
+//! Messages are queued while another entry is read: the first ones, and the number of the others, because a test on a
+//! dying device can print any number of them within one report.
+//!
+//! One report: its time, its histograms, their buckets.
+//!
+//! Parsing is strict, because a verdict depends on it. A partial line at the end of the file is no error: the log ends
+//! there.
 
-mod error;
 mod header;
 mod lines;
-mod report;
-
-pub use error::{HeaderPart, ReadError};
 
 use super::Header;
-use crate::buckets::{ActBuckets, ActScale};
-use error::{Fault, Messages};
-use lines::{Dialect, Lines};
+use crate::buckets::{ACT_BUCKETS, ActBuckets, ActScale};
+use lines::{Dialect, Line, Lines, number};
+use std::collections::VecDeque;
 use std::io::Read;
+use thiserror::Error;
 
 /// One report: counts since the run began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,6 +216,175 @@ impl<R: Read> Reader<R> {
         }
         Ok(())
     }
+
+    /// The time of a report, by its first line.
+    fn after_sec(&self, line: &Line) -> Result<u64, Fault> {
+        let after = self.dialect.after();
+        let after_sec = line.text.strip_prefix(after).and_then(|rest| rest.strip_suffix(" sec:")).and_then(number);
+        let Some(after_sec) = after_sec else { return Err(self.fault(line, &format!("\"{after}N sec:\""))) };
+        if after_sec <= self.last.after_sec {
+            return Err(self.fault(line, &format!("a time after {} sec", self.last.after_sec)));
+        }
+        Ok(after_sec)
+    }
+
+    /// Reads a report from its second line to its empty line.
+    fn body(&mut self, after_sec: u64) -> Result<Chunk, Fault> {
+        let mut histograms = Vec::with_capacity(self.names.len());
+        for index in 0..self.names.len() {
+            let line = self.first_line_of_histogram()?;
+            let total = self.dialect.total(&line.text).filter(|(found, _)| *found == self.names[index]);
+            let Some((_, total)) = total else {
+                let name = lines::quoted(&self.names[index]);
+                return Err(self.fault(&line, &format!("histogram {name} and its total")));
+            };
+            histograms.push(self.buckets(index, total)?);
+        }
+        // A chunk with all histograms is complete; the file may end before its empty line.
+        match self.report_line()? {
+            Some(line) if !line.text.is_empty() => Err(self.fault(&line, "an empty line after the last histogram")),
+            _ => Ok(Chunk { after_sec, histograms }),
+        }
+    }
+
+    /// The first report of a log that has the names of its histograms nowhere else; they are learnt.
+    fn first_report(&mut self) -> Result<Option<Chunk>, Fault> {
+        let after_sec = loop {
+            match self.report_line()? {
+                None => return Ok(None),
+                Some(line) if line.text.is_empty() => {}
+                Some(line) => break self.after_sec(&line)?,
+            }
+        };
+        let mut histograms = Vec::new();
+        loop {
+            let line = self.first_line_of_histogram()?;
+            if line.text.is_empty() {
+                return Ok(Some(Chunk { after_sec, histograms }));
+            }
+            let total = self.dialect.total(&line.text).filter(|(name, _)| !lines::is_message(name));
+            let Some((name, total)) = total else { return Err(self.fault(&line, "a histogram's name and its total")) };
+            if self.names.len() >= HISTOGRAMS_MAX {
+                return Err(self.fault(&line, &format!("at most {HISTOGRAMS_MAX} histograms")));
+            }
+            self.names.push(name.to_owned());
+            self.last.histograms.push(ActBuckets::new(self.scale));
+            histograms.push(self.buckets(histograms.len(), total)?);
+        }
+    }
+
+    /// The next line that can be of a report.
+    fn report_line(&mut self) -> Result<Option<Line>, ReadError> {
+        let dialect = self.dialect;
+        let wanted = |line: &Line| line.can_be_of_report() || dialect.is_queue_length(&line.text);
+        self.lines.next_of(wanted, &mut self.messages)
+    }
+
+    /// The next line, past the length of the queue that ACT 3 to 5 report first.
+    fn first_line_of_histogram(&mut self) -> Result<Line, Fault> {
+        loop {
+            let line = self.report_line()?.ok_or(Fault::Truncated)?;
+            if !(line.whole && self.dialect.is_queue_length(&line.text)) {
+                return Ok(line);
+            }
+        }
+    }
+
+    /// Lines of buckets of the histogram at `index`, until they add up to its total.
+    fn buckets(&mut self, index: usize, total: u64) -> Result<ActBuckets, Fault> {
+        let mut buckets = ActBuckets::new(self.scale);
+        let mut sum: u64 = 0;
+        let mut lowest = 0;
+        while sum < total {
+            let line = self.report_line()?.ok_or(Fault::Truncated)?;
+            self.bucket_line(&line, index, &mut lowest, &mut sum, &mut buckets)?;
+            if sum > total {
+                return Err(self.fault(&line, &format!("counts that add up to {total}")));
+            }
+        }
+        self.check_none_vanished(index, &buckets)?;
+        Ok(buckets)
+    }
+
+    /// Checks that no count vanished: a missing bucket holds 0, and counts never shrink. Otherwise a reader that skips
+    /// reports would find a shrinking count later, and a reader of all reports would not.
+    fn check_none_vanished(&self, index: usize, buckets: &ActBuckets) -> Result<(), Fault> {
+        let counts = self.last.histograms[index].counts().iter().zip(buckets.counts());
+        let Some((bucket, (before, _))) = counts.enumerate().find(|(_, (before, now))| before > now) else {
+            return Ok(());
+        };
+        let name = lines::quoted(&self.names[index]);
+        Err(Fault::Error(ReadError::Format {
+            line: self.lines.number(),
+            expected: format!("histogram {name}, bucket {bucket:02}: at least the {before} of the report before"),
+            found: "none".to_owned(),
+            complete_sec: self.last.after_sec,
+        }))
+    }
+
+    /// Parses one line of `(bucket: count)` into `buckets`; `lowest` is the lowest bucket that may follow.
+    fn bucket_line(
+        &self,
+        line: &Line,
+        index: usize,
+        lowest: &mut usize,
+        sum: &mut u64,
+        buckets: &mut ActBuckets,
+    ) -> Result<(), Fault> {
+        let name = lines::quoted(&self.names[index]);
+        let mut rest = line.text.as_str();
+        if rest.is_empty() {
+            return Err(self.fault(line, &format!("more buckets of histogram {name}")));
+        }
+        while !rest.is_empty() {
+            let column = rest.strip_prefix(" (").and_then(|rest| rest.split_once(')'));
+            let column = column.and_then(|(column, after)| Some((column.split_once(": ")?, after)));
+            let Some(((bucket, count), after)) = column else {
+                return Err(self.fault(line, &format!("a bucket \"(NN: COUNT)\" of histogram {name}")));
+            };
+            let bucket_index = number(bucket).and_then(|bucket| usize::try_from(bucket).ok());
+            let bucket_index = bucket_index.filter(|bucket| (*lowest..ACT_BUCKETS).contains(bucket));
+            let Some(bucket_index) = bucket_index else {
+                let expected = format!("histogram {name}, a bucket from {lowest:02} to {:02}", ACT_BUCKETS - 1);
+                return Err(self.fault_at(line, &expected, bucket));
+            };
+            let Some(count) = number(count).filter(|count| *count > 0) else {
+                let expected = format!("histogram {name}, bucket {bucket_index:02}: a count");
+                return Err(self.fault_at(line, &expected, count));
+            };
+            let before = self.last.histograms[index].counts()[bucket_index];
+            if count < before {
+                let expected =
+                    format!("histogram {name}, bucket {bucket_index:02}: at least the {before} of the report before");
+                return Err(self.fault_at(line, &expected, &count.to_string()));
+            }
+            let Some(new_sum) = sum.checked_add(count) else {
+                return Err(self.fault(line, "counts that add up to a 64-bit number"));
+            };
+            *sum = new_sum;
+            *lowest = bucket_index + 1;
+            buckets.add(bucket_index, count);
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn fault(&self, line: &Line, expected: &str) -> Fault {
+        self.fault_at(line, expected, &line.text)
+    }
+
+    /// An error, unless the line is the end of a truncated file.
+    fn fault_at(&self, line: &Line, expected: &str, found: &str) -> Fault {
+        if !line.whole {
+            return Fault::Truncated;
+        }
+        Fault::Error(ReadError::Format {
+            line: line.number,
+            expected: expected.to_owned(),
+            found: lines::quoted(found),
+            complete_sec: self.last.after_sec,
+        })
+    }
 }
 
 impl<R: Read> Iterator for Reader<R> {
@@ -216,6 +392,98 @@ impl<R: Read> Iterator for Reader<R> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.step(&|_| true)
+    }
+}
+
+/// Why a log could not be read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The file itself could not be read.
+    #[error("line {line}: {source}")]
+    Io { line: u64, source: std::io::Error },
+    /// The log is of a version of ACT that is not known here.
+    #[error("line {line}: expected a log of ACT 3, 4, 5 or 6, found ACT version {version:?}; nothing of it was read")]
+    Version { line: u64, version: String },
+    /// A line before the first report violates the format.
+    /// `version` is empty when its line was not found.
+    #[error("line {line}: expected {expected}, found {found}; it stands before the first report, so none was read")]
+    Header { line: u64, part: HeaderPart, version: String, expected: String, found: String },
+    /// A line of the reports violates the format.
+    /// `complete_sec` is the time of the last whole chunk, 0 when there is none.
+    #[error("line {line}: expected {expected}, found {found}; the {complete_sec} s before it are complete")]
+    Format { line: u64, expected: String, found: String, complete_sec: u64 },
+}
+
+/// The parts of a header, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeaderPart {
+    /// The line with the version.
+    Version,
+    /// The banner and the configuration.
+    Configuration,
+    Derived,
+    /// The device lines and the names of the histograms.
+    Names,
+}
+
+/// Why the parsing of a chunk or header stopped.
+enum Fault {
+    /// A line violates the format.
+    Error(ReadError),
+    /// The file ends here, in the middle.
+    Truncated,
+}
+
+impl From<ReadError> for Fault {
+    fn from(error: ReadError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Limit on queued messages, bytes: room for some ten thousand of ACT's.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// Approximate memory of a stored line besides its text, bytes: the string, its list slot, heap overhead.
+const LINE_OVERHEAD_BYTES: usize = 64;
+
+/// Messages in the order in which they were printed.
+#[derive(Debug, Default)]
+struct Messages {
+    waiting: VecDeque<String>,
+    bytes: usize,
+    left_out: u64,
+}
+
+impl Messages {
+    /// Stores a message, or only counts it if too many are queued.
+    fn push(&mut self, text: String) {
+        let bytes = self.bytes + text.len() + LINE_OVERHEAD_BYTES;
+        if bytes > WAITING_BYTES_MAX {
+            self.left_out += 1;
+        } else {
+            self.bytes = bytes;
+            self.waiting.push_back(text);
+        }
+    }
+
+    fn pop(&mut self) -> Option<String> {
+        let text = self.waiting.pop_front()?;
+        self.bytes -= text.len() + LINE_OVERHEAD_BYTES;
+        Some(text)
+    }
+
+    fn first(&self) -> Option<&str> {
+        self.waiting.front().map(String::as_str)
+    }
+
+    fn clear(&mut self) {
+        self.waiting.clear();
+        self.bytes = 0;
+    }
+
+    /// Number of messages counted and not stored.
+    fn left_out(&self) -> u64 {
+        self.left_out
     }
 }
 
