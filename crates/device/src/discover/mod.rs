@@ -21,7 +21,7 @@ pub use list::{Listed, list};
 pub(crate) use resolve::{Resolved, generic_of_block, resolve};
 pub use results::run_dir::DeviceKind as Kind;
 pub(crate) use sysfs::SysDir;
-pub(crate) use sysfs::{Backing, LoopDevice, loops};
+pub(crate) use sysfs::{Backing, LoopDevice, loops, unescape};
 
 use serde::Serialize;
 use std::fmt;

@@ -12,7 +12,7 @@ use super::processes::{Opener, scan};
 use super::refusal::{Findings, Reason};
 use super::subject::Subject;
 use crate::discover::controller_names;
-use crate::discover::{Backing, DevNum, LoopDevice, Roots, SysDir, loops};
+use crate::discover::{Backing, DevNum, LoopDevice, Roots, SysDir, loops, unescape};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -242,26 +242,6 @@ impl Mount {
         let at = unescape(fields.nth(1)?);
         Some(Self { number, at, source: unescape(file_system.split(' ').nth(1)?) })
     }
-}
-
-/// Undoes the kernel's `\040` for bytes that would break a line into other fields.
-fn unescape(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let octal = tail.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
-        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[3..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ mod tests {
     use super::super::{ocp, smart};
     use super::*;
     use std::io;
-    use sys::nvme::status::Status;
+    use sys::nvme::Status;
 
     #[test]
     fn a_log_that_a_drive_lacks_is_none_and_a_drive_that_is_gone_an_error() {

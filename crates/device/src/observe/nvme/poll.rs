@@ -112,7 +112,7 @@ pub(in crate::observe) mod tests {
     use super::super::{ocp, smart};
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
-    use sys::nvme::status::Status;
+    use sys::nvme::Status;
 
     /// A drive that answers from recorded pages and counts how often it was asked.
     #[derive(Default)]

@@ -27,7 +27,7 @@ use disk::Disk;
 use health::Health;
 use host::Host;
 use irq::Irq;
-use process::Process;
+use process::OwnProcess;
 use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ pub struct Sampler {
     diskstats: ProcFile,
     devices: Vec<Device>,
     host: Host,
-    process: Process,
+    process: OwnProcess,
     taken: Instant,
 }
 
@@ -96,7 +96,7 @@ impl Sampler {
         let failed = |source| TelemetryError { path: root.join("proc/diskstats"), source };
         let names = names(diskstats.read().map_err(failed)?, devices);
         let devices = devices.iter().map(|&number| Device::find(root, number)).collect();
-        let (host, process) = (Host::open(root)?, Process::open(root)?);
+        let (host, process) = (Host::open(root)?, OwnProcess::open(root)?);
         let mut sampler = Self { columns: Vec::new(), diskstats, devices, host, process, taken: Instant::now() };
         sampler.columns = sampler.named(&names);
         sampler.sample_rates(Duration::ZERO);

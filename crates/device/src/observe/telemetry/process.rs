@@ -25,14 +25,14 @@ const COLUMNS: [Column; 4] =
     [Column::ProcessResidentBytes, Column::ProcessCpuPct, Column::RunqueueWaitPct, Column::RingWorkerRunsPerSec];
 
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct OwnProcess {
     resident: ResidentMemory,
     cpu: Option<CpuTime>,
     threads: Vec<Thread>,
     workers: RingWorkers,
 }
 
-impl Process {
+impl OwnProcess {
     /// Finds the issuing threads that are there now.
     pub(super) fn open(root: &Path) -> Result<Self, TelemetryError> {
         let failed = |source| TelemetryError { path: root.join("proc/self/statm"), source };
@@ -46,7 +46,7 @@ impl Process {
         COLUMNS.into_iter().map(|column| column.of("")).chain(threads)
     }
 
-    /// Adds the values of [`Process::columns`].
+    /// Adds the values of [`OwnProcess::columns`].
     pub(super) fn sample(&mut self, interval: Duration, values: &mut Vec<Option<f64>>) {
         let cpu = CpuTime::now().ok();
         let used_ns = cpu.zip(self.cpu).map(|(now, before)| now.since(before).total_ns());
@@ -168,7 +168,7 @@ mod tests {
         task(&root, 10, "flashproof", "1 1 1\n");
         task(&root, 12, "issue-10", "1000000000 5000000 7\n");
         task(&root, 11, "issue-2", "2000000000 0 7\n");
-        let mut process = Process::open(root.root()).unwrap();
+        let mut process = OwnProcess::open(root.root()).unwrap();
         let columns: Vec<_> = process.columns().map(|column| column.to_string()).collect();
         assert_eq!(
             columns[2..],
@@ -195,7 +195,7 @@ mod tests {
     fn what_the_workers_of_the_ring_did_is_counted_from_their_first_run() {
         let root = FakeTree::of(&[STATM]);
         task(&root, 11, "issue-0", "2000000000 0 700\n");
-        let mut process = Process::open(root.root()).unwrap();
+        let mut process = OwnProcess::open(root.root()).unwrap();
         let mut runs = |seconds| {
             let mut values = Vec::new();
             process.sample(Duration::from_secs(seconds), &mut values);
@@ -216,11 +216,11 @@ mod tests {
         let busy = move || while told.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {};
         let thread = std::thread::Builder::new().name("issue-4711".to_owned()).spawn(busy).unwrap();
         let named =
-            |process: &Process| process.columns().position(|column| column == Column::ThreadCpuPct.of("issue-4711"));
-        let mut process = Process::open("/".as_ref()).unwrap();
+            |process: &OwnProcess| process.columns().position(|column| column == Column::ThreadCpuPct.of("issue-4711"));
+        let mut process = OwnProcess::open("/".as_ref()).unwrap();
         // The name is set by the thread itself, when it first runs.
         while named(&process).is_none() {
-            process = Process::open("/".as_ref()).unwrap();
+            process = OwnProcess::open("/".as_ref()).unwrap();
         }
         let (at, mut ran) = (named(&process).unwrap(), 0.0);
         for _ in 0..1_000 {
