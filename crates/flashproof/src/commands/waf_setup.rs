@@ -8,7 +8,7 @@ use crate::args::WafSetupArgs;
 use device::discover::{self, Roots};
 use device::observe::nvme::Controller;
 use device::observe::nvme::fdp::{Configuration, Fdp, State};
-use device::observe::nvme::namespaces::{Namespace, Namespaces};
+use device::observe::nvme::{Namespace, Namespaces};
 use results::units::{bytes, count};
 use session::console;
 use session::failure::Failure;
