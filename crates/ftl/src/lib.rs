@@ -10,17 +10,11 @@
 
 #![forbid(unsafe_code)]
 
-mod check;
 mod collect;
 mod drive;
 mod map;
-mod media;
 pub mod over_provisioning;
 mod spec;
-mod valid;
-mod victim;
-mod wear;
 
-pub use drive::Ftl;
-pub use media::{Cause, Extent, Media};
+pub use drive::{Cause, Extent, Ftl, Media};
 pub use spec::{Append, Firmware, Isolation, Spec, SpecError, Victim};

@@ -1,8 +1,14 @@
-//! Maps host units to flash units, and back.
+//! The map of host units to flash units and back; of each superblock, the number of valid units and of erases.
 //!
 //! Nothing else records validity: a flash unit is valid if its host unit maps to it. So an overwrite touches one
 //! random entry, and garbage collection, which checks each unit of its victim, has many such loads in flight at once.
 //! Superblock 0 is not part of the drive: its unit 0 means "not written".
+//!
+//! The count of valid units of a closed superblock only falls. So the minimum of each group of 256 needs one comparison per
+//! overwrite, which is almost never true, and the overall minimum needs a scan of the groups and of one group. No
+//! list is relinked on an overwrite.
+
+use std::collections::BTreeMap;
 
 /// Flash unit of an unmapped host unit.
 const NOWHERE: u32 = 0;
@@ -119,5 +125,153 @@ impl Map {
         let first = superblock * self.per_superblock;
         (first..first + written).filter(|&flash| self.flash_of[self.host_of[flash as usize] as usize] == flash).count()
             as u32
+    }
+}
+
+/// Marks the count of a superblock that must not be collected: free, open, being collected, or number 0.
+const NOT_CLOSED: u32 = 1 << 31;
+
+/// Superblocks of a group.
+const GROUP: usize = 256;
+
+/// Counts by superblock.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Valid {
+    /// Valid units, with the bit [`NOT_CLOSED`] unless the superblock is closed.
+    counts: Vec<u32>,
+    /// Minimum of each group.
+    least: Vec<u32>,
+    /// First group of the next search, one after the last victim's: superblocks with equal counts take turns.
+    hand: usize,
+}
+
+impl Valid {
+    pub(crate) fn new(superblocks: u32) -> Self {
+        let counts = vec![NOT_CLOSED; superblocks as usize + 1];
+        let least = vec![u32::MAX; counts.len().div_ceil(GROUP)];
+        Self { counts, least, hand: 0 }
+    }
+
+    /// Valid units of a superblock.
+    #[inline]
+    pub(crate) fn of(&self, superblock: u32) -> u32 {
+        self.counts[superblock as usize] & !NOT_CLOSED
+    }
+
+    /// True if the superblock is full and was not collected.
+    #[inline]
+    pub(crate) fn is_closed(&self, superblock: u32) -> bool {
+        self.counts[superblock as usize] & NOT_CLOSED == 0
+    }
+
+    /// Adds units written to the superblock.
+    #[inline]
+    pub(crate) fn add(&mut self, superblock: u32, units: u32) {
+        self.counts[superblock as usize] += units;
+    }
+
+    /// Invalidates one unit. Superblock 0 has no count: it stands for unwritten units.
+    #[inline]
+    pub(crate) fn remove_one(&mut self, superblock: u32) {
+        let count = &mut self.counts[superblock as usize];
+        // Superblock 0 keeps the mark: its count never changes.
+        *count -= u32::from(superblock != 0);
+        let least = &mut self.least[superblock as usize / GROUP];
+        if *count < *least {
+            *least = *count;
+        }
+    }
+
+    /// Records that units were moved out of a superblock that is being collected.
+    pub(crate) fn remove(&mut self, superblock: u32, units: u32) {
+        debug_assert!(!self.is_closed(superblock));
+        self.counts[superblock as usize] -= units;
+    }
+
+    /// Marks the superblock as full: it can be collected from now on.
+    pub(crate) fn close(&mut self, superblock: u32) {
+        self.counts[superblock as usize] &= !NOT_CLOSED;
+        let least = &mut self.least[superblock as usize / GROUP];
+        *least = self.counts[superblock as usize].min(*least);
+    }
+
+    /// Marks the superblock as being collected.
+    pub(crate) fn take(&mut self, superblock: u32) {
+        self.counts[superblock as usize] |= NOT_CLOSED;
+        let group = superblock as usize / GROUP;
+        self.least[group] = self.group(group).iter().copied().min().unwrap_or(u32::MAX);
+    }
+
+    /// The closed superblock with the fewest valid units, and their number.
+    pub(crate) fn fewest(&mut self) -> Option<(u32, u32)> {
+        let least = self.least.iter().copied().min()?;
+        if least >= NOT_CLOSED {
+            return None;
+        }
+        let from_hand = self.least[self.hand..].iter().position(|&of_group| of_group == least);
+        let group =
+            from_hand.map(|at| at + self.hand).or_else(|| self.least.iter().position(|&of_group| of_group == least))?;
+        self.hand = (group + 1) % self.least.len();
+        let at = self.group(group).iter().position(|&count| count == least)?;
+        Some(((group * GROUP + at) as u32, least))
+    }
+
+    fn group(&self, group: usize) -> &[u32] {
+        let end = ((group + 1) * GROUP).min(self.counts.len());
+        &self.counts[group * GROUP..end]
+    }
+
+    /// The closed superblocks and their counts.
+    pub(crate) fn closed(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.counts
+            .iter()
+            .zip(0..)
+            .filter(|(count, _)| **count < NOT_CLOSED)
+            .map(|(&count, superblock)| (superblock, count))
+    }
+
+    /// Valid units of the whole drive.
+    pub(crate) fn total(&self) -> u64 {
+        (1..self.counts.len() as u32).map(|superblock| u64::from(self.of(superblock))).sum()
+    }
+}
+
+/// Erases by superblock.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Wear {
+    erases: Vec<u32>,
+    /// Number of superblocks by number of erases.
+    histogram: BTreeMap<u32, u32>,
+}
+
+impl Wear {
+    pub(crate) fn new(superblocks: u32) -> Self {
+        Self { erases: vec![0; superblocks as usize + 1], histogram: BTreeMap::from([(0, superblocks)]) }
+    }
+
+    pub(crate) fn of(&self, superblock: u32) -> u32 {
+        self.erases[superblock as usize]
+    }
+
+    pub(crate) fn histogram(&self) -> &BTreeMap<u32, u32> {
+        &self.histogram
+    }
+
+    /// Erases of the most worn superblock minus those of the least worn.
+    pub(crate) fn gap(&self) -> u32 {
+        let least = self.histogram.first_key_value().map_or(0, |(&erases, _)| erases);
+        self.histogram.last_key_value().map_or(0, |(&erases, _)| erases - least)
+    }
+
+    pub(crate) fn erased(&mut self, superblock: u32) {
+        let erases = &mut self.erases[superblock as usize];
+        if let Some(before) = self.histogram.get_mut(erases) {
+            *before -= 1;
+            if *before == 0 {
+                self.histogram.remove(erases);
+            }
+        }
+        *erases += 1;
+        *self.histogram.entry(*erases).or_default() += 1;
     }
 }

@@ -1,8 +1,8 @@
 //! Properties of NVMe pages with arbitrary bytes. The first byte selects the page.
 
 use crate::assert_one_line;
+use device::observe::nvme::Namespace;
 use device::observe::nvme::fdp::{Fdp, State, configurations, handle_users, placement_handles, statistics};
-use device::observe::nvme::namespaces::Namespace;
 use device::observe::nvme::{OcpSmart, Smart};
 
 /// Bytes of an identify structure.

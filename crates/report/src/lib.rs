@@ -38,8 +38,8 @@ pub mod text;
 pub mod waf;
 mod words;
 
-/// What every command prints with `--json`.
-pub fn json<T: serde::Serialize>(value: &T) -> serde_json::Result<String> {
+/// `value` as every command prints it with `--json`, with a newline at the end.
+pub fn json<T: serde::Serialize + ?Sized>(value: &T) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 

@@ -8,7 +8,7 @@
 //! Written once, when the device is formatted, after both of its ends were cleared. Devices of a namespace that are
 //! formatted together have the same random number, the set: a device of another set does not belong to the namespace.
 
-use crate::little_endian::{u16_at, u32_at, u64_at};
+use crate::record::{u16_at, u32_at, u64_at};
 use crate::{MARKS_BYTES, Namespace, Space};
 use crc32fast::Hasher;
 use std::ops::Range;

@@ -10,7 +10,7 @@
 
 use crate::issuer::{Answer, Issuer, Seen};
 use crate::object::Object;
-use crate::{Disk, IoCounts, Namespace, Overload, Reply, Space, Statistics, Store, Transaction, Verification};
+use crate::{Disk, IoCounts, Namespace, Overload, Replies, Space, Statistics, Store, Transaction, Verification};
 use engine::pool::{Pool, Pooled};
 use engine::{BATCH, BlockEngine, IoEngine, Wait};
 use std::collections::VecDeque;
@@ -59,7 +59,7 @@ pub struct Embedded<E: BlockEngine> {
     engine: E,
     store: Store,
     issuer: Issuer,
-    replies: Vec<(u64, Reply)>,
+    replies: Replies,
     /// Operations that were submitted since the last turn.
     submitted: Vec<Op>,
     /// Their transactions.

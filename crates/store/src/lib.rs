@@ -12,25 +12,18 @@
 
 #![forbid(unsafe_code)]
 
-mod bins;
-mod block_header;
 pub mod client;
 pub mod conf;
 mod device_header;
-mod digest;
 pub mod embedded;
 mod index;
 mod io;
-mod io_counts;
 mod issuer;
-mod little_endian;
-mod mark;
 mod namespace;
 pub mod nodes;
 pub mod object;
 pub mod observe;
 pub mod ops;
-mod overload;
 mod record;
 mod record_store;
 mod seal;
@@ -40,15 +33,16 @@ mod testing;
 mod transaction;
 mod verification;
 mod volume;
-mod walk;
 pub mod wire;
 
 pub use device_header::{DEVICE_HEADER_BYTES, DeviceHeader, Plan, WRITTEN_BYTES};
-pub use digest::{Digest, PARTITIONS, digest, partition};
-pub use io_counts::{IoCounted, IoCounts};
-pub use mark::MARKS_BYTES;
+pub use io::{IoCounted, IoCounts};
+pub use issuer::Overload;
 pub use namespace::{Buckets, DeviceStatistics, Disk, Losses, Namespace, Space, Statistics, write_unit_bytes};
-pub use overload::Overload;
 pub use record_store::{Remark, Store};
-pub use transaction::{Delete, Exists, Generation, Policy, Reply, ResultCode, Transaction, Ttl, Version, Work, Write};
+pub use seal::MARKS_BYTES;
+pub use transaction::{
+    Delete, Digest, Exists, Generation, PARTITIONS, Policy, Replies, Reply, ResultCode, Transaction, Ttl, Version,
+    Work, Write, digest, partition,
+};
 pub use verification::Verification;

@@ -5,6 +5,12 @@
 //! ```
 //!
 //! A record's bins are stored as such entries, too, so that reading a whole record copies its bytes into the reply.
+//!
+//! Applies operations to a record's bins. Pure: bytes in, bytes out.
+
+use crate::{ResultCode, ops};
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// Operations on bins.
 pub mod operation {
@@ -79,6 +85,185 @@ pub fn put(out: &mut Vec<u8>, entry: &Entry<'_>) {
     out.extend_from_slice(entry.value);
 }
 
+/// Maximum bytes of a reply: an operation of 8 bytes can request a whole record, and a message holds 65,535 of them.
+const REPLY_BYTES_MAX: usize = 16 << 20;
+
+/// Maximum bins of a record, as in the server.
+const BINS_MAX: usize = 32_767;
+
+/// Most bytes that are moved to put bytes before others: each operation moves the whole value.
+const MOVED_BYTES_MAX: usize = 64 << 20;
+
+/// Records of fewer bins are searched from the first on.
+const FEW: usize = 16;
+
+struct Bin<'a> {
+    name: &'a [u8],
+    /// [`particle::NULL`]: it was removed.
+    particle: u8,
+    value: Cow<'a, [u8]>,
+}
+
+/// Result of applying operations to a record.
+#[derive(Debug, Default)]
+pub(crate) struct Applied {
+    pub(crate) bins: Vec<u8>,
+    /// True if an operation changed or touched the record.
+    pub(crate) written: bool,
+    /// Number of bins in the reply, and their bytes.
+    pub(crate) replied: u16,
+    pub(crate) reply: Vec<u8>,
+}
+
+/// The bins of a record while operations are applied.
+struct Bins<'a> {
+    list: Vec<Bin<'a>>,
+    /// Of each name its place in the list, once there are many.
+    places: HashMap<&'a [u8], usize>,
+}
+
+impl<'a> Bins<'a> {
+    fn find(&mut self, name: &[u8]) -> Option<usize> {
+        if self.list.len() <= FEW {
+            return self.list.iter().position(|bin| bin.name == name);
+        }
+        for at in self.places.len()..self.list.len() {
+            self.places.insert(self.list[at].name, at);
+        }
+        self.places.get(name).copied()
+    }
+
+    /// The bin of this name, created if missing.
+    fn bin(&mut self, name: &'a [u8]) -> &mut Bin<'a> {
+        let at = self.find(name).unwrap_or_else(|| {
+            self.list.push(Bin { name, particle: particle::NULL, value: Cow::Borrowed(&[]) });
+            self.list.len() - 1
+        });
+        &mut self.list[at]
+    }
+}
+
+/// Does `operations` to a record of the bins `old`, of a namespace that may be `single_bin`. With `answers_each` each has an
+/// answer.
+pub(crate) fn apply(
+    old: &[u8],
+    operations: &[u8],
+    single_bin: bool,
+    answers_each: bool,
+) -> Result<Applied, ResultCode> {
+    let list = ops::entries(old).map(|bin| Bin { name: bin.name, particle: bin.particle, value: bin.value.into() });
+    let mut bins = Bins { list: list.collect(), places: HashMap::new() };
+    let (mut applied, mut moved) = (Applied::default(), 0);
+    let mut operations = operations;
+    while !operations.is_empty() {
+        let op = ops::take(&mut operations).ok_or(ResultCode::PARAMETER)?;
+        if op.name.len() > NAME_BYTES_MAX || single_bin && !op.name.is_empty() {
+            return Err(ResultCode::BIN_NAME);
+        }
+        applied.written |= op.operation != operation::READ;
+        match op.operation {
+            operation::READ => {
+                read(&mut bins, &op, single_bin, answers_each, &mut applied)?;
+                continue;
+            }
+            operation::WRITE => {
+                check(&op)?;
+                let bin = bins.bin(op.name);
+                (bin.particle, bin.value) = (op.particle, op.value.into());
+            }
+            operation::ADD | operation::APPEND | operation::PREPEND => {
+                let bin = bins.bin(op.name);
+                moved += if op.operation == operation::PREPEND { bin.value.len() + op.value.len() } else { 0 };
+                if moved > MOVED_BYTES_MAX {
+                    return Err(ResultCode::TOO_BIG);
+                }
+                change(bin, &op)?;
+            }
+            operation::TOUCH => {}
+            operation::DELETE => bins.list.iter_mut().for_each(|bin| bin.particle = particle::NULL),
+            _ => return Err(ResultCode::UNSUPPORTED),
+        }
+        if answers_each {
+            answer(&mut applied, op.name, particle::NULL, &[])?;
+        }
+    }
+    if bins.list.iter().filter(|bin| bin.particle != particle::NULL).count() > BINS_MAX {
+        return Err(ResultCode::PARAMETER);
+    }
+    for bin in bins.list.iter().filter(|bin| bin.particle != particle::NULL) {
+        let entry = Entry { operation: operation::READ, particle: bin.particle, name: bin.name, value: &bin.value };
+        ops::put(&mut applied.bins, &entry);
+    }
+    Ok(applied)
+}
+
+fn read(
+    bins: &mut Bins<'_>,
+    op: &Entry<'_>,
+    single_bin: bool,
+    answers_each: bool,
+    applied: &mut Applied,
+) -> Result<(), ResultCode> {
+    if op.name.is_empty() && !single_bin {
+        for bin in bins.list.iter().filter(|bin| bin.particle != particle::NULL) {
+            answer(applied, bin.name, bin.particle, &bin.value)?;
+        }
+        return Ok(());
+    }
+    match bins.find(op.name).map(|at| &bins.list[at]).filter(|bin| bin.particle != particle::NULL) {
+        Some(bin) => answer(applied, bin.name, bin.particle, &bin.value),
+        None if answers_each => answer(applied, op.name, particle::NULL, &[]),
+        None => Ok(()),
+    }
+}
+
+fn answer(applied: &mut Applied, name: &[u8], particle: u8, value: &[u8]) -> Result<(), ResultCode> {
+    ops::put(&mut applied.reply, &Entry { operation: operation::READ, particle, name, value });
+    applied.replied = applied.replied.checked_add(1).ok_or(ResultCode::PARAMETER)?;
+    if applied.reply.len() > REPLY_BYTES_MAX { Err(ResultCode::TOO_BIG) } else { Ok(()) }
+}
+
+/// Checks that numbers have 8 bytes.
+fn check(op: &Entry<'_>) -> Result<(), ResultCode> {
+    let is_number = matches!(op.particle, particle::INTEGER | particle::FLOAT);
+    if is_number && op.value.len() != 8 { Err(ResultCode::PARAMETER) } else { Ok(()) }
+}
+
+/// Adds to a bin, or creates it from the added value.
+fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
+    check(op)?;
+    let adds = op.operation == operation::ADD;
+    let fits = match op.particle {
+        particle::INTEGER | particle::FLOAT => adds,
+        particle::STRING | particle::BLOB => !adds,
+        _ => false,
+    };
+    if !fits {
+        return Err(ResultCode::OP_NOT_APPLICABLE);
+    }
+    if bin.particle == particle::NULL {
+        (bin.particle, bin.value) = (op.particle, op.value.to_vec().into());
+        return Ok(());
+    }
+    if bin.particle != op.particle {
+        return Err(ResultCode::BIN_TYPE);
+    }
+    if adds {
+        let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).map_err(|_| ResultCode::BIN_TYPE);
+        let (old, by) = (number(&bin.value)?, number(op.value)?);
+        let sum = match op.particle {
+            particle::FLOAT => (f64::from_bits(old) + f64::from_bits(by)).to_bits(),
+            _ => old.wrapping_add(by),
+        };
+        bin.value = sum.to_be_bytes().to_vec().into();
+    } else if op.operation == operation::APPEND {
+        bin.value.to_mut().extend_from_slice(op.value);
+    } else {
+        bin.value = [op.value, &bin.value].concat().into();
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,5 +280,97 @@ mod tests {
             assert!(entries(&bytes[..end]).count() < 2);
         }
         assert_eq!(take(&mut &[0, 0, 0, 3, 2, 3, 0, 0][..]), None, "a size that does not hold its own header");
+    }
+}
+
+#[cfg(test)]
+mod bins_tests {
+    use super::*;
+
+    fn op(operation: u8, particle: u8, name: &str, value: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        ops::put(&mut out, &Entry { operation, particle, name: name.as_bytes(), value });
+        out
+    }
+
+    fn write(name: &str, value: &str) -> Vec<u8> {
+        op(operation::WRITE, particle::STRING, name, value.as_bytes())
+    }
+
+    /// Bins of strings as `name=value`.
+    fn text(bytes: &[u8]) -> String {
+        let bin = |bin: Entry<'_>| format!("{}={}", str::from_utf8(bin.name).unwrap(), value(&bin));
+        ops::entries(bytes).map(bin).collect::<Vec<_>>().join(" ")
+    }
+
+    fn value(bin: &Entry<'_>) -> String {
+        match bin.particle {
+            particle::INTEGER => i64::from_be_bytes(bin.value.try_into().unwrap()).to_string(),
+            particle::FLOAT => f64::from_be_bytes(bin.value.try_into().unwrap()).to_string(),
+            particle::NULL => "-".to_owned(),
+            _ => str::from_utf8(bin.value).unwrap().to_owned(),
+        }
+    }
+
+    #[test]
+    fn operations_are_done_in_their_order() {
+        let old = [write("a", "1"), write("b", "2")].concat();
+        let integer = |by: i64| op(operation::ADD, particle::INTEGER, "n", &by.to_be_bytes());
+        let float = |by: f64| op(operation::ADD, particle::FLOAT, "f", &by.to_be_bytes());
+        let operations = [
+            write("b", "3"),
+            op(operation::READ, 0, "b", b""),
+            op(operation::APPEND, particle::STRING, "b", b"4"),
+            op(operation::PREPEND, particle::STRING, "b", b"2"),
+            op(operation::READ, 0, "b", b""),
+            op(operation::READ, 0, "none", b""),
+            op(operation::WRITE, particle::NULL, "a", b""),
+            integer(5),
+            integer(-7),
+            float(0.5),
+            float(0.25),
+            op(operation::READ, 0, "", b""),
+        ]
+        .concat();
+        let applied = apply(&old, &operations, false, false).unwrap();
+        assert_eq!(text(&applied.bins), "b=234 n=-2 f=0.75");
+        assert_eq!((text(&applied.reply), applied.replied), ("b=3 b=234 b=234 n=-2 f=0.75".to_owned(), 5));
+        let applied = apply(&old, &operations, false, true).unwrap();
+        assert_eq!(text(&applied.reply), "b=- b=3 b=- b=- b=234 none=- a=- n=- n=- f=- f=- b=234 n=-2 f=0.75");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let old = [write("s", "x"), op(operation::WRITE, particle::INTEGER, "n", &[0; 8])].concat();
+        let code = |operations: &[u8]| apply(&old, operations, false, false).map(|_| ()).unwrap_err();
+        assert_eq!(code(&op(operation::ADD, particle::INTEGER, "s", &[0; 8])), ResultCode::BIN_TYPE);
+        assert_eq!(code(&op(operation::ADD, particle::FLOAT, "n", &[0; 8])), ResultCode::BIN_TYPE);
+        assert_eq!(code(&op(operation::ADD, particle::STRING, "s", b"x")), ResultCode::OP_NOT_APPLICABLE);
+        assert_eq!(code(&op(operation::APPEND, particle::INTEGER, "n", &[0; 8])), ResultCode::OP_NOT_APPLICABLE);
+        assert_eq!(code(&op(operation::ADD, particle::INTEGER, "n", &[0; 7])), ResultCode::PARAMETER);
+        assert_eq!(code(&op(99, particle::STRING, "s", b"x")), ResultCode::UNSUPPORTED);
+        assert_eq!(code(&write("sixteen-letters-", "x")), ResultCode::BIN_NAME);
+        assert_eq!(code(&write("a", "x")[..9]), ResultCode::PARAMETER, "torn");
+        assert_eq!(apply(b"", &write("a", "x"), true, false).unwrap_err(), ResultCode::BIN_NAME);
+        // 2,000 times a bin of 64 KiB.
+        let old = write("a", &"x".repeat(65_536));
+        let operations = op(operation::READ, 0, "a", b"").repeat(2_000);
+        assert_eq!(apply(&old, &operations, false, false).unwrap_err(), ResultCode::TOO_BIG);
+        let operations = op(operation::PREPEND, particle::STRING, "a", b"x").repeat(2_000);
+        assert_eq!(apply(&old, &operations, false, false).unwrap_err(), ResultCode::TOO_BIG, "bytes moved");
+    }
+
+    #[test]
+    fn a_record_of_many_bins_is_not_searched_from_its_first() {
+        let names: Vec<_> = (0..BINS_MAX + 1).map(|n| n.to_string()).collect();
+        let operations: Vec<u8> = names[1..].iter().flat_map(|name| write(name, "x")).collect();
+        let once = apply(b"", &operations, false, false).unwrap();
+        assert_eq!(ops::entries(&once.bins).count(), BINS_MAX);
+        assert_eq!(apply(&once.bins, &write("0", "x"), false, false).unwrap_err(), ResultCode::PARAMETER);
+        let gone: Vec<u8> = names[2..].iter().flat_map(|name| op(operation::WRITE, 0, name, b"")).collect();
+        let applied = apply(&once.bins, &gone, false, false).unwrap();
+        assert_eq!(text(&applied.bins), "1=x");
+        assert!(applied.written);
+        assert_eq!(text(&apply(&once.bins, &op(operation::DELETE, 0, "", b""), false, false).unwrap().bins), "");
     }
 }

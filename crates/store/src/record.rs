@@ -1,4 +1,4 @@
-//! A record as it is on a device.
+//! What is in a write block on a device: its header, records, and the walk that reads them.
 //!
 //! ```text
 //!  0 checksum u32 | magic u16 | length of key u16
@@ -10,9 +10,17 @@
 //! The checksum is CRC-32 over all that follows it (crc32fast: the IEEE polynomial with the CPU's carry-less
 //! multiplication), begun with the position and the seed of the write block: the device's id, the block's sequence number and the number
 //! of the opening. Leftovers of earlier uses of the block or the device therefore never pass as records.
+//!
+//! The first sector of a write block: owner, and the current use of the block.
+//!
+//! ```text
+//! magic u32 | checksum u32 | id of the device u64 | sequence u64 | opening u64 | block u32                     little-endian
+//! ```
+//!
+//! [`Walk`] goes through the pieces of a write block: its records, and the bytes that should be records and are not.
 
 use crate::Digest;
-use crate::little_endian::{u16_at, u32_at, u64_at};
+use crate::seal::{SEAL, Seal};
 use crc32fast::Hasher;
 
 /// Bytes of a unit.
@@ -150,6 +158,202 @@ pub(crate) fn length(header: &[u8; HEADER]) -> Option<usize> {
     (magic == MAGIC && len >= HEADER).then_some(len)
 }
 
+const BLOCK_MAGIC: u32 = 0xf1a5_b10c;
+const BLOCK_HEADER_BYTES: usize = 36;
+
+/// First position of a record. The first record begins at the end of the sector, whatever its length.
+pub(crate) const FIRST_BYTE: usize = 48;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct BlockHeader {
+    /// Device id.
+    pub(crate) id: u64,
+    /// Grows with each block that is begun in the space.
+    pub(crate) sequence: u64,
+    /// A random number of the store that began it. A sequence number lost in a crash is assigned again, and this
+    /// distinguishes both uses.
+    pub(crate) opening: u64,
+    /// Number in the space.
+    pub(crate) block: u32,
+}
+
+/// State of a write block's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Header {
+    /// No header of this device.
+    None,
+    /// A damaged header of this device, or that of another of its blocks.
+    Damaged,
+    Whole(BlockHeader),
+}
+
+impl BlockHeader {
+    /// Start value of the checksums of its records.
+    pub(crate) fn seed(&self) -> u32 {
+        let mut hasher = Hasher::new();
+        [self.id, self.sequence, self.opening].iter().for_each(|number| hasher.update(&number.to_le_bytes()));
+        hasher.finalize()
+    }
+
+    pub(crate) fn write(&self, out: &mut [u8]) {
+        out.fill(0);
+        out[..4].copy_from_slice(&BLOCK_MAGIC.to_le_bytes());
+        for (at, number) in [(8, self.id), (16, self.sequence), (24, self.opening)] {
+            out[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        out[32..36].copy_from_slice(&self.block.to_le_bytes());
+        let sum = crc32fast::hash(&out[8..BLOCK_HEADER_BYTES]);
+        out[4..8].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// The header of block `block` of the device `id`, if `bytes` begin with one, whole or damaged.
+    pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> Header {
+        let Some(header) = bytes.first_chunk::<BLOCK_HEADER_BYTES>() else { return Header::None };
+        let found = Self {
+            id: u64_at(header, 8),
+            sequence: u64_at(header, 16),
+            opening: u64_at(header, 24),
+            block: u32_at(header, 32),
+        };
+        let is_whole = u32_at(header, 0) == BLOCK_MAGIC && u32_at(header, 4) == crc32fast::hash(&header[8..]);
+        match (found.id == id, found.block == block) {
+            (true, true) if is_whole => Header::Whole(found),
+            // A bit of any field, or more of most.
+            (true, _) => Header::Damaged,
+            (_, true) if !is_whole && u32_at(header, 0) == BLOCK_MAGIC && (found.id ^ id).count_ones() < 4 => {
+                Header::Damaged
+            }
+            _ => Header::None,
+        }
+    }
+}
+
+fn at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    std::array::from_fn(|byte| bytes[at + byte])
+}
+
+pub(crate) fn u16_at(bytes: &[u8], byte: usize) -> u16 {
+    u16::from_le_bytes(at(bytes, byte))
+}
+
+pub(crate) fn u32_at(bytes: &[u8], byte: usize) -> u32 {
+    u32::from_le_bytes(at(bytes, byte))
+}
+
+pub(crate) fn u64_at(bytes: &[u8], byte: usize) -> u64 {
+    u64::from_le_bytes(at(bytes, byte))
+}
+
+/// Part of a write block that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Flaw {
+    /// Where it begins.
+    pub(crate) at: u32,
+    /// Bytes, without whole records between them.
+    pub(crate) bytes: u32,
+    /// Records that it held at most.
+    pub(crate) records: u32,
+}
+
+impl Flaw {
+    /// Part without a seal: any bytes of it may have been records.
+    pub(crate) fn unsealed(at: usize, bytes: usize) -> Self {
+        let records = bytes.saturating_sub(SEAL) / RECORD_MIN;
+        Self { at: at as u32, bytes: bytes as u32, records: records as u32 }
+    }
+}
+
+/// Item found in a write block.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found<'a> {
+    /// A piece begins.
+    Seal(Seal),
+    /// A record, where it begins, and the bytes that it takes.
+    Record(Record<'a>, usize, usize),
+    /// Followed by a whole piece, or within one.
+    Flaw(Flaw),
+    /// The end, with what follows the last whole piece. `None`: the pieces reach the end of the block.
+    End(Option<Flaw>),
+}
+
+/// A piece with a whole seal.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    /// End of its records.
+    used: usize,
+    end: usize,
+    /// Records that were not found yet.
+    left: u32,
+}
+
+/// Position of a walk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Walk {
+    at: usize,
+    seed: u32,
+    piece: Option<Piece>,
+    /// Where the current flaw begins, and its bytes that are not records.
+    flaw: Option<(usize, usize)>,
+    /// Bytes whose checksum may still be wrong: crafted bytes could otherwise force a checksum at every unit.
+    patience: usize,
+}
+
+impl Walk {
+    /// A walk through a block of `block_bytes` with this seed.
+    pub(crate) fn new(block_bytes: usize, seed: u32) -> Self {
+        Self { at: FIRST_BYTE, seed, piece: None, flaw: None, patience: 8 * block_bytes }
+    }
+
+    /// The next item of the block.
+    pub(crate) fn next<'a>(&mut self, block: &'a [u8]) -> Found<'a> {
+        loop {
+            let limit = self.piece.map_or(block.len(), |piece| piece.used);
+            if self.at + UNIT > limit {
+                let Some(Piece { end, left, .. }) = self.piece.take() else {
+                    return Found::End(self.flaw.take().map(|(at, bytes)| Flaw::unsealed(at, bytes)));
+                };
+                self.at = end;
+                match self.flaw.take() {
+                    Some((at, bytes)) if left > 0 => {
+                        return Found::Flaw(Flaw { at: at as u32, bytes: bytes as u32, records: left });
+                    }
+                    _ => continue,
+                }
+            }
+            if self.piece.is_none()
+                && let Some(seal) = Seal::read(block, self.at, self.seed)
+            {
+                if let Some((at, bytes)) = self.flaw.take() {
+                    return Found::Flaw(Flaw::unsealed(at, bytes));
+                }
+                self.piece = Some(Piece { used: seal.used as usize, end: seal.end as usize, left: seal.records });
+                self.at += SEAL;
+                return Found::Seal(seal);
+            }
+            let (begin, rest) = (self.at, &block[self.at..limit]);
+            if let Some(record) = Record::read(rest, seed_at(self.seed, begin)) {
+                let len = record.units() as usize * UNIT;
+                self.at += len;
+                if let Some(piece) = &mut self.piece {
+                    piece.left = piece.left.saturating_sub(1);
+                }
+                return Found::Record(record, begin, len);
+            }
+            // Whole records follow a damaged one at its end, or at any unit if its length is wrong as well.
+            self.flaw.get_or_insert((begin, 0)).1 += UNIT;
+            self.at += UNIT;
+            let len = rest.first_chunk::<HEADER>().and_then(length).filter(|len| *len <= rest.len());
+            self.patience = self.patience.saturating_sub(len.unwrap_or(0));
+            if self.patience == 0
+                && let Some((_, bytes)) = &mut self.flaw
+            {
+                *bytes += limit - self.at;
+                self.at = limit;
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,6 +413,144 @@ mod tests {
                 seal(&mut bytes[..len], 1);
             }
             let _ = Record::read(&bytes, 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod block_header_tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_as_it_was_written_where_it_was_written() {
+        let header = BlockHeader { id: 1, sequence: 1 << 40, opening: 3, block: 7 };
+        let mut bytes = vec![0xff; 512];
+        header.write(&mut bytes);
+        assert_eq!(BlockHeader::read(&bytes, 1, 7), Header::Whole(header));
+        assert_eq!(BlockHeader::read(&bytes, 2, 7), Header::None, "another device's");
+        assert_eq!(BlockHeader::read(&bytes, 1, 8), Header::Damaged, "another block's");
+        for bit in 0..BLOCK_HEADER_BYTES * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(BlockHeader::read(&bytes, 1, 7), Header::Damaged, "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert_ne!(header.seed(), BlockHeader { opening: 4, ..header }.seed());
+    }
+}
+
+#[cfg(test)]
+mod walk_tests {
+    use super::*;
+    use super::{MAGIC, seal};
+    use crate::seal::Bounds;
+    use sys::random::Random;
+
+    /// Two pieces of ten records of 80 bytes, in 2 KiB each; the second reaches the end.
+    fn block() -> Vec<u8> {
+        let mut block = vec![0; 4096];
+        for (piece, at) in [48, 2048].into_iter().enumerate() {
+            for number in 0..10 {
+                let version = (piece * 10 + number) as u64;
+                let record = Record {
+                    digest: [7; 20],
+                    version,
+                    generation: 1,
+                    void_time: 0,
+                    tombstone: false,
+                    set: b"set",
+                    key: b"\x03key",
+                    body: b"some bins, say",
+                };
+                let at = at + SEAL + number * 80;
+                record.write(&mut block[at..], seed_at(1, at));
+            }
+            let (end, used) = ((piece as u32 + 1) * 2048, (at + SEAL + 800) as u32);
+            Seal { at: at as u32, end, used, records: 10, bounds: Bounds::default() }.write(&mut block, 1);
+        }
+        block
+    }
+
+    /// Versions of the records, the flaws between them, and the end.
+    fn walk(block: &[u8]) -> (Vec<u64>, Vec<Flaw>, Option<Flaw>) {
+        let (mut walk, mut versions, mut flaws) = (Walk::new(block.len(), 1), Vec::new(), Vec::new());
+        loop {
+            match walk.next(block) {
+                Found::Seal(_) => {}
+                Found::Record(record, ..) => versions.push(record.version),
+                Found::Flaw(flaw) => flaws.push(flaw),
+                Found::End(end) => return (versions, flaws, end),
+            }
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_seal_or_record_is_seen_and_costs_what_is_said() {
+        let whole = block();
+        assert_eq!(walk(&whole), ((0..20).collect(), Vec::new(), None));
+        let guarded = |byte: usize| (48..48 + SEAL + 800).contains(&byte) || (2048..2048 + SEAL + 800).contains(&byte);
+        for byte in 48..whole.len() {
+            let mut block = whole.clone();
+            block[byte] ^= 1 << (byte % 8);
+            let (versions, flaws, end) = walk(&block);
+            let (said, lost) =
+                (flaws.iter().chain(&end).map(|flaw| flaw.records as usize).sum::<usize>(), 20 - versions.len());
+            assert!(lost <= said && lost <= 1, "byte {byte}: {lost} records are lost, {said} are said to be");
+            assert_eq!(!flaws.is_empty() || end.is_some(), guarded(byte), "byte {byte}: {flaws:?} {end:?}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_record_is_one_and_what_another_use_left_is_none() {
+        let mut block = block();
+        block[2048 + SEAL + 3 * 80 + 60] ^= 1;
+        // A length that leads nowhere.
+        block[48 + SEAL + 7 * 80 + 9] ^= 4;
+        let flaw = |at: usize| Flaw { at: at as u32, bytes: 80, records: 1 };
+        let wanted = (0..20).filter(|version| ![7, 13].contains(version)).collect();
+        assert_eq!(walk(&block), (wanted, vec![flaw(48 + SEAL + 560), flaw(2048 + SEAL + 240)], None));
+        // Without its second piece the block is open.
+        block[2048..].fill(0);
+        let (versions, flaws, end) = walk(&block);
+        assert_eq!((versions.len(), flaws.len(), end), (9, 1, Some(Flaw::unsealed(2048, 2048))));
+        assert_eq!(Flaw::unsealed(2048, 2048).records, 30);
+    }
+
+    #[test]
+    fn bytes_made_to_take_long_do_not() {
+        // A header with the length of the rest of the block, at every third unit.
+        let mut block = vec![0; 8 << 20];
+        for at in (48..block.len() - 48).step_by(48) {
+            let units = ((block.len() - at) / UNIT) as u32;
+            block[at + 4..at + 6].copy_from_slice(&MAGIC.to_le_bytes());
+            block[at + 8..at + 12].copy_from_slice(&(units << 4).to_le_bytes());
+        }
+        let mut walk = Walk::new(block.len(), 1);
+        let bytes = (8 << 20) - 48;
+        assert_eq!(walk.next(&block), Found::End(Some(Flaw::unsealed(48, bytes))));
+        assert_eq!(walk.patience, 0);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        let mut random = Random::new(3);
+        for _ in 0..2_000 {
+            let mut block = vec![0; 48];
+            block.extend((0..random.below(400)).map(|_| random.next_u64() as u8));
+            let at = 48 + random.below(20) as usize * UNIT;
+            if let Some(bytes) = block.get_mut(at..at + 12) {
+                bytes[4..6].copy_from_slice(&MAGIC.to_le_bytes());
+                bytes[9..12].fill(0);
+            }
+            // With right checksums, so that the guarded data is parsed, too.
+            let rest = block.get_mut(at..).unwrap_or_default();
+            if let Some(len) = rest.first_chunk().and_then(length).filter(|len| *len <= rest.len()) {
+                seal(&mut rest[..len], seed_at(1, at));
+            }
+            if block.len() >= 48 + SEAL && random.below(2) == 0 {
+                let [end, used, records] = [(); 3].map(|()| random.below(500) as u32);
+                Seal { at: 48, end, used, records, bounds: Bounds::default() }.write(&mut block, 1);
+            }
+            let _ = walk(&block);
         }
     }
 }

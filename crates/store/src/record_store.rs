@@ -14,7 +14,6 @@
 
 mod collect;
 mod damage;
-mod expire;
 mod raid;
 mod scan;
 #[cfg(test)]
@@ -26,10 +25,9 @@ use crate::io::{Io, Pending, TOKENS_MIN, read_range};
 use crate::namespace::Statistics;
 use crate::record::{Record, UNIT};
 use crate::volume::Volume;
-use crate::{Digest, Disk, IoCounts, Losses, Namespace, Reply, ResultCode, Space, Transaction, Version, Work};
+use crate::{Digest, Disk, IoCounts, Losses, Namespace, Replies, Reply, ResultCode, Space, Transaction, Version, Work};
 use collect::Collector;
-use expire::Expiry;
-use raid::Raider;
+use raid::{Expiry, Raider};
 use scan::Scan;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -189,13 +187,7 @@ impl Store {
     }
 
     /// Executes a transaction. The reply has its number, and comes here or later.
-    pub fn execute(
-        &mut self,
-        number: u64,
-        transaction: Transaction,
-        disk: &mut impl Disk,
-        replies: &mut Vec<(u64, Reply)>,
-    ) {
+    pub fn execute(&mut self, number: u64, transaction: Transaction, disk: &mut impl Disk, replies: &mut Replies) {
         self.draining = false;
         if self.scan.is_some() {
             return replies.push((number, Reply::of(ResultCode::UNAVAILABLE)));
@@ -208,13 +200,7 @@ impl Store {
     }
 
     /// Begins a transaction, behind those that its record is busy with.
-    fn dispatch(
-        &mut self,
-        number: u64,
-        transaction: Transaction,
-        disk: &mut impl Disk,
-        replies: &mut Vec<(u64, Reply)>,
-    ) {
+    fn dispatch(&mut self, number: u64, transaction: Transaction, disk: &mut impl Disk, replies: &mut Replies) {
         match if is_write(&transaction) { self.busy.get_mut(&transaction.digest) } else { None } {
             Some(queue) if queue.len() >= PENDING_MAX => replies.push((number, Reply::of(ResultCode::KEY_BUSY))),
             Some(queue) => queue.push_back((number, transaction)),
@@ -251,7 +237,7 @@ impl Store {
         transaction: Transaction,
         held: bool,
         disk: &mut impl Disk,
-        replies: &mut Vec<(u64, Reply)>,
+        replies: &mut Replies,
     ) {
         let now = disk.now_ns();
         let digest = transaction.digest;
@@ -286,7 +272,7 @@ impl Store {
     }
 
     /// Continues the writes that waited for one of this record.
-    fn release(&mut self, digest: &Digest, disk: &mut impl Disk, replies: &mut Vec<(u64, Reply)>) {
+    fn release(&mut self, digest: &Digest, disk: &mut impl Disk, replies: &mut Replies) {
         let Some(mut queue) = self.busy.remove(digest) else { return };
         while let Some((number, transaction)) = queue.pop_front() {
             self.begin(number, transaction, false, disk, replies);
@@ -319,7 +305,7 @@ impl Store {
     }
 
     /// Brings back an operation of the store's numbers.
-    pub fn on_completion(&mut self, done: Completion, disk: &mut impl Disk, replies: &mut Vec<(u64, Reply)>) {
+    pub fn on_completion(&mut self, done: Completion, disk: &mut impl Disk, replies: &mut Replies) {
         match self.io.take(&done) {
             Some(Pending::Record { number, transaction, place, seed, skip }) => {
                 self.on_record(number, transaction, (place, seed, skip), done, disk, replies);
@@ -358,7 +344,7 @@ impl Store {
         (place, seed, skip): (Place, u32, u32),
         done: Completion,
         disk: &mut impl Disk,
-        replies: &mut Vec<(u64, Reply)>,
+        replies: &mut Replies,
     ) {
         let counted = &mut self.volumes[usize::from(place.volume)].counted;
         counted.read_us.record((done.completed_ns - done.issued_ns) / 1_000);
@@ -402,7 +388,7 @@ impl Store {
     }
 
     /// Handles a completion and due work. Returns the time of the next work.
-    fn go_on(&mut self, disk: &mut impl Disk, replies: &mut Vec<(u64, Reply)>) -> u64 {
+    fn go_on(&mut self, disk: &mut impl Disk, replies: &mut Replies) -> u64 {
         if self.scan.is_some() {
             return self.drive_scan(disk);
         }
@@ -418,7 +404,7 @@ impl Store {
 
     /// Begins writes that waited for space or memory, and refuses those that waited too long. Returns the time of the next
     /// call.
-    fn begin_deferred(&mut self, disk: &mut impl Disk, replies: &mut Vec<(u64, Reply)>) -> u64 {
+    fn begin_deferred(&mut self, disk: &mut impl Disk, replies: &mut Replies) -> u64 {
         if self.deferred.is_empty() {
             return u64::MAX;
         }
@@ -456,7 +442,7 @@ impl Store {
     }
 
     /// Starts transactions that waited for a number or a buffer.
-    fn resume(&mut self, disk: &mut impl Disk, replies: &mut Vec<(u64, Reply)>) {
+    fn resume(&mut self, disk: &mut impl Disk, replies: &mut Replies) {
         while self.io.may_read() {
             let (before, Some((number, transaction))) = (self.waiting.len(), self.waiting.pop_front()) else { break };
             let held = is_write(&transaction);
@@ -468,7 +454,7 @@ impl Store {
     }
 
     /// Does due work, and returns the time on the disk's clock of the next call, if nothing happens before.
-    pub fn poll(&mut self, disk: &mut impl Disk, replies: &mut Vec<(u64, Reply)>) -> u64 {
+    pub fn poll(&mut self, disk: &mut impl Disk, replies: &mut Replies) -> u64 {
         let next = self.go_on(disk, replies);
         if self.scan.is_some() {
             return next;

@@ -1,6 +1,6 @@
 //! Transactions of a store, and its replies.
 
-use crate::Digest;
+use ripemd::{Digest as _, Ripemd160};
 
 /// Result code of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -175,9 +175,45 @@ pub struct Reply {
     pub version: u64,
 }
 
+/// Replies by the numbers of their transactions.
+pub type Replies = Vec<(u64, Reply)>;
+
 impl Reply {
     /// A reply with a result only.
     pub fn of(result: ResultCode) -> Self {
         Self { result, generation: 0, void_time_sec: 0, bins: 0, ops: Vec::new(), image: None, version: 0 }
+    }
+}
+
+/// RIPEMD-160 of set, particle type and key.
+pub type Digest = [u8; 20];
+
+/// Partitions of a namespace.
+pub const PARTITIONS: u16 = 4096;
+
+/// The digest of the key `key` of type `particle` in `set`. Source: Aerospike's clients, as recorded.
+pub fn digest(set: &[u8], particle: u8, key: &[u8]) -> Digest {
+    let mut hash = Ripemd160::new();
+    hash.update(set);
+    hash.update([particle]);
+    hash.update(key);
+    hash.finalize().into()
+}
+
+/// The partition of a digest: its first two bytes, little-endian, modulo 4096.
+pub fn partition(digest: &Digest) -> u16 {
+    u16::from_le_bytes([digest[0], digest[1]]) % PARTITIONS
+}
+
+#[cfg(test)]
+mod digest_tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_is_the_low_twelve_bits() {
+        assert_eq!(partition(&[0xff; 20]), 4095);
+        let mut digest = [0; 20];
+        digest[..3].copy_from_slice(&[0x34, 0x12, 0xff]);
+        assert_eq!(partition(&digest), 0x234);
     }
 }

@@ -8,6 +8,7 @@
 use crate::buffer::{ALIGN, Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
 use crate::queue::{Queue, Reaped, Sleep};
+use crate::succeed;
 use crate::usage::monotonic_ns;
 use std::io;
 use std::marker::PhantomData;
@@ -296,11 +297,6 @@ impl Drop for Aio {
         }
         std::mem::forget(self.pool.cut(0));
     }
-}
-
-/// The number that a system call returned. Errors: its errno.
-fn succeed(result: libc::c_long) -> io::Result<usize> {
-    usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
 /// Reads the start of `file` by AIO. Errors: those of io_setup(2), or of the read; `EOPNOTSUPP` where that cannot be done

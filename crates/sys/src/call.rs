@@ -2,6 +2,7 @@
 
 use crate::ioctl::{deallocate, reset_zones};
 use crate::op::{Op, OpKind, Outcome, WriteBack, WriteSync};
+use crate::succeed;
 use rustix::fs::{Advice, fadvise, fdatasync, fsync};
 use rustix::io::{ReadWriteFlags, pread, pwrite, pwritev2};
 use std::io::{self, IoSlice};
@@ -45,8 +46,5 @@ fn call(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> io::Result<usize> {
 /// Writes back modified pages of `len` bytes at `offset`; 0: all from there on (sync_file_range(2)).
 fn write_back(fd: BorrowedFd<'_>, offset: u64, len: u64, steps: WriteBack) -> io::Result<()> {
     // SAFETY: plain numbers; the descriptor is open for as long as it is borrowed.
-    match unsafe { libc::sync_file_range(fd.as_raw_fd(), offset as _, len as _, steps.flags()) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    succeed(unsafe { libc::sync_file_range(fd.as_raw_fd(), offset as _, len as _, steps.flags()) }).map(drop)
 }

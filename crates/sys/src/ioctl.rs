@@ -4,6 +4,7 @@
 //! `include/uapi/linux/fs.h`, `blkzoned.h` and `loop.h`, valid where `_IOR` puts the direction into the top two bits (x86, Arm, RISC-V,
 //! s390).
 
+use crate::succeed;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -28,10 +29,7 @@ fn ask<T: Copy + Default>(fd: BorrowedFd<'_>, request: u32) -> io::Result<T> {
     let mut answer = T::default();
     // SAFETY: every caller below pairs a request with the integer type that the kernel writes for
     // it, and `answer` lives until the call returns.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut answer) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(answer),
-    }
+    succeed(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut answer) }).map(|_| answer)
 }
 
 /// Size of a block device in bytes (`BLKGETSIZE64`).
@@ -65,10 +63,7 @@ pub fn disk_sequence(fd: BorrowedFd<'_>) -> io::Result<u64> {
 pub fn discard(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     let range = [offset, len];
     // SAFETY: the kernel reads two integers of 64 bits, which live until the call returns.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    succeed(unsafe { libc::ioctl(fd.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) }).map(drop)
 }
 
 /// Deallocates `len` bytes at `offset`: [`discard`] on a block device, a punched hole in a file. The descriptor must
@@ -86,10 +81,7 @@ pub fn deallocate(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
 pub fn reset_zones(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     let range = [offset / ZONE_SECTOR_BYTES, len / ZONE_SECTOR_BYTES];
     // SAFETY: the kernel reads two integers of 64 bits, which live until the call returns.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), BLKRESETZONE as _, range.as_ptr()) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    succeed(unsafe { libc::ioctl(fd.as_raw_fd(), BLKRESETZONE as _, range.as_ptr()) }).map(drop)
 }
 
 /// `struct blk_zone`: places in units of [`ZONE_SECTOR_BYTES`].
@@ -146,9 +138,7 @@ pub fn zones(fd: BorrowedFd<'_>) -> io::Result<Vec<Zone>> {
         (report.count, report.flags) = (ZONES as u32, 0);
         // SAFETY: the kernel writes at most `count` zones behind the head, for which the report has room, and it lives
         // until the call returns.
-        if unsafe { libc::ioctl(fd.as_raw_fd(), BLKREPORTZONE as _, &raw mut *report) } == -1 {
-            return Err(io::Error::last_os_error());
-        }
+        succeed(unsafe { libc::ioctl(fd.as_raw_fd(), BLKREPORTZONE as _, &raw mut *report) })?;
         let found = &report.zones[..(report.count as usize).min(ZONES)];
         let Some(last) = found.last() else { return Ok(zones) };
         let next = last.start.checked_add(last.len).filter(|next| *next > report.sector);
@@ -220,10 +210,8 @@ pub fn loop_file(fd: BorrowedFd<'_>) -> io::Result<LoopFile> {
     let mut info: LoopInfo64 = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes exactly one `loop_info64` (its layout, see above) to `info`, which
     // lives until the call returns.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), LOOP_GET_STATUS64 as _, &raw mut info) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(LoopFile { device: info.device, inode: info.inode, rdevice: info.rdevice, offset_bytes: info.offset }),
-    }
+    succeed(unsafe { libc::ioctl(fd.as_raw_fd(), LOOP_GET_STATUS64 as _, &raw mut info) })?;
+    Ok(LoopFile { device: info.device, inode: info.inode, rdevice: info.rdevice, offset_bytes: info.offset })
 }
 
 #[cfg(test)]

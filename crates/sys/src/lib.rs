@@ -10,7 +10,6 @@ pub mod buffer;
 pub mod call;
 pub mod ioctl;
 pub mod memory;
-pub mod mount;
 pub mod net;
 pub mod nvme;
 pub mod op;
@@ -19,7 +18,6 @@ pub mod process;
 pub mod queue;
 pub mod random;
 pub mod ring;
-pub mod status;
 pub mod usage;
 
 /// Remedy for `error`: how to raise the limit if file descriptors ran out, otherwise `otherwise`.
@@ -29,4 +27,10 @@ pub fn remedy<'a>(error: &std::io::Error, otherwise: &'a str) -> &'a str {
         Some(libc::ENFILE) => "raise the machine's limit of open files (sysctl fs.file-max)",
         _ => otherwise,
     }
+}
+
+/// Value that a system call returned, or the error in `errno` for a negative one.
+#[inline]
+pub(crate) fn succeed(returned: impl Into<i64>) -> std::io::Result<usize> {
+    usize::try_from(returned.into()).map_err(|_| std::io::Error::last_os_error())
 }

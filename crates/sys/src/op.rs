@@ -1,7 +1,7 @@
 //! An operation on a target, and its result.
 
 use crate::buffer::Buf;
-use crate::status::Status;
+use crate::nvme::Status;
 use std::fmt;
 
 /// Index of a target in its engine.

@@ -5,6 +5,9 @@
 //! closing another descriptor of the same device does not release them, and the kernel releases them when the last
 //! copy of the descriptor is closed, however the process ended.
 
+use crate::succeed;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -39,10 +42,7 @@ fn request(offset: u64, lock: ByteLock) -> libc::flock {
 /// Errors: `EINVAL` above 5, the kernel's largest hint.
 pub fn set_write_hint(fd: BorrowedFd<'_>, hint: u64) -> io::Result<()> {
     // SAFETY: F_SET_RW_HINT reads one integer of 64 bits, which lives until the call returns.
-    match unsafe { libc::fcntl(fd.as_raw_fd(), F_SET_RW_HINT, &raw const hint) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    succeed(unsafe { libc::fcntl(fd.as_raw_fd(), F_SET_RW_HINT, &raw const hint) }).map(drop)
 }
 
 /// Locks the byte at `offset` (below 2^63; it need not exist) without waiting; `false` if another descriptor's lock
@@ -50,13 +50,9 @@ pub fn set_write_hint(fd: BorrowedFd<'_>, hint: u64) -> io::Result<()> {
 pub fn try_lock_byte(fd: BorrowedFd<'_>, offset: u64, lock: ByteLock) -> io::Result<bool> {
     let request = request(offset, lock);
     // SAFETY: F_OFD_SETLK only reads the struct, which lives until the call returns.
-    if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &raw const request) } == 0 {
-        return Ok(true);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
-        _ => Err(error),
+    match succeed(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &raw const request) }) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+        locked => locked.map(|_| true),
     }
 }
 
@@ -64,9 +60,7 @@ pub fn try_lock_byte(fd: BorrowedFd<'_>, offset: u64, lock: ByteLock) -> io::Res
 pub fn conflicting_lock(fd: BorrowedFd<'_>, offset: u64, lock: ByteLock) -> io::Result<Option<ByteLock>> {
     let mut request = request(offset, lock);
     // SAFETY: F_OFD_GETLK reads and writes the struct, which lives until the call returns.
-    if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_GETLK, &raw mut request) } == -1 {
-        return Err(io::Error::last_os_error());
-    }
+    succeed(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_GETLK, &raw mut request) })?;
     Ok(match i32::from(request.l_type) {
         libc::F_UNLCK => None,
         libc::F_RDLCK => Some(ByteLock::Shared),
@@ -95,21 +89,16 @@ pub fn memory_file_system(fd: BorrowedFd<'_>) -> io::Result<Option<&'static str>
 /// Extends a file to `size_bytes` with all blocks allocated, so that no later write fails with ENOSPC. `false` if the
 /// file system does not support this (the length is then unchanged).
 pub fn reserve(fd: BorrowedFd<'_>, size_bytes: u64) -> io::Result<bool> {
-    // SAFETY: plain integers; the descriptor is open for as long as it is borrowed.
-    if unsafe { libc::fallocate(fd.as_raw_fd(), 0, 0, size_bytes as libc::off_t) } == 0 {
-        return Ok(true);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EOPNOTSUPP | libc::ENOSYS) => Ok(false),
-        _ => Err(error),
+    match rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, size_bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+        reserved => Ok(reserved.map(|()| true)?),
     }
 }
 
 /// Effective user ID of this process.
 pub fn effective_user() -> u32 {
     // SAFETY: has no preconditions and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 #[cfg(test)]

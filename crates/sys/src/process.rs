@@ -1,9 +1,16 @@
 //! Settings and properties of the calling thread and the process.
 
 use crate::op::Priority;
+use crate::succeed;
 use crate::usage::clock_ns;
+use rustix::io::Errno;
+use rustix::process::{
+    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setpriority_process, setrlimit,
+};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 use std::fs::File;
 use std::io;
+use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, parent_id};
 use std::process::Command;
@@ -12,8 +19,7 @@ use std::process::Command;
 ///
 /// Source: prctl(2), `PR_SET_TIMERSLACK`; 1 ns is the minimum, 0 would restore the default.
 pub fn sharpen_timers() {
-    // SAFETY: no pointers; it cannot fail for a value above 0.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+    let _ = set_current_timer_slack(Some(NonZero::<u64>::MIN));
 }
 
 /// Restricts the calling thread, and threads it starts, to `cpus`; no effect if the list is empty.
@@ -25,19 +31,12 @@ pub fn run_on(cpus: &[u32]) -> io::Result<()> {
         return Ok(());
     }
     let none = |cpu: u32| io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu} to run on"));
-    let size = size_of::<libc::cpu_set_t>();
-    // SAFETY: a bit set; all zeros is the empty set.
-    let mut wanted: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let mut wanted = CpuSet::new();
     for cpu in cpus {
-        let at = Some(*cpu as usize).filter(|at| *at < libc::CPU_SETSIZE as usize).ok_or_else(|| none(*cpu))?;
-        // SAFETY: the bit is within the set.
-        unsafe { libc::CPU_SET(at, &mut wanted) };
+        wanted.set(Some(*cpu as usize).filter(|at| *at < CpuSet::MAX_CPU).ok_or_else(|| none(*cpu))?);
     }
-    // SAFETY: 0 is the calling thread; the call reads one set of `size` bytes.
-    if unsafe { libc::sched_setaffinity(0, size, &raw const wanted) } == -1 {
-        let error = io::Error::last_os_error();
-        return Err(if error.raw_os_error() == Some(libc::EINVAL) { none(cpus[0]) } else { error });
-    }
+    let set = sched_setaffinity(None, &wanted);
+    set.map_err(|error| if error == Errno::INVAL { none(cpus[0]) } else { error.into() })?;
     let got = allowed_cpus()?;
     let missing = cpus.iter().find(|cpu| !got.contains(cpu));
     missing.map_or(Ok(()), |cpu| Err(none(*cpu)))
@@ -47,29 +46,15 @@ pub fn run_on(cpus: &[u32]) -> io::Result<()> {
 ///
 /// Source: sched_getaffinity(2). Errors: `EINVAL` if the kernel supports more than 1,024 CPUs.
 pub fn allowed_cpus() -> io::Result<Vec<u32>> {
-    // SAFETY: a bit set; all zeros is the empty set.
-    let mut got: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: 0 is the calling thread; the call writes one set of that size.
-    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut got) } == -1 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: each CPU number is below the size of the set.
-    Ok((0..libc::CPU_SETSIZE as u32).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu as usize, &got) }).collect())
+    let got = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU as u32).filter(|cpu| got.is_set(*cpu as usize)).collect())
 }
 
 /// Raises the process's limit of open files to the maximum. Returns the new limit.
 pub fn raise_open_files() -> io::Result<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the call writes one such struct, which lives until it returns.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == -1 {
-        return Err(io::Error::last_os_error());
-    }
-    limit.rlim_cur = limit.rlim_max;
-    // SAFETY: the call reads one such struct, which lives until it returns.
-    match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(limit.rlim_cur),
-    }
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
+    Ok(maximum.unwrap_or(u64::MAX))
 }
 
 /// Makes the kernel kill the program that `command` starts when the thread that starts it ends, for any reason.
@@ -78,10 +63,7 @@ pub fn raise_open_files() -> io::Result<u64> {
 pub fn end_with_parent(command: &mut Command) {
     let parent = std::process::id();
     let ask = move || {
-        // SAFETY: no pointers.
-        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } == -1 {
-            return Err(io::Error::last_os_error());
-        }
+        set_parent_process_death_signal(Some(Signal::KILL))?;
         // If the parent ended before the prctl, the signal never arrives.
         if parent_id() == parent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
@@ -93,8 +75,7 @@ pub fn end_with_parent(command: &mut Command) {
 ///
 /// Source: setpriority(2); on Linux the value is per thread. Lowering the priority is always allowed.
 pub fn go_behind_others() {
-    // SAFETY: no pointers; 0 is the calling thread, and 19 the lowest priority.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+    let _ = setpriority_process(None, 19);
 }
 
 /// Gives the calling thread's I/O a priority.
@@ -103,10 +84,8 @@ pub fn go_behind_others() {
 pub fn set_io_priority(priority: Priority) -> io::Result<()> {
     const WHO_PROCESS: libc::c_int = 1;
     // SAFETY: no pointers; 0 is the calling thread.
-    match unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, libc::c_int::from(priority.value())) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    succeed(unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, libc::c_int::from(priority.value())) })
+        .map(drop)
 }
 
 /// CPU time (user + system) that this thread has used, nanoseconds.

@@ -11,6 +11,7 @@
 use super::buffer::{ALIGN, Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
 use crate::queue::{Queue, Reaped, Sleep};
+use crate::succeed;
 use io_uring::cqueue::EntryMarker as _;
 use io_uring::squeue::EntryMarker as _;
 use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, TimeoutFlags, Timespec};
@@ -585,10 +586,7 @@ fn enter(fd: RawFd, pushed: usize, completions: u32, flags: u32, timeout_ns: Opt
     };
     // SAFETY: the kernel reads `argument` and the time that it points to, which live until the call returns.
     // `Ring::push` guarantees the memory that the entries point to.
-    match unsafe { libc::syscall(libc::SYS_io_uring_enter, fd, pushed, completions, flags, pointer, bytes) } {
-        -1 => Err(io::Error::last_os_error()),
-        taken => Ok(taken as usize),
-    }
+    succeed(unsafe { libc::syscall(libc::SYS_io_uring_enter, fd, pushed, completions, flags, pointer, bytes) })
 }
 
 #[cfg(test)]

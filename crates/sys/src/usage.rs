@@ -1,5 +1,6 @@
 //! Resource usage of this process: CPU time, memory pages, the clock of the block layer.
 
+use crate::succeed;
 use std::io;
 
 /// CPU time, peak memory, context switches and page faults of the whole process, all threads included.
@@ -24,9 +25,7 @@ pub fn usage() -> io::Result<Usage> {
     // SAFETY: all-zero bytes are a valid `rusage`, a struct of numbers.
     let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `raw` is writable and of the type that the call fills.
-    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut raw) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    succeed(unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut raw) })?;
     let count = |value: libc::c_long| u64::try_from(value).unwrap_or(0);
     Ok(Usage {
         user_ns: timeval_ns(raw.ru_utime),
@@ -57,9 +56,7 @@ pub fn page_bytes() -> u64 {
 pub(super) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is writable and outlives the call.
-    if unsafe { libc::clock_gettime(clock, &raw mut now) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    succeed(unsafe { libc::clock_gettime(clock, &raw mut now) })?;
     Ok(u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 

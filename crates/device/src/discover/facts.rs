@@ -3,9 +3,8 @@
 //! Attributes of the queue and of the hardware belong to the whole disk; a partition has those of its disk. Sources:
 //! `Documentation/ABI/stable/sysfs-block` and `Documentation/ABI/testing/sysfs-nvme` of the kernel.
 
-use super::controllers;
 use super::sysfs::open_to_ask;
-use super::{DevNum, DiscoverError, Resolved, Roots, SysDir};
+use super::{DevNum, DiscoverError, Resolved, Roots, SysDir, controllers};
 use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
 use std::fs::File;

@@ -4,7 +4,15 @@
 //! ones are never guessed.
 //!
 //! This module also finds the backing of loop devices.
+//!
+//! The NVMe controllers behind a block device, found in /sys.
+//!
+//! In sysfs a drive with one path is below its controller, a drive with several paths below its subsystem, which links
+//! to all controllers that lead to it.
+//!
+//! Lists block devices by sysfs; nothing is opened.
 
+use super::facts::{serial, wwid};
 use super::{DevNum, Roots};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::ops::Range;
@@ -191,4 +199,165 @@ fn by_metadata(metadata: &Metadata) -> Backing {
 /// Opens a device only to ask it questions; never waits for a medium.
 pub(super) fn open_to_ask(node: &Path) -> Option<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(node).ok()
+}
+
+/// Undoes the kernel's `\040` for bytes that would break a line into other fields.
+pub(crate) fn unescape(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let octal = tail.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[3..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The NVMe controllers that the subsystem of `block` links to, sorted; empty for any other device.
+///
+/// `block` is the directory of a block device in /sys, links resolved.
+pub(crate) fn controllers(block: &Path) -> Vec<PathBuf> {
+    let links = fs::read_dir(block.join("device")).into_iter().flatten().flatten();
+    let links = links.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    let links = links.filter(|entry| entry.file_name().to_str().is_some_and(is_controller));
+    let mut controllers: Vec<PathBuf> = links.filter_map(|entry| fs::canonicalize(entry.path()).ok()).collect();
+    controllers.sort_unstable();
+    controllers
+}
+
+/// True for the name of a controller (`nvme0`), false for a namespace (`nvme0n1`).
+pub(super) fn is_controller(name: &str) -> bool {
+    name.strip_prefix("nvme").is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// Names of the controllers of `block`, the nearest first: above it, else those of its subsystem.
+pub(crate) fn controller_names(block: &Path) -> Vec<String> {
+    let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    let above = block.ancestors().skip(1).filter_map(name).find(|name| is_controller(name));
+    match above {
+        Some(name) => vec![name],
+        None => controllers(block).iter().filter_map(|path| name(path)).collect(),
+    }
+}
+
+/// A whole disk and its partitions, by the names of their nodes: `/dev/sda`, `/dev/cciss/c0d0`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    pub disk: String,
+    /// Partitions, in their order on the disk.
+    pub partitions: Vec<String>,
+}
+
+/// All block devices with contents, in the order of their names, numbers compared as such. The second value is the
+/// number of empty ones: drives without a medium, loop devices without a file.
+///
+/// Shape: empty also without sysfs.
+pub fn list(roots: &Roots) -> (Vec<Listed>, usize) {
+    let entries = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    // The paths of an NVMe drive that has several: no node leads to them.
+    names.retain(|name| SysDir::new(roots.sys.join("block").join(name)).flag("hidden") != Some(true));
+    names.sort_by_cached_key(|name| natural(name));
+    let all = names.len();
+    let listed: Vec<Listed> = names.iter().filter_map(|name| listed(name, roots)).collect();
+    let empty = all - listed.len();
+    (listed, empty)
+}
+
+fn listed(name: &str, roots: &Roots) -> Option<Listed> {
+    let dir = SysDir::new(roots.sys.join("block").join(name));
+    dir.number::<u64>("size").filter(|sectors| *sectors > 0)?;
+    let node = |dir: &SysDir| format!("/dev/{}", dir.node_name());
+    let mut partitions: Vec<(u64, String)> =
+        dir.partitions().map(|part| (part.number("start").unwrap_or(0), node(&part))).collect();
+    partitions.sort();
+    Some(Listed { disk: node(&dir), partitions: partitions.into_iter().map(|(_, node)| node).collect() })
+}
+
+/// A whole disk that has a node.
+#[derive(Debug, Clone)]
+pub(crate) struct Disk {
+    pub(crate) number: DevNum,
+    /// Directory in sysfs.
+    pub(crate) dir: SysDir,
+    /// Serial number of the drive.
+    pub(crate) serial: Option<String>,
+    pub(crate) wwid: Option<String>,
+}
+
+impl Disk {
+    /// The disk at `dir`; `None` for a disk without a number: a path of an NVMe drive with several (`nvme0c1n1`), which
+    /// is used through another device only.
+    pub(crate) fn at(dir: SysDir) -> Option<Self> {
+        Some(Self { number: dir.dev()?, serial: serial(&dir), wwid: wwid(&dir), dir })
+    }
+
+    /// True if both are paths to one drive: two ports of it, or multipath that is off.
+    ///
+    /// The world-wide name decides. All zeros means that the drive has none. Equal names with different serial numbers
+    /// come from vendors that give all drives the same name.
+    pub(crate) fn is_same_drive(&self, other: &Self) -> bool {
+        let is_name = |wwid: &str| wwid.rsplit('.').next().is_some_and(|id| id.chars().any(|c| c != '0'));
+        let same_name = self.wwid.is_some() && self.wwid == other.wwid && self.wwid.as_deref().is_some_and(is_name);
+        same_name && (self.serial == other.serial || self.serial.is_none() || other.serial.is_none())
+    }
+}
+
+/// All whole disks that have a node.
+pub(crate) fn disks(roots: &Roots) -> Vec<Disk> {
+    let entries = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
+    let dirs = entries.filter_map(|entry| fs::canonicalize(entry.path()).ok());
+    dirs.filter_map(|dir| Disk::at(SysDir::new(dir))).collect()
+}
+
+/// A key that puts `nvme2n1` before `nvme10n1`: texts and numbers in turn.
+fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let digits_at = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (text, tail) = rest.split_at(digits_at);
+        let end = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
+        parts.push((text.to_owned(), tail[..end].parse().unwrap_or(0)));
+        rest = &tail[end..];
+    }
+    parts
+}
+
+#[cfg(test)]
+mod list_tests {
+    use super::*;
+    use crate::fake_tree::FakeTree;
+
+    #[test]
+    fn disks_come_in_the_order_of_their_numbers_with_their_partitions() {
+        let tree = FakeTree::of(&[]);
+        let files = [
+            ("nvme10n1/size", "8"),
+            ("nvme2n1/size", "8"),
+            ("nvme2n1/nvme2n1p2/partition", "2"),
+            ("nvme2n1/nvme2n1p2/start", "2"),
+            ("nvme2n1/nvme2n1p10/partition", "10"),
+            ("nvme2n1/nvme2n1p10/start", "4"),
+            ("nvme2n1/queue/scheduler", "none"),
+            ("cciss!c0d0/size", "8"),
+            ("nvme2c1n1/size", "8"),
+            ("nvme2c1n1/hidden", "1"),
+            ("loop0/size", "0"),
+        ];
+        tree.write_all("sys/block", &files);
+        let (disks, empty) = list(&Roots::below(tree.root()));
+        let names: Vec<&str> = disks.iter().map(|listed| listed.disk.as_str()).collect();
+        assert_eq!((names, empty), (vec!["/dev/cciss/c0d0", "/dev/nvme2n1", "/dev/nvme10n1"], 1));
+        assert_eq!(disks[1].partitions, ["/dev/nvme2n1p2", "/dev/nvme2n1p10"]);
+        assert_eq!(list(&Roots::below(&tree.path("none"))), (Vec::new(), 0));
+    }
 }

@@ -169,9 +169,9 @@ fn both_doors_to_an_nvme_drive_are_found() {
     let tree = nvme();
     let roots = Roots::below(tree.root());
     let generic = DevNum { major: 240, minor: 0 };
-    assert_eq!(resolve::block_name_of_generic(generic, &roots).as_deref(), Some("nvme0n1"));
-    assert_eq!(resolve::generic_of_block("nvme0n1", &roots), Some(generic));
-    assert_eq!(resolve::block_name_of_generic(DevNum { major: 1, minor: 3 }, &roots), None);
+    assert_eq!(block_name_of_generic(generic, &roots).as_deref(), Some("nvme0n1"));
+    assert_eq!(generic_of_block("nvme0n1", &roots), Some(generic));
+    assert_eq!(block_name_of_generic(DevNum { major: 1, minor: 3 }, &roots), None);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! the load and looks like the device's. With a queue for each CPU the kernel spreads NVMe interrupts itself, without
 //! irqbalance; with few queues, HBAs and virtual disks irqbalance has to do it.
 
-use super::device_state::{Check, DeviceState, Findings};
+use super::{Check, DeviceState, Findings};
 use crate::discover::{Roots, SysDir};
 use crate::observe::host::CpuList;
 use crate::observe::interrupts::{Busiest, ByCpu, lines_of};

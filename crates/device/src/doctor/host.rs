@@ -4,7 +4,7 @@
 //! The first line of /proc/stat is read twice for CPU time. Its times are in ticks of 10 ms, so a short interval shows
 //! only heavy steal; the share since boot is checked, too.
 
-use super::device_state::Findings;
+use super::Findings;
 use crate::discover::Roots;
 use crate::observe::host::{HostFacts, MemlockLimit};
 use std::path::Path;

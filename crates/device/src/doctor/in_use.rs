@@ -1,7 +1,7 @@
 //! Checks for other users of the device (by the guard, by its counters), and the run directory: enough space, and not
 //! on the device under test.
 
-use super::device_state::{DeviceState, Findings};
+use super::{DeviceState, Findings};
 use crate::discover::{DevNum, Roots};
 use crate::guard::{IoCounters, users_of};
 use results::units;

@@ -1,7 +1,7 @@
 //! Checks the kind of a device: a drive, or a virtual or networked device that looks like one; and its block layer
 //! settings: scheduler, write cache, sectors.
 
-use super::device_state::{DeviceState, Findings};
+use super::{DeviceState, Findings};
 use crate::discover::Kind;
 use results::finding::Level;
 

@@ -11,24 +11,20 @@
 //! docs/doctor.md describes for each check what it reads and why it matters.
 
 mod between;
-mod device_state;
 mod host;
 mod in_use;
 mod kind;
 mod media;
-mod placement;
-#[cfg(test)]
-mod tests;
 
+use crate::discover::{self, DevNum, DeviceFacts, Resolved, Roots, SysDir};
+use crate::guard::{IoCounters, Records};
+use crate::observe::DeviceNumber;
+use crate::observe::nvme::fdp::Fdp;
 pub use between::Attachment;
 pub use in_use::IN_USE;
 pub use media::{SmartReader, ask_drive};
-
-use crate::discover::Roots;
-use crate::guard::Records;
-use crate::observe::nvme::fdp::Fdp;
-use device_state::{DeviceState, Findings};
-use results::finding::Finding;
+use results::finding::{Finding, Level};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -137,7 +133,7 @@ impl<'a> Doctor<'a> {
             media::check_health(device, &self.smart, &mut findings);
             // Only drives of this machine can be asked.
             if self.root == Path::new("/") {
-                placement::check(Fdp::of(&self.root, &device.facts), &mut findings);
+                media::check_placement(Fdp::of(&self.root, &device.facts), &mut findings);
             }
         }
         media::check(device, &self.records, &mut findings);
@@ -155,3 +151,165 @@ fn smart_reader(root: &Path) -> SmartReader<'static> {
         false => Box::new(|_| Err("it is not a drive of this machine".to_owned())),
     }
 }
+
+/// A device or file that was found.
+#[derive(Debug)]
+struct DeviceState {
+    facts: DeviceFacts,
+    /// Object that its name resolved to.
+    resolved: Resolved,
+    /// Directory of the whole disk in sysfs; `None` for a file.
+    disk: Option<SysDir>,
+    /// Directory of itself: of a partition, that within the disk's.
+    dir: Option<SysDir>,
+}
+
+impl DeviceState {
+    /// Finds the device called `name`. Errors: cause and, after a semicolon, remedy.
+    fn find(name: &str, root: &Path, roots: &Roots) -> Result<Self, String> {
+        let resolved = match root == Path::new("/") {
+            true => discover::resolve(Path::new(name), roots).map_err(|error| error.to_string())?,
+            false => by_kernel_name(name, roots).ok_or("there is no such device or file")?,
+        };
+        let facts = discover::facts_of(name, &resolved, roots).map_err(|error| error.to_string())?;
+        let dir = facts.number.and_then(|number| SysDir::of_block(&roots.sys, number));
+        let disk = match facts.partition {
+            Some(_) => dir.as_ref().and_then(SysDir::parent),
+            None => dir.clone(),
+        };
+        Ok(Self { facts, resolved, disk, dir })
+    }
+
+    /// The kernel's name of the whole disk: `nvme0n1`, also of `nvme0n1p2`.
+    fn disk_name(&self) -> Option<&str> {
+        self.facts.disk_name()
+    }
+
+    /// Number of the whole disk.
+    fn disk_number(&self) -> Option<DeviceNumber> {
+        let number = self.facts.disk_number()?;
+        Some((number.major, number.minor))
+    }
+
+    /// Directories of the disk and of everything above it, from the disk upwards. For a drive with several paths, those
+    /// of its first controller follow.
+    fn above(&self) -> Vec<SysDir> {
+        let Some(disk) = &self.disk else { return Vec::new() };
+        let up = |first: SysDir| std::iter::successors(Some(first), SysDir::parent);
+        let controller = discover::controllers(disk.path()).into_iter().next().map(SysDir::new);
+        up(disk.clone()).chain(controller.into_iter().flat_map(up)).collect()
+    }
+
+    /// Names of the drivers above the disk, from the disk outwards: `mpt3sas`, `pcieport`.
+    fn drivers(&self) -> Vec<String> {
+        let device = self.disk.iter().map(|disk| disk.child("device"));
+        let mut names: Vec<String> = Vec::new();
+        for name in device.chain(self.above()).filter_map(|dir| dir.link_name("driver")) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// True for hardware that reports about itself, as opposed to a device made by software or a hypervisor: only for
+    /// hardware a missing report is a gap.
+    fn is_hardware(&self) -> bool {
+        let transport = self.facts.transport.as_deref().unwrap_or_default();
+        ["nvme-pcie", "sata", "sas", "usb", "nvme"].contains(&transport)
+    }
+
+    /// I/O counters since boot; `None` if they are disabled.
+    fn counters(&self) -> Option<IoCounters> {
+        IoCounters::read(self.disk.as_ref()?)
+    }
+}
+
+/// In a tree that is not this machine's there are no nodes to follow, only the kernel's names.
+fn by_kernel_name(name: &str, roots: &Roots) -> Option<Resolved> {
+    let kernel_name = name.strip_prefix("/dev/").filter(|name| !name.is_empty() && !name.contains('/'))?;
+    let number = fs::read_to_string(roots.sys.join("class/block").join(kernel_name).join("dev")).ok()?;
+    // There is no node either, so nothing is opened.
+    Some(Resolved::Block { number: DevNum::parse(&number)?, node: PathBuf::from("/nonexistent") })
+}
+
+/// Findings about one thing, in the order of the checks.
+#[derive(Debug, Default)]
+struct Findings {
+    device: Option<String>,
+    findings: Vec<Finding>,
+}
+
+impl Findings {
+    /// Findings about the host.
+    fn of_host() -> Self {
+        Self::default()
+    }
+
+    /// Findings about the device with the user's `name`.
+    fn of_device(name: &str) -> Self {
+        Self { device: Some(name.to_owned()), ..Self::default() }
+    }
+
+    fn into_findings(self) -> Vec<Finding> {
+        self.findings
+    }
+
+    /// Begins the check `name`, which matters for the reason `why`.
+    fn check(&mut self, name: &'static str, why: &'static str) -> Check<'_> {
+        Check { findings: self, name, why }
+    }
+}
+
+/// A check without its finding yet.
+struct Check<'a> {
+    findings: &'a mut Findings,
+    name: &'static str,
+    why: &'static str,
+}
+
+impl Check<'_> {
+    /// The same check, for another reason.
+    fn because(self, why: &'static str) -> Self {
+        Self { why, ..self }
+    }
+
+    /// As it should be.
+    fn ok(self, finding: impl Into<String>) {
+        self.because("").is(Level::Ok, finding, "");
+    }
+
+    /// Harmless, but worth knowing.
+    fn note(self, finding: impl Into<String>, remedy: impl Into<String>) {
+        self.is(Level::Note, finding, remedy);
+    }
+
+    /// Could not be checked.
+    fn unknown(self, finding: impl Into<String>, remedy: impl Into<String>) {
+        self.is(Level::Unknown, finding, remedy);
+    }
+
+    /// Can spoil the result.
+    fn warning(self, finding: impl Into<String>, remedy: impl Into<String>) {
+        self.is(Level::Warning, finding, remedy);
+    }
+
+    /// Will spoil the result.
+    fn problem(self, finding: impl Into<String>, remedy: impl Into<String>) {
+        self.is(Level::Problem, finding, remedy);
+    }
+
+    fn is(self, level: Level, finding: impl Into<String>, remedy: impl Into<String>) {
+        self.findings.findings.push(Finding {
+            check: self.name.to_owned(),
+            level,
+            device: self.findings.device.clone(),
+            finding: finding.into(),
+            reason: self.why.to_owned(),
+            remedy: remedy.into(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

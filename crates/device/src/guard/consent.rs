@@ -8,7 +8,7 @@ use super::evidence::Evidence;
 use super::examine::{Door, Examined, missing_bytes, recorded_size};
 use super::preparation::{Records, random_key};
 use super::refusal::{Findings, Reason};
-use super::request::{Guard, Request};
+use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts, Resolved};
 use std::fs::{self, File};
 use std::os::fd::AsFd;

@@ -20,39 +20,121 @@ mod consent;
 mod evidence;
 mod examine;
 mod in_use;
-#[cfg(test)]
-mod loop_tests;
-mod mark;
 mod preparation;
-mod processes;
 mod refusal;
-mod request;
 pub mod stamp;
 mod subject;
-#[cfg(test)]
-mod tests;
 
+use crate::discover::{self, Roots};
 pub use ask::{Answers, Asker, Question, ask_on_terminal, erase_names};
+use ask::{Match, Names};
 pub(crate) use claim::{Opened, STAT_BLOCK_BYTES, check_size, finish, open_direct};
 pub use consent::WriteConsent;
 pub use evidence::Evidence;
-pub(crate) use examine::Counters as IoCounters;
-pub(crate) use examine::users_of;
+use evidence::Sampling;
+pub(crate) use examine::{Counters as IoCounters, users_of};
+use examine::{Examined, Found};
 pub use examine::{Outlook, Safety};
+pub use in_use::Opener;
 pub(crate) use preparation::UsedPart;
+pub use preparation::{PREPARATION, Preparation, Prepared, RandomOrder, Records, Sampled, StateError, unix_s};
+pub use refusal::{Reason, Refusal, Refused};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+use subject::Overlap;
+
 #[cfg(test)]
 pub(crate) use preparation::tests::prepared as prepared_for_tests;
-pub use preparation::{PREPARATION, Preparation, Records, StateError, unix_s};
-pub use preparation::{Prepared, RandomOrder, Sampled};
-pub use processes::Opener;
-pub use refusal::{Reason, Refusal, Refused};
-pub use request::{Guard, ONLY_VARIABLE, Request};
 
-use crate::discover::{self, Roots};
-use ask::{Match, Names};
-use examine::{Examined, Found};
-use std::thread;
-use subject::Overlap;
+/// Environment variable with the names of the only devices that this process may write to. A campaign sets it to the
+/// drive of the task, so that a replaced drive is refused, empty or not.
+pub const ONLY_VARIABLE: &str = "FLASHPROOF_ONLY";
+
+/// Time without I/O before a device is claimed.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// Maximum wait for a short-lived user (udev after a change, a run that just ended).
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// Spots read between the ends of a device: data on 1 % of it is missed once in 30,000 times.
+const SPOTS: u32 = 1024;
+
+/// Longest time for the spots: a disk with platters reads about 100 a second.
+const SPOTS_LIMIT: Duration = Duration::from_secs(5);
+
+/// One device or file that a run wants to write to.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The name as the user gave it.
+    pub path: String,
+    /// Required size of a file. Without it files are refused; devices ignore it.
+    pub file_size_bytes: Option<u64>,
+    /// True if the blocks of a file are not allocated before they are written.
+    pub sparse: bool,
+    /// True if the load writes at the write pointers of a zoned device.
+    pub zoned: bool,
+    /// Least size that the load needs: one large block.
+    pub min_size_bytes: u64,
+    /// True for the whole device, including the part that a preparation left unused.
+    pub whole: bool,
+    /// True if the run reads: write-only runs skip the warning that reads of unwritten blocks do not reach the drive.
+    pub reads: bool,
+    /// True if other shared runs may use it at the same time.
+    pub shared: bool,
+    /// True if every write must be on the medium when it completes (`O_DSYNC`).
+    pub odsync: bool,
+    /// True if the run uses the record store on the device, which stays: then nobody is asked. The opener of the store
+    /// compares its settings, before and after.
+    pub keeps_store: bool,
+    /// Purpose, in words; stored in the record.
+    pub purpose: String,
+}
+
+impl Request {
+    /// A request for `path`: alone, to read and write, with `O_DSYNC`, of any size, and of no file.
+    pub fn new(path: impl Into<String>, purpose: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            file_size_bytes: None,
+            sparse: false,
+            zoned: false,
+            min_size_bytes: 0,
+            whole: false,
+            reads: true,
+            shared: false,
+            odsync: true,
+            keeps_store: false,
+            purpose: purpose.into(),
+        }
+    }
+}
+
+/// The guard of this machine's devices.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    roots: Roots,
+    /// The only devices that may be written to, by their names; `None`: any.
+    only: Option<Vec<String>>,
+    records: Records,
+    watch: Duration,
+    settle: Duration,
+    sampling: Sampling,
+}
+
+impl Guard {
+    /// A guard with its records in `state_dir`, or in the state directory of the environment ([`Records::open`]).
+    pub fn new(state_dir: Option<PathBuf>) -> Self {
+        Self {
+            roots: Roots::default(),
+            only: std::env::var(ONLY_VARIABLE).ok().map(|names| erase_names(&[], Some(&names))),
+            records: Records::open(state_dir),
+            watch: WATCH,
+            settle: SETTLE,
+            sampling: Sampling { spots: SPOTS, seed: 0, limit: SPOTS_LIMIT },
+        }
+    }
+}
 
 impl Guard {
     /// Consents to the writing of all `requests`, in their order, or of none. Takes about a second,
@@ -176,3 +258,8 @@ fn ask(examined: &[Examined], answers: &mut Answers<'_>, roots: &Roots) -> Resul
     }
     if refusals.is_empty() { Ok(()) } else { Err(Refused(refusals)) }
 }
+
+#[cfg(test)]
+mod loop_tests;
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,9 @@
 //! Reasons not to write to a device: each with its numbers and the remedy.
 
 use super::evidence::Evidence;
-use super::processes::Opener;
+use super::in_use::Opener;
 use crate::discover::DiscoverError;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 use thiserror::Error;
 
 /// A device that is not written to, with all objections. One line.

@@ -9,23 +9,31 @@
 //! * [`process`]: resources used by this program
 //!
 //! Functions that read /proc or /sys take the root of the file system, so that tests can build their own.
+//!
+//! The temperature of a drive, from the kernel's hardware monitor.
+//!
+//! A monitor belongs to a drive if the block device is below the monitor's device in /sys: below the NVMe controller or
+//! its PCI device (kernels differ), below the SCSI device of `drivetemp`. A drive with several paths is below none of
+//! them, so the controllers linked by its subsystem count.
+//!
+//! For an NVMe drive each reading is a SMART command, which the kernel sends at most once a second.
+//!
+//! Files of /proc that are read repeatedly (opened once, into the same memory), and differences between two readings.
 
 pub mod diskstats;
 pub mod host;
-mod hwmon;
 pub mod interrupts;
 pub mod nvme;
 pub mod process;
-mod procfile;
 pub mod telemetry;
-#[cfg(test)]
-mod test_loop;
 pub mod trace;
 
-pub(crate) use hwmon::drive_monitor;
-
-use std::fs;
+use crate::discover::controllers;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A block device's number: major, minor.
 pub type DeviceNumber = (u32, u32);
@@ -33,4 +41,214 @@ pub type DeviceNumber = (u32, u32);
 /// Directory of the block device `number` in /sys below `root`, links resolved.
 fn block_dir(root: &Path, (major, minor): DeviceNumber) -> Option<PathBuf> {
     fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()
+}
+
+/// Drivers whose monitor is in the drive. Monitors above it (an adapter, a bridge) measure something else.
+const DRIVERS: [&str; 2] = ["nvme", "drivetemp"];
+
+/// The thermometer of one drive, read again and again.
+#[derive(Debug)]
+struct Thermometer {
+    input: ProcFile,
+}
+
+impl Thermometer {
+    /// Finds the monitor below `root`; `None` if the kernel knows none for the drive.
+    fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
+        Some(Self { input: ProcFile::open(&drive_monitor(root, number)?, "temp1_input").ok()? })
+    }
+
+    /// Degrees Celsius now; `None` if the drive does not answer.
+    fn celsius(&mut self) -> Option<f64> {
+        // The kernel's hwmon/sysfs-interface.rst: millidegrees.
+        Some(self.input.read().ok()?.trim().parse::<i64>().ok()? as f64 / 1_000.0)
+    }
+}
+
+/// Directory of the monitor in a drive, below `root`; `None` if it has none that the kernel knows. For all
+/// drivers the first sensor is the drive as a whole (NVMe: the composite temperature).
+pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<PathBuf> {
+    let block = block_dir(root, number)?;
+    let places = [vec![block.clone()], controllers(&block)].concat();
+    let mut monitors: Vec<PathBuf> =
+        fs::read_dir(root.join("sys/class/hwmon")).ok()?.flatten().map(|entry| entry.path()).collect();
+    monitors.sort_unstable();
+    monitors.into_iter().find(|monitor| watches(monitor, &places))
+}
+
+/// True if `monitor` belongs to a drive in one of `places`.
+fn watches(monitor: &Path, places: &[PathBuf]) -> bool {
+    let known = fs::read_to_string(monitor.join("name")).is_ok_and(|name| DRIVERS.contains(&name.trim()));
+    let device = fs::canonicalize(monitor.join("device"));
+    known && device.is_ok_and(|device| places.iter().any(|place| place.starts_with(&device)))
+}
+
+/// The open file and the text last read.
+#[derive(Debug)]
+struct ProcFile {
+    file: File,
+    text: Vec<u8>,
+}
+
+/// Bytes by which the memory grows. A read of /proc returns at most what fits, so this also bounds the number of reads.
+const STEP_BYTES: usize = 16 << 10;
+
+impl ProcFile {
+    /// Opens `name` below `root`.
+    fn open(root: &Path, name: &str) -> io::Result<Self> {
+        Ok(Self { file: File::open(root.join(name))?, text: vec![0; STEP_BYTES] })
+    }
+
+    /// Reads the file again. Allocates only if the file is longer than ever before.
+    fn read(&mut self) -> io::Result<&str> {
+        let mut filled = 0;
+        loop {
+            if filled == self.text.len() {
+                self.text.resize(filled + STEP_BYTES, 0);
+            }
+            match self.file.read_at(&mut self.text[filled..], filled as u64) {
+                Ok(0) => break,
+                Ok(bytes) => filled += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        std::str::from_utf8(&self.text[..filled]).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+}
+
+/// Why telemetry cannot be taken.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot take telemetry from {} - {source} - {}", path.display(), sys::remedy(source, "mount /proc"))]
+pub struct TelemetryError {
+    /// The file that could not be opened.
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
+/// Opens a file of /proc that every kernel has.
+fn open(root: &Path, name: &str) -> Result<ProcFile, TelemetryError> {
+    ProcFile::open(root, name).map_err(|source| TelemetryError { path: root.join(name), source })
+}
+
+/// `count` per second of `interval`; `None` for a zero interval.
+fn per_sec(count: u64, interval: Duration) -> Option<f64> {
+    (!interval.is_zero()).then(|| count as f64 / interval.as_secs_f64())
+}
+
+/// `part_ns` as a share of `interval`, percent; `None` for a zero interval.
+fn share_pct(part_ns: u64, interval: Duration) -> Option<f64> {
+    (!interval.is_zero()).then(|| part_ns as f64 * 100.0 / interval.as_nanos() as f64)
+}
+
+#[cfg(test)]
+mod test_loop;
+#[cfg(test)]
+mod hwmon_tests {
+    use super::*;
+    use crate::fake_tree::FakeTree;
+
+    const CONTROLLER: &str = "sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0";
+
+    struct FakeSys(FakeTree);
+
+    impl FakeSys {
+        fn new() -> Self {
+            let sys = FakeTree::of(&[]);
+            sys.dir("sys/class/hwmon");
+            Self(sys)
+        }
+
+        fn monitor(&self, number: u32, driver: &str, device: &str, millidegrees: &str) {
+            let monitor = format!("{device}/hwmon{number}");
+            self.0.write(format!("{monitor}/name"), driver);
+            self.0.write(format!("{monitor}/temp1_input"), millidegrees);
+            self.0.link(format!("{monitor}/device"), device);
+            self.0.link(format!("sys/class/hwmon/hwmon{number}"), monitor);
+        }
+
+        fn celsius(&self, number: DeviceNumber) -> Option<f64> {
+            Thermometer::find(self.0.root(), number)?.celsius()
+        }
+    }
+
+    #[test]
+    fn each_drive_has_its_own_thermometer() {
+        let sys = FakeSys::new();
+        sys.0.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
+        sys.0.block("259:1", "sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1/nvme1n1");
+        sys.monitor(0, "k10temp", "sys/devices/pci0000:00", "70000");
+        sys.monitor(1, "nvme", "sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1", "41850");
+        sys.monitor(2, "nvme", CONTROLLER, "-1500");
+        assert_eq!(sys.celsius((259, 0)), Some(-1.5));
+        assert_eq!(sys.celsius((259, 1)), Some(41.85));
+        assert_eq!(sys.celsius((259, 2)), None);
+    }
+
+    #[test]
+    fn older_kernels_hang_the_monitor_on_the_pci_device() {
+        let sys = FakeSys::new();
+        sys.0.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
+        sys.monitor(0, "nvme", "sys/devices/pci0000:00/0000:01:00.0", "35000");
+        assert_eq!(sys.celsius((259, 0)), Some(35.0));
+    }
+
+    #[test]
+    fn a_drive_with_several_paths_is_found_through_its_subsystem() {
+        let sys = FakeSys::new();
+        let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
+        sys.0.block("259:0", &format!("{subsystem}/nvme0n1"));
+        sys.0.link(format!("{subsystem}/nvme0n1/device"), subsystem);
+        sys.monitor(0, "nvme", CONTROLLER, "35000");
+        assert_eq!(sys.celsius((259, 0)), None);
+        sys.0.link(format!("{subsystem}/nvme0"), CONTROLLER);
+        assert_eq!(sys.celsius((259, 0)), Some(35.0));
+    }
+
+    #[test]
+    fn the_heat_of_an_adapter_is_not_that_of_its_drives() {
+        let sys = FakeSys::new();
+        let scsi = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:0:0/0:0:0:0";
+        sys.0.block("8:0", &format!("{scsi}/block/sda"));
+        sys.monitor(0, "adapter", "sys/devices/pci0000:00/0000:03:00.0", "80000");
+        assert_eq!(sys.celsius((8, 0)), None);
+        sys.monitor(1, "drivetemp", scsi, "29000");
+        assert_eq!(sys.celsius((8, 0)), Some(29.0));
+    }
+
+    #[test]
+    fn a_drive_that_stops_answering_has_no_temperature() {
+        let sys = FakeSys::new();
+        sys.0.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
+        sys.monitor(0, "nvme", CONTROLLER, "35000");
+        let mut thermometer = Thermometer::find(sys.0.root(), (259, 0)).unwrap();
+        sys.0.write(format!("{CONTROLLER}/hwmon0/temp1_input"), "");
+        assert_eq!(thermometer.celsius(), None);
+    }
+}
+
+#[cfg(test)]
+mod procfile_tests {
+    use super::*;
+
+    #[test]
+    fn each_read_sees_the_file_as_it_is_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "first and longer").unwrap();
+        let mut file = ProcFile::open(dir.path(), "file").unwrap();
+        assert_eq!(file.read().unwrap(), "first and longer");
+        std::fs::write(&path, "second").unwrap();
+        assert_eq!(file.read().unwrap(), "second");
+        let long = "x".repeat(3 * STEP_BYTES);
+        std::fs::write(&path, &long).unwrap();
+        assert_eq!(file.read().unwrap(), long);
+    }
+
+    #[test]
+    fn a_real_file_of_proc_can_be_read_twice() {
+        let mut file = ProcFile::open("/proc".as_ref(), "stat").unwrap();
+        assert!(file.read().unwrap().starts_with("cpu "));
+        assert!(file.read().unwrap().starts_with("cpu "));
+    }
 }

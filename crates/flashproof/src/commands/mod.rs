@@ -35,7 +35,7 @@ use std::process::ExitCode;
 
 /// `value` as JSON, with a newline at the end.
 fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
-    Ok(serde_json::to_string_pretty(value).map_err(Failure::environment)? + "\n")
+    ::report::json(value).map_err(Failure::environment)
 }
 
 /// Runs `command` with the behaviour of `manner`.

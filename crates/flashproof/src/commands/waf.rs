@@ -4,9 +4,8 @@
 use super::report::show;
 use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs, WafSetupArgs};
 use device::discover::{self, Roots};
-use device::observe::nvme::Controller;
 use device::observe::nvme::fdp::{Configuration, Fdp, State};
-use device::observe::nvme::namespaces::{Namespace, Namespaces};
+use device::observe::nvme::{Controller, Namespace, Namespaces};
 use load::waf::Interleaving;
 use procedures::configuration::read_tenants;
 use procedures::prep::RandomWrites;

@@ -2,8 +2,7 @@
 //! sent to another node.
 
 use super::Client;
-use super::batch::Key;
-use super::connection::Awaited;
+use super::connection::{Awaited, Key};
 use super::replies::{take_entry, take_reply};
 use super::routes::{Replica, Request, Waiting};
 use crate::issuer::{Answer, Seen};

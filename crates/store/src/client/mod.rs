@@ -15,23 +15,20 @@
 //! Aerospike's own clients do, or several if the server supports that.
 
 mod answers;
-mod batch;
 pub mod cluster;
 mod connection;
-mod probe;
 pub mod replies;
 mod routes;
 
-pub use batch::{BatchReads, Keys};
-pub use probe::Stored;
+pub use connection::{BatchReads, Keys};
+pub use replies::Stored;
 pub use routes::Replica;
 
 use crate::issuer::{Answer, Issuer, Seen};
 use crate::object::Object;
 use crate::{Overload, Verification};
-use batch::{Part, put_batch};
 use cluster::{Cluster, Connected, Map};
-use connection::{Awaited, Connection, put_request};
+use connection::{Awaited, Connection, Part, put_batch, put_request};
 use engine::net::{Arrivals, Completion as NetCompletion, Event, Net};
 use engine::{IoEngine, Wait};
 use routes::{MAP_NS, Request, ToNode, Waiting};

@@ -1,8 +1,7 @@
 //! Routes to the nodes: connections, free ones, and requests waiting for one.
 
 use super::Client;
-use super::batch::Key;
-use super::connection::Connection;
+use super::connection::{Connection, Key};
 use crate::{Digest, Transaction, Work, nodes};
 use engine::IoEngine;
 use std::collections::VecDeque;

@@ -4,11 +4,9 @@
 //! missing feature, or an unknown one, is an error.
 
 mod blocks;
-mod known;
 mod read;
 #[cfg(test)]
 mod tests;
-mod values;
 
 pub use read::parse;
 

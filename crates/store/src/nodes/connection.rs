@@ -1,16 +1,24 @@
 //! A blocking connection to a node: plain or TLS, logged in, with a limit of time for each exchange.
 //!
 //! The limit holds for the whole exchange, so a server that sends a byte a second cannot block the caller.
+//!
+//! Sockets to nodes: connecting, and reads and writes until a deadline.
+//!
+//! TLS to nodes: their certificates are checked against given authorities, and against a name.
 
-use super::Tls;
-use super::socket::{Timed, why};
+use super::Host;
 use crate::wire::frame::{HEADER_BYTES, Kind};
 use crate::wire::query::{
     Login, NO_SECURITY, UNKNOWN_COMMAND, body_bytes, info_replies, info_request, security_reply, security_result,
 };
-use rustls::ClientConnection;
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use results::files::{self, Links};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How to connect to nodes.
@@ -140,4 +148,138 @@ fn receive(stream: &mut impl Read, buffer: &mut [u8], had: usize, timeout: Durat
         }
     }
     Ok(())
+}
+
+/// Addresses of one host name that are tried.
+const ADDRESSES_MAX: usize = 8;
+
+/// Connects to the first address of `host` that answers, within `timeout` for all.
+pub(crate) fn connect(host: &Host, timeout: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::other("the name has no address");
+    let addresses: Vec<_> = (host.name.as_str(), host.port).to_socket_addrs()?.take(ADDRESSES_MAX).collect();
+    let share = timeout / addresses.len().max(1) as u32;
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, share) {
+            Ok(socket) => {
+                // A request is one write; waiting for more would only delay it.
+                let _ = socket.set_nodelay(true);
+                return Ok(socket);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// A socket with a deadline for all that it does.
+pub(super) struct Timed {
+    pub(super) socket: TcpStream,
+    pub(super) deadline: Instant,
+}
+
+impl Timed {
+    fn remaining(&self) -> io::Result<Option<Duration>> {
+        match self.deadline.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(ErrorKind::TimedOut.into()),
+            remaining => Ok(Some(remaining)),
+        }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(self.remaining()?)?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(self.remaining()?)?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// Describes a socket error for people.
+pub(super) fn why(error: &io::Error, timeout: Duration) -> String {
+    match error.kind() {
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => format!("the time was over after {} s", timeout.as_secs()),
+        _ => error.to_string(),
+    }
+}
+
+/// Bytes of a file of certificates, at most; those of a whole system have 200 kB.
+const PEM_BYTES_MAX: u64 = 16 << 20;
+
+/// TLS settings.
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    /// The name in the certificates, where one was given for all.
+    name: Option<String>,
+}
+
+impl Tls {
+    /// Trusts the `authorities` of a PEM file; shows the certificate and the key of `client`, if there are any. `name` is
+    /// the name in all certificates of nodes.
+    ///
+    /// Errors: a file that cannot be used, a sentence.
+    pub fn new(authorities: &Path, client: Option<(&Path, &Path)>, name: Option<String>) -> Result<Self, String> {
+        let mut roots = RootCertStore::empty();
+        let (taken, _) = roots.add_parsable_certificates(certificates(authorities)?);
+        if taken == 0 {
+            return Err(refused(authorities, "none of its certificates can be used"));
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|error| error.to_string())?.with_root_certificates(roots);
+        let config = match client {
+            Some((certificate, key)) => {
+                let parsed = PrivateKeyDer::from_pem_slice(&pem(key)?);
+                let parsed =
+                    parsed.map_err(|error| refused(key, &format!("no key without a password in it: {error}")))?;
+                let config = builder.with_client_auth_cert(certificates(certificate)?, parsed);
+                config.map_err(|error| refused(certificate, &format!("it does not go with its key: {error}")))?
+            }
+            None => builder.with_no_client_auth(),
+        };
+        Ok(Self { config: Arc::new(config), name })
+    }
+
+    /// Shakes hands with a node whose certificate is to be for `name`.
+    pub(super) fn begin(&self, name: &str, socket: &mut Timed, timeout: Duration) -> Result<ClientConnection, String> {
+        let wanted = self.name.as_deref().unwrap_or(name);
+        let server = ServerName::try_from(wanted.to_owned());
+        let server = server.map_err(|_| format!("no certificate can be for the name {wanted} - give --tls-name"))?;
+        let connection = ClientConnection::new(self.config.clone(), server);
+        let mut connection = connection.map_err(|error| format!("cannot begin TLS - {error}"))?;
+        while connection.is_handshaking() {
+            connection.complete_io(socket).map_err(|error| {
+                let why = why(&error, timeout);
+                format!("cannot begin TLS with {wanted} - {why} - check --tls-cafile, --tls-name and the port")
+            })?;
+        }
+        Ok(connection)
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let bytes = pem(path)?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(refused(path, "it has no certificate (-----BEGIN CERTIFICATE-----)")),
+        Err(error) => Err(refused(path, &error.to_string())),
+    }
+}
+
+fn pem(path: &Path) -> Result<Vec<u8>, String> {
+    files::read(path, Links::Followed, PEM_BYTES_MAX).map_err(|error| refused(path, &error.to_string()))
+}
+
+fn refused(path: &Path, why: &str) -> String {
+    format!("cannot use {} for TLS - {why} - give a PEM file", path.display())
 }

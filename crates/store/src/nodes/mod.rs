@@ -12,18 +12,15 @@
 
 mod address;
 mod connection;
-mod socket;
-mod tls;
 
 pub use crate::wire::query::Login;
 pub use address::{DEFAULT_PORT, Host, Peer, PeersQuery, peers, services};
-pub use connection::{Access, Connection};
-pub use tls::Tls;
+pub use connection::{Access, Connection, Tls};
 
-pub(crate) use socket::connect;
+pub(crate) use connection::connect;
 
 use crate::wire::query::{begin_of, is_refusal};
-use socket::why;
+use connection::why;
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Instant;

@@ -6,16 +6,390 @@
 //! ```
 //!
 //! The log has the format of the real server 7.0, so that the same tools can read it.
+//!
+//! Each core counts for itself; the printing thread adds the cores up.
 
-mod counts;
-mod facts;
-mod log;
-#[cfg(test)]
-pub(crate) mod tests;
 mod ticker;
 
-pub(crate) use counts::Merge;
-pub use counts::{Counts, Kind, Migration, NamespaceCounts, Origin, Outcomes, Transactions};
-pub use facts::{BUILD, Bitmap, Facts, Latency, LatencyValues, Node, Peer, Takeover};
-pub use log::{Line, Logs};
-pub use ticker::{Ticker, start_lines};
+use crate::conf::Config;
+use crate::namespace::DeviceStatistics;
+use crate::{Buckets, Losses, ResultCode, Statistics, Work};
+use std::net::IpAddr;
+pub use ticker::{Line, Logs, Ticker, start_lines};
+
+/// The version of the real server with this protocol, log and statistics; clients and tools check it.
+pub const BUILD: &str = "7.0.0.26";
+
+/// A bit for each partition, the first in the highest bit.
+pub type Bitmap = [u8; 512];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    pub id: u64,
+    /// Host and port for clients.
+    pub address: (String, u16),
+}
+
+/// This node in its cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    pub id: u64,
+    /// Host and port for clients.
+    pub address: (IpAddr, u16),
+    /// The other nodes that are there.
+    pub peers: Vec<Peer>,
+    /// Incremented when the peers change.
+    pub peers_generation: u32,
+    /// Goes up when partitions change hands.
+    pub partition_generation: u32,
+    /// Partitions of which this node is the master, then those of which it is the replica.
+    pub partitions: Vec<Bitmap>,
+    /// Partitions of this node in namespaces with one copy of each record.
+    pub own: Bitmap,
+    /// Number of partitions whose writes are refused.
+    pub unavailable: u64,
+    pub takeover: Option<Takeover>,
+}
+
+/// The last time that this node took over the partitions of another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Takeover {
+    /// Time since the other node's last word, ms.
+    pub ms: u64,
+    /// Clients' requests since the link was lost, and those among them that were refused or timed out.
+    pub requests: u64,
+    pub failed: u64,
+}
+
+impl Node {
+    /// A node without others.
+    pub fn alone(id: u64, address: (IpAddr, u16)) -> Self {
+        Self {
+            id,
+            address,
+            peers: Vec::new(),
+            peers_generation: 0,
+            partition_generation: 0,
+            partitions: vec![[0xff; 512]],
+            own: [0xff; 512],
+            unavailable: 0,
+            takeover: None,
+        }
+    }
+}
+
+/// Thresholds of a latency: 1, 2, 4 and so on, of its unit.
+const COLUMNS: usize = 17;
+
+/// Latencies of one kind of transactions in the last interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Latency {
+    /// Such as `{test}-read`.
+    pub name: String,
+    /// `None`: no transactions since the start.
+    pub values: Option<LatencyValues>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatencyValues {
+    /// `msec` or `usec`.
+    pub unit: &'static str,
+    /// Transactions a second.
+    pub per_sec: f64,
+    /// Percent that took at least 1, 2, 4 and so on of the unit.
+    pub over_pct: [f64; COLUMNS],
+}
+
+/// The state of the server at an instant.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    pub config: Config,
+    pub node: Node,
+    /// Bytes of each device of each namespace, in the order of the configuration.
+    pub device_bytes: Vec<Vec<u64>>,
+    /// Time since the start, s.
+    pub uptime_sec: u64,
+    /// Time since 1970, ms.
+    pub wall_ms: u64,
+    /// Counts of all cores.
+    pub counts: Counts,
+    /// Latencies of the last interval, as the ticker found them.
+    pub latencies: Vec<Latency>,
+}
+
+impl Facts {
+    /// Records of which this node is the master, those of which it is the replica, and others: by its shares of the
+    /// partitions, because stores do not distinguish them.
+    pub(crate) fn split_objects(&self, namespace: usize) -> [u64; 3] {
+        let objects = self.counts.namespaces.get(namespace).map_or(0, |counts| counts.store.objects);
+        let count = |bitmap: &Bitmap| bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum();
+        let owned: Vec<u64> = self.columns(namespace).iter().map(count).collect();
+        match owned.iter().sum() {
+            0 => [0, 0, objects],
+            all => {
+                let masters = objects * owned[0] / all;
+                [masters, objects - masters, 0]
+            }
+        }
+    }
+
+    /// Partitions of this node in a namespace: those of which it is the master, then those of which it is the replica.
+    pub(crate) fn columns(&self, namespace: usize) -> &[Bitmap] {
+        match self.config.namespaces[namespace].replication_factor {
+            1 => std::slice::from_ref(&self.node.own),
+            _ => &self.node.partitions,
+        }
+    }
+
+    /// Partitions of all namespaces that are not compared yet with the other node's.
+    pub(crate) fn partitions_remaining(&self) -> u64 {
+        let migrations = self.counts.namespaces.iter().map(|counts| &counts.migration);
+        migrations.map(|migration| migration.tx_remaining + migration.rx_remaining).sum()
+    }
+
+    pub(crate) fn wblocks(&self, namespace: usize, device: usize) -> u64 {
+        let bytes = self.device_bytes.get(namespace).and_then(|devices| devices.get(device)).copied().unwrap_or(0);
+        bytes / u64::from(self.config.namespaces[namespace].settings.write_block_bytes)
+    }
+
+    /// Free write blocks of a namespace, percent.
+    pub(crate) fn available_pct(&self, namespace: usize) -> u64 {
+        let devices = self.device_bytes.get(namespace).map_or(0, Vec::len);
+        let all: u64 = (0..devices).map(|device| self.wblocks(namespace, device)).sum();
+        let store = self.counts.namespaces.get(namespace).map(|counts| &counts.store);
+        let free: u64 = store.into_iter().flat_map(|store| &store.devices).map(|device| device.free_wblocks).sum();
+        free.min(all) * 100 / all.max(1)
+    }
+}
+
+/// Source of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// A message of its own.
+    Client,
+    Batch,
+    /// Another node's client.
+    Proxy,
+}
+
+/// Kind of a transaction, with the real server's distinction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Reads, or checks existence.
+    Read,
+    Write,
+    Delete,
+}
+
+impl Kind {
+    /// Kind of `work`. `None` for one from another node, or for a comparison with it.
+    pub fn of(work: &Work) -> Option<Self> {
+        match work {
+            Work::Exists | Work::ReadAll | Work::Read(_) => Some(Self::Read),
+            Work::Write(_) => Some(Self::Write),
+            Work::Delete(_) => Some(Self::Delete),
+            Work::Image(_) | Work::Version | Work::Compare(_) => None,
+        }
+    }
+}
+
+/// Results of transactions of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outcomes {
+    pub success: u64,
+    pub error: u64,
+    /// Timed out.
+    pub timeout: u64,
+    /// There was no record to read or delete.
+    pub not_found: u64,
+}
+
+impl Outcomes {
+    fn record(&mut self, kind: Kind, result: ResultCode) {
+        match result {
+            ResultCode::OK => self.success += 1,
+            ResultCode::NOT_FOUND if kind != Kind::Write => self.not_found += 1,
+            ResultCode::TIMEOUT => self.timeout += 1,
+            _ => self.error += 1,
+        }
+    }
+}
+
+/// Transactions of one origin.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Transactions {
+    pub read: Outcomes,
+    pub write: Outcomes,
+    pub delete: Outcomes,
+    /// Transactions that another node carried out.
+    pub proxy: Outcomes,
+    /// Transactions whose partition no node could serve (`tsvc_error`).
+    pub refused: u64,
+    /// Times of reads, in the unit of the configuration (`{ns}-read`, `{ns}-batch-sub-read`).
+    pub read_times: Buckets,
+    /// Times of writes (`{ns}-write`, `{ns}-batch-sub-write`).
+    pub write_times: Buckets,
+}
+
+impl Transactions {
+    /// All transactions, and those among them that were refused for want of a node or timed out.
+    pub(crate) fn requests(&self) -> [u64; 2] {
+        let kinds = [self.read, self.write, self.delete, self.proxy];
+        let ended: u64 = kinds.iter().map(|of| of.success + of.error + of.not_found).sum();
+        let failed = self.refused + kinds.iter().map(|of| of.timeout).sum::<u64>();
+        [ended + failed, failed]
+    }
+}
+
+/// Copying of records to the other node, or from it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Migration {
+    /// Partitions that are not compared yet, of the node that sends and of the one that receives.
+    pub tx_remaining: u64,
+    pub rx_remaining: u64,
+    /// Records sent.
+    pub transmitted: u64,
+    /// Records that the other node had.
+    pub skipped: u64,
+    /// Records received.
+    pub received: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamespaceCounts {
+    /// Single transactions.
+    pub client: Transactions,
+    /// Transactions of batches.
+    pub batch_sub: Transactions,
+    /// Transactions of clients of other nodes.
+    pub from_proxy: Transactions,
+    /// Refused because too many wait for the same record.
+    pub key_busy: u64,
+    /// Refused because the record is too big.
+    pub record_too_big: u64,
+    pub migration: Migration,
+    /// Statistics of its stores.
+    pub store: Statistics,
+}
+
+impl NamespaceCounts {
+    /// Counts a finished transaction. `time`: its duration, in ms or us as configured.
+    #[inline]
+    pub fn record(&mut self, origin: Origin, kind: Kind, result: ResultCode, time: u64) {
+        match result {
+            ResultCode::KEY_BUSY => self.key_busy += 1,
+            ResultCode::TOO_BIG => self.record_too_big += 1,
+            _ => {}
+        }
+        let of = self.of(origin);
+        match kind {
+            _ if result == ResultCode::UNAVAILABLE => of.refused += 1,
+            Kind::Read => {
+                of.read.record(kind, result);
+                of.read_times.record(time);
+            }
+            Kind::Write => {
+                of.write.record(kind, result);
+                of.write_times.record(time);
+            }
+            Kind::Delete => of.delete.record(kind, result),
+        }
+    }
+
+    /// Counts a transaction that another node carried out.
+    pub fn record_proxied(&mut self, origin: Origin, result: ResultCode) {
+        let of = self.of(origin);
+        match result {
+            ResultCode::UNAVAILABLE => of.refused += 1,
+            ResultCode::NOT_FOUND => of.proxy.success += 1,
+            _ => of.proxy.record(Kind::Write, result),
+        }
+    }
+
+    fn of(&mut self, origin: Origin) -> &mut Transactions {
+        match origin {
+            Origin::Client => &mut self.client,
+            Origin::Batch => &mut self.batch_sub,
+            Origin::Proxy => &mut self.from_proxy,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Each namespace, in the order of the configuration.
+    pub namespaces: Vec<NamespaceCounts>,
+    /// Connections of clients that were opened.
+    pub connections_opened: u64,
+    /// Closed ones among them.
+    pub connections_closed: u64,
+    /// Closed ones among them, for being idle.
+    pub connections_reaped: u64,
+    /// Malformed frames.
+    pub malformed: u64,
+    /// Batches by how they ended.
+    pub batches: Outcomes,
+    /// Info requests answered.
+    pub info_requests: u64,
+    /// Transactions that are not answered yet.
+    pub in_progress: u64,
+}
+
+/// Counters that are added up: over cores, and within a core's report.
+pub(crate) trait Merge {
+    fn merge(&mut self, other: &Self);
+}
+
+impl Merge for u64 {
+    fn merge(&mut self, other: &Self) {
+        *self += other;
+    }
+}
+
+impl Merge for bool {
+    fn merge(&mut self, other: &Self) {
+        *self |= other;
+    }
+}
+
+impl Merge for Buckets {
+    fn merge(&mut self, other: &Self) {
+        self.add(other);
+    }
+}
+
+impl<T: Merge + Default> Merge for Vec<T> {
+    fn merge(&mut self, other: &Self) {
+        if self.len() < other.len() {
+            self.resize_with(other.len(), T::default);
+        }
+        self.iter_mut().zip(other).for_each(|(into, from)| into.merge(from));
+    }
+}
+
+/// Merges field by field. All fields have to be named.
+macro_rules! merged {
+    ($type:ident: $($field:ident),*) => {
+        impl Merge for $type {
+            fn merge(&mut self, other: &Self) {
+                let Self { $($field),* } = other;
+                $(self.$field.merge($field);)*
+            }
+        }
+    };
+}
+
+merged!(Losses: blocks, bytes, records);
+merged!(Outcomes: success, error, timeout, not_found);
+merged!(Transactions: read, write, delete, proxy, refused, read_times, write_times);
+merged!(NamespaceCounts: client, batch_sub, from_proxy, key_busy, record_too_big, migration, store);
+merged!(Migration: tx_remaining, rx_remaining, transmitted, skipped, received);
+merged!(Counts: namespaces, connections_opened, connections_closed, connections_reaped, malformed, batches, info_requests,
+    in_progress);
+merged!(Statistics: objects, tombstones, devices, expired, raided, cache_reads, device_reads, stop_writes, hwm_breached, index_bytes,
+    corrupted, damage, losses, read_bytes, write_bytes);
+merged!(DeviceStatistics: used_bytes, free_wblocks, pristine_wblocks, write_q, writes, defrag_q, defrag_reads,
+    defrag_writes, defrag_io_skips, direct_frees, partial_writes, errors, read_us, large_block_read_us, write_us);
+
+#[cfg(test)]
+pub(crate) mod tests;

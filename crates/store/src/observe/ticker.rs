@@ -1,12 +1,16 @@
 //! Periodic lines of the server's log: counters (the ticker), histograms, one line for each device. Latencies of an
 //! interval.
+//!
+//! The log's lines, and where they go.
 
-use super::facts::COLUMNS;
-use super::{BUILD, Facts, Latency, LatencyValues, Line, Migration, NamespaceCounts, Outcomes, Transactions};
-use crate::conf::Level;
+use super::{BUILD, COLUMNS, Facts, Latency, LatencyValues, Migration, NamespaceCounts, Outcomes, Transactions};
+use crate::conf::{Config, Level, Log};
 use crate::namespace::DeviceStatistics;
 use crate::{Buckets, Losses, PARTITIONS, Statistics};
-use std::fmt::Write;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 
 /// A device has a line in one of this many sets of the ticker: every 20 s, as in the real server, while the ticker's
 /// are 10 s apart.
@@ -143,14 +147,12 @@ impl Ticker {
             let Losses { blocks, bytes, records } = store.losses;
             say(format!("accepted-losses: blocks {blocks} bytes {bytes} records-max {records}"));
         }
-        if let Some(text) = transactions(&counts.client) {
-            say(format!("client: {text}"));
-        }
-        if let Some(text) = transactions(&counts.batch_sub) {
-            say(format!("batch-sub: {text}"));
-        }
-        if let Some(text) = transactions(&counts.from_proxy) {
-            say(format!("from-proxy: {text}"));
+        let origins =
+            [("client", &counts.client), ("batch-sub", &counts.batch_sub), ("from-proxy", &counts.from_proxy)];
+        for (origin, of) in origins {
+            if let Some(text) = transactions(of) {
+                say(format!("{origin}: {text}"));
+            }
         }
         if counts.key_busy + counts.record_too_big > 0 {
             let (busy, big) = (counts.key_busy, counts.record_too_big);
@@ -244,24 +246,14 @@ fn cache_read_pct(now: &Statistics, before: Option<&Statistics>) -> f64 {
 /// `tsvc (..) ... lang (..)`, or nothing where there was no transaction.
 fn transactions(of: &Transactions) -> Option<String> {
     let all = |of: &Outcomes| of.success + of.error + of.timeout + of.not_found;
+    let three = |of: &Outcomes| format!("{},{},{}", of.success, of.error, of.timeout);
+    let four = |of: &Outcomes| format!("{},{}", three(of), of.not_found);
     let Transactions { read, write, delete, proxy, refused, .. } = of;
     (all(read) + all(write) + all(delete) + all(proxy) + refused > 0).then(|| {
+        let (proxy, read, write, delete) = (three(proxy), four(read), three(write), four(delete));
         format!(
-            "tsvc ({refused},0) proxy ({},{},{}) read ({},{},{},{},0) write ({},{},{},0) delete ({},{},{},{},0) udf (0,0,0,0) lang (0,0,0,0)",
-            proxy.success,
-            proxy.error,
-            proxy.timeout,
-            read.success,
-            read.error,
-            read.timeout,
-            read.not_found,
-            write.success,
-            write.error,
-            write.timeout,
-            delete.success,
-            delete.error,
-            delete.timeout,
-            delete.not_found
+            "tsvc ({refused},0) proxy ({proxy}) read ({read},0) write ({write},0) delete ({delete},0) udf (0,0,0,0) \
+             lang (0,0,0,0)"
         )
     })
 }
@@ -272,10 +264,7 @@ fn histogram(lines: &mut Vec<Line>, name: &str, unit: &str, buckets: &Buckets) {
     lines.push(Line::info("info", "hist.c", dump));
     let used: Vec<_> = buckets.counts().iter().enumerate().filter(|(_, count)| **count > 0).collect();
     for four in used.chunks(4) {
-        let mut text = String::new();
-        for (bucket, count) in four {
-            let _ = write!(text, " ({bucket:02}: {count:010})");
-        }
+        let text = four.iter().map(|(bucket, count)| format!(" ({bucket:02}: {count:010})")).collect();
         lines.push(Line::info("info", "hist.c", text));
     }
 }
@@ -322,4 +311,75 @@ pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<Line> {
         }
     }
     lines
+}
+
+/// A line without its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    pub level: Level,
+    /// The server's log context: `info`, `drv_ssd`.
+    pub context: &'static str,
+    /// The real server's file that prints such lines: tools look at it.
+    pub source: &'static str,
+    pub text: String,
+}
+
+impl Line {
+    pub fn info(context: &'static str, source: &'static str, text: String) -> Self {
+        Self { level: Level::Info, context, source, text }
+    }
+
+    pub fn warning(context: &'static str, source: &'static str, text: String) -> Self {
+        Self { level: Level::Warning, context, source, text }
+    }
+
+    /// As written to the log. No character of its text ends the line or moves a cursor.
+    pub fn stamped(&self, at: Timestamp, millis: bool) -> String {
+        let format = if millis { "%b %d %Y %H:%M:%S%.3f GMT" } else { "%b %d %Y %H:%M:%S GMT" };
+        let level = self.level.word();
+        let at = at.to_zoned(TimeZone::UTC).strftime(format).to_string();
+        let text: String = self.text.chars().map(|c| if c.is_control() && c != '\t' { '?' } else { c }).collect();
+        format!("{at}: {level} ({}): ({}:1) {text}\n", self.context, self.source)
+    }
+}
+
+/// Destinations of the lines, as configured; the console by default.
+pub struct Logs {
+    sinks: Vec<(Log, Box<dyn Write + Send>)>,
+    millis: bool,
+}
+
+impl Logs {
+    /// Opens them; a file is appended to. Errors: the path and why.
+    pub fn open(config: &Config) -> Result<Self, (String, io::Error)> {
+        let console = Log { path: None, any: Level::Info, drv_ssd: None };
+        let logs = if config.logs.is_empty() { vec![console] } else { config.logs.clone() };
+        let open = |log: Log| -> Result<(Log, Box<dyn Write + Send>), (String, io::Error)> {
+            let sink: Box<dyn Write + Send> = match &log.path {
+                None => Box::new(io::stderr()),
+                Some(path) => match OpenOptions::new().append(true).create(true).open(path) {
+                    Ok(file) => Box::new(file),
+                    Err(error) => return Err((path.clone(), error)),
+                },
+            };
+            Ok((log, sink))
+        };
+        Ok(Self { sinks: logs.into_iter().map(open).collect::<Result<_, _>>()?, millis: config.log_millis })
+    }
+
+    /// Writes `lines` where their levels are enabled. Tries all destinations; returns the first error.
+    pub fn write(&mut self, at: Timestamp, lines: &[Line]) -> io::Result<()> {
+        let mut result = Ok(());
+        for (log, sink) in &mut self.sinks {
+            let wanted = |line: &&Line| match log.drv_ssd {
+                Some(level) if line.context == "drv_ssd" => line.level <= level,
+                _ => line.level <= log.any,
+            };
+            let text: String = lines.iter().filter(wanted).map(|line| line.stamped(at, self.millis)).collect();
+            // At once, so that a reader of the file seldom sees half a line.
+            let written = sink.write_all(text.as_bytes());
+            result = result.and(written);
+        }
+        result
+    }
 }

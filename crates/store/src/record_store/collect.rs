@@ -12,8 +12,7 @@ use super::Store;
 use crate::Disk;
 use crate::index::Place;
 use crate::io::Pending;
-use crate::record::UNIT;
-use crate::walk::{Found, Walk};
+use crate::record::{Found, UNIT, Walk};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 

@@ -11,11 +11,10 @@
 //! them with other evidence.
 
 use super::Store;
-use crate::block_header::FIRST_BYTE;
 use crate::index::Entry;
+use crate::record::{FIRST_BYTE, Flaw};
 use crate::seal::NUMBER_LAST;
 use crate::volume::blocks::{Block, State};
-use crate::walk::Flaw;
 use crate::{Disk, Losses};
 use results::units::{Grouped, count};
 use std::collections::BTreeSet;

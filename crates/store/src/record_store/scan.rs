@@ -7,14 +7,11 @@
 
 use super::Store;
 use super::damage::{Suspect, Verdict};
-use crate::block_header::{BlockHeader, Header};
 use crate::index::{Entry, Place};
 use crate::io::Pending;
-use crate::mark::Mark;
-use crate::record::{UNIT, is_later, moves};
-use crate::seal::{Evidence, NUMBER_MAX};
+use crate::record::{BlockHeader, Flaw, Found, Header, UNIT, Walk, is_later, moves};
+use crate::seal::{Evidence, Mark, NUMBER_MAX};
 use crate::volume::unwritten_max;
-use crate::walk::{Flaw, Found, Walk};
 use crate::{Disk, MARKS_BYTES};
 use std::cmp::Ordering;
 use std::ops::Range;

@@ -1,10 +1,8 @@
 //! Tests of a store on simulated drives that the simulation does not cover.
 
 use super::*;
-use crate::block_header::BlockHeader;
-use crate::mark::Mark;
-use crate::record::seed_at;
-use crate::seal::{NUMBER_LAST, NUMBER_MAX};
+use crate::record::{BlockHeader, seed_at};
+use crate::seal::{Mark, NUMBER_LAST, NUMBER_MAX};
 use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};

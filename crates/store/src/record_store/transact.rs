@@ -1,11 +1,11 @@
 //! Executes a transaction: by its index entry, then by the record's bytes.
 
 use super::{NOBODY, Store};
-use crate::bins;
 use crate::index::{Entry, Place};
-use crate::ops;
 use crate::record::{KEY_BYTES_MAX, Record, SET_BYTES_MAX, UNIT};
-use crate::{Delete, Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Version, Work, Write};
+use crate::{
+    Delete, Digest, Exists, Generation, Replies, Reply, ResultCode, Transaction, Ttl, Version, Work, Write, ops,
+};
 use std::cmp::Ordering;
 
 /// Longest time to live, seconds: ten years, as in the server.
@@ -111,7 +111,7 @@ impl Store {
         transaction: &Transaction,
         record: Option<&Record<'_>>,
         now: u64,
-        replies: &mut Vec<(u64, Reply)>,
+        replies: &mut Replies,
     ) {
         let result = match &transaction.work {
             Work::ReadAll | Work::Read(_) => record.map_or(Err(ResultCode::SERVER_ERROR), |record| {
@@ -149,7 +149,7 @@ impl Store {
         // The record may have expired during the read.
         let old = old.filter(|_| entry.is_some());
         let bins = old.filter(|_| !replaces(write)).map_or(&[][..], |old| old.body);
-        let applied = bins::apply(bins, &write.ops, self.namespace.single_bin, write.answers_each)?;
+        let applied = ops::apply(bins, &write.ops, self.namespace.single_bin, write.answers_each)?;
         let mut reply = Reply { bins: applied.replied, ops: applied.reply, ..Reply::of(ResultCode::OK) };
         if !applied.written {
             let entry = entry.ok_or(ResultCode::NOT_FOUND)?;
@@ -336,7 +336,7 @@ fn read(work: &Work, record: &Record<'_>, single_bin: bool) -> Result<Reply, Res
     let reply = Reply { generation: record.generation, void_time_sec: record.void_time, ..Reply::of(ResultCode::OK) };
     match work {
         Work::Read(wanted) => {
-            let applied = bins::apply(record.body, wanted, single_bin, false)?;
+            let applied = ops::apply(record.body, wanted, single_bin, false)?;
             if applied.written {
                 return Err(ResultCode::PARAMETER);
             }

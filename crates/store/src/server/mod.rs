@@ -9,28 +9,29 @@
 //!
 //! Only mailboxes and observers' data are shared. Partition p belongs to shard p modulo the number of shards, on any
 //! device, so the devices' headers contain the number of shards.
+//!
+//! Connections to the other nodes: made, and made again, by a thread that does nothing else.
 
 pub mod cluster;
 mod connection;
-mod links;
-mod mailbox;
 mod modes;
 mod pair;
 mod shard;
-mod slab;
 mod state;
-#[cfg(test)]
-mod tests;
-
-pub use cluster::{Cluster, Node};
-pub use state::{Device, Limits, Setup, State};
 
 use crate::conf::Config;
+pub use cluster::{Cluster, Node};
+use connection::Link;
+use pair::SILENCE_NS;
 use shard::Shard;
+pub use state::{Device, Limits, Setup, State};
 use state::{Message, wall_ms};
+use std::io::ErrorKind;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -93,7 +94,7 @@ impl Server {
         for _ in 0..cores {
             told.recv().unwrap_or_else(|_| Err("a thread ended".to_owned()))?;
         }
-        links::start(&server.state);
+        start_links(&server.state);
         Ok(server)
     }
 
@@ -121,3 +122,72 @@ impl Drop for Server {
         self.threads.drain(..).for_each(|thread| _ = thread.join());
     }
 }
+
+/// Timeout for connecting to a node.
+const TRY: Duration = Duration::from_millis(500);
+
+/// Delay before the next attempt to connect, after a failure and after a lost link.
+const AGAIN: Duration = Duration::from_millis(100);
+const AGAIN_AFTER_LOSS: Duration = Duration::from_secs(1);
+
+/// Has each shard of `state` linked to each other node, for as long as the server runs.
+fn start_links(state: &Arc<State>) {
+    for (node, _) in state.setup.cluster.others() {
+        for core in 0..state.mailboxes.len() {
+            let (weak, link) = (Arc::downgrade(state), Arc::new(Link::default()));
+            let run = move || keep_link(&weak, core, node, &link);
+            if let Err(error) = std::thread::Builder::new().name("link".to_owned()).spawn(run) {
+                state.warn("hb", "hb.c", format!("cannot start a thread for a link - {error}"));
+            }
+        }
+    }
+}
+
+fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<Link>) {
+    // Since when all attempts to connect have been refused.
+    let mut refused_ns = None;
+    // Since when this node has been waiting for the other before it answers for anything.
+    let mut waits_ns: Option<u64> = None;
+    while let Some(state) = state.upgrade() {
+        let mut pause = AGAIN;
+        if state.quiet.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        let tries = state.is_ready() && !link.0.load(Ordering::Acquire);
+        let (now_ns, mut is_refused) = (state.now_ns(), None);
+        if tries {
+            let to = &state.setup.cluster.nodes()[node];
+            let addresses = (to.host.as_str(), to.port).to_socket_addrs().into_iter().flatten();
+            let connected = addresses.into_iter().find_map(|address| {
+                let tried = TcpStream::connect_timeout(&address, TRY);
+                let refuses = tried.as_ref().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+                is_refused = Some(is_refused.unwrap_or(true) && refuses);
+                tried.ok()
+            });
+            if let Some(socket) = connected {
+                link.0.store(true, Ordering::Release);
+                pause = AGAIN_AFTER_LOSS;
+                state.mailboxes[core].push(Message::Linked { node, socket, link: link.clone() });
+                state.mailboxes[core].wake();
+            }
+        }
+        refused_ns = is_refused.filter(|refused| *refused).and(refused_ns.or(Some(now_ns)));
+        if core == 0 && refused_ns.is_some() {
+            state.look(refused_ns);
+        }
+        let waits = core == 0 && tries && state.pair.mode().is_starting();
+        if waits && now_ns > waits_ns.get_or_insert(now_ns).saturating_add(SILENCE_NS) {
+            waits_ns = Some(u64::MAX);
+            let to = &state.setup.cluster.nodes()[node];
+            let what =
+                "it may have newer records, so until it answers requests for records with two copies get code 11";
+            let (name, host, port) = (to.name(), &to.host, to.port);
+            state.warn("hb", "hb.c", format!("waits for node {name} at {host}:{port} - {what} - start it"));
+        }
+        drop(state);
+        std::thread::sleep(pause);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,7 @@
 //! The mode of this node towards the other: what changes it, has it recorded, and logs it. [`super::pair`] has the rules.
 
-use super::mailbox::Mailbox;
 use super::pair::{Devices, Found, Mode, Recorded, Word};
-use super::state::{Message, State, lock};
+use super::state::{Mailbox, Message, State, lock};
 use crate::observe::Takeover;
 use crate::partition;
 

@@ -1,18 +1,21 @@
 //! State that all threads of a server share, and the messages between them.
+//!
+//! Messages between the threads of cores: a lock-free queue, and a wake-up if the receiver sleeps.
 
 use super::cluster::{Cluster, Node};
 use super::connection::Link;
-use super::mailbox::Mailbox;
 use super::pair::{self, Mode, Pair, Recorded};
 use crate::conf::Config;
 use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Peer, Transactions};
 use crate::wire::{self, Command, Fault};
 use crate::{DeviceHeader, Digest, IoCounted, IoCounts, Losses, PARTITIONS, Reply, Transaction};
+use crossbeam_queue::SegQueue;
 use device::target::Target;
 use std::net::{IpAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
+use sys::net::Waker;
 
 /// Maximum age of the facts that answer an info request.
 const FACTS_AGE: Duration = Duration::from_millis(5);
@@ -321,4 +324,71 @@ fn bitmap(has: impl Fn(u16) -> bool) -> Bitmap {
 /// Time since 1970, ms.
 pub(super) fn wall_ms() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+/// Messages for one thread.
+#[derive(Debug)]
+pub(super) struct Mailbox<T> {
+    queue: SegQueue<T>,
+    asleep: AtomicBool,
+    waker: OnceLock<Waker>,
+}
+
+impl<T> Mailbox<T> {
+    pub(super) fn new() -> Self {
+        Self { queue: SegQueue::new(), asleep: AtomicBool::new(false), waker: OnceLock::new() }
+    }
+
+    /// Sets the waker of its thread. Called once, by that thread.
+    pub(super) fn set_waker(&self, waker: Waker) {
+        let _ = self.waker.set(waker);
+    }
+
+    /// Leaves a message; [`Self::wake`] after the last of several.
+    pub(super) fn push(&self, message: T) {
+        self.queue.push(message);
+    }
+
+    /// Wakes the thread if it sleeps, or is about to.
+    pub(super) fn wake(&self) {
+        // With the fence of `may_sleep`: either this sees that it sleeps, or that sees the message.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
+            self.waker.get().inspect(|waker| waker.wake());
+        }
+    }
+
+    pub(super) fn take(&self) -> Option<T> {
+        self.queue.pop()
+    }
+
+    /// Announces that its thread will sleep; `false` if it must not, because there are messages.
+    pub(super) fn may_sleep(&self) -> bool {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.queue.is_empty()
+    }
+
+    /// Announces that its thread is awake.
+    pub(super) fn is_awake(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod mailbox_tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn who_is_told_to_sleep_has_no_message_and_later_ones_wake() {
+        let mailbox = Arc::new(Mailbox::new());
+        mailbox.push(1);
+        assert!(!mailbox.may_sleep());
+        assert_eq!((mailbox.take(), mailbox.take()), (Some(1), None));
+        assert!(mailbox.may_sleep());
+        mailbox.push(2);
+        mailbox.wake();
+        assert!(!mailbox.asleep.load(Ordering::Relaxed), "only the first message wakes");
+    }
 }

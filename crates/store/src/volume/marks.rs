@@ -4,8 +4,7 @@
 use super::blocks::State;
 use super::{Buffer, Purpose, Volume};
 use crate::io::{Io, Pending};
-use crate::mark::Mark;
-use crate::seal::{Bounds, Evidence};
+use crate::seal::{Bounds, Evidence, Mark};
 use crate::{Disk, Losses};
 use std::collections::BTreeSet;
 use sys::op::{Completion, OpKind};

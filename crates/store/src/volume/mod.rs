@@ -14,9 +14,8 @@ pub(crate) mod blocks;
 mod marks;
 mod writes;
 
-use crate::block_header::{BlockHeader, FIRST_BYTE};
 use crate::namespace::DeviceStatistics;
-use crate::record::{Record, UNIT, seal_moved, seed_at};
+use crate::record::{BlockHeader, FIRST_BYTE, Record, UNIT, seal_moved, seed_at};
 use crate::seal::{Bounds, SEAL};
 use crate::{Namespace, Reply, ResultCode, Space, index::Place};
 use blocks::{Blocks, NO_BUFFER};

@@ -5,7 +5,7 @@ use crate::index::Place;
 use crate::io::{Io, Pending};
 use crate::record::UNIT;
 use crate::seal::Seal;
-use crate::{Disk, Reply, ResultCode};
+use crate::{Disk, Replies, Reply, ResultCode};
 use sys::op::{Completion, OpKind};
 
 /// Writes in flight at once.
@@ -112,12 +112,7 @@ impl Volume {
     }
 
     /// A write ended. Returns a new problem, if there is one.
-    pub(crate) fn on_written(
-        &mut self,
-        number: u32,
-        done: &Completion,
-        replies: &mut Vec<(u64, Reply)>,
-    ) -> Option<String> {
+    pub(crate) fn on_written(&mut self, number: u32, done: &Completion, replies: &mut Replies) -> Option<String> {
         self.flying -= 1;
         let buffer = self.buffers.get_mut(number as usize)?.as_mut()?;
         let end = buffer.flying.take()?;

@@ -123,7 +123,7 @@ fn request(
 ///
 /// Another node's write has no message: only its header is appended.
 pub fn put(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, at_master: bool, timeout_ms: u32) {
-    let mut header = Header { timeout: timeout_ms, fields: 2, ..Header::default() };
+    let mut header = Header { timeout: timeout_ms, ..Header::default() };
     header.info[2] = if at_master { info3::READ_TYPE } else { 0 };
     let (mut key, mut ops): (&[u8], &[u8]) = (&[], &[]);
     let mut condition = |generation| match generation {
@@ -159,13 +159,16 @@ pub fn put(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, at_ma
         }
         Work::Image(_) | Work::Version | Work::Compare(_) => {}
     }
-    let fields = [(field::SET, &*transaction.set), (field::KEY, key)];
+    let fields = [
+        (field::NAMESPACE, namespace),
+        (field::SET, &transaction.set),
+        (field::DIGEST, &transaction.digest),
+        (field::KEY, key),
+    ];
     let fields = fields.iter().filter(|(_, value)| !value.is_empty());
-    header.fields += fields.clone().count() as u16;
+    header.fields = fields.clone().count() as u16;
     header.ops = ops::entries(ops).count() as u16;
     header.put(out);
-    put_field(out, field::NAMESPACE, namespace);
-    put_field(out, field::DIGEST, &transaction.digest);
     fields.for_each(|(kind, value)| put_field(out, *kind, value));
     out.extend_from_slice(ops);
 }

@@ -8,11 +8,10 @@
 //! NVM Command Set Specification 1.1, figures 60 (write) and 33 (dataset management); Zoned Namespace Command Set
 //! Specification 1.1, section 3.4.3 (zone management send).
 
-use super::Command;
+use super::{Command, Status};
 use crate::buffer::{Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
 use crate::ring::{Form, sealed};
-use crate::status::Status;
 use io_uring::types::Fixed;
 use io_uring::{Submitter, cqueue, opcode, squeue};
 use std::io;

@@ -109,10 +109,10 @@ impl Poller {
 
 #[cfg(test)]
 pub(in crate::observe) mod tests {
-    use super::super::{ocp, smart};
+    use super::super::smart;
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
-    use sys::nvme::status::Status;
+    use sys::nvme::Status;
 
     /// A drive that answers from recorded pages and counts how often it was asked.
     #[derive(Default)]
@@ -132,7 +132,7 @@ pub(in crate::observe) mod tests {
         fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
             self.asked_ocp.fetch_add(1, Ordering::Relaxed);
             if self.with_ocp {
-                Ok(OcpSmart::parse(ocp::tests::PAGE))
+                Ok(OcpSmart::parse(smart::ocp_tests::PAGE))
             } else {
                 Err(QueryError::Status(Status { sct: 1, sc: 9 }))
             }

@@ -2,8 +2,17 @@
 //!
 //! Source of all offsets: NVM Express Base Specification 2.0, figure 207. Counters of 16 bytes never
 //! wrap in a drive's life.
+//!
+//! Bytes written in a drive's life, by host and to the media, from whichever log has both.
+//!
+//! OCP's SMART log page (C0h): bytes really written to the flash.
+//!
+//! Source of all offsets: OCP Datacenter NVMe SSD Specification 2.5, "SMART / Health Information Extended". Any vendor
+//! may use the number C0h, so a page counts only with the specification's GUID.
 
-use super::little_endian;
+use super::{Controller, QueryError, little_endian};
+use results::waf::Bytes;
+use serde::Serialize;
 use std::fmt;
 use sys::nvme::LOG_PAGE_BYTES;
 
@@ -115,6 +124,78 @@ impl Smart {
     }
 }
 
+/// The log that has the counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CountedBy {
+    /// Log page 22h: bytes of the namespace's endurance group.
+    FdpStatistics,
+    /// OCP's log page C0h for the media, and SMART's data units of 512,000 bytes for hosts. Erased bytes stay 0.
+    OcpSmart,
+}
+
+impl fmt::Display for CountedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FdpStatistics => "FDP statistics (log page 22h)",
+            Self::OcpSmart => "OCP's SMART log (C0h) for the media, SMART (02h) for hosts",
+        })
+    }
+}
+
+impl Controller {
+    /// Bytes written in the drive's life by all that share the counters; `Ok(None)` if no log counts media bytes.
+    /// [`Bytes::since`] gives the difference of two readings.
+    ///
+    /// Errors: the kernel or the drive refused a mandatory query.
+    pub fn counted(&self) -> Result<Option<(Bytes, CountedBy)>, QueryError> {
+        if let Some(bytes) = unless_refused(self.fdp_statistics())? {
+            return Ok(Some((bytes, CountedBy::FdpStatistics)));
+        }
+        match unless_refused(self.ocp_smart())? {
+            Some(ocp) => Ok(Some((by_ocp(&ocp, &self.smart()?), CountedBy::OcpSmart))),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The drive supports the log, or reports that it does not.
+fn unless_refused<T>(answer: Result<Option<T>, QueryError>) -> Result<Option<T>, QueryError> {
+    match answer {
+        Err(QueryError::Status(_)) => Ok(None),
+        answer => answer,
+    }
+}
+
+fn by_ocp(ocp: &OcpSmart, smart: &Smart) -> Bytes {
+    let counter = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
+    Bytes { host: counter(smart.bytes_written()), media: counter(ocp.physical_media_units_written_bytes), erased: 0 }
+}
+
+/// AFD514C9-7C6F-4F9C-A4F2-BFEA2810AFC5, the lowest byte first, at byte 496.
+const GUID: [u8; 16] = [0xc5, 0xaf, 0x10, 0x28, 0xea, 0xbf, 0xf2, 0xa4, 0x9c, 0x4f, 0x6f, 0x7c, 0xc9, 0x14, 0xd5, 0xaf];
+const GUID_AT: usize = 496;
+
+/// The OCP SMART log: the state of a drive's flash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OcpSmart {
+    /// Bytes written to the flash, for hosts and for itself. Over the bytes that hosts wrote in the same time,
+    /// this is the write amplification.
+    pub physical_media_units_written_bytes: u128,
+    /// Times that heat throttled the drive; it stays at 255.
+    pub throttle_count: u8,
+}
+
+impl OcpSmart {
+    /// Parses a page; `None` if it is not this one.
+    pub fn parse(page: &[u8; LOG_PAGE_BYTES]) -> Option<Self> {
+        (page[GUID_AT..] == GUID).then(|| Self {
+            physical_media_units_written_bytes: little_endian::<16>(page, 0),
+            throttle_count: page[96],
+        })
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -154,5 +235,54 @@ pub(crate) mod tests {
         let full = Smart::parse(&[0xff; LOG_PAGE_BYTES]);
         assert_eq!(full.warnings().len(), 6);
         assert_eq!((full.bytes_written(), full.percentage_used), (u128::MAX, 255));
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod ocp_tests {
+    use super::*;
+
+    /// A page with a number of its own in each field, built from the offsets of the specification.
+    pub(crate) const PAGE: &[u8; LOG_PAGE_BYTES] = include_bytes!("../../../tests/data/nvme-ocp-c0h.bin");
+
+    #[test]
+    fn each_field_is_read_from_its_place() {
+        let expected =
+            OcpSmart { physical_media_units_written_bytes: (1 << 64) + 1_234_567_890_123, throttle_count: 96 };
+        assert_eq!(OcpSmart::parse(PAGE), Some(expected));
+    }
+
+    #[test]
+    fn a_page_with_another_guid_is_the_vendors_own() {
+        for byte in 0..GUID.len() {
+            let mut page = *PAGE;
+            page[GUID_AT + byte] ^= 1;
+            assert_eq!(OcpSmart::parse(&page), None, "byte {byte}");
+        }
+        assert_eq!(OcpSmart::parse(&[0; LOG_PAGE_BYTES]), None);
+    }
+}
+
+#[cfg(test)]
+mod counted_tests {
+    use super::*;
+    use std::io;
+    use sys::nvme::Status;
+
+    #[test]
+    fn a_log_that_a_drive_lacks_is_none_and_a_drive_that_is_gone_an_error() {
+        assert_eq!(unless_refused(Ok(Some(1))).unwrap(), Some(1));
+        assert_eq!(unless_refused::<u32>(Err(QueryError::Status(Status { sct: 1, sc: 9 }))).unwrap(), None);
+        assert!(unless_refused::<u32>(Err(QueryError::Io(io::Error::from_raw_os_error(libc::ENODEV)))).is_err());
+    }
+
+    #[test]
+    fn ocp_counts_the_media_and_smart_the_host() {
+        let mut ocp = OcpSmart::parse(ocp_tests::PAGE).unwrap();
+        ocp.physical_media_units_written_bytes = 5 << 40;
+        let smart = Smart { data_units_written: 7, ..Smart::parse(tests::PAGE) };
+        assert_eq!(by_ocp(&ocp, &smart), Bytes { host: 7 * 512_000, media: 5 << 40, erased: 0 });
+        ocp.physical_media_units_written_bytes = 1 << 70;
+        assert_eq!(by_ocp(&ocp, &smart).media, u64::MAX);
     }
 }

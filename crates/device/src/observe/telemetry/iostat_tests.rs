@@ -1,7 +1,6 @@
 //! Compares our columns with those of sysstat's `iostat -x` for the same counters.
 
-use super::disk::columns;
-use super::*;
+use super::{disk_columns, *};
 use crate::observe::test_loop::LoopDevice;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -22,7 +21,7 @@ fn printed(json: &str, column: &str) -> f64 {
 
 /// A sampler's values of [`SHARED`] columns; iostat has no word for a mean of nothing and prints 0.
 fn ours(row: &Row) -> Vec<(&'static str, f64)> {
-    columns().zip(row.values()).take(SHARED).map(|(column, value)| (column.name(), value.unwrap_or(0.0))).collect()
+    disk_columns().zip(row.values()).take(SHARED).map(|(column, value)| (column.name(), value.unwrap_or(0.0))).collect()
 }
 
 #[test]

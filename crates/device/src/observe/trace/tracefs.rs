@@ -9,6 +9,8 @@
 //! `field:sector_t sector; offset:16; size:8; signed:0;`. Offsets differ between kernels, so they
 //! are read and never assumed. This module does not know what the fields mean.
 
+use crate::discover::unescape;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read, Write};
@@ -18,7 +20,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
-use sys::mount::mount_detached;
 
 /// Why a trace could not be started or read.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +100,7 @@ impl Tracefs {
         if let Some(root) = writable_mount(&mounts, "tracefs") {
             return Ok(Self { root, _mount: None });
         }
-        let mount = mount_detached(c"tracefs").map_err(|source| match source.kind() {
+        let mount = mount_detached("tracefs").map_err(|source| match source.kind() {
             io::ErrorKind::PermissionDenied => {
                 TraceError::NotPermitted { path: "a private tracefs mount".into(), source }
             }
@@ -114,6 +115,18 @@ impl Tracefs {
     }
 }
 
+/// Mounts `fs_type` without attaching it to a directory: nothing is left to clean up, not even after a kill.
+///
+/// Returns the root directory of the mount; `/proc/self/fd/N/` reaches the files in it. Errors: EPERM without
+/// CAP_SYS_ADMIN, ENODEV for an unknown file system, ENOSYS before Linux 5.2.
+fn mount_detached(fs_type: &str) -> io::Result<OwnedFd> {
+    let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    let attributes =
+        MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
 /// The first mount point of a whole `fs_type` in the text of mountinfo that is not read-only.
 fn writable_mount(mountinfo: &str, fs_type: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {
@@ -124,14 +137,6 @@ fn writable_mount(mountinfo: &str, fs_type: &str) -> Option<PathBuf> {
         let fits = kind.split(' ').next()? == fs_type && root == "/" && !options.split(',').any(|word| word == "ro");
         fits.then(|| PathBuf::from(unescape(point)))
     })
-}
-
-/// Undoes the octal escapes (`\040` for a space) of mountinfo.
-fn unescape(text: &str) -> String {
-    ["\\040", "\\011", "\\012", "\\134"]
-        .iter()
-        .zip([" ", "\t", "\n", "\\"])
-        .fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
 }
 
 const NAME: &str = "flashproof-";
@@ -436,5 +441,24 @@ print fmt: \"%d,%d %s\", REC->rwbs
         assert_eq!(number(9, 4), None);
         assert_eq!(number(0, 3), None);
         assert_eq!(Field { offset: 8, bytes: 4 }.int(&record), Some(i32::from_ne_bytes([0xff, 0xff, 0xff, 0xfb])));
+    }
+
+    #[test]
+    fn a_detached_mount_is_readable_and_attached_nowhere() {
+        let mounted = match mount_detached("tmpfs") {
+            Ok(mounted) => mounted,
+            Err(error) => {
+                eprintln!("skipped: a private mount needs root and Linux 5.2: {error}");
+                return;
+            }
+        };
+        let root = format!("/proc/self/fd/{}", mounted.as_raw_fd());
+        std::fs::write(format!("{root}/file"), "bytes").unwrap();
+        assert_eq!(std::fs::read_dir(&root).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_unknown_file_system_is_an_error() {
+        assert!(mount_detached("no-such-fs").is_err());
     }
 }

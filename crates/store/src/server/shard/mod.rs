@@ -10,22 +10,19 @@
 
 mod batches;
 mod copies;
-mod counting;
 mod intake;
 mod migration;
 mod recorded_mode;
 mod transactions;
 
 use super::cluster::Said;
-use super::connection::{Connection, Role};
+use super::connection::{Connection, Role, Slab};
 use super::pair::{LEASE_NS, PING_NS, Word};
-use super::slab::Slab;
 use super::state::{Message, State, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
-use crate::{Disk, Namespace, Reply, Space, Store, Transaction, write_unit_bytes};
+use crate::{Disk, Namespace, Replies, Space, Store, Transaction, write_unit_bytes};
 use batches::Batch;
-use counting::Answered;
 use engine::net::{Arrivals, Completion, Event, Net};
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};
@@ -35,7 +32,7 @@ use std::sync::atomic::Ordering;
 use sys::buffer::Buf;
 use sys::net::{Op, Outcome};
 use sys::op;
-use transactions::Pending;
+use transactions::{Answered, Origin, Pending};
 
 /// Receive buffers of a shard.
 const ARRIVALS: Arrivals = Arrivals { buffers: 512, bytes: 8 << 10 };
@@ -96,7 +93,7 @@ pub(super) struct Shard {
     parked: Vec<(u32, Transaction, bool)>,
     copies: copies::Copies,
     batches: Slab<Batch>,
-    replies: Vec<(u64, Reply)>,
+    replies: Replies,
     /// Transactions that were answered in this pass.
     answered: Vec<Answered>,
     /// Connections that have something to send.
@@ -273,7 +270,9 @@ impl Shard {
                 self.greet(at, link);
             }
             Message::Transaction { from, number, namespace, transaction, at_master } => {
-                self.execute_for(from, number, namespace, transaction, at_master);
+                let origin = Origin::Core { core: from, number };
+                let number = self.pend(origin, namespace, None, transaction.digest, u64::MAX);
+                self.execute(number, namespace, transaction, at_master);
             }
             Message::Reply { number, reply } => self.complete(number, reply),
             Message::Record => self.record(),

@@ -1,11 +1,13 @@
 //! Transactions in progress: origin, place of execution, and replica.
+//!
+//! Counts of this core's transactions and stores, for observers.
 
 use super::super::cluster::{BODY_BYTES_MAX, Said};
 use super::super::connection::Connection;
 use super::super::pair::{LEASE_NS, Mode};
 use super::super::state::Message;
-use super::{MS, RingDisk, Shard};
-use crate::observe::Kind;
+use super::{MS, RingDisk, Shard, lock};
+use crate::observe::{self, Kind};
 use crate::wire::{Request, reply, request};
 use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
 use engine::IoEngine as _;
@@ -217,19 +219,6 @@ impl Shard {
         }
     }
 
-    /// Carries out a transaction of another core's client.
-    pub(super) fn execute_for(
-        &mut self,
-        core: usize,
-        number: u32,
-        namespace: u16,
-        transaction: Transaction,
-        at_master: bool,
-    ) {
-        let number = self.pend(Origin::Core { core, number }, namespace, None, transaction.digest, u64::MAX);
-        self.execute(number, namespace, transaction, at_master);
-    }
-
     pub(super) fn execute(&mut self, number: u32, namespace: u16, mut transaction: Transaction, at_master: bool) {
         let (mut replica, mut is_writing, mut is_linearizable) = (None, false, false);
         if self.has_copies(namespace) {
@@ -415,5 +404,61 @@ impl Shard {
             self.answer(pending.origin, Reply::of(ResultCode::TIMEOUT));
         }
         self.carry_on();
+    }
+}
+
+/// A transaction that was answered.
+#[derive(Debug)]
+pub(super) struct Answered {
+    namespace: u16,
+    from: observe::Origin,
+    kind: Kind,
+    result: ResultCode,
+    began_ns: u64,
+    is_proxied: bool,
+}
+
+impl Shard {
+    pub(super) fn publish(&mut self) {
+        self.reported_ns = self.now_ns;
+        self.has_changed = false;
+        for (counts, (store, _)) in self.counts.namespaces.iter_mut().zip(&self.stores) {
+            counts.store = store.statistics();
+        }
+        if let Some((namespace, _)) = self.state.record_place().filter(|_| self.has_record) {
+            let objects = &mut self.counts.namespaces[namespace].store.objects;
+            *objects = objects.saturating_sub(1);
+        }
+        self.count_remaining();
+        self.counts.in_progress = self.pending.len() as u64;
+        lock(&self.state.counts[self.core]).clone_from(&self.counts);
+    }
+
+    pub(super) fn count(&mut self, pending: &Pending, result: ResultCode) {
+        let from = match pending.origin {
+            Origin::Single { .. } => observe::Origin::Client,
+            Origin::Batch { .. } => observe::Origin::Batch,
+            Origin::Proxied { .. } => observe::Origin::Proxy,
+            _ => return,
+        };
+        let Pending { namespace, began_ns, is_proxied, .. } = *pending;
+        let Some(kind) = pending.kind else { return };
+        self.answered.push(Answered { namespace, from, kind, result, began_ns, is_proxied });
+    }
+
+    /// Counts the transactions answered in this pass, once their replies are with the kernel.
+    pub(super) fn count_answered(&mut self) {
+        if self.answered.is_empty() {
+            return;
+        }
+        let now_ns = self.net.now();
+        let unit_ns = if self.state.setup.config.microsecond_histograms { 1_000 } else { MS };
+        for Answered { namespace, from, kind, result, began_ns, is_proxied } in self.answered.drain(..) {
+            let counts = &mut self.counts.namespaces[usize::from(namespace)];
+            match is_proxied {
+                true => counts.record_proxied(from, result),
+                false => counts.record(from, kind, result, now_ns.saturating_sub(began_ns) / unit_ns),
+            }
+        }
     }
 }

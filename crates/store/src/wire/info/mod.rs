@@ -5,15 +5,16 @@
 //! ```
 //!
 //! Names and forms are those of the real server of 7.0; missing data is left out, not made up.
+//!
+//! Nodes and their partitions.
 
-mod cluster;
-mod configuration;
 mod statistics;
-#[cfg(test)]
-mod tests;
 
 use super::frame::{self, Kind};
+use crate::nodes::Host;
 use crate::observe::{BUILD, Facts, Latency};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
 
 /// Maximum number of names answered per request; the rest is refused in one line. The clients send up to three at once,
@@ -73,26 +74,26 @@ fn answer(name: &str, facts: &Facts) -> String {
         "status" => "ok".to_owned(),
         "features" => FEATURES.to_owned(),
         "cluster-name" => facts.config.cluster_name.clone().unwrap_or_else(|| "null".to_owned()),
-        "cluster-stable" => cluster::stable(parameters, facts),
+        "cluster-stable" => stable(parameters, facts),
         "peers-generation" => facts.node.peers_generation.to_string(),
         "partition-generation" => facts.node.partition_generation.to_string(),
-        "peers-clear-std" | "peers-clear-alt" | "alumni-clear-std" => cluster::peers(facts),
+        "peers-clear-std" | "peers-clear-alt" | "alumni-clear-std" => peers(facts),
         "peers-tls-std" | "peers-tls-alt" => format!("{},,[]", facts.node.peers_generation),
-        "service" | "service-clear-std" | "service-clear-alt" => cluster::service(facts),
-        "services" | "services-alumni" => cluster::services(facts),
-        "replicas" => cluster::replicas(facts),
-        "replicas-all" => cluster::replicas_all(facts),
-        "replicas-master" => cluster::replicas_master(facts),
+        "service" | "service-clear-std" | "service-clear-alt" => service(facts),
+        "services" | "services-alumni" => services(facts),
+        "replicas" => replicas(facts),
+        "replicas-all" => replicas_all(facts),
+        "replicas-master" => replicas_master(facts),
         "namespaces" => joined(facts.config.namespaces.iter().map(|namespace| namespace.settings.name.clone())),
         "namespace" => match index_of(of, facts) {
-            Some(index) => statistics::namespace(facts, index),
+            Some(index) => statistics::namespace_statistics(facts, index),
             None => error(20, "namespace not found"),
         },
         "statistics" => statistics::server(facts),
         "latencies" => latencies(parameters, facts),
-        "get-config" => configuration::answer(parameters, facts),
-        "logs" => configuration::logs(facts),
-        "log" => configuration::log(of, facts),
+        "get-config" => statistics::answer(parameters, facts),
+        "logs" => statistics::logs(facts),
+        "log" => statistics::log(of, facts),
         "best-practices" => "failed_best_practices=none".to_owned(),
         // These do not exist; sets and sizes of records are not counted.
         "sets" | "bins" | "sindex" | "sindex-list" | "udf-list" | "jobs" | "query-show" | "histogram" => String::new(),
@@ -149,3 +150,67 @@ fn latency(of: &Latency) -> String {
     }
     text
 }
+
+fn host_port(host: &str, port: u16) -> String {
+    Host { name: host.to_owned(), port }.to_string()
+}
+
+/// A number that is the same on all nodes that see each other.
+fn key(facts: &Facts) -> String {
+    let all = facts.node.peers.iter().map(|peer| peer.id).chain([facts.node.id]);
+    format!("{:X}", all.fold(0u64, |key, id| key ^ id.wrapping_mul(0x9E37_79B9_7F4A_7C15)) & ((1 << 48) - 1))
+}
+
+/// The key of a cluster of the size that is asked for, without migrations unless those may be.
+fn stable(parameters: &str, facts: &Facts) -> String {
+    let asked = |name: &str| parameters.split(';').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
+    let size = (facts.node.peers.len() + 1).to_string();
+    if asked("size").is_some_and(|wanted| wanted != size) {
+        "ERROR::cluster-not-specified-size".to_owned()
+    } else if asked("ignore-migrations") != Some("true") && facts.partitions_remaining() > 0 {
+        "ERROR::unstable-cluster".to_owned()
+    } else {
+        key(facts)
+    }
+}
+
+/// `generation,default port,[[id,,[host:port]],...]`.
+fn peers(facts: &Facts) -> String {
+    let peers = facts.node.peers.iter().map(|peer| {
+        let (host, port) = &peer.address;
+        format!("[{:X},,[{}]]", peer.id, host_port(host, *port))
+    });
+    format!("{},3000,[{}]", facts.node.peers_generation, peers.collect::<Vec<_>>().join(","))
+}
+
+fn service(facts: &Facts) -> String {
+    let (address, port) = facts.node.address;
+    host_port(&address.to_string(), port)
+}
+
+fn services(facts: &Facts) -> String {
+    joined(facts.node.peers.iter().map(|peer| host_port(&peer.address.0, peer.address.1)))
+}
+
+/// Each namespace's bitmaps: the partitions that this node is master of, and those that it is the replica of.
+fn bitmaps(facts: &Facts) -> impl Iterator<Item = (&str, Vec<String>)> {
+    facts.config.namespaces.iter().enumerate().map(|(index, namespace)| {
+        let columns = facts.columns(index).iter();
+        (&*namespace.settings.name, columns.map(|bitmap| STANDARD.encode(bitmap)).collect())
+    })
+}
+
+fn replicas(facts: &Facts) -> String {
+    joined(bitmaps(facts).map(|(name, bitmaps)| format!("{name}:0,{},{}", bitmaps.len(), bitmaps.join(","))))
+}
+
+fn replicas_all(facts: &Facts) -> String {
+    joined(bitmaps(facts).map(|(name, bitmaps)| format!("{name}:{},{}", bitmaps.len(), bitmaps.join(","))))
+}
+
+fn replicas_master(facts: &Facts) -> String {
+    joined(bitmaps(facts).map(|(name, bitmaps)| format!("{name}:{}", bitmaps[0])))
+}
+
+#[cfg(test)]
+mod tests;
