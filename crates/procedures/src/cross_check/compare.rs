@@ -1,6 +1,6 @@
 //! Comparison of the rounds of both programs: agreements, differences, and their causes.
 
-use super::{PERCENTILES, Side};
+use super::{Logged, PERCENTILES, Side};
 use report::table::Table;
 use results::percentile::is_compared;
 use results::units;
@@ -42,6 +42,14 @@ impl Row {
     fn new(what: &str, values: [Vec<f64>; 2], least: Option<f64>, show: fn(f64) -> String) -> Self {
         let agrees = least.map(|least| agree(&values, least));
         Self { what: what.to_owned(), values, agrees, show }
+    }
+
+    /// Counts, which are equal in all rounds of both programs; `None` if they need not be.
+    fn of_counts(what: &str, values: [Vec<f64>; 2], is_exact: bool) -> Self {
+        let mut all = values.iter().flatten();
+        let first = all.next().copied();
+        let agrees = is_exact.then(|| all.all(|value| Some(*value) == first));
+        Self { what: what.to_owned(), values, agrees, show: units::number }
     }
 
     fn medians(&self) -> [f64; 2] {
@@ -98,7 +106,30 @@ fn of_stream(rounds: &[Vec<&Side>; 2]) -> Stream {
         rows.push(Row::new(&format!("p{percentile}"), values(&|side| side.latency_ns[at] as f64), least, time));
     }
     rows.push(Row::new("CPU each", values(&|side| side.cpu_ns), None, time));
-    let notes = notes(&rows, &rounds[0]);
+    let mut notes = notes(&rows, &rounds[0]);
+    let all = |is: &dyn Fn(&Side) -> bool| rounds.iter().flatten().all(|side| is(side));
+    let (times, is_exact) = (rows.len(), all(&|side| side.is_exact));
+    if is_exact {
+        rows.push(Row::of_counts("operations", values(&|side| side.ops as f64), true));
+    }
+    if all(&|side| side.logged.is_some()) {
+        let of = |of: fn(&Logged) -> f64| values(&move |side| side.logged.as_ref().map_or(0.0, of));
+        if all(&|side| side.logged.is_some_and(|logged| logged.lines > 0)) {
+            let each = all(&|side| side.is_each_logged);
+            rows.push(Row::of_counts("lines logged", of(|logged| logged.lines as f64), is_exact && each));
+            rows.push(Row::new("mean logged", of(|logged| logged.mean_ns), Some(TOLERANCE_NS), time));
+        }
+        if !all(&|side| side.logged.is_some_and(|logged| logged.binned == 0)) {
+            // fio leaves the last period out.
+            rows.push(Row::of_counts("in histograms", of(|logged| logged.binned as f64), false));
+        }
+    }
+    if let Some(row) = rows[times..].iter().find(|row| row.differs()) {
+        notes.push(format!(
+            "{}: both programs run the same options, so one of them did or logged something else",
+            row.what
+        ));
+    }
     Stream { name: rounds[0].first().map(|side| side.name.clone()).unwrap_or_default(), rows, notes }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! FioLoad, open devices -> RealFio::run -> Side of each direction   real_fio.rs
 //! FioLoad, Totals       -> ours         -> Side of our run
+//! logs of both          -> logged       -> Logged                   logged.rs
 //! rounds of both        -> compare      -> Checked                  compare.rs
 //! ```
 //!
@@ -10,12 +11,14 @@
 //! descriptors from the guard, and ends when flashproof ends.
 
 mod compare;
+mod logged;
 mod real_fio;
 
 pub use compare::{Checked, compare};
 pub use real_fio::RealFio;
 
-use load::workload::fio::FioLoad;
+use load::workload::fio::{FioLoad, Job};
+use logged::{Logged, logged};
 use report::fio::Totals;
 use session::console;
 use session::devices::Devices;
@@ -70,6 +73,11 @@ pub struct Side {
     pub is_paced: bool,
     /// Operations that were done.
     pub ops: u64,
+    /// True if the job's options say how many that are.
+    pub is_exact: bool,
+    /// Its logs, if it has any, and true if each operation is a line of them.
+    pub logged: Option<Logged>,
+    pub is_each_logged: bool,
     pub iops: f64,
     /// Times from submission to completion at p50, p90, p99, p99.9 and p99.99, nanoseconds.
     pub latency_ns: [u64; PERCENTILES.len()],
@@ -90,8 +98,29 @@ fn sides(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Side)> {
         let number =
             if is_alone { String::new() } else { format!("~{}", load.threads[load.entries[entry].threads[0]].number) };
         let name = format!("{}{number} {}", job.name, DIRECTIONS[direction]);
-        (entry, direction, Side { name, is_paced: job.has_rates(), ..Side::default() })
+        let all = || load.entries[entry].threads.iter().map(|thread| &*load.threads[*thread].job);
+        let side = Side {
+            name,
+            is_paced: job.has_rates(),
+            is_exact: all().all(is_exact),
+            is_each_logged: all().all(|job| job.log_avg_msec == 0),
+            ..Side::default()
+        };
+        (entry, direction, side)
     })
+}
+
+/// True if the options of `job` alone say how many operations of each kind it does.
+fn is_exact(job: &Job) -> bool {
+    let is_one = job.directions().count() == 1 && job.unit_bytes() == job.largest_bytes();
+    let is_whole = job.runtime_ns.is_none() && !job.time_based && !job.fills && job.iolog.is_none();
+    let each_once = !job.random || job.has_map();
+    is_one
+        && is_whole
+        && each_once
+        && !job.zbd.is_on
+        && job.flow == Default::default()
+        && job.steady == Default::default()
 }
 
 /// Results of flashproof's run of `load`, which used `cpu_ns`.
@@ -107,6 +136,7 @@ pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<Side> {
             cpu_ns: cpu_ns as f64 / ops.max(1) as f64,
             wait_max_ns: kind.wait.max(),
             never_issued: kind.undone,
+            logged: logged(load, entry, direction, None),
             ..side
         })
     };

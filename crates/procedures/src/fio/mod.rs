@@ -5,7 +5,7 @@ mod logs;
 mod ran;
 mod verify;
 
-pub use files::{Layout, layout, settle};
+pub use files::{Layout, check_polled, layout, settle};
 pub use logs::{Logs, check as check_logs, left_out};
 pub use ran::{Counting, Ran, page};
 pub use verify::{Trigger, save_states, write_dumps};
