@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use sys::mapped::{Access, Mapped};
 use sys::{ioctl, open};
 use thiserror::Error;
 
@@ -134,9 +135,11 @@ impl Target {
         &self.opened.notes
     }
 
-    /// Has operations from now on go through the page cache, which is emptied of this target before.
-    pub fn use_page_cache(&self) -> io::Result<()> {
-        self.drop_cached();
+    /// Has operations from now on go through the page cache. `drops`: the cache is emptied of this target before.
+    pub fn use_page_cache(&self, drops: bool) -> io::Result<()> {
+        if drops {
+            self.drop_cached();
+        }
         let flags = rustix::fs::fcntl_getfl(&self.opened.file)?;
         rustix::fs::fcntl_setfl(&self.opened.file, flags - rustix::fs::OFlags::DIRECT)?;
         self.cached.store(true, Ordering::Relaxed);
@@ -153,6 +156,11 @@ impl Target {
         let flags = if odsync { libc::O_DSYNC } else { 0 };
         let same = format!("/proc/self/fd/{}", self.fd().as_raw_fd());
         OpenOptions::new().read(true).write(true).custom_flags(flags).open(same)
+    }
+
+    /// Maps the target; for writing only if it was opened with the guard's consent.
+    pub fn map(&self, access: Access) -> io::Result<Mapped> {
+        Mapped::new(self.fd(), self.size_bytes(), self.is_writable(), access)
     }
 
     /// Makes the kernel drop its cache of a block device that was written through its character device.
@@ -267,6 +275,7 @@ fn note_on_holes(len_bytes: u64, allocated_bytes: u64) -> Option<String> {
 mod tests {
     use super::*;
     use std::io::Write;
+    use sys::op::{Op, OpKind, Outcome};
 
     #[test]
     fn a_read_only_target_knows_itself_and_takes_no_write() {
@@ -280,6 +289,11 @@ mod tests {
         let error = target.opened.file.write_at(&[0; 512], 0).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EBADF));
         assert_eq!(target.cached_writer(true).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        let mapped = target.map(Access::default()).unwrap();
+        let buf = sys::buffer::Pool::new(512).unwrap().cut(512).unwrap();
+        let mut write = Op::new(OpKind::Write, 0, 512, buf);
+        // The copy stops at the first page that may not be written, as a memory access would.
+        assert_eq!(mapped.carry_out(target.fd(), &mut write), Outcome::Errno(libc::EIO));
     }
 
     #[test]

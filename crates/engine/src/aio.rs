@@ -31,7 +31,8 @@ impl Aio {
         })?;
         // All before the run: to start one takes time and can fail.
         let threads = Threads::new(WORKERS_MAX, &targets, in_flight_max, 0, epoch, harmless_gap_ns)?;
-        let limits = Limits { deallocates: false, writes_back: false, gives_back: true, names_streams: false };
+        let limits =
+            Limits { deallocates: false, writes_back: false, gives_back: true, names_streams: false, ..Limits::NONE };
         Ok(Self::on(queue, targets, in_flight_max, limits, Some(threads), epoch, harmless_gap_ns))
     }
 }

@@ -13,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use sys::buffer::{Buf, Pool};
 use sys::call::carry_out;
-use sys::op::{Completion, Op, Outcome, Priority};
+use sys::mapped::{Access, Mapped};
+use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
 /// An operation shorter than this many harmless gaps (a quarter of the tightest threshold) needs no lookup of its
@@ -28,6 +29,8 @@ const DISCARD_NS: u64 = 1_000_000;
 pub struct Caller {
     epoch: Instant,
     targets: Arc<[Arc<Target>]>,
+    /// By target: its mapping, if operations go there.
+    mapped: Arc<[Option<Mapped>]>,
     /// The lookup costs a system call, so it follows only long operations, and now and then discards the time before
     /// an operation.
     run_delay: RunDelay,
@@ -42,12 +45,14 @@ impl Caller {
     /// For calls of this thread. `epoch` and `harmless_gap_ns` as of [`Calls::new`].
     pub(crate) fn new(targets: Arc<[Arc<Target>]>, epoch: Instant, harmless_gap_ns: u64) -> Self {
         let (run_delay, long_ns) = (RunDelay::of_this_thread(), LONG_GAPS * harmless_gap_ns);
-        Self { epoch, targets, run_delay, looked_up_ns: 0, priority: Priority::default(), long_ns }
+        let (mapped, looked_up_ns, priority) = (Arc::default(), 0, Priority::default());
+        Self { epoch, targets, mapped, run_delay, looked_up_ns, priority, long_ns }
     }
 
     /// Performs one operation, and stamps its issue and completion.
     pub fn perform(&mut self, mut op: Op) -> Completion {
-        let target = &self.targets[usize::from(op.target)];
+        let place = usize::from(op.target);
+        let target = &self.targets[place];
         let (fd, hint) = (target.fd(), target.write_hint());
         let mut denied = None;
         if op.priority != self.priority {
@@ -62,9 +67,10 @@ impl Caller {
             issued_ns = clock_ns(self.epoch);
             self.looked_up_ns = issued_ns;
         }
-        let outcome = match denied {
-            Some(errno) => Outcome::Errno(errno),
-            None => carry_out(fd, hint, &mut op),
+        let outcome = match (denied, self.mapped.get(place)) {
+            (Some(errno), _) => Outcome::Errno(errno),
+            (None, Some(Some(mapped))) => mapped.carry_out(fd, &mut op),
+            (None, _) => carry_out(fd, hint, &mut op),
         };
         let completed_ns = clock_ns(self.epoch);
         let service_ns = completed_ns - issued_ns;
@@ -82,10 +88,20 @@ fn clock_ns(epoch: Instant) -> u64 {
     epoch.elapsed().as_nanos() as u64
 }
 
+/// Targets that are used as memory, not by system calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    /// Targets that are mapped.
+    pub targets: Vec<TargetId>,
+    /// Use of the mappings.
+    pub access: Access,
+}
+
 /// A shard's queue of calls, and its targets.
 pub struct Calls {
     epoch: Instant,
     targets: Arc<[Arc<Target>]>,
+    mapped: Arc<[Option<Mapped>]>,
     harmless_gap_ns: u64,
     pool: Pool,
     queued: VecDeque<Op>,
@@ -115,6 +131,7 @@ impl Calls {
         Ok(Self {
             epoch,
             targets,
+            mapped: Arc::default(),
             harmless_gap_ns,
             pool,
             queued,
@@ -126,9 +143,19 @@ impl Calls {
         })
     }
 
+    /// Maps the targets of `mapping`, to which operations then go by page faults. Errors: those of mmap(2).
+    pub fn mapping(self, mapping: &Mapping) -> io::Result<Self> {
+        let map = |(number, target): (TargetId, &Arc<Target>)| {
+            mapping.targets.contains(&number).then(|| target.map(mapping.access)).transpose()
+        };
+        let mapped = (0..).zip(&*self.targets).map(map).collect::<io::Result<_>>()?;
+        Ok(Self { mapped, ..self })
+    }
+
     /// Performs this engine's calls on the calling thread.
     pub fn caller(&self) -> Caller {
-        Caller::new(self.targets.clone(), self.epoch, self.harmless_gap_ns)
+        let caller = Caller::new(self.targets.clone(), self.epoch, self.harmless_gap_ns);
+        Caller { mapped: self.mapped.clone(), ..caller }
     }
 
     /// The operation submitted first, for a [`Caller`]. Its completion goes to [`Calls::finish`].

@@ -32,6 +32,7 @@ pub(crate) struct Seen {
 pub(crate) struct Limits {
     pub(crate) deallocates: bool,
     pub(crate) writes_back: bool,
+    pub(crate) flushes: bool,
     /// The queue may give operations back that would block the thread: `EAGAIN`, `EOPNOTSUPP` where all would, or a part.
     pub(crate) gives_back: bool,
     /// A write names its write stream. Otherwise it goes by that of the inode.
@@ -40,7 +41,8 @@ pub(crate) struct Limits {
 
 impl Limits {
     /// The queue does all operations.
-    pub(crate) const NONE: Self = Self { deallocates: true, writes_back: true, gives_back: false, names_streams: true };
+    pub(crate) const NONE: Self =
+        Self { deallocates: true, writes_back: true, flushes: true, gives_back: false, names_streams: true };
 }
 
 /// A shard's queue and targets. Stays on the thread that made it.
@@ -257,6 +259,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
         match op.kind {
             OpKind::ResetZone => self.submit_beside(op),
             OpKind::Deallocate if !self.limits.deallocates => self.submit_beside(op),
+            OpKind::Flush | OpKind::FlushFile if !self.limits.flushes => self.submit_beside(op),
             OpKind::WriteBack(steps) if steps.drop_cache || !self.limits.writes_back => self.submit_beside(op),
             _ => self.push(op),
         }
@@ -397,7 +400,7 @@ mod tests {
         for answer in [Outcome::Errno(libc::EAGAIN), Outcome::Errno(libc::EOPNOTSUPP), Outcome::Short(512)] {
             let epoch = Instant::now();
             let threads = Threads::new(4, std::slice::from_ref(&target), 8, 1 << 16, epoch, u64::MAX / 8).unwrap();
-            let limits = Limits { deallocates: false, writes_back: false, gives_back: true, names_streams: false };
+            let limits = Limits { gives_back: true, names_streams: false, ..Limits::NONE };
             let full = Full { ops: Vec::new(), issued_ns: 0, answer };
             let mut engine = Queued::on(full, vec![target.clone()], 8, limits, Some(threads), epoch, u64::MAX);
             for token in 0..8 {

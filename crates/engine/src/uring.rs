@@ -23,9 +23,26 @@ impl Uring {
         epoch: Instant,
         harmless_gap_ns: u64,
     ) -> io::Result<(Self, RingFacts)> {
+        Self::set_up(targets, in_flight_max, memory_bytes, epoch, harmless_gap_ns, false)
+    }
+
+    /// As [`Self::new`]. `polled`: reads and writes complete without interrupts, on targets that bypass the page cache and
+    /// have poll queues; a thread does all other operations.
+    pub fn set_up(
+        targets: Vec<Arc<Target>>,
+        in_flight_max: usize,
+        memory_bytes: usize,
+        epoch: Instant,
+        harmless_gap_ns: u64,
+        polled: bool,
+    ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
-        let (ring, facts) = Ring::new(&files, Files::new(&files)?, in_flight_max, memory_bytes, epoch_ns(epoch))?;
-        let limits = Limits { deallocates: ring.discards(), ..Limits::NONE };
+        let form = Files::new(&files)?;
+        let (ring, facts) = Ring::set_up(&files, form, in_flight_max, memory_bytes, epoch_ns(epoch), polled)?;
+        let limits = match polled {
+            true => Limits { deallocates: false, writes_back: false, flushes: false, ..Limits::NONE },
+            false => Limits { deallocates: ring.discards(), ..Limits::NONE },
+        };
         Ok((Self::on(ring, targets, in_flight_max, limits, None, epoch, harmless_gap_ns), facts))
     }
 }

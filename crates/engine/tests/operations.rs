@@ -79,7 +79,7 @@ impl Bench {
         let consents = guard.consent(&[request], &mut Answers::named([self.path()]));
         let target = Target::writable(consents.unwrap_or_else(|refused| panic!("{refused}")).remove(0));
         if self.cached {
-            target.use_page_cache().unwrap();
+            target.use_page_cache(true).unwrap();
         }
         Arc::new(target)
     }

@@ -139,6 +139,54 @@ fn both_write_as_many_zones_as_each_other() {
 }
 
 #[test]
+fn both_verify_map_and_log_as_many_operations() {
+    let Some((bench, device)) = beside_fio() else { return };
+    let (name, erase) = (format!("--filename={}", device.name), format!("--erase={}", device.name));
+    let each = ["--name=a", "--bs=4k", "--size=1m", &name, &erase, "--output-format=json"];
+    for (number, (options, streams)) in [
+        (
+            &[
+                "--rw=randwrite",
+                "--direct=1",
+                "--verify=crc32c",
+                "--write_lat_log=l",
+                "--write_hist_log=h",
+                "--log_hist_msec=50",
+            ][..],
+            2,
+        ),
+        (&["--rw=write", "--direct=1", "--verify=md5", "--verify_backlog=64", "--iodepth=4"], 2),
+        (&["--rw=randread", "--ioengine=mmap", "--write_lat_log=l"], 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let out = format!("--out=run-{number}");
+        let words = [&each[..], &[&out[..]], options].concat();
+        let ended = Running::start(with_path(&bench, &bench.path("bin"), &words)).end().expect(0);
+        let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let found = json["cross_check"][0]["streams"].as_array().unwrap();
+        assert_eq!(found.len(), streams, "{options:?}");
+        for stream in found {
+            let numbers = &stream["numbers"];
+            let rounds = |what: &str, of: &str| numbers[what][of].as_array().unwrap().clone();
+            let logs = options.iter().any(|option| option.starts_with("--write_lat_log"));
+            for what in ["operations", "lines logged"].iter().take(if logs { 2 } else { 1 }) {
+                for of in ["flashproof", "fio"] {
+                    assert_eq!(rounds(what, of), [256.0; 3], "{options:?}: {what} of {of}");
+                }
+                assert_eq!(numbers[*what]["agrees"], true);
+            }
+            if options.contains(&"--write_hist_log=h") {
+                assert_eq!(rounds("in histograms", "flashproof"), [256.0; 3]);
+                assert!(rounds("in histograms", "fio").iter().all(|count| count.as_f64() <= Some(256.0)));
+            }
+        }
+    }
+    assert!(!bench.exists("l_clat.2.log"), "fio's logs are nowhere but in a directory of its own");
+}
+
+#[test]
 fn fio_is_given_our_descriptors_and_no_word_can_name_another_file() {
     let bench = Bench::new();
     bench.write_victim("victim", 1);

@@ -15,10 +15,8 @@ fn words(line: &str) -> Vec<&str> {
 
 /// Runs `flashproof fio` with the options of `line`, which ask for JSON; the first of its jobs.
 fn job(bench: &Bench, line: &str, code: i32) -> (Value, Ended) {
-    let line = format!("fio {line} --output-format=json");
-    let ended = bench.flashproof(&words(&line)).expect(code);
-    let json: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stdout));
-    (json["jobs"][0].clone(), ended)
+    let (mut jobs, ended) = bench.fio_jobs(line, code);
+    (jobs.swap_remove(0), ended)
 }
 
 #[test]
@@ -269,8 +267,8 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
         [
             "job.fio:4: \"verify_policy=fsynced\" - flashproof does not have this option; without it would run: %o in a pattern is \
              the offset of the whole operation, and all completed writes are compared - leave it out if that will do",
-            "job.fio:5: \"lockfile=readwrite\" - flashproof does not have this option; without it would run: the operations of rw \
-             alone, on files of the size given - leave it out if that will do",
+            "job.fio:5: \"lockfile=readwrite\" - flashproof does not have this option; without it would run: fsync of \
+             each file in place of syncfs, and files that filename names, which stay from loop to loop, without locks - leave it out if that will do",
             "nothing was run",
         ]
     );

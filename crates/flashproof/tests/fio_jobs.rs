@@ -5,17 +5,9 @@ use crate::support;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use support::{Bench, Ended, LoopDevice, tool};
+use support::{Bench, LoopDevice, tool};
 
 const MIB: u64 = 1 << 20;
-
-/// Runs `flashproof fio` with the options of `line`, which ask for JSON; its jobs.
-fn jobs(bench: &Bench, line: &str, code: i32) -> (Vec<Value>, Ended) {
-    let line = format!("fio {line} --output-format=json");
-    let ended = bench.flashproof(&line.split_whitespace().collect::<Vec<_>>()).expect(code);
-    let json: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stdout));
-    (json["jobs"].as_array().unwrap().clone(), ended)
-}
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
@@ -26,7 +18,7 @@ fn jobs_share_their_operations_out_by_flow() {
     let bench = Bench::new();
     let line = "--direct=1 --rw=randread --iodepth=16 --time_based --runtime=2 --flow_sleep=100 --name=heavy --flow=8 --name=light --flow=1";
     let shares = |line: &str| {
-        let (jobs, _) = jobs(&bench, line, 0);
+        let (jobs, _) = bench.fio_jobs(line, 0);
         number(&jobs[0]["read"]["total_ios"]) / number(&jobs[1]["read"]["total_ios"])
     };
     for at in ["--out=same --filename=sim:", "--out=other --filename=sim:"] {
@@ -47,7 +39,7 @@ fn a_file_gets_its_blocks_before_the_run_or_from_its_writes() {
     let bench = Bench::new();
     let allocated = |fallocate: &str| {
         let line = format!("--name={fallocate} --filename={fallocate} --size=4m --rw=write --bs=64k --number_ios=2");
-        let (_, ended) = jobs(&bench, &format!("--out=run-{fallocate} {line} --fallocate={fallocate}"), 0);
+        let (_, ended) = bench.fio_jobs(&format!("--out=run-{fallocate} {line} --fallocate={fallocate}"), 0);
         let file = fs::metadata(bench.path(fallocate)).unwrap();
         assert_eq!(file.len(), 4 * MIB);
         (file.blocks() * 512, ended.stderr)
@@ -68,7 +60,7 @@ fn a_job_ends_when_it_is_steady_and_says_so() {
     let bench = Bench::new();
     let line = "--filename=sim:channels=4+read-us=1000+jitter-pct=0 --direct=1 --rw=randread --iodepth=4 --time_based --runtime=60";
     let steady = "--steadystate=iops:1% --ss_dur=4 --ss_ramp=3";
-    let (job, ended) = jobs(&bench, &format!("--out=run --name=a --numjobs=2 --group_reporting {line} {steady}"), 0);
+    let (job, ended) = bench.fio_jobs(&format!("--out=run --name=a --numjobs=2 --group_reporting {line} {steady}"), 0);
     let state = &job[0]["steadystate"];
     assert_eq!(
         (&state["attained"], &state["duration"], &state["ss"]),
@@ -80,10 +72,11 @@ fn a_job_ends_when_it_is_steady_and_says_so() {
     assert!(seconds.len() == 4 && seconds.iter().all(|iops| (3_950.0..4_050.0).contains(iops)), "{seconds:?}");
     // A drive that slows down in between is steady later; a drive that never is steady has its whole runtime.
     let slow = line.replace("jitter-pct=0", "jitter-pct=0+slow-after-s=5").replace("60", "30");
-    let (job, _) = jobs(&bench, &format!("--out=slow --name=a {slow} {steady}"), 0);
+    let (job, _) = bench.fio_jobs(&format!("--out=slow --name=a {slow} {steady}"), 0);
     let ran = number(&job[0]["read"]["runtime"]);
     assert!((9_000.0..9_003.0).contains(&ran), "the four seconds after the change, not {ran}");
-    let (job, _) = jobs(&bench, &format!("--out=never --name=a {line} --runtime=6 --steadystate=iops:0 --ss_dur=2"), 0);
+    let (job, _) =
+        bench.fio_jobs(&format!("--out=never --name=a {line} --runtime=6 --steadystate=iops:0 --ss_dur=2"), 0);
     assert_eq!((&job[0]["read"]["runtime"], &job[0]["steadystate"]["attained"]), (&6_000.into(), &0.into()));
     let text = bench
         .flashproof(&[
@@ -105,19 +98,19 @@ fn a_job_ends_when_it_is_steady_and_says_so() {
 fn runtimes_have_fractions_and_jobs_wait_for_those_they_name() {
     let bench = Bench::new();
     let line = "--filename=sim: --direct=1 --rw=randread --time_based --name=a --runtime=1.5 --name=b --runtime=250ms --wait_for=a";
-    let (jobs_of, ended) = jobs(&bench, &format!("--out=run {line}"), 0);
+    let (jobs_of, ended) = bench.fio_jobs(&format!("--out=run {line}"), 0);
     let ran: Vec<_> = jobs_of.iter().map(|job| number(&job["read"]["runtime"])).collect();
     assert_eq!(ran, [1_500.0, 250.0], "{}", ended.stderr);
     assert!(bench.exists("run/run-2/verdict.json"), "a run of its own");
-    let (paced, _) =
-        jobs(&bench, "--out=paced --filename=sim: --direct=1 --time_based --name=a --runtime=1.5 --rate_iops=1000", 0);
+    let (paced, _) = bench
+        .fio_jobs("--out=paced --filename=sim: --direct=1 --time_based --name=a --runtime=1.5 --rate_iops=1000", 0);
     assert_eq!((&paced[0]["read"]["total_ios"], &paced[0]["read"]["iops"]), (&1_500.into(), &1_000.0.into()));
 }
 
 #[test]
 fn a_null_engine_measures_nothing_and_the_verdict_says_so() {
     let bench = Bench::new();
-    let (job, ended) = jobs(&bench, "--out=run --name=a --ioengine=null --size=64m --rw=randrw", 0);
+    let (job, ended) = bench.fio_jobs("--out=run --name=a --ioengine=null --size=64m --rw=randrw", 0);
     let done = ["read", "write"].map(|kind| number(&job[0][kind]["total_ios"]));
     assert_eq!(done.iter().sum::<f64>(), 16_384.0);
     assert!(ended.stderr.contains("measured nothing: ioengine=null moves no byte"), "{}", ended.stderr);
@@ -132,7 +125,7 @@ fn a_part_of_the_operations_has_another_priority() {
         device.name
     );
     for engine in ["io_uring", "psync"] {
-        let (job, _) = jobs(&bench, &format!("--out={engine} --ioengine={engine} {line}"), 0);
+        let (job, _) = bench.fio_jobs(&format!("--out={engine} --ioengine={engine} {line}"), 0);
         let prios = job[0]["read"]["prios"].as_array().unwrap();
         let of = |at: usize| (&prios[at]["prioclass"], &prios[at]["prio"], number(&prios[at]["clat_ns"]["N"]));
         let (class, level, idle) = of(1);
@@ -149,7 +142,7 @@ fn a_part_of_the_operations_has_another_priority() {
 fn a_full_queue_drains_on_a_device() {
     let bench = Bench::new();
     let line = "--out=run --name=a --filename=sim:jitter-pct=0 --direct=1 --rw=randread --iodepth=16 --size=4m";
-    let (job, _) = jobs(&bench, &format!("{line} --iodepth_low=1"), 0);
+    let (job, _) = bench.fio_jobs(&format!("{line} --iodepth_low=1"), 0);
     let levels = &job[0]["iodepth_level"];
     assert_eq!(job[0]["read"]["total_ios"], 1_024);
     assert!(number(&levels["16"]) > 99.0, "all but one are issued together: {levels}");
@@ -159,13 +152,13 @@ fn a_full_queue_drains_on_a_device() {
 fn a_log_of_operations_is_written_and_replayed() {
     let bench = Bench::new();
     let write = "--out=first --name=a --filename=data --rw=randrw --bs=4k --size=256k --rate_iops=100,100 --fdatasync=4 --write_iolog=log";
-    let (first, _) = jobs(&bench, write, 0);
+    let (first, _) = bench.fio_jobs(write, 0);
     let counts = |job: &Value| ["read", "write", "sync"].map(|kind| number(&job[kind]["total_ios"]));
     let log = bench.text("log");
     assert!(log.starts_with("fio version 3 iolog\n0 data add\n0 data open\n"), "{log}");
     let lines = |action: &str| log.lines().filter(|line| line.contains(action)).count() as f64;
     assert_eq!([lines(" read "), lines(" write "), lines(" datasync ")], counts(&first[0]));
-    let (again, ended) = jobs(&bench, "--out=again --name=b --read_iolog=log --iodepth=4 --write_iolog=log-2", 0);
+    let (again, ended) = bench.fio_jobs("--out=again --name=b --read_iolog=log --iodepth=4 --write_iolog=log-2", 0);
     assert_eq!(counts(&again[0]), counts(&first[0]));
     assert!(ended.stderr.contains("open loop"), "{}", ended.stderr);
     let places = |log: &str| -> Vec<String> {
@@ -175,11 +168,8 @@ fn a_log_of_operations_is_written_and_replayed() {
         lines
     };
     assert_eq!(places(&bench.text("log-2")), places(&log));
-    let (scaled, _) = jobs(
-        &bench,
-        "--out=fast --name=b --read_iolog=log --replay_no_stall=1 --iodepth=8 --replay_skip=write,sync",
-        0,
-    );
+    let (scaled, _) = bench
+        .fio_jobs("--out=fast --name=b --read_iolog=log --replay_no_stall=1 --iodepth=8 --replay_skip=write,sync", 0);
     assert_eq!(counts(&scaled[0]), [counts(&first[0])[0], 0.0, 0.0]);
     // fio replays the log that this program has written.
     if tool("fio", &["--version"]).is_some() {
@@ -205,7 +195,7 @@ fn logs_have_histograms_greatest_values_and_the_time_of_day() {
         let fields = |line: &str| line.split(", ").map(|field| field.parse().unwrap()).collect();
         bench.text(name).lines().map(fields).collect()
     };
-    jobs(&bench, &format!("--out=mean {line} {logs}"), 0);
+    bench.fio_jobs(&format!("--out=mean {line} {logs}"), 0);
     let histograms = lines("h_clat_hist.1.log");
     assert_eq!(histograms.len(), 8, "four periods of reads and writes");
     for fields in &histograms {
@@ -214,7 +204,7 @@ fn logs_have_histograms_greatest_values_and_the_time_of_day() {
     }
     let mean = lines("l_clat.1.log");
     // The logs of the run before are replaced.
-    jobs(&bench, &format!("--out=max {line} {logs} --log_max_value=1 --log_hist_coarseness=3 --log_unix_epoch=1"), 0);
+    bench.fio_jobs(&format!("--out=max {line} {logs} --log_max_value=1 --log_hist_coarseness=3 --log_unix_epoch=1"), 0);
     let max = lines("l_clat.1.log");
     assert!(mean.iter().zip(&max).all(|(mean, max)| mean[1] < max[1]), "{mean:?} {max:?}");
     let coarse = lines("h_clat_hist.1.log");

@@ -61,11 +61,9 @@ fn flip(bench: &Bench, at: u64, bits: u8) {
 
 /// Runs `flashproof fio` with JSON output; its only job.
 fn job(bench: &Bench, line: &str, code: i32) -> (Value, Ended) {
-    let line = format!("fio --out=run --filename=data --erase=data {line} --output-format=json");
     let _ = fs::remove_dir_all(bench.path("run"));
-    let ended = bench.flashproof(&line.split_whitespace().collect::<Vec<_>>()).expect(code);
-    let json: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stdout));
-    (json["jobs"][0].clone(), ended)
+    let (mut jobs, ended) = bench.fio_jobs(&format!("--out=run --filename=data --erase=data {line}"), code);
+    (jobs.swap_remove(0), ended)
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod export;
 mod failing_devices;
 mod fio;
 mod fio_examples;
+mod fio_files;
 mod fio_jobs;
 mod fio_verify;
 mod fleet;

@@ -4,6 +4,7 @@ use crate::rate::Rate;
 use crate::schedule::{Even, Schedule};
 use crate::stream::Stream;
 use device::salt::{PlacedSalt, Salt};
+use engine::calls::Mapping;
 
 /// When the operations of a lane are wanted.
 #[derive(Debug, Clone)]
@@ -88,6 +89,8 @@ pub struct Plan {
     pub cpus: Vec<u32>,
     /// True if its thread performs each operation itself, as a system call, on real devices.
     pub synchronous: bool,
+    /// Targets that a synchronous shard uses by page faults.
+    pub mapping: Option<Mapping>,
     /// Cells that its lanes record; `None`: any. Many shards with many cells each would take a lot of memory.
     pub cells: Option<Vec<u32>>,
 }

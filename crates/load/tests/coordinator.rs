@@ -33,6 +33,7 @@ fn plan(shard: u64, shards: u64) -> Plan {
         buffers: vec![BufferClass { len_bytes: 4096, count: 4, fill: Fill::AsIs }],
         cpus: Vec::new(),
         synchronous: false,
+        mapping: None,
         cells: None,
     }
 }

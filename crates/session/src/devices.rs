@@ -14,11 +14,18 @@ use results::run_dir::DeviceKind;
 use serde_json::{Value, json};
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
+use sys::buffer::{Buf, Pool};
+use sys::call::carry_out;
+use sys::op::{Op, OpKind};
 
 /// Environment variable in which scripts name devices that may be erased.
 pub const ERASE_VARIABLE: &str = "FLASHPROOF_ERASE";
+
+/// Bytes of a read that fills the page cache.
+const PRE_READ_BYTES: usize = 1 << 20;
 
 /// Devices that the user allows to write to, by options.
 #[derive(Debug, Clone, Copy)]
@@ -67,14 +74,16 @@ impl Devices {
         Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
 
-    /// Switches to the page cache and drops cached pages.
-    pub fn use_page_cache(&self) -> Result<(), Failure> {
+    /// Switches to the page cache, with the contents that `workload` begins with.
+    pub fn use_page_cache(&self, spec: &RunSpec, workload: &impl Workload) -> Result<(), Failure> {
         let Self::Real(targets) = self else { return Ok(()) };
-        let set = |target: &Arc<Target>| {
-            let name = target.name();
-            target.use_page_cache().map_err(|error| format!("cannot use the page cache for {name} - {error}"))
+        let set = |(target, name): (&Arc<Target>, &DeviceName)| {
+            let kept = workload.cached_range(name, target.size_bytes());
+            let set = target.use_page_cache(kept.is_none());
+            set.map_err(|error| format!("cannot use the page cache for {name} - {error}"))?;
+            pre_read(target, kept.unwrap_or_default())
         };
-        all(targets.iter().map(set), Failure::environment).map(|_: Vec<()>| ())
+        all(targets.iter().zip(&spec.device_names).map(set), Failure::environment).map(|_: Vec<()>| ())
     }
 
     /// Device properties that workloads need.
@@ -125,6 +134,25 @@ impl Devices {
             Self::Simulated(_) | Self::Namespace(..) => Vec::new(),
         }
     }
+}
+
+/// Reads `range` of `target` into the page cache. Errors: the first failed read.
+fn pre_read(target: &Target, range: Range<u64>) -> Result<(), String> {
+    if range.is_empty() {
+        return Ok(());
+    }
+    console::note(&format!("{}: reading {} bytes into the page cache", target.name(), range.end - range.start));
+    let mut buf = Pool::new(PRE_READ_BYTES).ok().and_then(|mut pool| pool.cut(PRE_READ_BYTES)).unwrap_or(Buf::empty());
+    for at in range.clone().step_by(PRE_READ_BYTES) {
+        let len = (range.end - at).min(PRE_READ_BYTES as u64) as u32;
+        let mut read = Op::new(OpKind::Read, at, len, buf);
+        let outcome = carry_out(target.fd(), 0, &mut read);
+        if !outcome.is_done() {
+            return Err(format!("cannot read {len} bytes at {at} of {} before the run - {outcome}", target.name()));
+        }
+        buf = read.buf;
+    }
+    Ok(())
 }
 
 /// Parses device names of an option. Errors: invalid simulated drives, one per line.

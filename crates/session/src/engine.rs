@@ -60,6 +60,8 @@ pub struct Demand {
     pub placements: Vec<Vec<Option<Placement>>>,
     /// All issuing threads perform system calls.
     pub synchronous: bool,
+    /// Devices are asked for completions.
+    pub polled: bool,
 }
 
 impl Demand {
@@ -70,7 +72,8 @@ impl Demand {
             workloads.clone().filter(uses).flat_map(|workload| workload.placements(device)).collect()
         };
         let synchronous = workloads.clone().all(|workload| workload.extras().synchronous);
-        Self { engine: spec.engine, placements: spec.device_names.iter().map(on).collect(), synchronous }
+        let polled = workloads.clone().any(|workload| workload.extras().polled);
+        Self { engine: spec.engine, placements: spec.device_names.iter().map(on).collect(), synchronous, polled }
     }
 }
 
@@ -93,6 +96,8 @@ pub enum Single {
 
 enum Kind {
     IoUring,
+    /// io_uring without interrupts.
+    Polled,
     /// NVMe commands on character devices.
     Passthrough(Vec<Arc<Generic>>),
     /// Linux AIO; the reason, if it was not requested.
@@ -130,6 +135,13 @@ impl Engine {
                 Failure::environment(format!("cannot use AIO, as engine: aio demands - {why} - set engine: auto"))
             })?,
             _ if demand.synchronous => Kind::Calls,
+            _ if demand.polled => match Uring::set_up(targets.to_vec(), 1, 4096, Instant::now(), 0, true) {
+                Ok(_) => Kind::Polled,
+                Err(error) => {
+                    let why = why_no_ring(&error);
+                    return Err(Failure::environment(format!("cannot poll for completions - {why} - leave out hipri")));
+                }
+            },
             _ => ring_or_other(wanted, targets)?,
         };
         let placement = match kind {
@@ -197,7 +209,7 @@ impl Engine {
 
     /// True if an issuing thread has only its ring: no helper threads, and no store.
     pub fn is_bare_ring(&self) -> bool {
-        self.store.is_none() && matches!(self.kind, Kind::IoUring | Kind::Passthrough(_))
+        self.store.is_none() && matches!(self.kind, Kind::IoUring | Kind::Polled | Kind::Passthrough(_))
     }
 
     /// Maximum number of operations in flight per issuing thread, if limited.
@@ -209,6 +221,7 @@ impl Engine {
     pub fn value(&self) -> Value {
         let mut value = match &self.kind {
             Kind::IoUring => json!({"engine": "io_uring"}),
+            Kind::Polled => json!({"engine": "io_uring", "polled": true}),
             Kind::Passthrough(generics) => {
                 let names: Vec<_> = generics.iter().map(|generic| format!("/dev/{}", generic.name())).collect();
                 json!({"engine": "passthrough", "character_devices": names})
@@ -257,7 +270,13 @@ impl Engine {
         let targets: Arc<[_]> = if let Devices::Real(targets) = devices { targets.clone().into() } else { [].into() };
         let tightest_ns = what.layout.thresholds_ns.first().copied().unwrap_or(0);
         let harmless_gap_ns = harmless_gap_ns(tightest_ns);
-        let calls = |plan: &Plan| Calls::new(targets.clone(), plan.buffer_bytes(), epoch, harmless_gap_ns);
+        let calls = |plan: &Plan| {
+            let calls = Calls::new(targets.clone(), plan.buffer_bytes(), epoch, harmless_gap_ns)?;
+            match &plan.mapping {
+                None => Ok(calls),
+                Some(mapping) => calls.mapping(mapping),
+            }
+        };
         let _stuck = StuckCalls(&targets);
         match (&self.kind, devices) {
             (Kind::Client(settings), _) => {
@@ -307,8 +326,10 @@ impl Engine {
                 self.run_on(what, plans, engine, &calls, sink)
             }
             (_, Devices::Real(targets)) => {
-                let engine =
-                    |slots, bytes| facts.keep(Uring::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns)?);
+                let polled = matches!(self.kind, Kind::Polled);
+                let engine = |slots, bytes| {
+                    facts.keep(Uring::set_up(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns, polled)?)
+                };
                 self.run_on(what, plans, engine, &calls, sink)
             }
         }

@@ -124,8 +124,8 @@ impl Opened {
         consents: &Consents<'_>,
     ) -> Result<Self, Failure> {
         let devices = Devices::open(spec, workloads.clone(), consents)?;
-        if workloads.clone().next().is_some_and(|workload| workload.extras().buffered) {
-            devices.use_page_cache()?;
+        if let Some(workload) = workloads.clone().next().filter(|workload| workload.extras().buffered) {
+            devices.use_page_cache(spec, workload)?;
         }
         let engine = Engine::choose(&Demand::of(spec, workloads), &devices)?;
         Ok(Self { devices, engine })

@@ -9,6 +9,7 @@ pub mod aio;
 pub mod buffer;
 pub mod call;
 pub mod ioctl;
+pub mod mapped;
 pub mod memory;
 pub mod net;
 pub mod nvme;

@@ -12,6 +12,7 @@ use super::buffer::{ALIGN, Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
 use crate::queue::{Queue, Reaped, Sleep};
 use crate::succeed;
+use crate::usage::monotonic_ns;
 use io_uring::cqueue::EntryMarker as _;
 use io_uring::squeue::EntryMarker as _;
 use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, TimeoutFlags, Timespec};
@@ -19,6 +20,7 @@ use io_uring::{IoUring, Submitter, cqueue, opcode, squeue};
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
 
 // From linux/io_uring.h.
 const ENTER_GETEVENTS: u32 = 1 << 0;
@@ -175,6 +177,8 @@ pub struct Ring<F: Form = Files> {
     form: F,
     /// The ring's index in the thread's table of registered rings (Linux 5.18).
     registered: Option<u32>,
+    /// The kernel asks the devices for completions, which raise no interrupts.
+    polled: bool,
     /// Waits have an absolute end; a relative timeout would start only after the submission (Linux 6.12).
     absolute: bool,
     /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Queue::enter`].
@@ -209,13 +213,25 @@ impl<F: Form> Ring<F> {
     /// Linux 5.11 (no timeout on a wait).
     pub fn new(
         files: &[BorrowedFd<'_>],
-        mut form: F,
+        form: F,
         in_flight_max: usize,
         memory_bytes: usize,
         epoch_ns: u64,
     ) -> io::Result<(Self, RingFacts)> {
+        Self::set_up(files, form, in_flight_max, memory_bytes, epoch_ns, false)
+    }
+
+    /// As [`Self::new`]. `polled`: the ring only reads and writes, past the page cache, and a wait uses its CPU.
+    pub fn set_up(
+        files: &[BorrowedFd<'_>],
+        mut form: F,
+        in_flight_max: usize,
+        memory_bytes: usize,
+        epoch_ns: u64,
+        polled: bool,
+    ) -> io::Result<(Self, RingFacts)> {
         let entries_max = form.entries_max(in_flight_max, memory_bytes);
-        let (ring, deferred_taskrun) = build(entries_max)?;
+        let (ring, deferred_taskrun) = build(entries_max, polled)?;
         if !ring.params().is_feature_ext_arg() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
@@ -236,6 +252,7 @@ impl<F: Form> Ring<F> {
             // Linux 6.12 added absolute timeouts, discards and this feature flag.
             absolute: ring.params().is_feature_min_timeout(),
             ring: Some(ring),
+            polled,
             epoch_ns,
             pool,
             slots,
@@ -256,6 +273,22 @@ impl<F: Form> Ring<F> {
 
     pub(crate) fn form_mut(&mut self) -> &mut F {
         &mut self.form
+    }
+
+    /// Waits as `sleep` says, on a polled ring: nothing wakes its thread, and a wait in the kernel has no end in time.
+    fn poll(&mut self, Sleep { completions, until_ns }: Sleep) -> io::Result<()> {
+        loop {
+            let now_ns = monotonic_ns().saturating_sub(self.epoch_ns);
+            let found = self.ring.as_mut().map_or(0, |ring| ring.completion().len());
+            if now_ns >= until_ns || found > 0 && found >= self.in_flight.min(completions as usize) {
+                return Ok(());
+            }
+            if self.in_flight == 0 {
+                std::thread::sleep(Duration::from_nanos(until_ns - now_ns));
+            } else {
+                self.enter(now_ns, None)?;
+            }
+        }
     }
 
     /// True if an armed timer ends a wait at the latest at `until_ns`; arms a timer if there is none.
@@ -334,6 +367,10 @@ impl<F: Form> Queue for Ring<F> {
     }
 
     fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
+        if let Some(sleep) = sleep.filter(|_| self.polled) {
+            self.enter(now_ns, None)?;
+            return self.poll(sleep);
+        }
         let timed = matches!(sleep, Some(Sleep { completions: 1, until_ns }) if self.has_timer(until_ns));
         let Some(ring) = self.ring.as_ref() else { return Ok(()) };
         for token in &self.pushed {
@@ -507,12 +544,18 @@ pub fn probe() -> io::Result<()> {
 }
 
 /// Builds the best ring that this kernel supports. True: it defers task work.
-fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(entries_max: usize) -> io::Result<(IoUring<S, C>, bool)> {
+fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
+    entries_max: usize,
+    polled: bool,
+) -> io::Result<(IoUring<S, C>, bool)> {
     let wanted = entries_max.next_power_of_two() as u32;
     let entries = wanted.clamp(8, ENTRIES_MAX);
     let completions = wanted.max(entries) * 2;
     let mut plain = IoUring::<S, C>::builder();
     plain.setup_cqsize(completions).setup_clamp();
+    if polled {
+        return Ok((plain.setup_iopoll().build(entries)?, false));
+    }
     // A rejected entry completes with an error and does not block later ones (Linux 5.18).
     let mut cooperative = plain.clone();
     cooperative.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();

@@ -146,6 +146,15 @@ impl Bench {
         Running::start(self.prepare(arguments)).end()
     }
 
+    /// Runs `flashproof fio` with the options of `line`, which ask for JSON; its jobs.
+    pub fn fio_jobs(&self, line: &str, code: i32) -> (Vec<Value>, Ended) {
+        let line = format!("fio {line} --output-format=json");
+        let ended = self.flashproof(&line.split_whitespace().collect::<Vec<_>>()).expect(code);
+        let json: Value =
+            serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stdout));
+        (json["jobs"].as_array().unwrap().clone(), ended)
+    }
+
     /// Runs a storage test with the configuration `config` into [`OUT`].
     pub fn storage(&self, config: &str, more: &[&str]) -> Ended {
         self.start(config, more).end()

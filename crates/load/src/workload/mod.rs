@@ -35,6 +35,7 @@ use device::zones::Zones;
 use engine::DeviceName;
 use results::cell::{Layout, StreamInfo};
 use results::run_dir::WorkloadRecord;
+use std::ops::Range;
 use std::sync::Arc;
 use sys::op::Placement;
 use sys::random::Random;
@@ -87,6 +88,12 @@ pub trait Workload {
     /// them is refused before anything is written.
     fn placements(&self, _device: &DeviceName) -> Vec<Option<Placement>> {
         self.writes().then_some(None).into_iter().collect()
+    }
+
+    /// Through the page cache: the part of a device of `size_bytes` that is read before the run, while the cache keeps what
+    /// it has of the device; `None`: the cache of the device is dropped.
+    fn cached_range(&self, _device: &DeviceName, _size_bytes: u64) -> Option<Range<u64>> {
+        None
     }
 
     /// Rarely used run parameters. Workloads of one run must agree in them.
@@ -148,6 +155,8 @@ pub struct Extras {
     pub operations: Option<u64>,
     /// All issuing threads perform system calls ([`Plan::synchronous`]).
     pub synchronous: bool,
+    /// Devices are asked for completions, which raise no interrupts.
+    pub polled: bool,
     /// Blocks of new files are allocated by the writes.
     pub sparse: bool,
     /// Writes go to the write pointers of zoned devices.

@@ -118,6 +118,7 @@ fn plan(draw: &Draw) -> Plan {
         buffers: vec![BufferClass { len_bytes: 512, count, fill: Fill::AsIs }],
         cpus: Vec::new(),
         synchronous: false,
+        mapping: None,
         cells: None,
     }
 }

@@ -3,15 +3,18 @@
 //! ```text
 //! FioLoad, open devices -> RealFio::run -> Side of each direction   real_fio.rs
 //! FioLoad, Totals       -> ours         -> Side of our run
+//! logs of both          -> logged       -> Logged                   logged.rs
 //! rounds of both        -> compare      -> Checked
 //! ```
 //!
 //! A difference counts only if it is larger than the differences between rounds of the same program. fio writes only to
 //! descriptors from the guard, and ends when flashproof ends.
 
+mod logged;
 mod real_fio;
 
-use load::workload::fio::FioLoad;
+use load::workload::fio::{FioLoad, Job};
+use logged::{Logged, logged};
 pub use real_fio::RealFio;
 use report::fio::Totals;
 use report::table::Table;
@@ -72,6 +75,11 @@ pub struct Side {
     pub is_paced: bool,
     /// Operations that were done.
     pub ops: u64,
+    /// True if the job's options say how many that are.
+    pub is_exact: bool,
+    /// Its logs, if it has any, and true if each operation is a line of them.
+    pub logged: Option<Logged>,
+    pub is_each_logged: bool,
     pub iops: f64,
     /// Times from submission to completion at p50, p90, p99, p99.9 and p99.99, nanoseconds.
     pub latency_ns: [u64; PERCENTILES.len()],
@@ -92,8 +100,29 @@ fn sides(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Side)> {
         let number =
             if is_alone { String::new() } else { format!("~{}", load.threads[load.entries[entry].threads[0]].number) };
         let name = format!("{}{number} {}", job.name, DIRECTIONS[direction]);
-        (entry, direction, Side { name, is_paced: job.has_rates(), ..Side::default() })
+        let all = || load.entries[entry].threads.iter().map(|thread| &*load.threads[*thread].job);
+        let side = Side {
+            name,
+            is_paced: job.has_rates(),
+            is_exact: all().all(is_exact),
+            is_each_logged: all().all(|job| job.log_avg_msec == 0),
+            ..Side::default()
+        };
+        (entry, direction, side)
     })
+}
+
+/// True if the options of `job` alone say how many operations of each kind it does.
+fn is_exact(job: &Job) -> bool {
+    let is_one = job.directions().count() == 1 && job.unit_bytes() == job.largest_bytes();
+    let is_whole = job.runtime_ns.is_none() && !job.time_based && !job.fills && job.iolog.is_none();
+    let each_once = !job.random || job.has_map();
+    is_one
+        && is_whole
+        && each_once
+        && !job.zbd.is_on
+        && job.flow == Default::default()
+        && job.steady == Default::default()
 }
 
 /// Results of flashproof's run of `load`, which used `cpu_ns`.
@@ -109,6 +138,7 @@ pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<Side> {
             cpu_ns: cpu_ns as f64 / ops.max(1) as f64,
             wait_max_ns: kind.wait.max(),
             never_issued: kind.undone,
+            logged: logged(load, entry, direction, None),
             ..side
         })
     };
@@ -150,6 +180,14 @@ impl Row {
     fn new(what: &str, values: [Vec<f64>; 2], least: Option<f64>, show: fn(f64) -> String) -> Self {
         let agrees = least.map(|least| agree(&values, least));
         Self { what: what.to_owned(), values, agrees, show }
+    }
+
+    /// Counts, which are equal in all rounds of both programs; `None` if they need not be.
+    fn of_counts(what: &str, values: [Vec<f64>; 2], is_exact: bool) -> Self {
+        let mut all = values.iter().flatten();
+        let first = all.next().copied();
+        let agrees = is_exact.then(|| all.all(|value| Some(*value) == first));
+        Self { what: what.to_owned(), values, agrees, show: units::number }
     }
 
     fn medians(&self) -> [f64; 2] {
@@ -206,7 +244,30 @@ fn of_stream(rounds: &[Vec<&Side>; 2]) -> Stream {
         rows.push(Row::new(&format!("p{percentile}"), values(&|side| side.latency_ns[at] as f64), least, time));
     }
     rows.push(Row::new("CPU each", values(&|side| side.cpu_ns), None, time));
-    let notes = notes(&rows, &rounds[0]);
+    let mut notes = notes(&rows, &rounds[0]);
+    let all = |is: &dyn Fn(&Side) -> bool| rounds.iter().flatten().all(|side| is(side));
+    let (times, is_exact) = (rows.len(), all(&|side| side.is_exact));
+    if is_exact {
+        rows.push(Row::of_counts("operations", values(&|side| side.ops as f64), true));
+    }
+    if all(&|side| side.logged.is_some()) {
+        let of = |of: fn(&Logged) -> f64| values(&move |side| side.logged.as_ref().map_or(0.0, of));
+        if all(&|side| side.logged.is_some_and(|logged| logged.lines > 0)) {
+            let each = all(&|side| side.is_each_logged);
+            rows.push(Row::of_counts("lines logged", of(|logged| logged.lines as f64), is_exact && each));
+            rows.push(Row::new("mean logged", of(|logged| logged.mean_ns), Some(TOLERANCE_NS), time));
+        }
+        if !all(&|side| side.logged.is_some_and(|logged| logged.binned == 0)) {
+            // fio leaves the last period out.
+            rows.push(Row::of_counts("in histograms", of(|logged| logged.binned as f64), false));
+        }
+    }
+    if let Some(row) = rows[times..].iter().find(|row| row.differs()) {
+        notes.push(format!(
+            "{}: both programs run the same options, so one of them did or logged something else",
+            row.what
+        ));
+    }
     Stream { name: rounds[0].first().map(|side| side.name.clone()).unwrap_or_default(), rows, notes }
 }
 

@@ -1,5 +1,6 @@
 //! One run of the installed fio.
 
+use super::logged::{self, logged};
 use super::{DIRECTIONS, PERCENTILES, Side, sides};
 use device::target::Target;
 use load::run::Control;
@@ -7,13 +8,15 @@ use load::workload::Workload;
 use load::workload::fio::options::{Support, find};
 use load::workload::fio::{FioLoad, Given, Thread};
 use serde_json::Value;
+use session::Manner;
 use session::devices::Devices;
 use session::failure::Failure;
+use session::place::Place;
 use session::signals::Switch;
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -124,6 +127,9 @@ impl RealFio {
             () if load.jobs().any(|job| job.filenames.is_empty()) => {
                 cannot("a job has no filename, and both are to work on the same", "give filename")
             }
+            () if load.jobs().any(|job| job.appends) => {
+                cannot("with file_append each round would begin where the one before ended", "leave --cross-check out")
+            }
             () => Ok(()),
         }
     }
@@ -135,8 +141,9 @@ impl RealFio {
         self.check(load)?;
         let mut command = Command::new(&self.path);
         command.args(["--output-format=json", "--eta=never"]);
+        let place = Place::of("fio-logs", None, Manner::Act)?;
         for thread in load.threads.iter().filter(|thread| thread.clone == 0) {
-            command.args(words(thread, &descriptors(load, thread, open)?));
+            command.args(words(thread, &descriptors(load, thread, open)?)).args(logged::words(thread, place.dir()));
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         sys::process::end_with_parent(&mut command);
@@ -154,7 +161,7 @@ impl RealFio {
             let said = err.lines().chain(out.lines()).find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
             return Err(failed(format!("{status}: {}", results::units::in_one_line(said))));
         }
-        measured(load, &out).map(Some).map_err(failed)
+        measured(load, &out, place.dir()).map(Some).map_err(failed)
     }
 }
 
@@ -222,8 +229,8 @@ fn wait(child: &mut Child, control: &Control) -> std::io::Result<std::process::E
     }
 }
 
-/// Results of `load` from fio's JSON.
-fn measured(load: &FioLoad, text: &str) -> Result<Vec<Side>, String> {
+/// Results of `load` from fio's JSON, and its logs in `logs`.
+fn measured(load: &FioLoad, text: &str, logs: &Path) -> Result<Vec<Side>, String> {
     // Messages may precede the JSON.
     let json = text.find("\n{").map_or(text, |at| &text[at..]);
     let json: Value = serde_json::from_str(json).map_err(|error| format!("its output is no JSON: {error}"))?;
@@ -244,6 +251,7 @@ fn measured(load: &FioLoad, text: &str) -> Result<Vec<Side>, String> {
         (0..jobs.len()).flat_map(|job| (0..DIRECTIONS.len()).map(move |of| number(&direction(job, of)["total_ios"])));
     let ops: f64 = all.sum();
     let side = |(entry, of, side): (usize, usize, Side)| {
+        let logged = logged(load, entry, of, Some(logs));
         let of = direction(entry, of);
         let at = |percentile: f64| number(&of["lat_ns"]["percentile"][format!("{percentile:.6}")]) as u64;
         Side {
@@ -251,6 +259,7 @@ fn measured(load: &FioLoad, text: &str) -> Result<Vec<Side>, String> {
             iops: number(&of["iops"]),
             latency_ns: PERCENTILES.map(at),
             cpu_ns: cpu_ns / ops.max(1.0),
+            logged,
             ..side
         }
     };

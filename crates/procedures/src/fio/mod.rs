@@ -20,6 +20,7 @@ use session::{Manner, console};
 use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -90,9 +91,16 @@ pub struct Layout {
 pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {
     let (mut sizes, mut layouts, mut device) = (Vec::new(), Vec::new(), None);
     let (writes, lays_out) = (load.writes(), load.reads() || load.jobs().any(|job| job.overwrite));
-    for name in load.devices.iter().filter(|name| name.drive().is_none()) {
-        let wanted = load.wanted_file_bytes(name);
+    for name in &load.devices.clone() {
+        if name.drive().is_some() {
+            continue;
+        }
         let there = made.get(name.as_str()).map_or_else(|| look(name.as_str()), |len| There::File(*len));
+        if load.appends_to(name) && !matches!(there, There::Device) {
+            let end = if let There::File(len) = there { len } else { 0 };
+            load.appended.insert(name.to_string(), end);
+        }
+        let wanted = load.wanted_file_bytes(name);
         let (size, is_short) = match (there, wanted) {
             (There::Device, _) => {
                 device.get_or_insert_with(|| name.clone());
@@ -117,9 +125,14 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
         sizes.push(size);
         made.insert(name.to_string(), size);
         // As fio does, also for mixed loads: reads of unwritten blocks do not reach the drive.
-        if is_short && lays_out {
+        if is_short && lays_out && !load.appends_to(name) {
             layouts.push(layout(name, 0, size)?);
         }
+    }
+    if !load.appended.is_empty() && sizes.iter().any(|size| *size != sizes[0]) {
+        return Err(Failure::usage(
+            "cannot append to a file beside files that end elsewhere: all files of a run get one size - run them apart (stonewall)",
+        ));
     }
     match (device, sizes.into_iter().max()) {
         (Some(device), Some(_)) if writes => {
@@ -131,6 +144,29 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
         _ => {}
     }
     Ok(layouts)
+}
+
+/// Checks that the devices of a `load` with `hipri` have queues that are polled.
+///
+/// Errors: a file, a device without such queues.
+pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
+    for name in load.devices.iter().filter(|_| load.extras().polled) {
+        let is_device = |path: &PathBuf| fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device());
+        let Some(path) = fs::canonicalize(name.as_str()).ok().filter(is_device) else {
+            return Err(Failure::usage(format!(
+                "cannot poll {name} - it is no block device - name one, or leave out hipri"
+            )));
+        };
+        let place = format!("/sys/class/block/{}", path.file_name().unwrap_or_default().to_string_lossy());
+        // A partition has the queue of its disk.
+        let polls = ["queue", "../queue"].map(|queue| fs::read_to_string(format!("{place}/{queue}/io_poll")));
+        if !polls.iter().flatten().any(|polls| polls.trim() == "1") {
+            return Err(Failure::environment(format!(
+                "cannot poll {name} - it has no poll queues ({place}/queue/io_poll is not 1) - boot with nvme.poll_queues=2 for an NVMe drive, or leave out hipri"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The load that writes `bytes` to the file `name`, or to a range of the device `name` from `offset` on. For a device the

@@ -11,7 +11,9 @@ use load::workload::fio::{
     BYTES_MAX, FioLoad, Job, Problem, Section, Surroundings, command_line, job_file, jobs, options, runs as runs_of,
 };
 use procedures::cross_check::{self, Checked, RealFio};
-use procedures::fio::{Counting, Logs, Ran, check_logs, lay_out, left_out, page, save_states, settle, write_dumps};
+use procedures::fio::{
+    Counting, Logs, Ran, check_logs, check_polled, lay_out, left_out, page, save_states, settle, write_dumps,
+};
 use program::{Format, Program};
 use report::fio::{FIO_VERSION, begin, json, normal, terse};
 use results::files::{self as input, Links};
@@ -32,6 +34,7 @@ use std::process::ExitCode;
 /// fio's name of the engine that carries out a job on a real device.
 fn engine_of(job: &Job) -> &'static str {
     match () {
+        () if job.is_mapped => "mmap",
         () if job.is_sync_engine => "psync",
         () if job.is_passthrough => "io_uring_cmd",
         () => "io_uring",
@@ -89,6 +92,7 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let fio = program.cross_check.then(|| RealFio::beside(&loads)).transpose()?;
     other_engines(&loads).iter().for_each(|note| console::note(note));
     console::note(describe(&loads).trim_end());
+    loads.iter().try_for_each(check_polled)?;
     let mut made = HashMap::new();
     let layouts: Vec<_> = loads.iter_mut().map(|load| settle(load, &mut made)).collect::<Result<_, _>>()?;
     check_outputs(&program, &loads)?;
@@ -108,6 +112,12 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let mut worst = Outcome::Measured;
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
         lay_out(layouts, &switch, |load, dir| session.request(load, dir, String::new(), true))?;
+        if load.jobs().all(|job| job.creates_only) {
+            // The guard makes the files when it opens them.
+            Opened::of(&load.spec(), std::iter::once(&load), &session.consents())?;
+            runs.push(Ran::new(load));
+            continue;
+        }
         runs.push(Ran::new(load));
         let mut show = |runs: &[Ran]| {
             let text = report(&program, runs, &global, &[]);
@@ -269,7 +279,11 @@ fn describe(loads: &[FioLoad]) -> String {
             (Some(ns), false) => format!("until they are done, at most {}", units::duration(ns)),
         };
         let is_cached = !job.direct && load.devices.iter().any(|device| device.drive().is_none());
-        let cached = if is_cached { ", through the page cache (direct=0)" } else { "" };
+        let cached = match is_cached {
+            true if load.jobs().all(|job| job.is_mapped) => ", mapped into memory",
+            true => ", through the page cache (direct=0)",
+            false => "",
+        };
         let loops = match load.jobs().filter(|job| job.has_rates()).count() {
             0 => "closed loop: stalls hide what they keep from being issued",
             open if open == load.jobs().count() => "open loop: what a stall keeps from being issued waits",

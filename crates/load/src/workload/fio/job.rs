@@ -144,6 +144,12 @@ with_defaults! {
         pub is_sync_engine: bool = false,
         /// True for NVMe commands past the block layer.
         pub is_passthrough: bool = false,
+        /// True if the device is asked for completions, which raise no interrupts.
+        pub is_polled: bool = false,
+        /// True if the files are mapped into memory, and operations are page faults of a synchronous engine.
+        pub is_mapped: bool = false,
+        /// True if the pages of each mapped operation are written back at once.
+        pub syncs_mapped: bool = false,
         /// CPUs that issue; empty: any.
         pub cpus: Vec<u32> = Vec::new(),
         /// True if each clone gets one of the CPUs.
@@ -160,6 +166,12 @@ with_defaults! {
         pub direct: bool = false,
         /// True if the page cache may keep what it has of the files at the start.
         pub keeps_cache: bool = false,
+        /// True if what the job uses of its files is read into the page cache before it begins.
+        pub pre_reads: bool = false,
+        /// True if writes go behind the end that each file has.
+        pub appends: bool = false,
+        /// True if the job makes its files, and does nothing with them.
+        pub creates_only: bool = false,
         /// True if missing files are written before they are written to.
         pub overwrite: bool = false,
         /// True if the writes allocate the blocks of new files.
@@ -535,8 +547,19 @@ impl Job {
         if self.is_passthrough && (self.flush_every[2] > 0 || self.priority != PriorityOptions::default()) {
             wrong.push("ioengine=io_uring_cmd has no page cache and no I/O priorities - leave out sync_file_range, prio and cmdprio".into());
         }
-        if self.keeps_cache && !self.direct && self.does[READS] {
-            wrong.push("invalidate=0 with direct=0: flashproof drops the page cache of a file when it opens it - give ramp_time to fill the cache, or direct=1".into());
+        if self.is_mapped && (self.sync.is_on() || self.zbd.is_on) {
+            wrong.push("with ioengine=mmap the kernel writes pages back when it likes - leave out sync and zonemode=zbd; fsync=1 or direct=1 write them back after each operation".into());
+        }
+        if self.is_polled && (!self.direct || self.is_sync_engine || self.is_passthrough) {
+            wrong.push("hipri polls for reads and writes past the page cache - give direct=1 and ioengine=io_uring, or leave it out".into());
+        }
+        if self.pre_reads && self.direct {
+            wrong.push("pre_read fills the page cache, and direct=1 goes past it - leave one out".into());
+        }
+        let is_bounded = matches!(self.size, Some(Size::Bytes(_)));
+        let appends = self.does == [false, true, false] && is_bounded && self.iolog.is_none() && !self.fills;
+        if self.appends && (!appends || self.zones.strided || self.zbd.is_on) {
+            wrong.push("file_append adds size to the end of files - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog".into());
         }
         if self.hist_log.is_some() && self.log_hist_msec == 0 {
             wrong.push(
@@ -582,8 +605,11 @@ pub fn jobs(
         }
         let mut job = Job { name: section.name.clone(), ..global.clone() };
         job.take(section, &mut problems, warnings);
-        // NVMe commands know no page cache.
+        // NVMe commands know no page cache, and mapped pages are in it.
         job.direct |= job.is_passthrough;
+        if job.is_mapped {
+            (job.syncs_mapped, job.direct) = (job.direct, false);
+        }
         if job.is_null {
             (job.nrfiles, job.filenames) = (job.nrfiles.max(job.filenames.len() as u64), Vec::new());
         }

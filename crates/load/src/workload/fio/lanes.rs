@@ -1,16 +1,14 @@
 //! Lanes of a job: areas of its devices, order, buffers, instants.
 
+use super::area::area;
 use super::closed::{Bound, Drain, Pauses, Search};
 use super::content::Contents;
 use super::flow::{Flow, FlowGroup};
-use super::job::{DIRECTIONS, FLUSHES, Job, KINDS, READS, TRIMS, WRITES, Wanted};
+use super::job::{FLUSHES, Job, KINDS, READS, TRIMS, WRITES, Wanted};
 use super::least_rate::LeastRate;
-use super::pattern::{Draw, Map};
-use super::stream::{Area, FioStream, Order, Phase};
+use super::stream::{FioStream, Phase};
 use super::thread::{Recorded, Thread};
-use super::value::Size;
 use super::verify::Verify;
-use super::zbd::ZonedArea;
 use crate::plan::{Arrival, BufferClass, Fill, Plan};
 use crate::schedule::{Listed, Poisson, Schedule, phase};
 use crate::workload::{CannotRun, DeviceShape, Place};
@@ -24,6 +22,8 @@ use sys::random::Random;
 /// Parameters of all lanes of a run.
 pub(super) struct Lanes<'a> {
     pub(super) devices: &'a [DeviceShape],
+    /// Lengths of the files to whose ends jobs append.
+    pub(super) appended: &'a HashMap<String, u64>,
     pub(super) seed: u64,
     pub(super) place: &'a Place,
     /// Recorded streams, in order.
@@ -45,10 +45,10 @@ impl Lanes<'_> {
         let written = self.buffers_of_writes(job, &shapes, &mut random, plan)?;
         let mut areas = Vec::new();
         for directions in &lanes {
-            let of_lane = shapes
-                .iter()
-                .zip(&written)
-                .map(|(shape, buffers)| area(thread, directions, names.len() as u64, shape, *buffers, &mut random));
+            let of_lane = shapes.iter().zip(&written).map(|(shape, buffers)| {
+                let begin = self.appended.get(&shape.name).copied();
+                area(thread, directions, names.len() as u64, begin, shape, *buffers, &mut random)
+            });
             areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
         }
         // All bytes of the device or the files, or the requested ones.
@@ -258,113 +258,4 @@ fn no_rate(job: &Job) -> CannotRun {
         "cannot run job {} - its rate is too low for operations of its size - give a higher one",
         quoted(&job.name)
     ))
-}
-
-/// The part of `shape`, one of `parts` of the job's, that the lane of `directions` of a clone uses.
-fn area(
-    thread: &Thread,
-    directions: &[usize],
-    parts: u64,
-    shape: &DeviceShape,
-    buffers: u16,
-    random: &mut Random,
-) -> Result<Area, CannotRun> {
-    let (job, clone) = (&thread.job, thread.clone);
-    let cannot = |why: String| CannotRun(format!("cannot run job {} on {} - {why}", quoted(&job.name), shape.name));
-    let whole = shape.size_bytes;
-    let unit = job.unit_bytes();
-    // As in fio a percentage is rounded up to whole operations.
-    let first = |size: Size| match size {
-        Size::Percent(_) => size.of(whole).div_ceil(unit) * unit,
-        Size::Bytes(bytes) => bytes,
-    };
-    let start = first(job.offset).saturating_add(first(job.offset_increment).saturating_mul(clone));
-    let room = whole.checked_sub(start).filter(|room| *room >= unit).ok_or_else(|| {
-        cannot(format!("offset {start} leaves no room for an operation of {unit} bytes in its {whole} bytes - lower offset, offset_increment or numjobs"))
-    })?;
-    let wanted = match job.size {
-        None => room,
-        // A part of the whole, as far as there is room behind the offset.
-        Some(percent @ Size::Percent(_)) => percent.of(whole).min(room),
-        Some(Size::Bytes(bytes)) => bytes / parts,
-    };
-    // As in fio, beyond the end there is nothing: only random places without a map are as many as size says.
-    let is_drawn = job.random && !job.has_map();
-    let mut used = if is_drawn { wanted } else { wanted.min(room) } / unit * unit;
-    let (mut start, mut room, mut zbd) = (start, room, None);
-    if job.zbd.is_on {
-        let zoned = ZonedArea::new(shape, thread, start..start + wanted.min(room)).map_err(cannot)?;
-        (start, room) = (zoned.bytes().start, zoned.bytes().end - zoned.bytes().start);
-        (used, zbd) = (room, Some(zoned));
-    } else if job.writes() && matches!(shape.zoned, Some(Ok(_))) {
-        return Err(cannot("it is a zoned device, which takes writes in order only - give zonemode=zbd".into()));
-    }
-    let zones = job.zones.of(start, whole).map_err(cannot)?;
-    let (len, zones) = zones
-        .map_or((if zbd.is_some() { room } else { used.min(room / unit * unit) }, None), |(window, zones)| {
-            (window / unit * unit, Some(zones))
-        });
-    let largest = job.largest_bytes();
-    if len < largest {
-        return Err(cannot(format!(
-            "{len} bytes do not hold an operation of {largest} bytes - give more size, or a smaller bs"
-        )));
-    }
-    let coarse = job.direct || job.does[2];
-    let min_io = u64::from(shape.min_io_bytes);
-    let uneven = |bytes: &u64| !bytes.is_multiple_of(min_io);
-    let sizes = job
-        .directions()
-        .flat_map(|direction| job.sizes[direction].each().into_iter().chain([job.align_bytes(direction)]));
-    if let Some(bytes) = sizes.chain([start, unit, job.skip.unsigned_abs()]).find(|bytes| coarse && uneven(bytes)) {
-        return Err(cannot(format!(
-            "{bytes} bytes are no multiple of {min_io}: direct I/O must be aligned to it - round it, or set direct=0 to use the page cache"
-        )));
-    }
-    // A split's sizes that are no multiple of its smallest would leave gaps in a map.
-    let order = match job.random {
-        false => Order::Sequential { skip: job.skip },
-        true if job.has_map() => {
-            for sizes in directions.iter().map(|direction| &job.sizes[*direction]) {
-                let unit = sizes.min_bytes();
-                if sizes.each().iter().any(|bytes| !bytes.is_multiple_of(unit)) {
-                    return Err(cannot(format!(
-                        "sizes that are no multiples of the smallest, {unit}, go with no random map - add norandommap"
-                    )));
-                }
-            }
-            // A map by the smallest size of all would leave free blocks too small for a larger operation, and cut it
-            // short.
-            let units =
-                |direction| if directions.contains(&direction) { len / job.sizes[direction].min_bytes() } else { 0 };
-            Order::Mapped(match job.shares_map(directions) {
-                true => vec![Map::new(units(directions[0]))],
-                false => (0..DIRECTIONS).map(|direction| Map::new(units(direction))).collect(),
-            })
-        }
-        true => {
-            let mut draws = vec![None; DIRECTIONS];
-            for direction in job.directions() {
-                let align = job.align_bytes(direction);
-                // The last has room for the smallest operation.
-                let blocks = (len - job.sizes[direction].min_bytes()) / align + 1;
-                let draw = Draw::new(&job.distribution[direction], blocks, align, random).map_err(cannot)?;
-                draws[direction] = Some((draw, align));
-            }
-            Order::Drawn(draws)
-        }
-    };
-    Ok(Area {
-        target: shape.target,
-        buffers,
-        key: shape.stamp_key,
-        start,
-        len,
-        next: [0; DIRECTIONS],
-        order,
-        written: None,
-        used,
-        zones,
-        zbd,
-    })
 }

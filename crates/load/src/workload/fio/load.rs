@@ -15,13 +15,16 @@ use crate::choice::Engine;
 use crate::plan::SALTED_AHEAD;
 use crate::workload::{CannotRun, Choices, DeviceShape, Extras, RunPlan, RunSpec, Workload, recorded};
 use engine::DeviceName;
+use engine::calls::Mapping;
 use results::cell::StreamInfo;
 use results::judge::{Sla, SlaError, StreamLimits};
 use results::run_dir::{Config, WorkloadRecord};
 use results::units::{self, quoted};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use sys::mapped::Access;
 use sys::process;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
@@ -54,6 +57,8 @@ pub struct FioLoad {
     pub devices: Vec<DeviceName>,
     /// Size of each file, if they are files.
     pub file_size_bytes: Option<u64>,
+    /// Lengths of the files to whose ends jobs append.
+    pub appended: HashMap<String, u64>,
     /// Limits by stream. Unless there are none, streams without limits are not judged.
     pub limits: BTreeMap<String, StreamLimits>,
 }
@@ -186,16 +191,24 @@ impl FioLoad {
                 });
             }
         }
-        let mut load = Self { threads, entries, devices, file_size_bytes: None, limits: BTreeMap::new() };
+        let (appended, limits) = Default::default();
+        let mut load = Self { threads, entries, devices, file_size_bytes: None, appended, limits };
         load.renew();
-        if let Some(job) = load.jobs().find(|job| job.flush_every[2] > 0 && load.is_simulated()) {
-            let why = "sync_file_range writes the page cache back, and simulated drives have none - leave it out";
-            problems.push(Problem::of_job(&job.name, why));
-        }
-        if let Some(job) = load.jobs().find(|job| job.verifies() && load.is_simulated()) {
-            let why =
-                "verify compares data, and simulated drives store none - leave it out, or name a device or a file";
-            problems.push(Problem::of_job(&job.name, why));
+        let cannot_simulate: [(fn(&Job) -> bool, &str); 4] = [
+            (
+                |job| job.flush_every[2] > 0,
+                "sync_file_range writes the page cache back, and simulated drives have none - leave it out",
+            ),
+            (|job| job.pre_reads, "pre_read fills the page cache, and simulated drives have none - leave it out"),
+            (|job| job.is_polled, "hipri polls the queues of a device, and simulated drives have none - leave it out"),
+            (
+                Job::verifies,
+                "verify compares data, and simulated drives store none - leave it out, or name a device or a file",
+            ),
+        ];
+        for (needs_device, why) in cannot_simulate.iter().filter(|_| load.is_simulated()) {
+            let job = load.jobs().find(|job| needs_device(job));
+            problems.extend(job.map(|job| Problem::of_job(&job.name, *why)));
         }
         problems.extend(verify::overlapping(&load.threads));
         // An operation with an instant does not look again, as a closed loop does, while another job has its zone.
@@ -204,6 +217,11 @@ impl FioLoad {
         let mut paced = load.threads.iter().filter(|thread| thread.job.zbd.is_on && thread.job.has_rates());
         if let Some(thread) = paced.find(|thread| thread.job.names(thread.clone).iter().any(shares)) {
             let why = "with zonemode=zbd a rate is for a job that has its devices for itself - leave out the rate, numjobs or the other jobs";
+            problems.push(Problem::of_job(&thread.job.name, why));
+        }
+        let mut appending = load.threads.iter().filter(|thread| thread.job.appends);
+        if let Some(thread) = appending.find(|thread| thread.job.names(thread.clone).iter().any(shares)) {
+            let why = "with file_append a file grows by what one job writes - leave out numjobs, or give each job a file of its own";
             problems.push(Problem::of_job(&thread.job.name, why));
         }
         let unwritten = |device: &&DeviceName| seen.get(device.as_str()) == Some(&false);
@@ -269,6 +287,11 @@ impl FioLoad {
         self.threads.iter().filter(move |thread| thread.job.names(thread.clone).contains(&device))
     }
 
+    /// True if a job appends to `device`.
+    pub fn appends_to(&self, device: &DeviceName) -> bool {
+        self.on(device).any(|thread| thread.job.appends)
+    }
+
     /// The size that a file `device` must have for its jobs; `None` if none requires one.
     pub fn wanted_file_bytes(&self, device: &DeviceName) -> Option<u64> {
         let of = |thread: &Thread| {
@@ -277,9 +300,11 @@ impl FioLoad {
                 return log.end_bytes(device.as_str());
             }
             let parts = job.names(thread.clone).len() as u64;
-            let (Size::Bytes(offset), Size::Bytes(increment)) = (job.offset, job.offset_increment) else {
-                return job.filesize;
-            };
+            let (mut offsets, end) = ((job.offset, job.offset_increment), self.appended.get(device.as_str()));
+            if let Some(end) = end {
+                offsets = (Size::Bytes(*end), Size::Bytes(0));
+            }
+            let (Size::Bytes(offset), Size::Bytes(increment)) = offsets else { return job.filesize };
             let used = match job.size {
                 Some(Size::Bytes(bytes)) => {
                     Some(offset.saturating_add(increment.saturating_mul(thread.clone)).saturating_add(bytes / parts))
@@ -443,6 +468,8 @@ fn agree(jobs: &[Job]) -> Vec<Problem> {
         }
     };
     check("ramp_time", &|job| units::duration(job.ramp_ns));
+    check("hipri", &|job| u8::from(job.is_polled).to_string());
+    check("create_only", &|job| u8::from(job.creates_only).to_string());
     check("ioengine", &|job| if job.is_passthrough { "io_uring_cmd" } else { "another" }.into());
     // A job of trims alone has no data that could go through the page cache.
     let direct = jobs.iter().find(|job| job.moves_data()).unwrap_or(first).direct;
@@ -485,9 +512,29 @@ impl Workload for FioLoad {
             buffered: !job.direct,
             operations: self.operations(),
             synchronous,
+            polled: any(|job| job.is_polled),
             sparse: any(|job| job.sparse),
             zoned: any(|job| job.zbd.is_on),
         }
+    }
+
+    fn cached_range(&self, device: &DeviceName, size_bytes: u64) -> Option<Range<u64>> {
+        let keeps = self.on(device).any(|thread| thread.job.keeps_cache || thread.job.pre_reads);
+        let range = |thread: &Thread| {
+            let (job, parts) = (&thread.job, thread.job.names(thread.clone).len() as u64);
+            let start = job
+                .offset
+                .of(size_bytes)
+                .saturating_add(job.offset_increment.of(size_bytes).saturating_mul(thread.clone));
+            let len = match job.size {
+                Some(Size::Bytes(bytes)) => bytes / parts,
+                of_whole => of_whole.map_or(size_bytes, |part| part.of(size_bytes)),
+            };
+            start.min(size_bytes)..start.saturating_add(len).min(size_bytes)
+        };
+        let pre_read = self.on(device).filter(|thread| thread.job.pre_reads).map(range);
+        let all = pre_read.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+        keeps.then(|| all.unwrap_or(0..0))
     }
 
     fn writes(&self) -> bool {
@@ -515,13 +562,18 @@ impl Workload for FioLoad {
             (plan.cpus, plan.synchronous) = (cpus, synchronous);
         }
         let streams = self.records();
-        let lanes = Lanes { devices, seed: choices.seed, place: &place, streams: &streams, flows: Default::default() };
+        let (seed, appended) = (choices.seed, &self.appended);
+        let lanes = Lanes { devices, appended, seed, place: &place, streams: &streams, flows: Default::default() };
         for (at, thread) in self.threads.iter().enumerate() {
             let plan = &mut run.shards[shard_of[at]];
             lanes.add(thread, at, plan)?;
             if plan.synchronous {
                 let names = thread.job.names(thread.clone);
                 let targets = || devices.iter().filter(|device| names.contains(&device.name));
+                plan.mapping = thread.job.is_mapped.then(|| Mapping {
+                    targets: targets().map(|device| device.target).collect(),
+                    access: Access { random: thread.job.random, syncs: thread.job.syncs_mapped },
+                });
                 let own = (0..streams.len()).filter(|stream| streams[*stream].thread == at);
                 plan.cells = Some(
                     own.flat_map(|stream| targets().map(move |device| (stream, device.target)))

@@ -4,8 +4,8 @@
 //! command line, job files -> sections   text.rs
 //!                         -> jobs       job.rs, set.rs by the table in options.rs, values by value.rs, parse.rs
 //!                         -> runs       one for all jobs up to a stonewall: FioLoad, a Workload: load.rs; clones: thread.rs
-//!                            streams    places, buffers, instants: lanes.rs; order, sizes and maps: stream.rs, pattern.rs
-//!                                       windows: zones.rs; zones that are written in order: zbd.rs; priorities: priority.rs; logs of operations: iolog.rs
+//!                            streams    places, buffers, instants: lanes.rs; operations: stream.rs; order, sizes and maps: area.rs, pattern.rs
+//!                                       windows: zones.rs; zones that are written in order: zbd.rs, in_zone.rs; priorities: priority.rs; logs of operations: iolog.rs
 //!                                       data of writes: content.rs, filler.rs; what is read back and compared: verify/
 //!                                       how many at once: closed.rs, flow.rs; when to end: steady.rs
 //!                                       what is told of them: progress.rs, samples.rs
@@ -16,10 +16,12 @@
 //! A job without one is a closed loop, as in fio. Each direction that has a rate has a lane of its own, because fio
 //! holds each to its own rate and lets the mix follow; without rates one lane mixes.
 
+mod area;
 mod closed;
 mod content;
 mod filler;
 mod flow;
+mod in_zone;
 mod iolog;
 mod job;
 mod lanes;

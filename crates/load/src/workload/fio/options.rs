@@ -57,8 +57,9 @@ pub static KNOWN: &[Known] = known! {
     "filename_format" Value = "$jobname.$jobnum.$filenum": "names of files of each job, where no filename is given",
     "rw" ["readwrite"] Value = "read": "`read`, `write`, `trim`, `randread`, `randwrite`, `randtrim`, `rw`, `randrw`; `trimwrite`, `randtrimwrite`: each trim is followed by a write of the same place, at the rate of the trims. `write:4k` leaves out 4 KiB after each, `read:-8k` with `bs=4k` reads backwards, of `randread:8` seven follow the one before",
     "percentage_random" Value = "100": "percent of operations at random places that are; the others follow the one before",
-    "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, on a thread of each clone's own; `io_uring_cmd`: NVMe commands past the block layer, on the namespace of `/dev/ng0n1` or `/dev/nvme0n1`, always with direct=1; `null`: a simulated drive that answers after 1 us, so that nothing is measured",
+    "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, on a thread of each clone's own; `mmap`: page faults of such a thread on the mapped file or device, see below; `io_uring_cmd`: NVMe commands past the block layer, on the namespace of `/dev/ng0n1` or `/dev/nvme0n1`, always with direct=1; `null`: a simulated drive that answers after 1 us, so that nothing is measured",
     "cmd_type" Value = "nvme": "commands of ioengine=io_uring_cmd: `nvme`",
+    "hipri" Bool = "0": "1: completions are polled for and raise no interrupts, with ioengine=io_uring and direct=1 on block devices with poll queues. A waiting job uses a whole CPU",
     "iodepth" Value = "1": "operations that a job has in flight at most; reaching it is the configured limit's doing in a verdict",
     "iodepth_low" Value = "iodepth": "when iodepth is reached, operations in flight down to which it drains before more are issued",
     "iodepth_batch_complete_min" ["iodepth_batch_complete"] Value = "1": "when iodepth is reached, completions that come back before more are issued",
@@ -69,7 +70,10 @@ pub static KNOWN: &[Known] = known! {
     "offset_increment" Value = "0": "added to offset for each further clone of numjobs",
     "fallocate" Value = "native": "`native`, `posix` and `keep` allocate the blocks of a new file before the run, `none` and `truncate` leave that to the writes",
     "overwrite" Bool = "0": "1: missing files are written once before they are written to",
-    "invalidate" Bool = "1": "the page cache of a file is dropped at the start; 0 is refused for reads through the page cache",
+    "invalidate" Bool = "1": "the page cache of a file or device is dropped at the start; 0: what it has of a file stays",
+    "pre_read" Bool = "0": "1: what the job uses is read into the page cache before it begins, as with invalidate=0; not with direct=1",
+    "file_append" Bool = "0": "1: writes begin at the end that a file has, whatever offset says; size is added to each file. On devices without effect",
+    "create_only" Bool = "0": "1: the files are made, and written once if they are to be read; the job does nothing with them",
     "fill_device" ["fill_fs"] Bool = "0": "writes all of a device, whatever size says; not for files",
     "number_ios" Value = "none": "operations after which a job ends, or with `loops` so often as many",
     "bs" ["blocksize"] Value = "4k": "bytes of an operation, of reads, writes, trims: `8k`, `8k,32k`, `8k,,64k`",
@@ -206,8 +210,12 @@ static NO_DIFFERENCE: &[(&str, &str)] = &[
     ),
     (
         "create_serialize create_fsync create_on_open fadvise_hint unlink openfiles allow_mounted_write \
-         allow_file_create",
+         allow_file_create filetype",
         "the guard opens, makes and protects; all files of a job are open while it runs, and stay",
+    ),
+    (
+        "write_barrier unique_filename",
+        "no engine of fio's for files has barriers, and fio's clients alone need unique names",
     ),
     ("mem iomem iomem_align mem_align hugepage-size lockmem", "buffers are the ring's own"),
     ("scramble_buffers softrandommap", "data is new for every write, and there is memory for a map or it is refused"),
@@ -275,11 +283,10 @@ static MISSING: &[(&str, &str)] = &[
         "nice cgroup cgroup_weight cgroup_nodelete uid gid ioprio",
         "the load as this process runs (nice, systemd-run before the command set them)",
     ),
-    ("hipri uncached md_per_io_size nowait", "ordinary operations that are waited for by interrupt"),
+    ("uncached md_per_io_size nowait", "ordinary operations that are waited for by interrupt"),
     (
-        "write_barrier end_syncfs pre_read file_append create_only unlink_each_loop filetype \
-         opendir lockfile unique_filename",
-        "the operations of rw alone, on files of the size given",
+        "end_syncfs unlink_each_loop lockfile opendir",
+        "fsync of each file in place of syncfs, and files that filename names, which stay from loop to loop, without locks",
     ),
     ("flow_watermark", "jobs that keep to their shares at once"),
     (

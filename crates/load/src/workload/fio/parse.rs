@@ -59,7 +59,7 @@ pub(super) fn word(text: &str, words: &[&str]) -> Result<(), String> {
 pub(super) fn is_sync_engine(text: &str) -> Result<bool, String> {
     match text {
         "io_uring" | "libaio" | "posixaio" => Ok(false),
-        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(true),
+        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "mmap" => Ok(true),
         _ => Err("flashproof does not have this engine; without it would run: io_uring on the same names - say ioengine=io_uring if that will do".into()),
     }
 }

@@ -105,6 +105,9 @@ impl Job {
                 self.steady.set(option.name, text)?;
             }
             "invalidate" => self.keeps_cache = !yes()?,
+            "pre_read" => self.pre_reads = yes()?,
+            "file_append" => self.appends = yes()?,
+            "create_only" => self.creates_only = yes()?,
             "overwrite" => self.overwrite = yes()?,
             "fallocate" => {
                 word(text, &["native", "posix", "keep", "1", "truncate", "none", "0"])?;
@@ -153,9 +156,11 @@ impl Job {
             "ioengine" => {
                 self.is_null = text == "null";
                 self.is_passthrough = text == "io_uring_cmd";
+                self.is_mapped = text == "mmap";
                 self.is_sync_engine = !self.is_null && !self.is_passthrough && is_sync_engine(text)?;
             }
             "cmd_type" => word(text, &["nvme"])?,
+            "hipri" => self.is_polled = yes()?,
             "iodepth" => self.depth = count(1, DEPTH_MAX)?,
             "size" => self.size = Some(above_zero(sized()?)?),
             "io_size" => self.io_size = Some(above_zero(sized()?)?),

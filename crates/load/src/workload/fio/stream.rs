@@ -1,66 +1,30 @@
 //! The operations of a job, or of one of its directions.
 
+use super::area::Area;
 use super::closed::Bound;
 use super::content::Contents;
 use super::flow::Flow;
 use super::iolog::{Iolog, Issued};
 use super::job::{DIRECTIONS, FLUSHES, Job, KINDS, READS, TRIMS, WRITES};
 use super::least_rate::LeastRate;
-use super::pattern::{Draw, Map};
 use super::priority::ByPriority;
 use super::progress::{Exit, Progress};
 use super::samples::Samples;
 use super::steady::Steady;
 use super::verify::{OpAddress, Verify};
-use super::zbd::{Turn, ZonedArea};
-use super::zones::Zones;
+use super::zbd::ZonedArea;
 use crate::stream::{LOST, Request, Stream};
 use results::times::Times;
 use results::units;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use sys::op::{OpKind, Outcome, Priority, TargetId, WriteBack, WriteSync};
+use sys::op::{OpKind, Outcome, Priority, WriteBack, WriteSync};
 use sys::random::Random;
 
 const KIND_OF: [OpKind; KINDS] = [OpKind::Read, OpKind::Write, OpKind::Deallocate, OpKind::Flush];
 
 /// Time after which an operation that waits for its zone looks again, nanoseconds: another job may have it.
 const ZONES_LOOK_NS: u64 = 50_000;
-
-/// The part of a device or file that a job uses.
-#[derive(Debug, Clone)]
-pub(super) struct Area {
-    pub(super) target: TargetId,
-    /// Buffer class of writes to the area.
-    pub(super) buffers: u16,
-    /// Key of the guard's stamps on the device.
-    pub(super) key: u64,
-    pub(super) start: u64,
-    pub(super) len: u64,
-    /// Next offset of each direction, in a sequence.
-    pub(super) next: [u64; DIRECTIONS],
-    pub(super) order: Order,
-    /// Range written since the last flush: first byte and end.
-    pub(super) written: Option<(u64, u64)>,
-    /// Bytes that the job uses of it, in all windows.
-    pub(super) used: u64,
-    /// The area is a window that moves on.
-    pub(super) zones: Option<Zones>,
-    /// Zones that are written from start to end.
-    pub(super) zbd: Option<ZonedArea>,
-}
-
-/// Selects the next block of an area.
-#[derive(Debug, Clone)]
-pub(super) enum Order {
-    /// In sequence, with `skip` bytes in between; below zero, backwards.
-    Sequential { skip: i64 },
-    /// Random order, each unit once before any is repeated: a map for all directions, or one for each if their units
-    /// differ.
-    Mapped(Vec<Map>),
-    /// Any offset, with the alignment of offsets in bytes.
-    Drawn(Vec<Option<(Draw, u64)>>),
-}
 
 /// A source of a job's operations.
 #[derive(Debug)]
@@ -163,7 +127,7 @@ impl FioStream {
     }
 
     /// Has done all that it was to, or cannot, and does nothing more from `at_ns` on.
-    fn end_itself(&mut self, at_ns: u64) {
+    pub(super) fn end_itself(&mut self, at_ns: u64) {
         self.end(at_ns);
         if !std::mem::replace(&mut self.is_done, true) {
             self.progress.lane_is_done();
@@ -214,8 +178,14 @@ impl FioStream {
         }
     }
 
+    /// Area of an operation.
     #[inline]
-    fn request(&self, kind: usize, area: usize, offset: u64, len: u32) -> Request {
+    pub(super) fn area_of(&self, request: &Request) -> Option<usize> {
+        self.areas.iter().position(|area| area.target == request.target)
+    }
+
+    #[inline]
+    pub(super) fn request(&self, kind: usize, area: usize, offset: u64, len: u32) -> Request {
         let Area { target, buffers, .. } = self.areas[area];
         Request {
             target,
@@ -286,7 +256,7 @@ impl FioStream {
         if !request.kind.moves_data() && request.kind != OpKind::Deallocate {
             return None;
         }
-        let area = self.areas.iter().position(|area| area.target == request.target)?;
+        let area = self.area_of(request)?;
         Some(OpAddress { area, at: request.offset.wrapping_sub(self.areas[area].start), offset: request.offset })
     }
 
@@ -321,98 +291,12 @@ impl FioStream {
     }
 
     #[inline]
-    fn prioritized(&mut self, direction: usize, area: usize, offset: u64, len: u64) -> Request {
+    pub(super) fn prioritized(&mut self, direction: usize, area: usize, offset: u64, len: u64) -> Request {
         let mut request = self.request(direction, area, offset, len as u32);
         if self.by_priority.is_some() {
             request.priority = self.job.priority.draw(direction, len, &mut self.random);
         }
         request
-    }
-
-    /// The operation instead of one at `offset`, where the zones take it.
-    fn make_in_zone(&mut self, held: (usize, usize, u64, u64)) -> Option<(usize, Request)> {
-        let (direction, area, offset, wanted) = held;
-        let unit = self.units[direction];
-        let end = self.areas[area].start + self.areas[area].len;
-        let zoned = self.areas[area].zbd.as_ref()?;
-        match zoned.turn(&self.job, direction, offset, wanted, unit) {
-            Turn::Go(OpKind::ResetZone, at, len) if direction == WRITES => {
-                // The write counts from here on.
-                self.bytes_left = self.bytes_left.saturating_sub(wanted);
-                self.resets.push((at, wanted));
-                let request = self.request(TRIMS, area, at, len as u32);
-                Some((area, Request { kind: OpKind::ResetZone, ..request }))
-            }
-            Turn::Go(kind, at, len) => {
-                self.went(direction, area, offset, (at, len));
-                Some((area, Request { kind, ..self.prioritized(direction, area, at, len) }))
-            }
-            Turn::Wait => {
-                (self.held, self.ops_left) = (Some(held), self.ops_left + 1);
-                None
-            }
-            // In a sequence nothing is behind this place, and perhaps before it.
-            Turn::Over if !self.job.random && offset > self.areas[area].start => {
-                if self.directions.len() == 1 {
-                    self.bytes_left = self.bytes_left.saturating_sub(end - offset);
-                }
-                self.areas[area].next[direction] = 0;
-                let start = self.areas[area].start;
-                if self.bytes_left == 0 { None } else { self.make_in_zone((direction, area, start, wanted)) }
-            }
-            Turn::Over => {
-                if self.progress.ops() == 0 || direction == WRITES && self.verify.is_none() {
-                    self.progress.set_missed("no zone of its range takes its operations: for reads none has enough data, for writes all that may be open are those of others - write first, or give read_beyond_wp=1, more size or a higher max_open_zones".into());
-                }
-                self.bytes_left = 0;
-                None
-            }
-        }
-    }
-
-    /// Counts an operation of zones that was to be at `offset`. In a sequence the places that it left out count as well, as in
-    /// fio not for io_size.
-    fn went(&mut self, direction: usize, area: usize, offset: u64, (at, len): (u64, u64)) {
-        let (unit, start) = (self.units[direction], self.areas[area].start);
-        self.has_written |= direction == WRITES;
-        let mut counted = len;
-        if !self.job.random {
-            let zoned = self.areas[area].zbd.as_ref().filter(|_| direction == WRITES);
-            let (next, left_out) = zoned.map_or((at + len, 0), |zoned| zoned.next_after(at + len, unit));
-            if self.job.io_size.is_none() {
-                counted += left_out + at.saturating_sub(offset);
-            }
-            self.areas[area].next[direction] = next - start;
-        }
-        self.bytes_left = self.bytes_left.saturating_sub(counted);
-    }
-
-    /// A zone of the job has an operation back. The write that follows a reset.
-    fn zone_is_back(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
-        if !self.job.zbd.is_on {
-            return None;
-        }
-        let area = self.areas.iter().position(|area| area.target == request.target)?;
-        let zoned = self.areas[area].zbd.as_ref()?;
-        if request.kind == OpKind::Read && self.checked_buffers == Some(request.buffers) {
-            return None;
-        }
-        let is_reset = |of: &(u64, u64)| request.kind == OpKind::ResetZone && of.0 == request.offset;
-        let number = self.resets.iter().position(is_reset);
-        let wanted = number.map(|number| self.resets.swap_remove(number).1);
-        self.bytes_left += wanted.unwrap_or(0);
-        match zoned.done(&self.job, request, outcome, wanted) {
-            Ok(write) => {
-                let (at, len) = write?;
-                self.went(WRITES, area, request.offset, (at, len));
-                Some(self.prioritized(WRITES, area, at, len))
-            }
-            Err(why) => {
-                self.progress.set_missed(why);
-                self.end_itself(self.now_ns);
-                None
-            }
-        }
     }
 
     #[inline]
@@ -429,12 +313,12 @@ impl FioStream {
     #[inline]
     fn after(&mut self, request: &Request) -> Option<Request> {
         if self.job.trim_write && request.kind == OpKind::Deallocate {
-            let area = self.areas.iter().position(|area| area.target == request.target)?;
+            let area = self.area_of(request)?;
             return Some(self.request(WRITES, area, request.offset, request.len));
         }
         if self.flushes && request.kind == OpKind::Write {
             self.writes += 1;
-            let at = self.areas.iter().position(|area| area.target == request.target)?;
+            let at = self.area_of(request)?;
             self.areas[at].wrote(request.offset, request.offset + u64::from(request.len));
             if !self.has_ended()
                 && let Some(kind) = self.job.flush_after(self.writes)
@@ -485,75 +369,6 @@ impl FioStream {
         }
         Some(())
     }
-}
-
-impl Area {
-    #[inline]
-    fn wrote(&mut self, start: u64, end: u64) {
-        let (first, last) = self.written.unwrap_or((start, end));
-        self.written = Some((first.min(start), last.max(end)));
-    }
-
-    /// Moves the window on after an operation of `len` bytes, if it is due.
-    #[inline]
-    fn stride(&mut self, len: u64) {
-        let next = self.zones.as_mut().and_then(|zones| zones.next_start(self.start, len, self.len));
-        if let Some(start) = next {
-            (self.start, self.next) = (start, [0; DIRECTIONS]);
-            if let Order::Mapped(maps) = &mut self.order {
-                maps.iter_mut().for_each(Map::clear);
-            }
-        }
-    }
-
-    /// Offset and length of the next operation, about `wanted` bytes.
-    #[inline]
-    fn next(&mut self, direction: usize, wanted: u64, jumps: bool, unit: u64, random: &mut Random) -> (u64, u64) {
-        let last = self.next[direction];
-        let (at, len) = match &mut self.order {
-            Order::Sequential { skip } => {
-                let at = if *skip == 0 { last } else { skipped(last, *skip, self.len) };
-                // From the end on from the beginning again.
-                let at = if self.len - at < unit { 0 } else { at };
-                (at, wanted.min((self.len - at) / unit * unit))
-            }
-            order if !jumps && self.len - last >= unit => {
-                let len = wanted.min((self.len - last) / unit * unit);
-                if let Order::Mapped(maps) = order {
-                    // This operation is sequential: its offset comes from the last operation, not from the random map, where its blocks may
-                    // be marked already.
-                    map_of(maps, direction).take(last / unit, len / unit);
-                }
-                (last, len)
-            }
-            Order::Mapped(maps) => {
-                let map = map_of(maps, direction);
-                let first = map.free_from(random.below(self.len / unit));
-                (first * unit, map.take(first, wanted / unit) * unit)
-            }
-            Order::Drawn(draws) => {
-                let at = draws[direction].as_ref().map_or(0, |(draw, align)| draw.next(random) * align);
-                (at, wanted.min((self.len - at) / unit * unit))
-            }
-        };
-        self.next[direction] = at + len;
-        (self.start + at, len)
-    }
-}
-
-/// The one of `maps` that a direction goes by.
-#[inline]
-fn map_of(maps: &mut [Map], direction: usize) -> &mut Map {
-    let last = maps.len() - 1;
-    &mut maps[direction.min(last)]
-}
-
-/// Offset in `len` bytes of the operation after one that ended at `last`, with `skip` in between. As in fio the first
-/// operation begins at 0, and one that would leave the range continues at its other end.
-fn skipped(last: u64, skip: i64, len: u64) -> u64 {
-    let next = if last == 0 { Some(0) } else { last.checked_add_signed(skip).filter(|at| *at < len) };
-    let again = if skip > 0 { Some(0) } else { len.checked_add_signed(skip) };
-    next.or(again).unwrap_or(0)
 }
 
 impl Stream for FioStream {

@@ -384,3 +384,50 @@ fn the_articles_command_lines_are_read() {
     assert_eq!((loads[0].spec().duration_sec, loads[0].spec().seed), (86_400, None));
     assert!(warnings.is_empty(), "{warnings:?}");
 }
+
+#[test]
+fn writes_that_append_begin_at_the_end_that_a_file_has() {
+    let (mut loads, _) = read("[a]\nfilename=x\nrw=write\nsize=16k\noffset=64k\nfile_append=1").unwrap();
+    let load = &mut loads[0];
+    load.appended.insert("x".into(), 8_192);
+    assert_eq!(load.wanted_file_bytes(&load.devices[0]), Some(24_576));
+    let plan = planned(load, &[DeviceShape::new("x", 0, 24_576, 512)], 1).unwrap().0.shards.remove(0);
+    let offsets: Vec<_> = operations_of(plan, 0, 99).into_iter().map(|(_, offset, _)| offset).collect();
+    assert_eq!(offsets, [8_192, 12_288, 16_384, 20_480]);
+    // A device has no end to append to.
+    let of_device = operations("rw=write size=16k offset=64k file_append=1", 0, 99);
+    assert_eq!((of_device.len(), of_device[0].1), (4, 65_536));
+}
+
+#[test]
+fn the_page_cache_keeps_what_a_job_says_and_has_what_it_reads_before() {
+    let kept = |lines: &str| {
+        let (loads, _) = read(&format!("[a]\nfilename=x\n{}", lines.replace(' ', "\n"))).unwrap();
+        loads[0].cached_range(&loads[0].devices[0], 4 << 20)
+    };
+    assert_eq!(kept("rw=read"), None);
+    assert_eq!(kept("rw=read invalidate=0"), Some(0..0));
+    assert_eq!(kept("rw=write pre_read=1"), Some(0..4 << 20));
+    assert_eq!(kept("rw=read pre_read=1 offset=1m size=25%"), Some(1 << 20..2 << 20));
+    assert_eq!(kept("rw=read pre_read=1 offset=3m size=8m"), Some(3 << 20..4 << 20));
+    assert!(read("[a]\nfilename=sim:\npre_read=1").unwrap_err().contains("simulated drives have none"));
+}
+
+#[test]
+fn mapped_jobs_use_the_page_cache_whatever_direct_says() {
+    for (direct, rw) in [(true, "randread"), (false, "read")] {
+        let text = format!("[a]\nfilename=x\nioengine=mmap\nrw={rw}\ndirect={}\niodepth=8", u8::from(direct));
+        let (loads, _) = read(&text).unwrap();
+        let plan = build_on(&loads[0], "x").shards.remove(0);
+        assert!(loads[0].extras().buffered && plan.synchronous);
+        let mapping = plan.mapping.unwrap();
+        assert_eq!((mapping.targets, mapping.access.random, mapping.access.syncs), (vec![0], direct, direct));
+        assert_eq!(plan.limits[0].slots, 1);
+    }
+    let (loads, _) = read("[a]\nfilename=x\nioengine=psync").unwrap();
+    assert_eq!(build_on(&loads[0], "x").shards[0].mapping, None);
+}
+
+fn build_on(load: &FioLoad, device: &str) -> RunPlan {
+    planned(load, &[DeviceShape::new(device, 0, 1 << 20, 512)], 1).unwrap().0
+}

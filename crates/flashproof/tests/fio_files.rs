@@ -1,0 +1,220 @@
+//! How fio's jobs use their files: mapped into memory, grown, read before the run, only made; beside the real fio.
+
+use crate::support;
+
+use serde_json::Value;
+use std::fs::{self, OpenOptions};
+use support::{Bench, LoopDevice, Running, tool};
+
+const MIB: u64 = 1 << 20;
+
+/// The report of the real fio on `line`; `None`, said aloud, without it.
+fn fio(bench: &Bench, line: &str) -> Option<Value> {
+    tool("fio", &["--version"])?;
+    let mut command = bench.command("fio");
+    command.args(line.split_whitespace()).args(["--output-format=json", "--output=theirs.json"]);
+    Running::start(command).end().expect(0);
+    Some(serde_json::from_slice(&bench.read("theirs.json")).unwrap())
+}
+
+/// Operations of each kind.
+fn counts(job: &Value) -> [u64; 4] {
+    ["read", "write", "trim", "sync"].map(|kind| job[kind]["total_ios"].as_u64().unwrap())
+}
+
+/// Bytes of `file` in the page cache; `None`, said aloud, without fincore.
+fn cached_bytes(bench: &Bench, file: &str) -> Option<u64> {
+    let path = bench.path(file);
+    tool("fincore", &["--bytes", "--noheadings", "--output", "RES", path.to_str()?])?.parse().ok()
+}
+
+/// Runs `flashproof fio` with the options of `line`, which is refused before anything runs, with `code` and a message that
+/// `says` why.
+fn refused(bench: &Bench, line: &str, code: i32, says: &str) {
+    let words = format!("fio --out=refused {line}");
+    let ended = bench.flashproof(&words.split_whitespace().collect::<Vec<_>>()).expect(code);
+    assert!(ended.stderr.contains(says), "{line}: {}", ended.stderr);
+    assert!(!bench.exists("refused"));
+}
+
+#[test]
+fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    // The bytes that fio 3.33 empties before it writes: all that it maps of a block device for writing (MADV_REMOVE).
+    for (number, (options, emptied_bytes)) in [
+        ("--rw=randread --number_ios=100", 0),
+        ("--rw=randread --number_ios=50 --direct=1", 0),
+        ("--rw=randwrite --number_ios=64 --fsync=8", 16 * MIB),
+        ("--rw=write --size=1m --direct=1", MIB),
+        ("--rw=randtrim --size=1m --bs=64k", MIB),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let agrees = |attempt: usize| {
+            // Operations, and what the kernel reads and writes for them.
+            let did = |run: &dyn Fn() -> Value| {
+                let before = device.counters();
+                let report = run();
+                let did = device.counters().since(&before).unwrap();
+                (counts(&report["jobs"][0]), report["disk_util"][0]["read_ios"].as_u64(), did)
+            };
+            let line = format!("--name=a --filename={} --bs=4k --ioengine=mmap {options}", device.name);
+            let (ours, ours_read, kernel) = did(&|| {
+                let line =
+                    format!("fio --out=run-{number}-{attempt} --erase={} {line} --output-format=json", device.name);
+                let ended = bench.flashproof(&line.split_whitespace().collect::<Vec<_>>()).expect(0);
+                assert!(ended.stderr.contains("mapped into memory"), "{}", ended.stderr);
+                serde_json::from_str(&ended.stdout).unwrap()
+            });
+            let facts =
+                results::run_dir::read(&bench.path(format!("run-{number}-{attempt}"))).unwrap().manifest.engine_facts;
+            assert_eq!(facts["engine"], "sync");
+            if tool("fio", &["--version"]).is_none() {
+                return true;
+            }
+            let (theirs, _, fios) = did(&|| fio(&bench, &line).unwrap());
+            assert_eq!(ours, theirs, "{options}");
+            assert_eq!(kernel.write.sectors, fios.write.sectors - emptied_bytes / 512, "{options}");
+            // What the guard reads is not among disk_util.
+            ours_read.unwrap().abs_diff(fios.read.completed) <= 4
+        };
+        // Programs that watch for devices, other tests among them, may read it meanwhile.
+        assert!((0..4).any(agrees), "{options}: other reads than fio's");
+    }
+    for options in ["--sync=dsync", "--zonemode=zbd --zonesize=1m"] {
+        let line = format!("--name=a --filename={} --rw=write --ioengine=mmap {options}", device.name);
+        refused(&bench, &line, 2, "ioengine=mmap the kernel writes pages back");
+    }
+}
+
+#[test]
+fn a_file_that_is_truncated_under_its_mapping_fails_reads_and_ends_no_process() {
+    let bench = Bench::new();
+    bench.write_victim("data", 8);
+    let line = "fio --out=run --name=a --filename=data --rw=randread --bs=4k --ioengine=mmap --time_based --runtime=60";
+    let mut running = Running::start(bench.prepare(&line.split_whitespace().collect::<Vec<_>>()));
+    running.wait_until("its first interval", || {
+        bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
+    });
+    OpenOptions::new().write(true).open(bench.path("data")).unwrap().set_len(4096).unwrap();
+    let ended = running.end().expect(1);
+    assert!(ended.stderr.contains("of data failed: only 0 bytes moved"), "{}", ended.stderr);
+    assert!(bench.exists("run/verdict.json"));
+}
+
+#[test]
+fn writes_that_append_leave_what_a_file_has() {
+    let bench = Bench::new();
+    bench.fio_jobs("--out=made --name=a --filename=ours --rw=write --size=1m --bs=64k", 0);
+    let before = bench.read("ours");
+    bench.write("theirs", &before);
+    let line = "--rw=randwrite --size=512k --bs=4k --file_append=1 --offset=64k";
+    let (job, _) = bench.fio_jobs(&format!("--out=more --name=a --filename=ours {line}"), 0);
+    let after = bench.read("ours");
+    assert_eq!((after.len(), &after[..before.len()] == before), (3 << 19, true));
+    assert!(after[before.len()..].chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)));
+    // Twice in one call, and to a file that is not there.
+    bench.fio_jobs(&format!("--out=twice {line} --name=a --filename=new --name=b --filename=new --stonewall"), 0);
+    assert_eq!(bench.read("new").len() as u64, MIB);
+    if let Some(theirs) = fio(&bench, &format!("--name=a --filename=theirs {line}")) {
+        let left = bench.read("theirs");
+        assert_eq!((left.len(), &left[..before.len()] == before), (3 << 19, true));
+        assert_eq!(counts(&job[0]), counts(&theirs["jobs"][0]));
+    }
+    for (options, says) in [
+        ("--rw=read --file_append=1", "file_append adds size to the end of files"),
+        ("--rw=write --file_append=1 --numjobs=2", "a file grows by what one job writes"),
+        ("--rw=write --file_append=1 --filename=ours:new", "files that end elsewhere"),
+    ] {
+        refused(&bench, &format!("--name=a --filename=ours --size=64k {options}"), 2, says);
+    }
+    assert_eq!(bench.read("ours"), after);
+}
+
+#[test]
+fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
+    let Some(bench) = Bench::on_disk() else { return };
+    bench.write_victim("data", 4);
+    tool("sync", &[bench.path("data").to_str().unwrap()]);
+    let all = 4 * MIB;
+    for (number, (options, expected)) in [
+        ("--invalidate=1", 0..MIB),
+        ("--invalidate=0", all..all + 1),
+        ("--pre_read=1", all..all + 1),
+        ("--pre_read=1 --offset=1m --size=1m", MIB..2 * MIB),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let line = format!("--name=a --filename=data --rw=randread --bs=4k --number_ios=1 {options}");
+        let run = |is_fio: bool| -> Option<u64> {
+            // Reading fills the cache for invalidate=0, and dropping empties it for pre_read.
+            bench
+                .flashproof(&[
+                    "fio",
+                    &format!("--out=empty-{number}-{is_fio}"),
+                    "--name=a",
+                    "--filename=data",
+                    "--number_ios=1",
+                ])
+                .expect(0);
+            if options == "--invalidate=0" {
+                bench.read("data");
+            }
+            match is_fio {
+                true => drop(fio(&bench, &line)?),
+                false => drop(bench.fio_jobs(&format!("--out=run-{number} {line}"), 0)),
+            }
+            cached_bytes(&bench, "data")
+        };
+        let Some(cached) = run(false) else { return };
+        assert!(expected.contains(&cached), "{options}: {cached} bytes are cached");
+        if let Some(theirs) = run(true) {
+            // fio's small reads before the run have the kernel read ahead.
+            let is_near = options.contains("offset") && theirs >= cached || theirs.abs_diff(cached) <= 256 << 10;
+            assert!(is_near, "{options}: {cached} of ours, {theirs} of fio");
+        }
+    }
+    refused(&bench, "--name=a --filename=data --pre_read=1 --direct=1", 2, "pre_read fills the page cache");
+}
+
+#[test]
+fn files_are_made_and_nothing_else() {
+    let bench = Bench::new();
+    let line = "--nrfiles=3 --size=3m --create_only=1";
+    for rw in ["write", "read"] {
+        let (job, _) = bench.fio_jobs(&format!("--out={rw} --name={rw} --rw={rw} {line}"), 0);
+        let theirs = fio(&bench, &format!("--name=their-{rw} --rw={rw} {line}"));
+        let their_counts = theirs.map_or([0; 4], |theirs| counts(&theirs["jobs"][0]));
+        assert_eq!((counts(&job[0]), their_counts), ([0; 4], [0; 4]));
+        for name in (0..3).flat_map(|file| [format!("{rw}.0.{file}"), format!("their-{rw}.0.{file}")]) {
+            match fs::metadata(bench.path(&name)) {
+                Ok(file) => assert_eq!(file.len(), MIB, "{name}"),
+                Err(_) => assert!(name.starts_with("their") && tool("fio", &["--version"]).is_none(), "{name}"),
+            }
+        }
+    }
+    let mixed = "--name=a --filename=x --size=1m --create_only=1 --name=b --filename=y --size=1m --create_only=0";
+    refused(&bench, mixed, 2, "create_only is 1 in \"a\" and 0 in \"b\"");
+}
+
+#[test]
+fn polling_needs_a_device_with_poll_queues_and_is_refused_before_anything_runs() {
+    let bench = Bench::new();
+    let line = "--name=a --filename=x --size=1m --rw=write --hipri --direct=1";
+    for (options, says) in [
+        ("", "it is no block device"),
+        ("--direct=0", "hipri polls for reads and writes past the page cache"),
+        ("--ioengine=psync", "hipri polls for reads and writes past the page cache"),
+        ("--filename=sim:", "simulated drives have none"),
+    ] {
+        refused(&bench, &format!("{line} {options}"), 2, says);
+    }
+    assert!(!bench.exists("x"));
+    let Some(device) = LoopDevice::new(&bench, MIB, &[]) else { return };
+    let line = line.replace("filename=x", &format!("filename={}", device.name));
+    refused(&bench, &line, 3, "it has no poll queues");
+    assert!(device.content().iter().all(|byte| *byte == 0));
+}
