@@ -67,5 +67,6 @@ pub(super) fn splits_and_leaves_no_stale_page(guest: &mut Guest<'_>) {
         count(guest) - before
     };
     let [polled, woken] = ["--hipri", "--iodepth=8"].map(&mut interrupts_of);
-    assert!(polled < 100 && woken > polled + 100, "{polled} interrupts with hipri, {woken} without");
+    // The guard reads a thousand samples with interrupts before each.
+    assert!(woken > polled + 100, "{polled} interrupts with hipri, {woken} without");
 }

@@ -32,6 +32,9 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 /// Files and devices of a run at most: each is open, has buffers of its own for writes, and cells for its counts.
 const FILES_MAX: u64 = 1_024;
 
+/// True if a job cannot run on a simulated drive.
+type NeedsDevice = fn(&Job) -> bool;
+
 /// Memory of a cell in all intervals that go round, about.
 const CELL_BYTES: u64 = 768 << 10;
 
@@ -194,7 +197,7 @@ impl FioLoad {
         let (appended, limits) = Default::default();
         let mut load = Self { threads, entries, devices, file_size_bytes: None, appended, limits };
         load.renew();
-        let cannot_simulate: [(fn(&Job) -> bool, &str); 4] = [
+        let cannot_simulate: [(NeedsDevice, &str); 4] = [
             (
                 |job| job.flush_every[2] > 0,
                 "sync_file_range writes the page cache back, and simulated drives have none - leave it out",
