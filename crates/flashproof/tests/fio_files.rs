@@ -77,7 +77,7 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
             let (theirs, _, fios) = did(&|| fio(&bench, &line).unwrap());
             assert_eq!(ours, theirs, "{options}");
             assert_eq!(kernel.write.sectors, fios.write.sectors - emptied_bytes / 512, "{options}");
-            // What the guard reads is not among disk_util.
+            // Reads of the guard are not among disk_util.
             ours_read.unwrap().abs_diff(fios.read.completed) <= 4
         };
         // Programs that watch for devices, other tests among them, may read it meanwhile.
@@ -113,14 +113,14 @@ fn writes_that_append_leave_what_a_file_has() {
     let line = "--rw=randwrite --size=512k --bs=4k --file_append=1 --offset=64k";
     let (job, _) = bench.fio_jobs(&format!("--out=more --name=a --filename=ours {line}"), 0);
     let after = bench.read("ours");
-    assert_eq!((after.len(), &after[..before.len()] == before), (3 << 19, true));
+    assert_eq!((after.len(), after[..before.len()] == before), (3 << 19, true));
     assert!(after[before.len()..].chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)));
     // Twice in one call, and to a file that is not there.
     bench.fio_jobs(&format!("--out=twice {line} --name=a --filename=new --name=b --filename=new --stonewall"), 0);
     assert_eq!(bench.read("new").len() as u64, MIB);
     if let Some(theirs) = fio(&bench, &format!("--name=a --filename=theirs {line}")) {
         let left = bench.read("theirs");
-        assert_eq!((left.len(), &left[..before.len()] == before), (3 << 19, true));
+        assert_eq!((left.len(), left[..before.len()] == before), (3 << 19, true));
         assert_eq!(counts(&job[0]), counts(&theirs["jobs"][0]));
     }
     for (options, says) in [

@@ -1,4 +1,4 @@
-//! What is in a write block on a device: its header, records, and the walk that reads them.
+//! A write block on a device: its header, its records, and the walk that reads them.
 //!
 //! ```text
 //!  0 checksum u32 | magic u16 | length of key u16

@@ -1,4 +1,4 @@
-//! What the logs of latencies and histograms of both programs say.
+//! Logs of latencies and histograms that both programs wrote: lines, operations, means.
 
 use load::workload::fio::{FioLoad, Thread};
 use std::fs;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use session::Manner;
 use session::devices::Devices;
 use session::failure::Failure;
-use session::place::Place;
+use session::record::Place;
 use session::signals::Switch;
 use std::io::Read;
 use std::os::fd::AsRawFd;
