@@ -276,7 +276,7 @@ mod tests {
             (&json!(30.0), &json!("time since the run began (s)"))
         );
         chart.x.max = Some(6_000.0);
-        let plot = serde_json::to_value(super::plot("b".into(), &chart)).unwrap();
+        let plot = serde_json::to_value(super::plot("b", &chart)).unwrap();
         assert_eq!((&plot["x"]["end"], &plot["x"]["unit"]), (&json!(100.0), &json!("min")), "as long as the run");
     }
 }
