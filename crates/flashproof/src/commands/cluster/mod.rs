@@ -3,7 +3,7 @@
 //! ```text
 //! --host -> nodes, walked by their peers              store::nodes
 //!        -> settings that a sizing needs, changed     put_back.rs
-//!        -> samples, a file per node                  collect.rs, folder.rs
+//!        -> samples, a file per node                  collect.rs
 //!        -> settings put back, also after a signal    put_back.rs
 //! ```
 //!
