@@ -1,8 +1,10 @@
 //! Logs of latencies and histograms that both programs wrote: lines, operations, means.
 
+use crate::fio::log_of;
 use load::workload::fio::{FioLoad, Thread};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 
 /// Logs of one direction of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -40,21 +42,17 @@ pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option
     let (mut all, mut sum, mut any) = (Logged::default(), 0.0, false);
     for thread in threads {
         let job = &thread.job;
-        let path = |prefix: &String, ending: &str| -> PathBuf {
-            let prefix = if prefix.is_empty() { &job.name } else { prefix };
-            match dir {
-                // fio numbers the jobs of this run alone.
-                Some(dir) => dir.join(format!("{PREFIX}_{ending}.{}.log", thread.number + 1 - load.threads[0].number)),
-                None if job.per_job_logs => format!("{prefix}_{ending}.{}.log", thread.number).into(),
-                None => format!("{prefix}_{ending}.log").into(),
-            }
+        let path = |prefix: &str, ending: &str| match dir {
+            // fio numbers the jobs of this run alone.
+            Some(dir) => dir.join(format!("{PREFIX}_{ending}.{}.log", thread.number + 1 - load.threads[0].number)),
+            None => log_of(thread, prefix, ending),
         };
         for (prefix, ending) in [(&job.logs[1], "clat"), (&job.hist_log, "clat_hist")] {
             let Some(prefix) = prefix else { continue };
             any = true;
             // A log that cannot be read has no lines, and differs.
-            let text = fs::read_to_string(path(prefix, ending)).unwrap_or_default();
-            for line in text.lines() {
+            let file = File::open(path(prefix, ending)).map(BufReader::new);
+            for line in file.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
                 let fields: Vec<_> = line.split(',').map_while(|field| field.trim().parse::<f64>().ok()).collect();
                 match (ending, &fields[..]) {
                     ("clat", [_, value, of, ..]) if *of == direction as f64 => {

@@ -74,20 +74,22 @@ impl Log {
     }
 }
 
+/// The log of a clone whose option says `prefix`: without one the name of its job.
+pub(crate) fn log_of(thread: &Thread, prefix: &str, ending: &str) -> PathBuf {
+    let prefix = if prefix.is_empty() { &thread.job.name } else { prefix };
+    match thread.job.per_job_logs {
+        true => format!("{prefix}_{ending}.{}.log", thread.number).into(),
+        false => format!("{prefix}_{ending}.log").into(),
+    }
+}
+
 /// Logs of samples of each clone.
 fn logs_of(load: &FioLoad) -> impl Iterator<Item = OfClone> {
     load.threads.iter().enumerate().flat_map(|(place, thread)| {
         let job = &thread.job;
         let of_log = move |(log, prefix): (Log, &Option<String>)| {
             let prefix = prefix.as_ref()?;
-            let prefix = if prefix.is_empty() { &job.name } else { prefix };
-            let path = |(ending, is_filled): &(&str, bool)| {
-                let path = match job.per_job_logs {
-                    true => format!("{prefix}_{ending}.{}.log", thread.number),
-                    false => format!("{prefix}_{ending}.log"),
-                };
-                (path.into(), *is_filled)
-            };
+            let path = |(ending, is_filled): &(&str, bool)| (log_of(thread, prefix, ending), *is_filled);
             Some((place, log, log.endings().iter().map(path).collect()))
         };
         let logs = job.logs.iter().chain([&job.hist_log]);

@@ -6,6 +6,7 @@ mod ran;
 use engine::DeviceName;
 use load::workload::Workload;
 use load::workload::fio::{FioLoad, Given, Section, Surroundings, Thread, VerifyState, jobs, runs};
+pub(crate) use logs::log_of;
 pub use logs::{Logs, check as check_logs, left_out};
 pub use ran::{Counting, Ran, page};
 use results::files::{self, Over};
