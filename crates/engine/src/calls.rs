@@ -176,7 +176,6 @@ impl Calls {
 }
 
 impl IoEngine for Calls {
-    const VIRTUAL: bool = false;
     type Op = Op;
     type Completion = Completion;
 

@@ -1,6 +1,7 @@
 //! I/O engines: a clock and all targets of one shard behind one interface.
 //!
-//! The run loop is generic over [`IoEngine`], never dynamic: one call per operation and one wait for all targets.
+//! The run loop is generic over [`IoEngine`]: compiled for the engines whose operations are cheapest, io_uring and [`sim`],
+//! and once for all others in a box, for which a dynamic call an operation does not count.
 //! [`uring`], [`aio`], [`threads`], [`calls`] and [`passthrough`] drive real devices. [`sim`] runs on virtual time, from event to event.
 //! [`net`] adds sockets to the ring of the targets.
 
@@ -20,6 +21,7 @@ pub mod threads;
 pub mod uring;
 
 pub use device_name::DeviceName;
+use std::ops::DerefMut;
 use sys::op::{Completion, Op};
 
 /// Maximum number of operations per submission to the kernel, and between two readings of the clock. The kernel works
@@ -42,14 +44,17 @@ pub struct Wait {
 /// [`BlockEngine`]. An engine whose ring also carries other operations implements this trait with its own operation
 /// type.
 pub trait IoEngine {
-    /// True for virtual time: it advances only in [`IoEngine::reap`], and sleeping costs nothing.
-    const VIRTUAL: bool;
-
     /// Operation type.
     type Op;
 
     /// Completion type.
     type Completion;
+
+    /// True for virtual time: it advances only in [`IoEngine::reap`], and sleeping costs nothing.
+    #[inline]
+    fn is_virtual(&self) -> bool {
+        false
+    }
 
     /// The engine's clock, nanoseconds. Never runs backwards.
     fn now(&mut self) -> u64;
@@ -73,6 +78,45 @@ pub trait IoEngine {
 
     /// Appends the counters of simulated drives, drive by drive; nothing for real drives.
     fn counters(&self, _counters: &mut Vec<u64>) {}
+}
+
+/// A box or a lent engine is the engine in it.
+impl<P: DerefMut<Target: IoEngine>> IoEngine for P {
+    type Op = <P::Target as IoEngine>::Op;
+    type Completion = <P::Target as IoEngine>::Completion;
+
+    #[inline]
+    fn is_virtual(&self) -> bool {
+        (**self).is_virtual()
+    }
+
+    #[inline]
+    fn now(&mut self) -> u64 {
+        (**self).now()
+    }
+
+    #[inline]
+    fn submit(&mut self, op: Self::Op) {
+        (**self).submit(op);
+    }
+
+    #[inline]
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Self::Completion>) -> std::io::Result<()> {
+        (**self).reap(wait, out)
+    }
+
+    #[inline]
+    fn in_flight(&self) -> usize {
+        (**self).in_flight()
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<sys::buffer::Buf> {
+        (**self).buffer(len)
+    }
+
+    fn counters(&self, counters: &mut Vec<u64>) {
+        (**self).counters(counters);
+    }
 }
 
 /// An engine of operations on block devices and files.

@@ -109,7 +109,6 @@ impl Net {
 }
 
 impl IoEngine for Net {
-    const VIRTUAL: bool = false;
     type Op = Op;
     type Completion = Completion;
 

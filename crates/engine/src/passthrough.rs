@@ -114,7 +114,6 @@ impl Passthrough {
 }
 
 impl IoEngine for Passthrough {
-    const VIRTUAL: bool = false;
     type Op = Op;
     type Completion = Completion;
 

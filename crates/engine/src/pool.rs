@@ -3,12 +3,10 @@
 //! A run owns its engine and drops it at the end. An engine lent by a [`Pool`] returns to the pool instead, with its
 //! clock and the state of its drives.
 
-use crate::{IoEngine, Wait};
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
-use sys::buffer::Buf;
 
 /// Engines that outlive a run, by number: the next run of a series continues with the same clock and drives.
 pub struct Pool<E>(Mutex<Vec<Option<E>>>);
@@ -70,38 +68,5 @@ impl<E> Drop for Pooled<E> {
             engines.resize_with(self.number + 1, || None);
         }
         engines[self.number] = self.engine.take();
-    }
-}
-
-impl<E: IoEngine> IoEngine for Pooled<E> {
-    const VIRTUAL: bool = E::VIRTUAL;
-    type Op = E::Op;
-    type Completion = E::Completion;
-
-    #[inline]
-    fn now(&mut self) -> u64 {
-        (**self).now()
-    }
-
-    #[inline]
-    fn submit(&mut self, op: E::Op) {
-        (**self).submit(op);
-    }
-
-    #[inline]
-    fn reap(&mut self, wait: Wait, out: &mut Vec<E::Completion>) -> io::Result<()> {
-        (**self).reap(wait, out)
-    }
-
-    fn in_flight(&self) -> usize {
-        (**self).in_flight()
-    }
-
-    fn buffer(&mut self, len: usize) -> Option<Buf> {
-        (**self).buffer(len)
-    }
-
-    fn counters(&self, counters: &mut Vec<u64>) {
-        (**self).counters(counters);
     }
 }

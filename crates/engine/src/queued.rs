@@ -237,7 +237,6 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
 }
 
 impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
-    const VIRTUAL: bool = false;
     type Op = Op;
     type Completion = Completion;
 

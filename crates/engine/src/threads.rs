@@ -192,7 +192,6 @@ impl Shared {
 }
 
 impl IoEngine for Threads {
-    const VIRTUAL: bool = false;
     type Op = Op;
     type Completion = Completion;
 

@@ -105,7 +105,8 @@ impl Devices {
     }
 
     /// Simulated drives. Those without a seed get one derived from `seed`.
-    pub fn drives(specs: &[(String, DriveSpec)], seed: u64) -> io::Result<Vec<Drive>> {
+    pub fn drives(&self, seed: u64) -> io::Result<Vec<Drive>> {
+        let Self::Simulated(specs) = self else { return Ok(Vec::new()) };
         specs.iter().zip(seed..).map(|((_, spec), seed)| Drive::new(spec, seed).map_err(io::Error::other)).collect()
     }
 

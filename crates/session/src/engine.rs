@@ -17,7 +17,7 @@ use engine::uring::Uring;
 use engine::{BlockEngine, DeviceName};
 use load::choice::{Engine as Wanted, Pacing as WantedPacing};
 use load::plan::Plan;
-use load::run::{MakeCalls, Pacing, Run, RunError, Sink, run, run_beside};
+use load::run::{Pacing, Run, RunError, Sink, run, run_beside};
 use load::workload::{RunSpec, Workload};
 use results::cell::harmless_gap_ns;
 use results::records_read::RecordsRead;
@@ -277,80 +277,59 @@ impl Engine {
                 Some(mapping) => calls.mapping(mapping),
             }
         };
-        let _stuck = StuckCalls(&targets);
-        match (&self.kind, devices) {
-            (Kind::Client(settings), _) => {
-                let shards = plans.len();
-                let engine = |shard, plan: &Plan| {
-                    let depth = plan.in_flight_max();
-                    Client::new((**settings).clone(), (shard, shards), depth, epoch, harmless_gap_ns)
-                };
-                run(what, plans, engine, sink)
-            }
-            (_, Devices::Simulated(drives)) => {
-                let engine = || Ok(SimEngine::new(Devices::drives(drives, seed)?));
-                match (&self.store, &self.life) {
-                    (None, None) => run(what, plans, |_, _: &Plan| engine(), sink),
-                    (None, Some(life)) => {
-                        let lent = |shard, _: &Plan| {
-                            let mut lent = life.lend(shard, engine)?;
-                            lent.drain();
-                            Ok(lent)
-                        };
-                        run(what, plans, lent, sink)
-                    }
-                    (Some(store), _) => {
-                        let engine = || Ok(SimEngine::holding(Devices::drives(drives, seed)?, vec![store.contents()]));
-                        run(what, plans, |shard, _: &Plan| store.keep(shard, engine), sink)
-                    }
-                }
-            }
-            (_, Devices::Namespace(..)) => unreachable!("a namespace has a client"),
-            (Kind::Passthrough(generics), Devices::Real(targets)) => {
-                let engine = |slots, bytes| {
-                    let (targets, generics) = (targets.to_vec(), generics.clone());
-                    facts.keep(Passthrough::new(targets, generics, slots, bytes, epoch, harmless_gap_ns)?)
-                };
-                self.run_on(what, plans, engine, &calls, sink)
-            }
-            (Kind::Aio(_), Devices::Real(targets)) => {
-                let engine = |slots, bytes| Aio::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns);
-                self.run_on(what, plans, engine, &calls, sink)
-            }
-            (Kind::Threads(_), Devices::Real(targets)) => {
-                let engine = |slots, bytes| Threads::new(WORKERS_MAX, targets, slots, bytes, epoch, harmless_gap_ns);
-                self.run_on(what, plans, engine, &calls, sink)
-            }
-            (Kind::Calls, Devices::Real(_)) => {
-                let engine = |_, bytes| Calls::new(targets.clone(), bytes, epoch, harmless_gap_ns);
-                self.run_on(what, plans, engine, &calls, sink)
-            }
-            (_, Devices::Real(targets)) => {
-                let polled = matches!(self.kind, Kind::Polled);
-                let engine = |slots, bytes| {
-                    facts.keep(Uring::set_up(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns, polled)?)
-                };
-                self.run_on(what, plans, engine, &calls, sink)
-            }
-        }
-    }
-
-    /// Runs `plans` on engines that `engine` makes, for a number of operations in flight and bytes of buffers, or on the store
-    /// over them. `calls` makes those of synchronous plans.
-    fn run_on<W: BlockEngine>(
-        &self,
-        what: &Run,
-        plans: Vec<Plan>,
-        engine: impl Fn(usize, usize) -> io::Result<W> + Sync,
-        calls: &MakeCalls<'_>,
-        sink: &mut dyn Sink,
-    ) -> Result<(), RunError> {
-        let Some(store) = &self.store else {
-            let engine = |_, plan: &Plan| engine(plan.in_flight_max(), plan.buffer_bytes());
-            return run_beside(what, plans, engine, calls, sink);
+        let ring = |slots, bytes| {
+            let polled = matches!(self.kind, Kind::Polled);
+            facts.keep(Uring::set_up(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns, polled)?)
         };
-        let (slots, bytes) = store.needs();
-        run(what, plans, |shard, _: &Plan| store.open(shard, engine(slots, bytes)?), sink)
+        let _stuck = StuckCalls(&targets);
+        match (&self.kind, &self.store) {
+            (Kind::Simulated, None) => {
+                let life = self.life.clone().unwrap_or_default();
+                let lent = |shard, _: &Plan| {
+                    let mut lent = life.lend(shard, || Ok(SimEngine::new(devices.drives(seed)?)))?;
+                    lent.drain();
+                    Ok(lent)
+                };
+                return run(what, plans, lent, sink);
+            }
+            (Kind::IoUring | Kind::Polled, None) => {
+                let engine = |_, plan: &Plan| ring(plan.in_flight_max(), plan.buffer_bytes());
+                return run_beside(what, plans, engine, &calls, sink);
+            }
+            _ => {}
+        }
+        let shards = plans.len();
+        let block = |shard, slots, bytes| -> io::Result<Box<dyn BlockEngine>> {
+            let targets = targets.to_vec();
+            Ok(match &self.kind {
+                Kind::IoUring | Kind::Polled => Box::new(ring(slots, bytes)?),
+                Kind::Passthrough(generics) => {
+                    let made = Passthrough::new(targets, generics.clone(), slots, bytes, epoch, harmless_gap_ns);
+                    Box::new(facts.keep(made?)?)
+                }
+                Kind::Aio(_) => Box::new(Aio::new(targets, slots, bytes, epoch, harmless_gap_ns)?),
+                Kind::Threads(_) => {
+                    Box::new(Threads::new(WORKERS_MAX, &targets, slots, bytes, epoch, harmless_gap_ns)?)
+                }
+                Kind::Calls => Box::new(Calls::new(targets.into(), bytes, epoch, harmless_gap_ns)?),
+                Kind::Client(settings) => {
+                    Box::new(Client::new((**settings).clone(), (shard, shards), slots, epoch, harmless_gap_ns)?)
+                }
+                Kind::Simulated => Box::new(SimEngine::new(devices.drives(seed)?)),
+            })
+        };
+        let engine = |shard, plan: &Plan| -> io::Result<Box<dyn BlockEngine>> {
+            let Some(store) = &self.store else {
+                return block(shard, plan.in_flight_max(), plan.buffer_bytes());
+            };
+            if matches!(self.kind, Kind::Simulated) {
+                let engine = || Ok(SimEngine::holding(devices.drives(seed)?, vec![store.contents()]));
+                return Ok(Box::new(store.keep(shard, engine)?));
+            }
+            let (slots, bytes) = store.needs();
+            Ok(Box::new(store.open(shard, block(shard, slots, bytes)?)?))
+        };
+        run_beside(what, plans, engine, &calls, sink)
     }
 }
 

@@ -176,7 +176,7 @@ impl<E: BlockEngine> Embedded<E> {
     }
 
     fn start(&mut self, token: u32, transaction: Transaction) {
-        if !E::VIRTUAL {
+        if !self.engine.is_virtual() {
             return self.execute(token, transaction);
         }
         self.core_free_ns = self.core_free_ns.max(self.now_ns) + VIRTUAL_CPU_NS;
@@ -258,7 +258,7 @@ impl<E: BlockEngine> Embedded<E> {
 /// The next user of the device must find all acknowledged writes. On virtual time there is none.
 impl<E: BlockEngine> Drop for Embedded<E> {
     fn drop(&mut self) {
-        if !E::VIRTUAL {
+        if !self.engine.is_virtual() {
             // An engine that fails now failed its run already.
             let _ = self.flush();
         }
@@ -272,9 +272,12 @@ const FLUSH_NS: u64 = 20_000_000_000;
 const TURN_NS: u64 = 10_000_000;
 
 impl<E: BlockEngine> IoEngine for Embedded<E> {
-    const VIRTUAL: bool = E::VIRTUAL;
     type Op = Op;
     type Completion = Completion;
+
+    fn is_virtual(&self) -> bool {
+        self.engine.is_virtual()
+    }
 
     #[inline]
     fn now(&mut self) -> u64 {

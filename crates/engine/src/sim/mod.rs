@@ -99,9 +99,13 @@ impl<M: DriveModel> SimEngine<M> {
 }
 
 impl<M: DriveModel> IoEngine for SimEngine<M> {
-    const VIRTUAL: bool = true;
     type Op = Op;
     type Completion = Completion;
+
+    #[inline]
+    fn is_virtual(&self) -> bool {
+        true
+    }
 
     #[inline]
     fn now(&mut self) -> u64 {

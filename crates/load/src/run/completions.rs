@@ -16,7 +16,7 @@ impl<W: BlockEngine> Shard<W> {
         let now_ns = self.now_ns;
         let mut completions = std::mem::take(&mut self.completions);
         for completion in &mut completions {
-            if W::VIRTUAL {
+            if self.engine.is_virtual() {
                 // Of several in one turn each is taken at its own instant.
                 self.now_ns = completion.completed_ns.saturating_sub(self.start_ns);
             }

@@ -106,10 +106,11 @@ where
         let shards: Vec<_> = plans.into_iter().enumerate().map(start).collect();
         let ready: Vec<_> = shards.iter().enumerate().map(|(shard, member)| member.ready(shard)).collect();
         // Dropping the shards' ends of the channels, on any error, sends the threads home.
-        let now_ns = ready.into_iter().try_fold(0, |latest, now_ns| Ok::<u64, RunError>(now_ns?.max(latest)))?;
+        let ready = ready.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let now_ns = ready.iter().map(|ready| ready.now_ns).max().unwrap_or(0);
         let all_ready = Instant::now();
         sink.ready().map_err(RunError::Sink)?;
-        let start_ns = match W::VIRTUAL {
+        let start_ns = match ready.iter().any(|ready| ready.is_virtual) {
             // A reused engine continues at its current time.
             true => now_ns,
             false => now_ns + all_ready.elapsed().as_nanos() as u64 + START_DELAY_NS,
@@ -118,17 +119,23 @@ where
         for member in &shards {
             let _ = member.go.send(start_ns);
         }
-        let feeds: Vec<_> = shards.into_iter().map(|member| member.feed).collect();
+        let feeds: Vec<_> = ready.into_iter().map(|ready| ready.feed).collect();
         merge(&feeds, &run.control, sink)
     })
 }
 
 /// A shard's thread as seen from here.
 struct Member {
-    /// The shard's clock when it was ready, or why it will not be.
-    ready: Receiver<Result<u64, NotReady>>,
+    /// A shard that is ready, or why it will not be.
+    ready: Receiver<Result<Ready, NotReady>>,
     /// Takes the instant at which the run begins.
     go: Sender<u64>,
+}
+
+struct Ready {
+    /// The shard's clock, nanoseconds.
+    now_ns: u64,
+    is_virtual: bool,
     feed: Feed,
 }
 
@@ -138,9 +145,9 @@ enum NotReady {
 }
 
 impl Member {
-    fn ready(&self, shard: usize) -> Result<u64, RunError> {
+    fn ready(&self, shard: usize) -> Result<Ready, RunError> {
         match self.ready.recv() {
-            Ok(Ok(now_ns)) => Ok(now_ns),
+            Ok(Ok(ready)) => Ok(ready),
             Ok(Err(NotReady::IoEngine(source))) => Err(RunError::IoEngine { shard, source }),
             Ok(Err(NotReady::NoMemory(error))) => Err(error.into()),
             Err(_) => Err(RunError::IoEngine { shard, source: io::Error::other("its thread ended") }),
@@ -203,9 +210,6 @@ fn start_thread<'scope, W: BlockEngine, T>(
     make: impl FnOnce(&Plan) -> io::Result<(W, T)> + Send + 'scope,
     drive: impl FnOnce(Shard<W>, T, u64) + Send + 'scope,
 ) -> Member {
-    let Run { layout, interval_ns, slice_ns, .. } = run;
-    let (used, duration_ns) = (plan.cells.clone(), run.settings.duration_ns);
-    let (recorder, feed) = Recorder::of_cells(layout, used, *interval_ns, *slice_ns, duration_ns, W::VIRTUAL);
     let (tell_ready, ready) = channel();
     let (go, start) = channel();
     let tell_failed = tell_ready.clone();
@@ -214,15 +218,20 @@ fn start_thread<'scope, W: BlockEngine, T>(
         // First, because an engine may start threads of its own.
         let engine = process::run_on(&plan.cpus).and_then(|()| make(&plan));
         let shard = engine.map_err(NotReady::IoEngine).and_then(|(engine, with)| {
+            let Run { layout, interval_ns, slice_ns, .. } = run;
+            let (used, is_virtual) = (plan.cells.clone(), engine.is_virtual());
+            let (recorder, feed) =
+                Recorder::of_cells(layout, used, *interval_ns, *slice_ns, settings.duration_ns, is_virtual);
             let shard = Shard::new(engine, plan, settings, recorder, run.control.clone());
-            shard.map(|shard| (shard, with)).map_err(NotReady::NoMemory)
+            let mut shard = shard.map_err(NotReady::NoMemory)?;
+            Ok((Ready { now_ns: shard.clock_ns(), is_virtual, feed }, shard, with))
         });
-        let (mut shard, with) = match shard {
+        let (ready, shard, with) = match shard {
             Ok(made) => made,
             // Without a receiver the run is cancelled already.
             Err(error) => return drop(tell_ready.send(Err(error))),
         };
-        let _ = tell_ready.send(Ok(shard.clock_ns()));
+        let _ = tell_ready.send(Ok(ready));
         if let Ok(start_ns) = start.recv() {
             drive(shard, with, start_ns);
         }
@@ -231,7 +240,7 @@ fn start_thread<'scope, W: BlockEngine, T>(
     if let Err(error) = spawned {
         let _ = tell_failed.send(Err(NotReady::IoEngine(error)));
     }
-    Member { ready, go, feed }
+    Member { ready, go }
 }
 
 /// Merges the shards' intervals, in order, until all shards are done.

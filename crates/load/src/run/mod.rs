@@ -224,7 +224,7 @@ impl<W: BlockEngine> Shard<W> {
     fn begin(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
         self.await_start();
-        self.recorder.begin(W::VIRTUAL);
+        self.recorder.begin(self.engine.is_virtual());
         self.look_at_clock();
     }
 
@@ -301,7 +301,7 @@ impl<W: BlockEngine> Shard<W> {
             let end_ns = self.recorder.end_ns();
             self.note_backlog(end_ns);
             // Read before this interval is sent, so that no reaction to it is possible yet.
-            let cause = if W::VIRTUAL { self.recorder.await_taken(&self.control) } else { None };
+            let cause = if self.engine.is_virtual() { self.recorder.await_taken(&self.control) } else { None };
             self.rotate(end_ns);
             if let Some(cause) = cause {
                 self.end(&cause);
@@ -317,7 +317,7 @@ impl<W: BlockEngine> Shard<W> {
     #[inline]
     fn check(&mut self) {
         self.turns += 1;
-        if W::VIRTUAL && self.turns.is_multiple_of(VIRTUAL_TURNS) {
+        if self.engine.is_virtual() && self.turns.is_multiple_of(VIRTUAL_TURNS) {
             self.check_virtual_time();
         }
         // Virtual time can stand still, but the user's signal must be seen.
@@ -327,7 +327,7 @@ impl<W: BlockEngine> Shard<W> {
             // In virtual time only a user's signal is handled in between: the reaction to an interval is applied at the
             // end of a later one, because a moment that depends on threads would give other results each time.
             if let Some(cause) = self.control.cause()
-                && (!W::VIRTUAL || matches!(cause, Cause::Asked { .. }))
+                && (!self.engine.is_virtual() || matches!(cause, Cause::Asked { .. }))
             {
                 self.end(&cause);
             }
@@ -376,7 +376,7 @@ impl<W: BlockEngine> Shard<W> {
             self.due.pop();
             self.issue(lane, intended_ns, false);
             issued += 1;
-            if issued % BATCH == 0 && !W::VIRTUAL {
+            if issued % BATCH == 0 && !self.engine.is_virtual() {
                 self.now_ns = self.engine.now().saturating_sub(self.start_ns);
                 // A lane far behind must not delay the detection of completions.
                 if issued == 8 * BATCH {

@@ -70,7 +70,7 @@ impl<W: BlockEngine> Shard<W> {
         // Operations after the end are never issued, nor any of an abandoned run: nothing waits for them.
         let is_over = self.now_ns >= self.stop_ns.saturating_add(GRACE_NS);
         let next_ns = if next_ns < self.stop_ns && !is_over && !self.abandoned { next_ns } else { u64::MAX };
-        if next_ns <= self.now_ns && !W::VIRTUAL {
+        if next_ns <= self.now_ns && !self.engine.is_virtual() {
             return Wait { until_ns: 0, completions: 1 };
         }
         // After the end the last interval takes late completions, however long they take: its nominal end may have
@@ -82,8 +82,8 @@ impl<W: BlockEngine> Shard<W> {
         };
         let (until_ns, completions) = match self.settings.pacing {
             // Completions before then trigger nothing: one turn takes all of them.
-            _ if W::VIRTUAL && next_ns < bound_ns && self.is_undisturbed() => (next_ns, u32::MAX),
-            _ if W::VIRTUAL => (next_ns.min(bound_ns), 1),
+            _ if self.engine.is_virtual() && next_ns < bound_ns && self.is_undisturbed() => (next_ns, u32::MAX),
+            _ if self.engine.is_virtual() => (next_ns.min(bound_ns), 1),
             Pacing::Spin => (0, 1),
             Pacing::Sleep { period_ns, gathers } => {
                 let least_ns = if gathers { self.issued_ns + period_ns } else { 0 };
@@ -98,7 +98,7 @@ impl<W: BlockEngine> Shard<W> {
                 }
             }
         };
-        if until_ns == next_ns && !W::VIRTUAL {
+        if until_ns == next_ns && !self.engine.is_virtual() {
             return self.oversleep.aim(self.now_ns, next_ns, self.start_ns, completions);
         }
         Wait { until_ns: until_ns.saturating_add(self.start_ns), completions }

@@ -162,9 +162,12 @@ pub(crate) struct Watched {
 }
 
 impl IoEngine for Watched {
-    const VIRTUAL: bool = true;
     type Op = Op;
     type Completion = Completion;
+
+    fn is_virtual(&self) -> bool {
+        true
+    }
 
     fn now(&mut self) -> u64 {
         let now_ns = self.engine.now();

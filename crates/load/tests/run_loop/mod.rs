@@ -136,9 +136,12 @@ where
     S: FnMut(u64, &Op),
     R: FnMut(&mut SimEngine, Wait, &mut Vec<Completion>),
 {
-    const VIRTUAL: bool = true;
     type Op = Op;
     type Completion = Completion;
+
+    fn is_virtual(&self) -> bool {
+        true
+    }
 
     fn now(&mut self) -> u64 {
         self.engine.now()

@@ -313,7 +313,6 @@ impl Client {
 }
 
 impl IoEngine for Client {
-    const VIRTUAL: bool = false;
     type Op = Op;
     type Completion = Completion;
 
