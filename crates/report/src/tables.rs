@@ -20,10 +20,7 @@ pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
             let share = slice.judged_share.as_ref().and_then(|shares| shares.get(column)).copied();
             let over = slice.judged_over.get(column).copied().unwrap_or(0);
             let share = share.map_or_else(|| "-".to_owned(), units::percent);
-            match limit.is_exceeded(over, slice.wanted) {
-                true => Cell::bad(format!("✘ {share}")),
-                false => share.into(),
-            }
+            if limit.is_exceeded(over, slice.wanted) { Cell::bad(format!("✘ {share}")) } else { share.into() }
         });
         let first = [format!("{}{note}", slice.slice), units::number(slice.wanted as f64)].map(Cell::from);
         first.into_iter().chain(shares).collect::<Vec<_>>()

@@ -39,6 +39,23 @@ pub(crate) fn device(device: Option<&str>) -> &str {
     device.unwrap_or("all devices together")
 }
 
+/// `text` with a capital first letter.
+pub(crate) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}
+
+/// Each of `all` once, where it is first.
+pub(crate) fn unique<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for one in all {
+        if !seen.contains(&one) {
+            seen.push(one);
+        }
+    }
+    seen
+}
+
 /// An outcome as readers see it: in words, and by which outcome's colour and sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {

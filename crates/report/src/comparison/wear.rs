@@ -99,21 +99,27 @@ struct Counted {
     ran_sec: f64,
     /// By device: bytes of the streams that write.
     host_bytes: Vec<u64>,
-    columns: Vec<Option<ColumnOf>>,
-    /// By telemetry column: the first value and the last, with their seconds.
-    ends: Vec<Option<[(f64, f64); 2]>>,
+    units: Vec<Units>,
+}
+
+/// A column of telemetry with the data units written to a device.
+struct Units {
+    at: usize,
+    /// Kernel name.
+    device: String,
+    /// The first value and the last, with their seconds.
+    ends: Option<[(f64, f64); 2]>,
 }
 
 impl Counted {
     fn read(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let layout = manifest.layout();
         let mut intervals = Intervals::open(dir, manifest)?;
-        let columns: Vec<_> = intervals.columns().iter().map(|name| ColumnOf::parse(name)).collect();
-        let is_units =
-            |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == Column::SmartUnitsWritten);
-        let counts_units: Vec<bool> = columns.iter().map(is_units).collect();
-        let mut this =
-            Self { ran_sec: 0.0, host_bytes: vec![0; layout.devices.len()], ends: vec![None; columns.len()], columns };
+        let mut this = Self { ran_sec: 0.0, host_bytes: vec![0; layout.devices.len()], units: Vec::new() };
+        for (at, name) in intervals.columns().iter().enumerate() {
+            let known = ColumnOf::parse(name).filter(|known| known.column == Column::SmartUnitsWritten);
+            this.units.extend(known.map(|known| Units { at, device: known.of, ends: None }));
+        }
         while let Some(record) = intervals.next()? {
             let end_sec = record.counts.end_ns as f64 / 1e9;
             this.ran_sec = end_sec;
@@ -122,9 +128,8 @@ impl Counted {
                     *bytes = bytes.saturating_add(record.counts.cells[layout.cell(stream, device)].bytes);
                 }
             }
-            let values = record.telemetry.iter().zip(&mut this.ends).zip(&counts_units);
-            for ((text, ends), _) in values.filter(|(_, counts_units)| **counts_units) {
-                let Ok(value) = text.parse::<f64>() else { continue };
+            for Units { at, ends, .. } in &mut this.units {
+                let Some(value) = record.telemetry.get(*at).and_then(|text| text.parse().ok()) else { continue };
                 let first = ends.map_or((end_sec, value), |ends| ends[0]);
                 *ends = Some([first, (end_sec, value)]);
             }
@@ -140,12 +145,9 @@ impl Counted {
     }
 
     fn smart(&self, facts: &Value) -> Cell<f64> {
-        let named = |name: &str| {
-            let column = Some(Column::SmartUnitsWritten.of(name));
-            self.columns.iter().position(|known| *known == column).and_then(|at| self.ends[at])
-        };
-        let ends = facts["kernel_name"].as_str().and_then(named);
-        let Some([(from_sec, from), (to_sec, to)]) = ends else {
+        let name = facts["kernel_name"].as_str();
+        let units = self.units.iter().find(|units| Some(units.device.as_str()) == name);
+        let Some([(from_sec, from), (to_sec, to)]) = units.and_then(|units| units.ends) else {
             return Cell::missing("telemetry has no SMART data units of it");
         };
         if to_sec <= from_sec || to < from {

@@ -8,7 +8,6 @@ use super::log::version_line;
 use super::{Choice, Histogram, Log, Slice};
 use results::act_log::{DERIVED_TITLE, NAMES_TITLE};
 use results::buckets::ActScale;
-use std::fmt::Write;
 
 const GAP: &str = "  ";
 const SLICE: &str = "slice";
@@ -22,18 +21,16 @@ pub fn echo(arguments: &[String]) -> String {
 ///
 /// Several logs are numbered, and their configurations left out. `asked_sec` is the requested length of a slice.
 pub fn preamble(logs: &[Log], asked_sec: u64) -> String {
-    let mut text = String::new();
-    for (index, log) in logs.iter().enumerate() {
-        let number = if logs.len() > 1 { format!("[{}] ", index + 1) } else { String::new() };
-        let line = version_line(&log.name, &log.header.act_version);
-        text += &format!("{number}{}", if logs.len() > 1 { line.trim_end_matches('\n') } else { &line });
-        if logs.len() > 1 {
-            text.push('\n');
+    let line = |log: &Log| version_line(&log.name, &log.header.act_version);
+    let mut text = match logs {
+        [log] => line(log),
+        [] => String::new(),
+        several => {
+            let numbered = (1..).zip(several);
+            let lines = numbered.map(|(number, log)| format!("[{number}] {}\n", line(log).trim_end_matches('\n')));
+            lines.collect::<String>() + "\n"
         }
-    }
-    if logs.len() > 1 {
-        text.push('\n');
-    }
+    };
     if logs.iter().any(|log| log.header.configured("microsecond-histograms").is_none()) {
         text += "can't find histograms' scale, assuming milliseconds\n";
     }
@@ -105,7 +102,10 @@ pub fn table(logs: &[Log], choice: &Choice) -> String {
         text += &line(&number.to_string(), &columns, cells, choice.extra);
     }
     text += &rule;
-    let all: Vec<Vec<Cells>> = columns.iter().map(Column::all_cells).collect();
+    let cells = |column: &Column<'_>| {
+        column.log.slices_of(column.histogram).map(|(_, slice)| column.cells(Some(slice))).collect()
+    };
+    let all: Vec<Vec<Cells>> = columns.iter().map(cells).collect();
     text += &line("avg", &columns, all.iter().map(|cells| summary(cells, average)), choice.extra);
     text += &line("max", &columns, all.iter().map(|cells| summary(cells, maximum)), choice.extra);
     text
@@ -161,10 +161,6 @@ impl Column<'_> {
         let percent = |edge: &usize| slice.and_then(|slice| slice.percent_over(*edge)).map(|value| rounded(value, 2));
         Cells { percents: self.edges.iter().map(percent).collect(), rate: slice.map(|slice| rounded(slice.iops(), 1)) }
     }
-
-    fn all_cells(&self) -> Vec<Cells> {
-        self.log.slices_of(self.histogram).map(|(_, slice)| self.cells(Some(slice))).collect()
-    }
 }
 
 fn line(tag: &str, columns: &[Column<'_>], cells: impl Iterator<Item = Cells>, extra: bool) -> String {
@@ -173,17 +169,11 @@ fn line(tag: &str, columns: &[Column<'_>], cells: impl Iterator<Item = Cells>, e
         text += GAP;
         text += &column.pad;
         for at in 0..column.edges.len() {
-            // Writing into a string cannot fail.
-            let _ = match percents.get(at).copied().flatten() {
-                Some(percent) => write!(text, "{percent:>7.2}"),
-                None => write!(text, "{:>7}", "-"),
-            };
+            let percent = percents.get(at).copied().flatten().map_or("-".to_owned(), |percent| format!("{percent:.2}"));
+            text += &format!("{percent:>7}");
         }
         if extra {
-            let _ = match rate {
-                Some(rate) => write!(text, "{rate:>11.1}"),
-                None => write!(text, "{:>11}", "-"),
-            };
+            text += &format!("{:>11}", rate.map_or("-".to_owned(), |rate| format!("{rate:.1}")));
         }
     }
     text.push('\n');

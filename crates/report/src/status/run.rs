@@ -5,7 +5,7 @@ use results::cell::Layout;
 use results::counts::CellCounts;
 use results::judge::{Deciding, End, Judge, RunResult, Verdict};
 use results::run_dir::{
-    HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows, time_left,
+    self, HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows, time_left,
 };
 use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;
@@ -127,7 +127,7 @@ pub struct RunStatus {
 impl RunStatus {
     /// Reads how the run in `dir` stands at `now`. `look` tells of a process.
     pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
-        let manifest = results::run_dir::manifest(dir)?;
+        let manifest = run_dir::manifest(dir)?;
         // Asked first: a verdict that is written while the tables are read does not belong to them.
         if dir.join(VERDICT).exists() {
             return Self::ended(dir, now, &manifest);
@@ -144,8 +144,7 @@ impl RunStatus {
         let mut this = Self::new(dir, &manifest, &verdict, last, now);
         this.remarks.extend(intervals.damage().map(str::to_owned));
         if manifest.process.is_none() {
-            let how = "the manifest names no process, so only its files show whether it still runs";
-            this.remarks.push(how.to_owned());
+            this.remarks.push("the manifest names no process, so only its files show whether it still runs".to_owned());
         }
         this.seen = seen;
         this.phase = this.phase_now(&manifest, seen);
@@ -161,7 +160,7 @@ impl RunStatus {
     }
 
     fn ended(dir: &Path, now: SystemTime, manifest: &Manifest) -> Result<Self, RunDirError> {
-        let run = results::run_dir::read(dir)?;
+        let run = run_dir::read(dir)?;
         let mut judge = manifest.judge();
         let mut intervals = Intervals::open(dir, manifest)?;
         let last = Last::of(&mut intervals, &mut judge, &manifest.layout())?;

@@ -222,23 +222,21 @@ pub fn of_device(
     let told = (facts.write_block_bytes, logged);
     let found = |block_bytes: u64, io_bytes: u64, origin: String| {
         // Two sources of a block's size have to agree.
-        let assumed = match told {
-            (Some(here), Some(logged)) if here != logged => Some(format!(
-                "{device}: write blocks are {} by {}, and {} by the log of the server's start - they cannot be both{}",
-                kib(here),
-                facts.origin,
-                kib(logged),
-                if logged == FIXED_BLOCK_BYTES { ": from 7.1 on they are 8 MiB, give --flush-size" } else { "" }
-            )),
-            _ => None,
-        };
+        let assumed = told.0.zip(told.1).filter(|(here, logged)| here != logged).map(|(here, logged)| {
+            let fixed = ": from 7.1 on they are 8 MiB, give --flush-size";
+            let fixed = if logged == FIXED_BLOCK_BYTES { fixed } else { "" };
+            let (here, by, logged) = (kib(here), &facts.origin, kib(logged));
+            format!(
+                "{device}: write blocks are {here} by {by}, and {logged} by the log of the server's start - they cannot be both{fixed}"
+            )
+        });
         Blocks { block_bytes, io_bytes, origin, assumed }
     };
     let guessed = |block_bytes: u64, io_bytes: u64, what: &str, option: &str| {
+        let size = kib(io_bytes);
         let assumed = Some(format!(
-            "{device}: {what} is assumed to be {} - no input states it: give the log with the server's start, the server's \
-             configuration by --info, or {option}",
-            kib(io_bytes)
+            "{device}: {what} is assumed to be {size} - no input states it: give the log with the server's start, the server's \
+             configuration by --info, or {option}"
         ));
         Blocks { block_bytes, io_bytes, origin: format!("{what} assumed"), assumed }
     };
@@ -255,15 +253,14 @@ pub fn of_device(
         };
     }
     let by_iostat = blocks_per_sec.and_then(|blocks| power_of_two(kib_written_per_sec? * 1024.0 / blocks));
-    match (told, by_iostat) {
-        ((Some(bytes), _), _) => found(bytes, bytes, format!("write-block-size, from {}", facts.origin)),
-        ((None, Some(bytes)), _) => {
-            found(bytes, bytes, "write-block-size, from the log of the server's start".to_owned())
-        }
-        ((None, None), Some(bytes)) => {
-            found(bytes, bytes, "iostat's wkB/s by the blocks that drv_ssd counted".to_owned())
-        }
-        ((None, None), None) => guessed(BLOCK_BYTES, BLOCK_BYTES, "a write block", "--write-block-size"),
+    let sources = [
+        (told.0, format!("write-block-size, from {}", facts.origin)),
+        (told.1, "write-block-size, from the log of the server's start".to_owned()),
+        (by_iostat, "iostat's wkB/s by the blocks that drv_ssd counted".to_owned()),
+    ];
+    match sources.into_iter().find_map(|(bytes, origin)| Some((bytes?, origin))) {
+        Some((bytes, origin)) => found(bytes, bytes, origin),
+        None => guessed(BLOCK_BYTES, BLOCK_BYTES, "a write block", "--write-block-size"),
     }
 }
 

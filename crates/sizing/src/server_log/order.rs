@@ -7,13 +7,13 @@
 //! distance, 10 or 20 s: if the time stamps differ from that, the clock was set in between, or lines are missing.
 
 use super::collect::{CLOCK_SET, Collector};
-use super::text::Stamps;
-use super::{LogError, ServerLog, text};
+use super::text::{self, Stamps};
+use super::{LogError, ServerLog};
 use crate::lines::{LINE_BYTES_MAX, Lines};
 use crate::source::{ReadError, Source};
 use jiff::{SignedDuration, Timestamp};
 use results::act_log::Input;
-use results::units::{count as count_of, quoted};
+use results::units::{count as count_of, quoted, span};
 use std::collections::BTreeSet;
 use std::io::Read;
 
@@ -116,13 +116,9 @@ fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
         if lines.read_bytes == 0 {
             return Ok(Err(name));
         }
-        let found = found.unwrap_or_else(|| {
-            format!(
-                "{} NUL bytes and {} of more than {LINE_BYTES_MAX} bytes",
-                skipped.nul_bytes,
-                count_of(skipped.long_lines, "line")
-            )
-        });
+        let (nul_bytes, lines) = (skipped.nul_bytes, count_of(skipped.long_lines, "line"));
+        let skipped = format!("{nul_bytes} NUL bytes and {lines} of more than {LINE_BYTES_MAX} bytes");
+        let found = found.unwrap_or(skipped);
         return Err(LogError::NotServerLog { name, found });
     };
     lines.unread(&kept, count);
@@ -157,15 +153,12 @@ fn read_to_end(
         }
     };
     let collector = &mut nodes[at].1;
-    if let (Some(end), Some(before)) =
-        (collector.end().filter(|_| overlaps(collector)), collector.files().last().cloned())
+    if let (Some(end), Some(before)) = (collector.end(), collector.files().last())
+        && overlaps(collector)
     {
-        let seconds = end.duration_since(file.begin).as_secs().unsigned_abs();
-        collector.say(format!(
-            "{} begins {} before the end of {before}: what both have is read once",
-            file.name,
-            results::units::span(seconds)
-        ));
+        let (name, early) = (&file.name, span(end.duration_since(file.begin).as_secs().unsigned_abs()));
+        let what = format!("{name} begins {early} before the end of {before}: what both have is read once");
+        collector.say(what);
     }
     if file.unstamped > 0 {
         let lines = count_of(file.unstamped, "line");
