@@ -48,11 +48,11 @@ impl Files {
     /// Adds a run, of the series `series_id` if there is one. Returns what could not be read.
     pub(crate) fn add_run(
         &mut self,
-        RunPlace { id, path, .. }: &RunPlace,
+        place: &RunPlace,
         run: &Run,
         series_id: Option<&str>,
     ) -> Result<Option<RunDirError>> {
-        let (manifest, verdict, run_id) = (&run.manifest, &run.verdict, id.as_str());
+        let (manifest, verdict, run_id, path) = (&run.manifest, &run.verdict, place.id.as_str(), place.path.as_str());
         let serials = serials(manifest);
         let kinds: Vec<_> = manifest.workloads.iter().map(|workload| workload.kind.as_str()).collect();
         let times_1x = manifest.workloads.first().and_then(|workload| workload.times_1x);

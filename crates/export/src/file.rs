@@ -153,8 +153,32 @@ impl TableFile {
     fn write_group(&mut self) -> Result {
         self.written.rows += self.rows as u64;
         self.rows = 0;
-        let written = write_columns(&mut self.writer, self.written.table.columns, &mut self.values);
-        written.map_err(|source| self.written.failed(source))
+        self.write_columns().map_err(|source| self.written.failed(source))
+    }
+
+    /// Writes a row group, and forgets its values.
+    fn write_columns(&mut self) -> Result<(), ParquetError> {
+        let mut group = self.writer.next_row_group()?;
+        for (values, Column { kind, nullable, .. }) in self.values.iter_mut().zip(self.written.table.columns) {
+            let Some(mut column) = group.next_column()? else { break };
+            let numbers = &*values.numbers;
+            let defined = (!values.defined.is_empty()).then_some(&*values.defined);
+            match kind {
+                Kind::Bool => {
+                    let bools: Vec<bool> = numbers.iter().map(|number| *number != 0).collect();
+                    column.typed::<BoolType>().write_batch(&bools, defined, None)?
+                }
+                Kind::Int | Kind::Instant => column.typed::<Int64Type>().write_batch(numbers, defined, None)?,
+                Kind::Float => {
+                    let floats: Vec<f64> = numbers.iter().map(|bits| f64::from_bits(bits.cast_unsigned())).collect();
+                    column.typed::<DoubleType>().write_batch(&floats, defined, None)?
+                }
+                Kind::Text => write_texts(column.typed(), &values.texts, *nullable)?,
+            };
+            column.close()?;
+            values.clear();
+        }
+        group.close().map(drop)
     }
 
     fn finish(mut self) -> Result<Written> {
@@ -198,35 +222,6 @@ fn copy_groups(from: &Path, to: &mut SerializedFileWriter<File>) -> Result<(), P
         group.close()?;
     }
     Ok(())
-}
-
-/// Writes a row group, and forgets its values.
-fn write_columns(
-    writer: &mut SerializedFileWriter<File>,
-    columns: &[Column],
-    values: &mut [Values],
-) -> Result<(), ParquetError> {
-    let mut group = writer.next_row_group()?;
-    for (values, Column { kind, nullable, .. }) in values.iter_mut().zip(columns) {
-        let Some(mut column) = group.next_column()? else { break };
-        let numbers = &*values.numbers;
-        let defined = (!values.defined.is_empty()).then_some(&*values.defined);
-        match kind {
-            Kind::Bool => {
-                let bools: Vec<bool> = numbers.iter().map(|number| *number != 0).collect();
-                column.typed::<BoolType>().write_batch(&bools, defined, None)?
-            }
-            Kind::Int | Kind::Instant => column.typed::<Int64Type>().write_batch(numbers, defined, None)?,
-            Kind::Float => {
-                let floats: Vec<f64> = numbers.iter().map(|bits| f64::from_bits(bits.cast_unsigned())).collect();
-                column.typed::<DoubleType>().write_batch(&floats, defined, None)?
-            }
-            Kind::Text => write_texts(column.typed(), &values.texts, *nullable)?,
-        };
-        column.close()?;
-        values.clear();
-    }
-    group.close().map(drop)
 }
 
 /// Rows of equal texts that are written at once.

@@ -45,15 +45,21 @@ pub(crate) fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
-/// Each of `all` once, where it is first.
-pub(crate) fn unique<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
-    let mut seen = Vec::new();
-    for one in all {
-        if !seen.contains(&one) {
-            seen.push(one);
+/// The values of each key, in the order of the first of each.
+pub(crate) fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
         }
     }
-    seen
+    groups
+}
+
+/// Each of `all` once, where it is first.
+pub(crate) fn unique<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    grouped(all.into_iter().map(|one| (one, ()))).into_iter().map(|(one, _)| one).collect()
 }
 
 /// An outcome as readers see it: in words, and by which outcome's colour and sign.

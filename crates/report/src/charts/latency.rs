@@ -6,10 +6,10 @@
 
 use super::windows::{Durations, MAX, MOMENT_NAMES, Moment, P99, Windows};
 use super::{Axis, Chart, Detail, Limit, Line, Mark, Points, Style};
-use crate::words::capital;
+use crate::words::{capital, grouped};
 use results::run_dir::{Manifest, TRACE, read_trace};
 use results::steady::{ChangePoint, Metric, Steadiness};
-use results::trace::{TraceKind, TraceLine, TraceSize};
+use results::trace::TraceLine;
 use results::units;
 use std::path::Path;
 
@@ -196,18 +196,10 @@ const DRAWN: [(&str, Value); 4] = [
     ("kernel's queue max", |line| line.queue.max_ns),
 ];
 
-/// Key of samples: index of the device, kind and size of the requests.
-type Of = (usize, TraceKind, TraceSize);
-
 /// A chart for each device and kind of request that was sampled in a run of `ran_sec`, and one that says why
 /// there is none; with it what a reader should know.
-pub(crate) fn trace_charts(
-    dir: &Path,
-    manifest: &Manifest,
-    ran_sec: f64,
-    limits: &[Limit],
-    detail: Detail,
-) -> (Vec<Chart>, Vec<String>) {
+pub(crate) fn trace_charts(dir: &Path, manifest: &Manifest, ran_sec: f64, detail: Detail) -> (Vec<Chart>, Vec<String>) {
+    let limits = thresholds(manifest);
     let why = match read_trace(dir, manifest) {
         _ if !dir.join(TRACE).exists() && manifest.simulated => {
             "simulated drives do not go through the kernel".to_owned()
@@ -216,18 +208,12 @@ pub(crate) fn trace_charts(
         Err(error) => error.to_string(),
         Ok(samples) if samples.lines.is_empty() => format!("{TRACE} has no sample in which a request completed"),
         Ok(samples) => {
-            let mut groups: Vec<(Of, Vec<TraceLine>)> = Vec::new();
-            for line in samples.lines {
-                let of = (line.device, line.kind, line.size);
-                match groups.iter_mut().find(|(known, _)| *known == of) {
-                    Some((_, lines)) => lines.push(line),
-                    None => groups.push((of, vec![line])),
-                }
-            }
+            let lines = samples.lines.into_iter();
+            let mut groups = grouped(lines.map(|line| ((line.device, line.kind, line.size), line)));
             groups.sort_by_key(|(of, _)| *of);
             let charts = groups.iter().map(|((device, kind, size), lines)| {
                 let device = manifest.devices.get(*device).map_or("an unknown device", String::as_str);
-                chart(&format!("{} {}s on {device}", size.name(), kind.name()), lines, ran_sec, limits, detail)
+                chart(&format!("{} {}s on {device}", size.name(), kind.name()), lines, ran_sec, &limits, detail)
             });
             return (charts.collect(), samples.remarks);
         }
@@ -267,7 +253,7 @@ fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail
 mod tests {
     use super::*;
     use results::steady::Group;
-    use results::trace::Spread;
+    use results::trace::{Spread, TraceKind, TraceSize};
 
     #[test]
     fn metrics_that_move_at_once_make_one_mark() {

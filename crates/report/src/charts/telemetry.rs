@@ -97,7 +97,6 @@ pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
     charts
 }
 
-#[derive(Debug)]
 struct Quantity {
     id: &'static str,
     title: &'static str,

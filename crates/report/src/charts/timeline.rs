@@ -12,7 +12,6 @@ use serde::Serialize;
 use std::path::Path;
 
 /// A column of telemetry.
-#[derive(Debug, Clone)]
 pub(crate) struct ColumnLine {
     /// Name in the table.
     pub(crate) name: String,
@@ -44,7 +43,6 @@ pub(crate) struct StreamLine {
 }
 
 /// A run over time, as its tables tell it.
-#[derive(Debug, Clone)]
 pub(crate) struct Timeline {
     interval_sec: u64,
     /// By stream of the manifest.

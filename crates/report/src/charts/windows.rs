@@ -37,7 +37,6 @@ pub(crate) struct Durations {
     columns: Vec<Vec<u64>>,
 }
 
-#[derive(Debug, Clone)]
 pub(crate) struct Windows {
     /// By stream, over all devices.
     pub(crate) streams: Vec<Durations>,

@@ -21,7 +21,7 @@ mod wear;
 
 pub use candidate::{Candidate, DeviceIo, Load, Margin, Quantile, Rate, Test};
 pub use source::{CompareError, Kind};
-pub use wear::{DeviceWear, Endurance, Given, UnknownName};
+pub use wear::{DeviceWear, Endurance, Given};
 
 use crate::baseline::{Beside, BesideDrive};
 use results::baseline::points_of;

@@ -5,7 +5,6 @@
 //! tests are never averaged.
 
 use super::Cell;
-use super::wear::UnknownName;
 use crate::latencies::{StreamLatencies, latencies};
 use crate::words::unique;
 use results::judge::Outcome;
@@ -169,6 +168,19 @@ pub enum Kind {
     Series,
 }
 
+impl Kind {
+    /// In a table, and in a sentence.
+    pub(super) fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Run => ("one run", "run"),
+            Self::Certify => ("certification", "certification"),
+            Self::Rate => ("rating", "search for the highest rating"),
+            Self::Baseline => ("baseline", "baseline"),
+            Self::Series => ("series", "series that cannot be read"),
+        }
+    }
+}
+
 /// Why nothing was compared.
 #[derive(Debug, Error)]
 pub enum CompareError {
@@ -182,8 +194,8 @@ pub enum CompareError {
     #[error("comparing {name} with {name} - two candidates have that name; give one another (NAME=DIR)")]
     SameName { name: String },
     /// Something was said of nobody.
-    #[error(transparent)]
-    Given(#[from] UnknownName),
+    #[error("using what was given for {name:?} - no candidate or device has that name; the names are {known}")]
+    UnknownName { name: String, known: String },
 }
 
 impl CompareError {
@@ -238,7 +250,7 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
     }
     said.extend(differences_of_baselines(sources));
     if sources.windows(2).any(|pair| pair[0].kind != pair[1].kind) {
-        let kind = |source: &Source| format!("{} is a {}", source.name, kind_text(source));
+        let kind = |source: &Source| format!("{} is a {}", source.name, source.kind.words().1);
         let kinds = sources.iter().map(kind).collect::<Vec<_>>().join("; ");
         said.push(format!("different kinds of result: {kinds}: a load held says less than a rating"));
     }
@@ -261,16 +273,6 @@ fn differences_of_baselines(sources: &[Source]) -> Vec<String> {
         say("drives", if simulated { "simulated" } else { "real" }.to_owned());
     }
     values.iter().filter_map(|(what, values)| difference("baselines", what, values, "none")).collect()
-}
-
-fn kind_text(source: &Source) -> &'static str {
-    match source.kind {
-        Kind::Run => "run",
-        Kind::Certify => "certification",
-        Kind::Rate => "search for the highest rating",
-        Kind::Baseline => "baseline",
-        Kind::Series => "series that cannot be read",
-    }
 }
 
 fn settings(manifest: &Manifest) -> impl Iterator<Item = (&str, &str)> {

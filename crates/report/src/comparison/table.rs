@@ -43,9 +43,8 @@ impl Rows {
         });
         this.row("devices", candidates, |of| {
             of.test.map(|test| {
-                let named = |(name, model): (&String, &Option<String>)| match model {
-                    Some(model) => format!("{model} ({name})"),
-                    None => name.clone(),
+                let named = |(name, model): (&String, &Option<String>)| {
+                    model.as_ref().map_or_else(|| name.clone(), |model| format!("{model} ({name})"))
                 };
                 test.devices.iter().zip(&test.models).map(named).collect::<Vec<_>>().join(", ")
             })
@@ -140,14 +139,7 @@ fn results(of: &Candidate) -> Vec<String> {
 fn kind_text(of: &Candidate) -> String {
     let step = of.test.value().and_then(|test| test.step.as_deref());
     let step = step.map(|step| format!(", its {step}")).unwrap_or_default();
-    let kind = match of.kind {
-        Kind::Run => "one run",
-        Kind::Certify => "certification",
-        Kind::Rate => "rating",
-        Kind::Baseline => "baseline",
-        Kind::Series => "series",
-    };
-    format!("{kind}{step}")
+    format!("{}{step}", of.kind.words().0)
 }
 
 /// The title and the lines of a candidate among its neighbours in the list of published ratings.

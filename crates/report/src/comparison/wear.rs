@@ -5,14 +5,13 @@
 //!
 //! The operator gives the rest: the price of a candidate, and its maker's endurance rating.
 
-use super::Cell;
+use super::{Cell, CompareError};
 use results::run_dir::{DeviceKind, Intervals, Manifest, RunDirError};
 use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
-use thiserror::Error;
 
 /// Seconds of a day.
 const DAY_SEC: f64 = 86_400.0;
@@ -53,13 +52,11 @@ pub(super) fn wear(
         let facts = manifest.device_facts.get(index).unwrap_or(&Value::Null);
         let capacity_bytes = capacity_bytes(name, facts);
         let host_bytes_per_day = counted.per_day(counted.host_bytes.get(index).map(|bytes| *bytes as f64));
-        let rated_bytes = match endurance(name) {
-            None => Cell::missing("no rated endurance was given (--dwpd or --tbw)"),
-            Some(rated) => Cell::or_missing(
-                rated.bytes(capacity_bytes.value().copied(), warranty_years),
-                "a rating in drive writes per day needs the capacity of the drive: give --tbw",
-            ),
-        };
+        let rated = Cell::or_missing(endurance(name), "no rated endurance was given (--dwpd or --tbw)");
+        let rated_bytes = rated.and_then(|rated| {
+            let bytes = rated.bytes(capacity_bytes.value().copied(), warranty_years);
+            Cell::or_missing(bytes, "a rating in drive writes per day needs the capacity of the drive: give --tbw")
+        });
         DeviceWear {
             device: name.clone(),
             smart_bytes_per_day: counted.smart(facts),
@@ -215,25 +212,12 @@ impl Given {
     }
 
     /// Errors: a name that is no candidate's and no device's.
-    pub(super) fn check(&self, known: &BTreeSet<&str>) -> Result<(), UnknownName> {
+    pub(super) fn check(&self, known: &BTreeSet<&str>) -> Result<(), CompareError> {
         let mut names = self.endurance.iter().map(|(name, _)| name).chain(self.prices.iter().map(|(name, _)| name));
-        match names.find(|name| !known.contains(name.as_str())) {
-            None => Ok(()),
-            Some(name) => {
-                let known = known.iter().copied().collect::<Vec<_>>().join(", ");
-                Err(UnknownName { name: name.clone(), known })
-            }
-        }
+        let Some(name) = names.find(|name| !known.contains(name.as_str())) else { return Ok(()) };
+        let known = known.iter().copied().collect::<Vec<_>>().join(", ");
+        Err(CompareError::UnknownName { name: name.clone(), known })
     }
-}
-
-/// Something was said of a candidate that there is not.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("using what was given for {name:?} - no candidate or device has that name; the names are {known}")]
-pub struct UnknownName {
-    pub name: String,
-    /// Existing names.
-    pub known: String,
 }
 
 #[cfg(test)]

@@ -229,8 +229,7 @@ impl RunReport {
         };
         let simulated = manifest.simulated;
         let mut device_charts = telemetry::of_devices(&timeline, simulated);
-        let limits = latency::thresholds(&manifest);
-        let (traced, remarks_of_trace) = latency::trace_charts(dir, &manifest, verdict.ran_sec, &limits, detail);
+        let (traced, remarks_of_trace) = latency::trace_charts(dir, &manifest, verdict.ran_sec, detail);
         device_charts.extend(traced);
         remarks.extend(remarks_of_trace);
         let counters = counters::changes(&timeline);

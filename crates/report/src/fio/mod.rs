@@ -208,20 +208,17 @@ impl JobPage<'_> {
         let kinds = || self.kinds[..3].iter().flatten();
         let total: u64 = kinds().map(|kind| kind.clat.len()).sum();
         let mut below = 0;
-        let mut share = |bound_ns: Option<u64>| {
-            let count = match bound_ns {
-                Some(bound_ns) => kinds().map(|kind| kind.clat.count_between(0, bound_ns - 1)).sum(),
-                None => total,
-            };
+        let below_ns = |ns: u64| kinds().map(|kind| kind.clat.count_between(0, ns - 1)).sum::<u64>();
+        let mut share = |count: u64| {
             let part = count.saturating_sub(below);
             below = below.max(count);
             if total == 0 { 0.0 } else { part as f64 * 100.0 / total as f64 }
         };
         let mut scales = [("ns", 1), ("us", 1_000), ("ms", 1_000_000)].map(|(scale, unit_ns)| {
-            let shares = BOUNDS.iter().map(|bound| (bound.to_string(), share(Some(bound * unit_ns))));
+            let shares = BOUNDS.iter().map(|bound| (bound.to_string(), share(below_ns(bound * unit_ns))));
             (scale, shares.collect::<Vec<_>>())
         });
-        scales[2].1.extend([("2000".into(), share(Some(2_000_000_000))), (">=2000".into(), share(None))]);
+        scales[2].1.extend([("2000".into(), share(below_ns(2_000_000_000))), (">=2000".into(), share(total))]);
         scales
     }
 

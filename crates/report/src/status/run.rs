@@ -1,6 +1,7 @@
 //! Status of one run.
 
 use super::{Seen, unix_ms};
+use crate::latencies::add_window;
 use results::cell::Layout;
 use results::counts::CellCounts;
 use results::judge::{Deciding, End, Judge, RunResult, Verdict};
@@ -312,13 +313,8 @@ fn p99(dir: &Path, layout: &Layout) -> (Vec<(String, u64)>, Vec<String>) {
         Ok(windows) => windows,
         Err(error) => return (Vec::new(), vec![format!("no quantiles of latencies: {error}")]),
     };
-    let of = |(index, stream): (usize, &results::cell::StreamInfo)| {
-        let mut all = results::cell::latencies();
-        for window in windows.iter().filter(|window| window.cell / layout.devices.len().max(1) == index) {
-            // Bounds that differ, as another program may write them, grow or are cut.
-            let _ = all.add(&window.histogram);
-        }
-        (stream.judged && !all.is_empty()).then(|| (stream.name.clone(), all.value_at_quantile(0.99)))
-    };
-    (layout.streams.iter().enumerate().filter_map(of).collect(), Vec::new())
+    let mut streams = vec![results::cell::latencies(); layout.streams.len()];
+    windows.iter().for_each(|window| add_window(&mut streams, layout, window));
+    let judged = layout.streams.iter().zip(&streams).filter(|(stream, all)| stream.judged && !all.is_empty());
+    (judged.map(|(stream, all)| (stream.name.clone(), all.value_at_quantile(0.99))).collect(), Vec::new())
 }

@@ -8,7 +8,7 @@
 //! 1           2         34                                  5 6 <- a report
 //! ```
 
-use super::reports::{Collector, Field, Row};
+use super::reports::{Collector, FIELDS, Field, Row};
 use super::time;
 use crate::lines::Lines;
 use results::units::quoted;
@@ -16,7 +16,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::io::{self, Read};
 
-#[derive(Debug, Clone, Copy, PartialEq)]
 struct Column {
     at: usize,
     field: Field,
@@ -24,7 +23,6 @@ struct Column {
     factor: f64,
 }
 
-#[derive(Debug, Default)]
 struct Header {
     words: usize,
     device: usize,
@@ -129,7 +127,7 @@ fn row<'a>(header: &Header, words: &[&'a str], name_before: &'a str) -> Option<R
     if number(device, 1.0).is_some() {
         return None;
     }
-    let mut row = Row::new(device);
+    let mut row = Row { device, fields: [None; FIELDS] };
     for column in &header.columns {
         row.fields[column.field as usize] = Some(number(words[column.at], column.factor)?);
     }
@@ -261,7 +259,8 @@ impl Objects {
                 collector.unread();
                 continue;
             };
-            let mut row = Row::new(device.strip_prefix("/dev/").unwrap_or(device));
+            let device = device.strip_prefix("/dev/").unwrap_or(device);
+            let mut row = Row { device, fields: [None; FIELDS] };
             for (name, value) in disk {
                 if let Some((field, factor)) = field(name) {
                     row.fields[field as usize] = match value {

@@ -201,7 +201,7 @@ impl NodeSources<'_> {
     /// Writes to the shadow of the device of `load`, as a namespace of its own: each block is written, and nothing is
     /// read.
     fn shadow(&self, load: &DeviceLoad, window: Window, remarks: &mut Vec<String>) -> Option<DeviceLoad> {
-        let DeviceLoad { namespace, device, .. } = load;
+        let (DeviceLoad { namespace, device, .. }, id) = (load, &self.id);
         let has_queue = |((of, name), lines): (&(String, String), &Vec<DriveLine>)| {
             name == device && (of == namespace || of.is_empty()) && lines.iter().any(|it| it.shadow_write_q.is_some())
         };
@@ -209,9 +209,8 @@ impl NodeSources<'_> {
             Some(shadow) => shadow,
             None if self.log.drives.iter().any(has_queue) => {
                 remarks.push(format!(
-                    "node {}, {{{namespace}}} {device}: has a shadow device, and no source names it - give the log with the \
-                     server's start, or the server's configuration by --info",
-                    self.id
+                    "node {id}, {{{namespace}}} {device}: has a shadow device, and no source names it - give the log with the \
+                     server's start, or the server's configuration by --info"
                 ));
                 format!("shadow of {device}")
             }
@@ -229,13 +228,12 @@ impl NodeSources<'_> {
             large_block_reads_per_sec: 0.0,
             direct_frees_per_sec: None,
             origin: Origin {
-                writes: as_there.clone(),
-                sizes: load.origin.sizes.clone(),
-                large_block: load.origin.large_block.clone(),
-                large_block_writes: as_there.clone(),
                 reads: "a shadow device is not read".to_owned(),
+                writes: as_there.clone(),
                 large_block_reads: "a shadow device is not read".to_owned(),
+                large_block_writes: as_there.clone(),
                 direct_frees: as_there,
+                ..load.origin.clone()
             },
             ..load.clone()
         })
@@ -244,19 +242,14 @@ impl NodeSources<'_> {
     /// Namespaces and their devices. A line that names no namespace is of the only one; of several it is left out.
     fn devices(&self, stored: &BTreeSet<String>, remarks: &mut Vec<String>) -> BTreeSet<(String, String)> {
         let only = stored.first().filter(|_| stored.len() == 1);
-        let mut devices = BTreeSet::new();
+        let (id, mut devices) = (&self.id, BTreeSet::new());
         for (namespace, device) in self.log.drives.keys() {
-            match (namespace.as_str(), only) {
-                ("", Some(only)) => devices.insert((only.clone(), device.clone())),
-                ("", None) => {
-                    remarks.push(format!(
-                        "node {}: drv_ssd of {device} names no namespace, and there are several: left out",
-                        self.id
-                    ));
-                    false
-                }
-                _ => devices.insert((namespace.clone(), device.clone())),
-            };
+            let namespace = if namespace.is_empty() { only } else { Some(namespace) };
+            devices.extend(namespace.map(|namespace| (namespace.clone(), device.clone())));
+            if namespace.is_none() {
+                let why = "names no namespace, and there are several: left out";
+                remarks.push(format!("node {id}: drv_ssd of {device} {why}"));
+            }
         }
         devices
     }
@@ -386,10 +379,9 @@ impl NodeSources<'_> {
             used_bytes: lines.iter().rev().find(|line| window.contains(line.at)).map(|line| line.used_bytes),
             replication_factor: facts.replication_factor,
             origin: Origin {
-                reads: match &device_reads {
-                    Some(counted) => of_histogram("read", counted),
-                    None => of_sizes("read", &reads),
-                },
+                reads: device_reads
+                    .as_ref()
+                    .map_or_else(|| of_sizes("read", &reads), |counted| of_histogram("read", counted)),
                 writes: of_sizes("write", &writes),
                 sizes: format!("{{{namespace}}}-device-read-size and -device-write-size"),
                 large_block: origin,

@@ -302,11 +302,10 @@ fn rates(series: &Series, begin: Timestamp, cells: usize) -> Vec<f64> {
     let mut points = series.points.iter().map(|(at, value)| (at.duration_since(begin).as_secs_f64(), *value as f64));
     let (mut before, mut after) = (points.next().unwrap_or_default(), points.next().unwrap_or_default());
     let mut value_at = |second: f64| {
-        while after.0 < second {
-            match points.next() {
-                Some(next) => (before, after) = (after, next),
-                None => break,
-            }
+        while after.0 < second
+            && let Some(next) = points.next()
+        {
+            (before, after) = (after, next);
         }
         let share = ((second - before.0) / (after.0 - before.0)).clamp(0.0, 1.0);
         // Counters that went back belong to a restart, which is an edge of what is looked at.

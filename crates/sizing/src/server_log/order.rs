@@ -57,6 +57,9 @@ pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<Begun>, Vec<String>)
     Ok((begun, empty))
 }
 
+/// Logs that are being read, by the id of their node.
+type Nodes = Vec<(Option<String>, Collector)>;
+
 /// Reads logs, of one node or of several, in any order: a log for each node, by its id.
 ///
 /// Empty files are named in a remark, as rotation leaves them. Errors: a file cannot be read or is no such log.
@@ -64,7 +67,7 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     let (begun, empty) = in_order(sources)?;
     let ids: BTreeSet<_> = begun.iter().filter_map(|file| file.node.clone()).collect();
     let only = (ids.len() == 1).then(|| ids.into_iter().next()).flatten();
-    let mut nodes: Vec<(Option<String>, Collector)> = Vec::new();
+    let mut nodes = Nodes::new();
     for file in begun {
         read_to_end(file, only.as_ref(), &mut nodes)?;
     }
@@ -133,11 +136,7 @@ fn described(line: &[u8]) -> String {
 
 /// Reads a file into the log of its node. A file that names no node belongs to the only node, or to one whose files it
 /// does not overlap.
-fn read_to_end(
-    mut file: Begun,
-    only: Option<&String>,
-    nodes: &mut Vec<(Option<String>, Collector)>,
-) -> Result<(), LogError> {
+fn read_to_end(mut file: Begun, only: Option<&String>, nodes: &mut Nodes) -> Result<(), LogError> {
     let node = file.node.as_ref().or(only).cloned();
     let overlaps = |collector: &Collector| collector.end().is_some_and(|end| file.begin.duration_since(end) < -SLACK);
     let belongs = |(id, collector): &(Option<String>, Collector)| match file.node {
