@@ -250,6 +250,7 @@ macro_rules! tables {
             }
         })+
 
+        #[allow(clippy::enum_variant_names)] // types of rows
         enum Order {
             $($row),+
         }
