@@ -202,7 +202,7 @@ impl<'a> Scanner<'a> {
         let wanted = self.wanted;
         let is_name =
             |text: &[u8]| text.strip_prefix(wanted.histogram.as_bytes()).is_some_and(|it| it.starts_with(b" "));
-        // What stands in braces, and what follows them.
+        // The name in braces, and the text behind them.
         let split = || {
             let rest = text.strip_prefix(b"{")?;
             let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
