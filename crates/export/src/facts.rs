@@ -1,32 +1,15 @@
 //! Rows with facts and results: a few for each run and series.
 
-use crate::ExportError;
-use crate::file::{TableFile, Written};
+use crate::Result;
+use crate::file::Files;
 use crate::schema::{
-    DriveRow, FindingRow, HostRow, ReasonRow, RunRow, SeriesRow, SliceRow, StepRow, StreamRow, TaskRow, TraceRow,
+    DriveRow, FindingRow, HostRow, ReasonRow, RunRow, SeriesRow, SliceRow, StepRow, StreamRow, TraceRow,
 };
 use crate::source::{RunPlace, SourceSeries};
 use crate::table::UnixMs;
-use results::judge::{Group, SliceShares};
 use results::run_dir::{Manifest, Run, RunDirError, read_trace};
 use serde::Serialize;
 use serde_json::Value;
-use std::path::Path;
-
-/// The files of the small tables.
-pub(crate) struct Facts {
-    runs: TableFile<RunRow<'static>>,
-    reasons: TableFile<ReasonRow<'static>>,
-    findings: TableFile<FindingRow<'static>>,
-    tasks: TableFile<TaskRow<'static>>,
-    series: TableFile<SeriesRow<'static>>,
-    steps: TableFile<StepRow<'static>>,
-    hosts: TableFile<HostRow<'static>>,
-    drives: TableFile<DriveRow<'static>>,
-    streams: TableFile<StreamRow<'static>>,
-    slices: TableFile<SliceRow<'static>>,
-    trace: TableFile<TraceRow<'static>>,
-}
 
 fn text_of<'a>(facts: &'a Value, name: &str) -> Option<&'a str> {
     facts.get(name)?.as_str()
@@ -61,51 +44,15 @@ fn device(manifest: &Manifest, name: Option<&str>) -> Option<usize> {
     manifest.devices.iter().position(|device| Some(device.as_str()) == name)
 }
 
-impl Facts {
-    pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
-        Ok(Self {
-            runs: TableFile::create(dir, part)?,
-            reasons: TableFile::create(dir, part)?,
-            findings: TableFile::create(dir, part)?,
-            tasks: TableFile::create(dir, part)?,
-            series: TableFile::create(dir, part)?,
-            steps: TableFile::create(dir, part)?,
-            hosts: TableFile::create(dir, part)?,
-            drives: TableFile::create(dir, part)?,
-            streams: TableFile::create(dir, part)?,
-            slices: TableFile::create(dir, part)?,
-            trace: TableFile::create(dir, part)?,
-        })
-    }
-
-    pub(crate) fn finish(self) -> Result<Vec<Written>, ExportError> {
-        Ok(vec![
-            self.runs.finish()?,
-            self.reasons.finish()?,
-            self.findings.finish()?,
-            self.tasks.finish()?,
-            self.series.finish()?,
-            self.steps.finish()?,
-            self.hosts.finish()?,
-            self.drives.finish()?,
-            self.streams.finish()?,
-            self.slices.finish()?,
-            self.trace.finish()?,
-        ])
-    }
-
-    pub(crate) fn add_task(&mut self, task: &TaskRow<'_>) -> Result<(), ExportError> {
-        self.tasks.push(*task)
-    }
-
+impl Files {
     /// Adds a run, of the series `series_id` if there is one. Returns what could not be read.
     pub(crate) fn add_run(
         &mut self,
-        RunPlace { id, path, .. }: &RunPlace,
+        place: &RunPlace,
         run: &Run,
         series_id: Option<&str>,
-    ) -> Result<Option<RunDirError>, ExportError> {
-        let (manifest, verdict, run_id) = (&run.manifest, &run.verdict, id.as_str());
+    ) -> Result<Option<RunDirError>> {
+        let (manifest, verdict, run_id, path) = (&run.manifest, &run.verdict, place.id.as_str(), place.path.as_str());
         let serials = serials(manifest);
         let kinds: Vec<_> = manifest.workloads.iter().map(|workload| workload.kind.as_str()).collect();
         let times_1x = manifest.workloads.first().and_then(|workload| workload.times_1x);
@@ -113,7 +60,7 @@ impl Facts {
         let reason_code = verdict.reasons.first().map(|reason| word(reason.code));
         let decided = verdict.decided_by.as_ref();
         let on_device = |name: Option<&str>| device(manifest, name).map(|device| device as u64);
-        self.runs.push(RunRow {
+        self.push(RunRow {
             run_id,
             series_id,
             path,
@@ -148,11 +95,11 @@ impl Facts {
         })?;
         for (rank, reason) in (1..).zip(&result.reasons) {
             let (code, reason) = (&word(reason.code), reason.text.as_str());
-            self.reasons.push(ReasonRow { run_id, rank, code, reason })?;
+            self.push(ReasonRow { run_id, rank, code, reason })?;
         }
         for finding in &manifest.findings {
             let device = device(manifest, finding.device.as_deref());
-            self.findings.push(FindingRow {
+            self.push(FindingRow {
                 run_id,
                 check_name: &finding.check,
                 level: &word(finding.level),
@@ -165,7 +112,7 @@ impl Facts {
         }
         self.add_machine(manifest, run_id, &serials)?;
         for stream in &verdict.streams {
-            self.streams.push(StreamRow {
+            self.push(StreamRow {
                 run_id,
                 stream: &stream.name,
                 judged: stream.judged,
@@ -178,17 +125,13 @@ impl Facts {
                 lost: stream.lost,
             })?;
         }
-        for group in &verdict.groups {
-            for slice in &group.slices {
-                self.add_slice(run, run_id, &serials, group, slice)?;
-            }
-        }
+        self.add_slices(run, run_id, &serials)?;
         self.add_trace(run, run_id, &serials)
     }
 
-    fn add_machine(&mut self, manifest: &Manifest, run_id: &str, serials: &[Option<&str>]) -> Result<(), ExportError> {
+    fn add_machine(&mut self, manifest: &Manifest, run_id: &str, serials: &[Option<&str>]) -> Result {
         let host = &manifest.host_facts;
-        self.hosts.push(HostRow {
+        self.push(HostRow {
             run_id,
             hostname: text_of(host, "hostname"),
             kernel_release: text_of(host, "kernel_release"),
@@ -202,7 +145,7 @@ impl Facts {
         })?;
         for (device, name) in manifest.devices.iter().enumerate() {
             let facts = manifest.device_facts.get(device).unwrap_or(&Value::Null);
-            self.drives.push(DriveRow {
+            self.push(DriveRow {
                 run_id,
                 device: device as u64,
                 name,
@@ -227,56 +170,48 @@ impl Facts {
         Ok(())
     }
 
-    fn add_slice(
-        &mut self,
-        run: &Run,
-        run_id: &str,
-        serials: &[Option<&str>],
-        group: &Group,
-        slice: &SliceShares,
-    ) -> Result<(), ExportError> {
+    fn add_slices(&mut self, run: &Run, run_id: &str, serials: &[Option<&str>]) -> Result {
         let (manifest, verdict) = (&run.manifest, &run.verdict);
-        let device = device(manifest, group.device.as_deref());
-        let own = manifest.streams.iter().find(|stream| stream.name == group.stream);
-        let own = own.and_then(|stream| stream.limits.as_ref());
-        let sla = own.map_or(Some(&manifest.sla), |own| own.sla.as_ref());
-        for (index, threshold_ns) in verdict.thresholds_ns.iter().copied().enumerate() {
-            let limit = sla.and_then(|sla| sla.limits().iter().find(|limit| limit.threshold_ns == threshold_ns));
-            let decided = verdict.decided_by.as_ref().is_some_and(|decided| {
-                (&decided.stream, &decided.device, decided.slice, decided.threshold_ns)
-                    == (&group.stream, &group.device, slice.slice, threshold_ns)
-            });
-            self.slices.push(SliceRow {
-                run_id,
-                stream: &group.stream,
-                device: device.map(|device| device as u64),
-                serial: device.and_then(|device| serials[device]),
-                slice: slice.slice,
-                complete: slice.complete,
-                threshold_ns,
-                wanted: slice.wanted,
-                judged_over: slice.judged_over.get(index).copied().unwrap_or(0),
-                response_over: slice.response_over.get(index).copied().unwrap_or(0),
-                judged_share: slice.judged_share.as_ref().and_then(|shares| shares.get(index).copied()),
-                share_max: limit.map(|limit| limit.share_max()),
-                decided,
-            })?;
+        for (group, slice) in
+            verdict.groups.iter().flat_map(|group| group.slices.iter().map(move |slice| (group, slice)))
+        {
+            let device = device(manifest, group.device.as_deref());
+            let own = manifest.streams.iter().find(|stream| stream.name == group.stream);
+            let own = own.and_then(|stream| stream.limits.as_ref());
+            let sla = own.map_or(Some(&manifest.sla), |own| own.sla.as_ref());
+            for (index, threshold_ns) in verdict.thresholds_ns.iter().copied().enumerate() {
+                let limit = sla.and_then(|sla| sla.limits().iter().find(|limit| limit.threshold_ns == threshold_ns));
+                let decided = verdict.decided_by.as_ref().is_some_and(|decided| {
+                    (&decided.stream, &decided.device, decided.slice, decided.threshold_ns)
+                        == (&group.stream, &group.device, slice.slice, threshold_ns)
+                });
+                self.push(SliceRow {
+                    run_id,
+                    stream: &group.stream,
+                    device: device.map(|device| device as u64),
+                    serial: device.and_then(|device| serials[device]),
+                    slice: slice.slice,
+                    complete: slice.complete,
+                    threshold_ns,
+                    wanted: slice.wanted,
+                    judged_over: slice.judged_over.get(index).copied().unwrap_or(0),
+                    response_over: slice.response_over.get(index).copied().unwrap_or(0),
+                    judged_share: slice.judged_share.as_ref().and_then(|shares| shares.get(index).copied()),
+                    share_max: limit.map(|limit| limit.share_max()),
+                    decided,
+                })?;
+            }
         }
         Ok(())
     }
 
-    fn add_trace(
-        &mut self,
-        run: &Run,
-        run_id: &str,
-        serials: &[Option<&str>],
-    ) -> Result<Option<RunDirError>, ExportError> {
+    fn add_trace(&mut self, run: &Run, run_id: &str, serials: &[Option<&str>]) -> Result<Option<RunDirError>> {
         let samples = match read_trace(&run.dir, &run.manifest) {
             Ok(samples) => samples,
             Err(error) => return Ok(Some(error)),
         };
         for line in samples.lines {
-            self.trace.push(TraceRow {
+            self.push(TraceRow {
                 run_id,
                 device: line.device as u64,
                 serial: serials[line.device],
@@ -297,15 +232,11 @@ impl Facts {
     }
 
     /// Judges a series again from its `runs`, and adds its rows and those of its steps.
-    pub(crate) fn add_series(
-        &mut self,
-        source: &mut SourceSeries,
-        runs: &[(RunPlace, Run)],
-    ) -> Result<(), ExportError> {
+    pub(crate) fn add_series(&mut self, source: &mut SourceSeries, runs: &[(RunPlace, Run)]) -> Result {
         let (run_of_step, doubts) = source.rejudge(runs);
         let (series, series_id) = (&source.series, source.id.as_str());
         let conclusion = series.conclusion.as_ref();
-        self.series.push(SeriesRow {
+        self.push(SeriesRow {
             series_id,
             path: &source.path,
             tool: &series.tool,
@@ -318,7 +249,7 @@ impl Facts {
             doubts: joined(&doubts).as_deref(),
         })?;
         for ((step, run), number) in series.steps.iter().zip(&run_of_step).zip(1..) {
-            self.steps.push(StepRow {
+            self.push(StepRow {
                 series_id,
                 step: number,
                 name: &step.name,

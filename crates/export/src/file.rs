@@ -1,8 +1,8 @@
 //! Parquet files: rows are collected by column, and written and forgotten by row groups.
 
-use crate::ExportError;
 use crate::schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES};
 use crate::table::{Column, Kind, Row, Table, Values};
+use crate::{ExportError, Result};
 use parquet::basic::{Compression, Encoding};
 use parquet::column::writer::{ColumnCloseResult, ColumnWriterImpl};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
@@ -14,7 +14,6 @@ use parquet::schema::types::ColumnPath;
 use results::files::{self, Links, Over};
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ const VIEWS_BEGIN: &[u8] = b"-- flashproof: ";
 const VIEWS_BYTES_MAX: u64 = 1 << 20;
 
 /// Writes [`VIEWS`] into `dir`.
-pub(crate) fn write_views(dir: &Path) -> Result<(), ExportError> {
+pub(crate) fn write_views(dir: &Path) -> Result {
     let view = |table: &Table| {
         format!("CREATE OR REPLACE VIEW {} AS FROM read_parquet('{}');\n", table.name, table.file_name())
     };
@@ -43,18 +42,20 @@ const GROUP_ROWS: usize = 1 << 17;
 /// Key of the schema version in the metadata of a file.
 pub const VERSION_KEY: &str = "flashproof.schema_version";
 
+/// The files of a part: one for each of the tables, in their order.
+pub(crate) struct Files(Vec<TableFile>);
+
 /// A table that is being written, under a temporary name.
-pub(crate) struct TableFile<R> {
+struct TableFile {
     writer: SerializedFileWriter<File>,
     written: Written,
     values: Vec<Values>,
     rows: usize,
-    row: PhantomData<R>,
 }
 
 /// A file of a table under a temporary name; removed unless it is renamed.
 pub(crate) struct Written {
-    table: Table,
+    table: &'static Table,
     temporary: PathBuf,
     path: PathBuf,
     pub(crate) rows: u64,
@@ -72,7 +73,7 @@ impl Written {
     }
 
     /// Gives the file its name. Returns its bytes.
-    pub(crate) fn rename(self) -> Result<u64, ExportError> {
+    pub(crate) fn rename(self) -> Result<u64> {
         let failed = |error| ExportError::io("renaming a temporary file to", &self.path)(error);
         let bytes = fs::metadata(&self.temporary).map_err(failed)?.len();
         fs::rename(&self.temporary, &self.path).map_err(failed)?;
@@ -81,13 +82,13 @@ impl Written {
 }
 
 /// Creates a file of `table` in `dir`, under a temporary name.
-fn create(table: Table, dir: &Path, part: &str) -> Result<(Written, SerializedFileWriter<File>), ExportError> {
+fn create(table: &'static Table, dir: &Path, part: &str) -> Result<(Written, SerializedFileWriter<File>)> {
     let path = dir.join(table.file_name());
     let temporary = dir.join(format!(".flashproof-{}-{part}-{}.tmp", std::process::id(), table.file_name()));
     let file = File::create_new(&temporary).map_err(ExportError::io("creating", &temporary))?;
     let written = Written { table, temporary, path, rows: 0 };
-    let writer = properties(&written.table)
-        .and_then(|properties| SerializedFileWriter::new(file, written.table.schema()?, Arc::new(properties)));
+    let writer =
+        properties(table).and_then(|properties| SerializedFileWriter::new(file, table.schema()?, Arc::new(properties)));
     let writer = writer.map_err(|source| written.failed(source))?;
     Ok((written, writer))
 }
@@ -119,34 +120,68 @@ fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
     Ok(properties.build())
 }
 
-impl<R: Row> TableFile<R> {
-    /// Begins the file of a part of a table in `dir`.
-    pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
-        let (written, writer) = create(R::TABLE, dir, &part.to_string())?;
-        let values = R::TABLE.columns.iter().map(|_| Values::default()).collect();
-        Ok(Self { writer, written, values, rows: 0, row: PhantomData })
+impl Files {
+    /// Begins the files of the part `part` in `dir`.
+    pub(crate) fn create(dir: &Path, part: usize) -> Result<Self> {
+        let file = |table: &'static Table| {
+            let (written, writer) = create(table, dir, &part.to_string())?;
+            let values = table.columns.iter().map(|_| Values::default()).collect();
+            Ok(TableFile { writer, written, values, rows: 0 })
+        };
+        TABLES.iter().map(file).collect::<Result<_>>().map(Self)
     }
 
-    pub(crate) fn push(&mut self, row: R::At<'_>) -> Result<(), ExportError> {
+    pub(crate) fn push<R: Row>(&mut self, row: R) -> Result {
         self.push_rows(row, 1)
     }
 
     /// Appends rows; a field that is a slice has `rows` values.
-    pub(crate) fn push_rows(&mut self, row: R::At<'_>, rows: usize) -> Result<(), ExportError> {
-        row.split(&mut self.values, rows);
-        self.rows += rows;
-        if self.rows >= GROUP_ROWS { self.write_group() } else { Ok(()) }
+    pub(crate) fn push_rows<R: Row>(&mut self, row: R, rows: usize) -> Result {
+        let file = &mut self.0[R::AT];
+        row.split(&mut file.values, rows);
+        file.rows += rows;
+        if file.rows >= GROUP_ROWS { file.write_group() } else { Ok(()) }
     }
 
-    fn write_group(&mut self) -> Result<(), ExportError> {
+    /// Writes the rest of each.
+    pub(crate) fn finish(self) -> Result<Vec<Written>> {
+        self.0.into_iter().map(TableFile::finish).collect()
+    }
+}
+
+impl TableFile {
+    fn write_group(&mut self) -> Result {
         self.written.rows += self.rows as u64;
         self.rows = 0;
-        let written = write_columns(&mut self.writer, R::TABLE.columns, &mut self.values);
-        written.map_err(|source| self.written.failed(source))
+        self.write_columns().map_err(|source| self.written.failed(source))
     }
 
-    /// Writes the rest.
-    pub(crate) fn finish(mut self) -> Result<Written, ExportError> {
+    /// Writes a row group, and forgets its values.
+    fn write_columns(&mut self) -> Result<(), ParquetError> {
+        let mut group = self.writer.next_row_group()?;
+        for (values, Column { kind, nullable, .. }) in self.values.iter_mut().zip(self.written.table.columns) {
+            let Some(mut column) = group.next_column()? else { break };
+            let numbers = &*values.numbers;
+            let defined = (!values.defined.is_empty()).then_some(&*values.defined);
+            match kind {
+                Kind::Bool => {
+                    let bools: Vec<bool> = numbers.iter().map(|number| *number != 0).collect();
+                    column.typed::<BoolType>().write_batch(&bools, defined, None)?
+                }
+                Kind::Int | Kind::Instant => column.typed::<Int64Type>().write_batch(numbers, defined, None)?,
+                Kind::Float => {
+                    let floats: Vec<f64> = numbers.iter().map(|bits| f64::from_bits(bits.cast_unsigned())).collect();
+                    column.typed::<DoubleType>().write_batch(&floats, defined, None)?
+                }
+                Kind::Text => write_texts(column.typed(), &values.texts, *nullable)?,
+            };
+            column.close()?;
+            values.clear();
+        }
+        group.close().map(drop)
+    }
+
+    fn finish(mut self) -> Result<Written> {
         if self.rows > 0 {
             self.write_group()?;
         }
@@ -156,9 +191,9 @@ impl<R: Row> TableFile<R> {
 }
 
 /// Joins the parts of a table, which are in order, to one file that is on the disk. Row groups are copied as they are.
-pub(crate) fn join(dir: &Path, parts: &[Written]) -> Result<Option<Written>, ExportError> {
+pub(crate) fn join(dir: &Path, parts: &[Written]) -> Result<Option<Written>> {
     let Some(first) = parts.first() else { return Ok(None) };
-    let (mut whole, mut writer) = create(first.table.clone(), dir, "all")?;
+    let (mut whole, mut writer) = create(first.table, dir, "all")?;
     for part in parts {
         copy_groups(&part.temporary, &mut writer).map_err(|source| part.failed(source))?;
         whole.rows += part.rows;
@@ -187,35 +222,6 @@ fn copy_groups(from: &Path, to: &mut SerializedFileWriter<File>) -> Result<(), P
         group.close()?;
     }
     Ok(())
-}
-
-/// Writes a row group, and forgets its values.
-fn write_columns(
-    writer: &mut SerializedFileWriter<File>,
-    columns: &[Column],
-    values: &mut [Values],
-) -> Result<(), ParquetError> {
-    let mut group = writer.next_row_group()?;
-    for (values, Column { kind, nullable, .. }) in values.iter_mut().zip(columns) {
-        let Some(mut column) = group.next_column()? else { break };
-        let numbers = &*values.numbers;
-        let defined = (!values.defined.is_empty()).then_some(&*values.defined);
-        match kind {
-            Kind::Bool => {
-                let bools: Vec<bool> = numbers.iter().map(|number| *number != 0).collect();
-                column.typed::<BoolType>().write_batch(&bools, defined, None)?
-            }
-            Kind::Int | Kind::Instant => column.typed::<Int64Type>().write_batch(numbers, defined, None)?,
-            Kind::Float => {
-                let floats: Vec<f64> = numbers.iter().map(|bits| f64::from_bits(bits.cast_unsigned())).collect();
-                column.typed::<DoubleType>().write_batch(&floats, defined, None)?
-            }
-            Kind::Text => write_texts(column.typed(), &values.texts, *nullable)?,
-        };
-        column.close()?;
-        values.clear();
-    }
-    group.close().map(drop)
 }
 
 /// Rows of equal texts that are written at once.
@@ -252,7 +258,7 @@ fn write_texts(
 
 /// Makes `dir` ready for an export: it is made, or empty, or holds nothing but an earlier export, which `force` allows to
 /// replace. True if it was made.
-pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool, ExportError> {
+pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool> {
     let listed = match fs::read_dir(dir) {
         Ok(listed) => listed,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -266,22 +272,20 @@ pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool, ExportError> {
         let entry = entry.map_err(ExportError::io("listing", dir))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_temporary = name.starts_with(".flashproof-") && name.ends_with(".tmp");
-        match is_temporary || is_ours(&entry.path(), &name) {
-            false => {
-                return Err(ExportError::Foreign { dir: dir.to_owned(), found: results::units::in_one_line(&name) });
-            }
-            true if is_temporary => temporary.push(entry.path()),
-            true => earlier = Some(name),
+        if is_temporary {
+            temporary.push(entry.path());
+        } else if is_ours(&entry.path(), &name) {
+            earlier = Some(name);
+        } else {
+            return Err(ExportError::Foreign { dir: dir.to_owned(), found: results::units::in_one_line(&name) });
         }
     }
-    match earlier.filter(|_| !force) {
-        Some(found) => Err(ExportError::Occupied { dir: dir.to_owned(), found }),
-        None => {
-            // Left by an export that was killed.
-            temporary.iter().for_each(|path| drop(fs::remove_file(path)));
-            Ok(false)
-        }
+    if let Some(found) = earlier.filter(|_| !force) {
+        return Err(ExportError::Occupied { dir: dir.to_owned(), found });
     }
+    // Left by an export that was killed.
+    temporary.iter().for_each(|path| drop(fs::remove_file(path)));
+    Ok(false)
 }
 
 /// True for a file that an export wrote.

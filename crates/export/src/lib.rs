@@ -21,11 +21,9 @@ pub use file::{VERSION_KEY, VIEWS};
 pub use schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES, TaskRow};
 pub use table::{Column, Kind, Table};
 
-use facts::Facts;
-use file::Written;
+use file::{Files, Written};
 use parquet::errors::ParquetError;
 use results::run_dir::RunDirError;
-use samples::{HistogramFile, IntervalFiles};
 use source::{Source, Sources};
 use std::fs;
 use std::io;
@@ -56,6 +54,8 @@ pub enum ExportError {
     Thread,
 }
 
+type Result<T = (), E = ExportError> = std::result::Result<T, E>;
+
 impl ExportError {
     fn io(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { tried, path: path.to_owned(), source }
@@ -82,7 +82,7 @@ pub struct Exported {
 /// A run that cannot be read is named in the result, and the others are exported. Errors: a directory of `dirs` has no
 /// run; `out` holds something else, or an earlier export without `force`; a file cannot be written. Then the tables in
 /// `out` are as before.
-pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out: &Path, force: bool) -> Result<Exported, ExportError> {
+pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out: &Path, force: bool) -> Result<Exported> {
     let mut sources = Sources::default();
     dirs.iter().try_for_each(|dir| sources.add(dir))?;
     let made = file::prepare(out, force)?;
@@ -127,12 +127,7 @@ fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
 const THREADS_MAX: usize = 16;
 
 /// Writes all tables under temporary names: parts side by side, one for each CPU, and then joined.
-fn write(
-    sources: Vec<Source>,
-    tasks: &[TaskRow<'_>],
-    out: &Path,
-    exported: &mut Exported,
-) -> Result<Vec<Written>, ExportError> {
+fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], out: &Path, exported: &mut Exported) -> Result<Vec<Written>> {
     let parts = parts(sources);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(parts.len()).min(THREADS_MAX);
     let waiting = Mutex::new(parts.into_iter().enumerate());
@@ -147,10 +142,8 @@ fn write(
     };
     let done = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or(Err(ExportError::Thread)))
-            .collect::<Result<Vec<_>, _>>()
+        let done = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(ExportError::Thread)));
+        done.collect::<Result<Vec<_>>>()
     })?;
     let mut done: Vec<_> = done.into_iter().flatten().collect();
     done.sort_by_key(|(number, _)| *number);
@@ -174,32 +167,30 @@ struct Part {
 }
 
 impl Part {
-    fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], out: &Path, number: usize) -> Result<Self, ExportError> {
-        let mut facts = Facts::create(out, number)?;
-        tasks.iter().try_for_each(|task| facts.add_task(task))?;
-        let mut intervals = IntervalFiles::create(out, number)?;
-        let mut histograms = HistogramFile::create(out, number)?;
+    fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], out: &Path, number: usize) -> Result<Self> {
+        let mut files = Files::create(out, number)?;
+        tasks.iter().try_for_each(|task| files.push(*task))?;
         let mut part = Self::default();
         for Source { mut series, runs: places, .. } in sources {
             let mut runs = Vec::new();
             for place in places {
-                match intervals.read(&place.dir, &place.id)? {
+                match files.add_intervals(&place.dir, &place.id)? {
                     Ok(run) => runs.push((place, run)),
                     Err(error) => part.unreadable.push(error.to_string()),
                 }
             }
             if let Some(series) = &mut series {
-                facts.add_series(series, &runs)?;
+                files.add_series(series, &runs)?;
                 part.series += 1;
             }
             let series_id = series.as_ref().map(|series| series.id.as_str());
             for (place, run) in &runs {
-                let unreadable = [facts.add_run(place, run, series_id)?, histograms.add(run, &place.id)?];
+                let unreadable = [files.add_run(place, run, series_id)?, files.add_histograms(run, &place.id)?];
                 part.unreadable.extend(unreadable.into_iter().flatten().map(|error| error.to_string()));
                 part.runs += 1;
             }
         }
-        part.written = [facts.finish()?, intervals.finish()?, histograms.finish()?].into_iter().flatten().collect();
+        part.written = files.finish()?;
         Ok(part)
     }
 }

@@ -1,12 +1,12 @@
 //! Rows of intervals, of telemetry and of histograms: millions for each run. They are read one by one, never as a whole.
 
-use crate::ExportError;
 use crate::facts::serials;
-use crate::file::{TableFile, Written};
+use crate::file::Files;
 use crate::schema::{HistogramRow, IntervalRow, SlowRow, TelemetryRow};
-use results::cell::{Latencies, latencies};
+use crate::{ExportError, Result};
+use results::cell::latencies;
 use results::judge::IntervalCounts;
-use results::run_dir::{self, HlogKind, IntervalRecord, Manifest, Run, RunDirError, WindowBuckets, each_buckets};
+use results::run_dir::{self, HlogKind, IntervalRecord, Manifest, Run, RunDirError, each_buckets};
 use results::telemetry::{ColumnOf, Source};
 use std::path::Path;
 
@@ -36,13 +36,6 @@ const RUN_METRICS: [&str; 6] = ["gaps", "gaps_over", "gap_max_ns", "cpu_ns", "ru
 fn run_values(counts: &IntervalCounts) -> [u64; 6] {
     let IntervalCounts { gaps, gaps_over, gap_max_ns, cpu_ns, run_delay_ns, in_flight_max, .. } = *counts;
     [gaps, gaps_over, gap_max_ns, cpu_ns, run_delay_ns, in_flight_max]
-}
-
-/// The files of intervals and telemetry.
-pub(crate) struct IntervalFiles {
-    intervals: TableFile<IntervalRow<'static>>,
-    slow: TableFile<SlowRow<'static>>,
-    telemetry: TableFile<TelemetryRow<'static>>,
 }
 
 /// A column of telemetry: how its rows begin, and values that are not written yet.
@@ -76,22 +69,10 @@ impl Metric {
     }
 }
 
-impl IntervalFiles {
-    pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
-        Ok(Self {
-            intervals: TableFile::create(dir, part)?,
-            slow: TableFile::create(dir, part)?,
-            telemetry: TableFile::create(dir, part)?,
-        })
-    }
-
-    pub(crate) fn finish(self) -> Result<Vec<Written>, ExportError> {
-        Ok(vec![self.intervals.finish()?, self.slow.finish()?, self.telemetry.finish()?])
-    }
-
+impl Files {
     /// Reads the run in `dir` and adds its intervals. Errors beside those of reading: a file cannot be written; reading fails
     /// after the first interval, so that the tables have a part of the run.
-    pub(crate) fn read(&mut self, dir: &Path, run_id: &str) -> Result<Result<Run, RunDirError>, ExportError> {
+    pub(crate) fn add_intervals(&mut self, dir: &Path, run_id: &str) -> Result<Result<Run, RunDirError>> {
         let manifest = match run_dir::manifest(dir) {
             Ok(manifest) => manifest,
             Err(error) => return Ok(Err(error)),
@@ -139,7 +120,7 @@ impl IntervalFiles {
         counts: &IntervalCounts,
         cells: &[Key<'a>],
         waiting: &mut [Vec<IntervalRow<'a>>],
-    ) -> Result<usize, ExportError> {
+    ) -> Result<usize> {
         let (mut rows, after_sec) = (0, counts.after_sec);
         for ((cell, Key { stream, device, serial }), waiting) in
             counts.cells.iter().zip(cells.iter().copied()).zip(waiting)
@@ -186,22 +167,17 @@ impl IntervalFiles {
                 if row.response_over == 0 {
                     break;
                 }
-                self.slow.push(row)?;
+                self.push(row)?;
             }
         }
         Ok(rows)
     }
 
-    fn write_intervals(&mut self, waiting: &mut [Vec<IntervalRow<'_>>]) -> Result<(), ExportError> {
-        waiting.iter_mut().flat_map(|rows| rows.drain(..)).try_for_each(|row| self.intervals.push(row))
+    fn write_intervals(&mut self, waiting: &mut [Vec<IntervalRow<'_>>]) -> Result {
+        waiting.iter_mut().flat_map(|rows| rows.drain(..)).try_for_each(|row| self.push(row))
     }
 
-    fn write_telemetry(
-        &mut self,
-        run_id: &str,
-        serials: &[Option<&str>],
-        metrics: &mut [Metric],
-    ) -> Result<(), ExportError> {
+    fn write_telemetry(&mut self, run_id: &str, serials: &[Option<&str>], metrics: &mut [Metric]) -> Result {
         for Metric { object, device, metric, after_sec, values } in metrics {
             let row = TelemetryRow {
                 run_id,
@@ -212,11 +188,56 @@ impl IntervalFiles {
                 after_sec,
                 value: values,
             };
-            self.telemetry.push_rows(row, after_sec.len())?;
+            self.push_rows(row, after_sec.len())?;
             after_sec.clear();
             values.clear();
         }
         Ok(())
+    }
+    /// Adds the windows of a run. Returns the first error of reading, if there was one: windows before it are added. Every
+    /// log is read, whatever became of the others.
+    pub(crate) fn add_histograms(&mut self, run: &Run, run_id: &str) -> Result<Option<RunDirError>> {
+        let (cells, layout) = (keys(&run.manifest), run.manifest.layout());
+        // The buckets of reports: a row has a bound that a report shows.
+        let buckets = latencies();
+        let (mut upper_ns, mut count, mut damage) = (Vec::new(), Vec::new(), None);
+        for kind in HlogKind::ALL {
+            let mut written = Ok(());
+            let read = each_buckets(&run.dir, &layout, kind, None, |window| {
+                if written.is_err() {
+                    return;
+                }
+                upper_ns.clear();
+                count.clear();
+                for bucket in window.buckets {
+                    let bound_ns = buckets.highest_equivalent(bucket.least_ns);
+                    // Several buckets of another program's finer histogram are one of ours.
+                    match count.last_mut().filter(|_| upper_ns.last() == Some(&bound_ns)) {
+                        Some(last) => *last += u64::from(bucket.count),
+                        None => {
+                            upper_ns.push(bound_ns);
+                            count.push(bucket.count.into());
+                        }
+                    }
+                }
+                let Key { stream, device, serial } = cells[window.cell];
+                let row = HistogramRow {
+                    run_id,
+                    stream,
+                    device,
+                    serial,
+                    kind: kind.file_name().trim_end_matches(".hlog"),
+                    from_sec: window.from_sec,
+                    length_sec: window.length_sec,
+                    upper_ns: &upper_ns,
+                    count: &count,
+                };
+                written = self.push_rows(row, count.len());
+            });
+            written?;
+            damage = damage.or(read.err());
+        }
+        Ok(damage)
     }
 }
 
@@ -234,78 +255,4 @@ fn add_values(record: &IntervalRecord, metrics: &mut [Metric]) -> usize {
         }
     }
     values
-}
-
-/// The file of histograms.
-pub(crate) struct HistogramFile {
-    file: TableFile<HistogramRow<'static>>,
-    /// The buckets of reports: a row has a bound that a report shows.
-    buckets: Latencies,
-    /// Of the rows of a window.
-    upper_ns: Vec<u64>,
-    count: Vec<u64>,
-}
-
-impl HistogramFile {
-    pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
-        Ok(Self { file: TableFile::create(dir, part)?, buckets: latencies(), upper_ns: Vec::new(), count: Vec::new() })
-    }
-
-    pub(crate) fn finish(self) -> Result<Vec<Written>, ExportError> {
-        Ok(vec![self.file.finish()?])
-    }
-
-    /// Adds the windows of a run. Returns the first error of reading, if there was one: windows before it are added. Every
-    /// log is read, whatever became of the others.
-    pub(crate) fn add(&mut self, run: &Run, run_id: &str) -> Result<Option<RunDirError>, ExportError> {
-        let (cells, layout) = (keys(&run.manifest), run.manifest.layout());
-        let mut damage = None;
-        for kind in HlogKind::ALL {
-            let name = kind.file_name().trim_end_matches(".hlog");
-            let mut written = Ok(());
-            let read = each_buckets(&run.dir, &layout, kind, None, |window| {
-                if written.is_ok() {
-                    written = self.add_window(run_id, &window, cells[window.cell], name);
-                }
-            });
-            written?;
-            damage = damage.or(read.err());
-        }
-        Ok(damage)
-    }
-
-    fn add_window(
-        &mut self,
-        run_id: &str,
-        window: &WindowBuckets,
-        Key { stream, device, serial }: Key<'_>,
-        kind: &str,
-    ) -> Result<(), ExportError> {
-        self.upper_ns.clear();
-        self.count.clear();
-        for bucket in window.buckets {
-            let upper_ns = self.buckets.highest_equivalent(bucket.least_ns);
-            let count = u64::from(bucket.count);
-            // Several buckets of another program's finer histogram are one of ours.
-            match self.count.last_mut().filter(|_| self.upper_ns.last() == Some(&upper_ns)) {
-                Some(last) => *last += count,
-                None => {
-                    self.upper_ns.push(upper_ns);
-                    self.count.push(count);
-                }
-            }
-        }
-        let row = HistogramRow {
-            run_id,
-            stream,
-            device,
-            serial,
-            kind,
-            from_sec: window.from_sec,
-            length_sec: window.length_sec,
-            upper_ns: &self.upper_ns,
-            count: &self.count,
-        };
-        self.file.push_rows(row, self.count.len())
-    }
 }

@@ -100,12 +100,11 @@ impl Sources {
         } else {
             match Series::read(dir) {
                 Ok(Some(series)) => {
-                    let id = identity_of(&series);
-                    match self.ids.insert(id.clone()) {
-                        true => {
-                            source.series = Some(SourceSeries { dir: dir.to_owned(), path: path.clone(), id, series })
-                        }
-                        false => self.repeated.push(path.clone()),
+                    let (id, dir, path) = (identity_of(&series), dir.to_owned(), path.clone());
+                    if self.ids.insert(id.clone()) {
+                        source.series = Some(SourceSeries { dir, path, id, series });
+                    } else {
+                        self.repeated.push(path);
                     }
                 }
                 // Its runs can be read without it.

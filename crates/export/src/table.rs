@@ -62,7 +62,7 @@ impl Column {
 }
 
 /// A table, in a file of its own.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Table {
     pub name: &'static str,
     pub columns: &'static [Column],
@@ -212,8 +212,8 @@ nullable!(bool, u64, f64);
 /// A row of one table, or several: fields that are slices then have a value for each, and the others one for all.
 pub(crate) trait Row {
     const TABLE: Table;
-    /// The same row with texts of another lifetime.
-    type At<'a>: Row;
+    /// Position of the table in `TABLES`.
+    const AT: usize;
     /// Appends each field to the values of its column for `rows` rows; there are as many as the table has columns.
     fn split(self, columns: &mut [Values], rows: usize);
 }
@@ -230,8 +230,7 @@ macro_rules! tables {
         }
 
         impl<'a> Row for $row<'a> {
-            type At<'b> = $row<'b>;
-
+            const AT: usize = Order::$row as usize;
             const TABLE: Table = Table {
                 name: $name,
                 about: concat!($($about),+),
@@ -250,6 +249,11 @@ macro_rules! tables {
                 })+
             }
         })+
+
+        #[allow(clippy::enum_variant_names)] // types of rows
+        enum Order {
+            $($row),+
+        }
 
         /// All tables, in the order of the documentation.
         pub const TABLES: &[Table] = &[$($row::TABLE),+];

@@ -4,14 +4,12 @@
 use maud::{Markup, Render, html};
 
 /// Bars under a title.
-#[derive(Debug, Clone, Default)]
 pub struct Bars {
     title: String,
     caption: String,
     rows: Vec<Bar>,
 }
 
-#[derive(Debug, Clone)]
 struct Bar {
     name: String,
     /// The value in words.

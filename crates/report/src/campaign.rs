@@ -3,9 +3,10 @@
 use crate::charts::{Axis, Chart, Line, Points, Section, Style};
 use crate::html::Page;
 use crate::table::{Cell, Table};
+use crate::words::capital;
 use results::judge::Outcome;
-use results::population::{Comparison, Examination, Level, ToleranceBound, compare, held_by};
-use results::units::{self, count, number};
+use results::population::{Compared, Comparison, Examination, Level, ToleranceBound, compare, held_by};
+use results::units::{count, number, percent_whole};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,29 +113,17 @@ impl Quantity {
         if known.len() < 2 {
             return None;
         }
-        let bounds = match larger_is_better {
-            true => SHARES.iter().filter_map(|share| held_by(&known, *share, CONFIDENCE)).collect(),
-            false => Vec::new(),
-        };
-        let mut this = Self {
-            name: name.to_owned(),
-            unit: unit.to_owned(),
-            larger_is_better,
-            values,
-            bounds,
-            comparisons: Vec::new(),
-        };
+        let bounded = SHARES.iter().filter(|_| larger_is_better);
+        let bounds = bounded.filter_map(|share| held_by(&known, *share, CONFIDENCE)).collect();
+        let (name, unit) = (name.to_owned(), unit.to_owned());
+        let mut this = Self { name, unit, larger_is_better, values, bounds, comparisons: Vec::new() };
         for label in [FIRMWARE, MODEL] {
             let groups: Vec<(String, Vec<f64>)> = this.groups(drives, label).into_iter().collect();
             for (at, (first, of_first)) in groups.iter().enumerate() {
                 for (second, of_second) in &groups[at + 1..] {
-                    let comparison = compare(of_first, of_second, CONFIDENCE);
-                    this.comparisons.extend(comparison.map(|comparison| PairComparison {
-                        by: label.0.to_owned(),
-                        first: first.clone(),
-                        second: second.clone(),
-                        comparison,
-                    }));
+                    let Some(comparison) = compare(of_first, of_second, CONFIDENCE) else { continue };
+                    let (by, first, second) = (label.0.to_owned(), first.clone(), second.clone());
+                    this.comparisons.push(PairComparison { by, first, second, comparison });
                 }
             }
         }
@@ -180,17 +169,14 @@ impl Campaign {
         }
         for quantity in &self.quantities {
             sentences.extend(quantity.bounds.iter().map(|bound| {
+                let (name, least, drives) =
+                    (&quantity.name, quantity.text(bound.bound), count(bound.drives as u64, "drive"));
+                let [share, confidence, wanted] = [bound.share, bound.confidence, CONFIDENCE].map(percent_whole);
+                let is_less = bound.confidence < CONFIDENCE;
+                let more =
+                    if is_less { format!("; {} give {wanted}", bound.drives_needed) } else { String::new() };
                 format!(
-                    "{} of such drives have a {} of at least {}, with {} confidence ({} measured{}).",
-                    units::percent_whole(bound.share),
-                    quantity.name,
-                    quantity.text(bound.bound),
-                    units::percent_whole(bound.confidence),
-                    count(bound.drives as u64, "drive"),
-                    match bound.confidence < CONFIDENCE {
-                        true => format!("; {} give {}", bound.drives_needed, units::percent_whole(CONFIDENCE)),
-                        false => String::new(),
-                    }
+                    "{share} of such drives have a {name} of at least {least}, with {confidence} confidence ({drives} measured{more})."
                 )
             }));
             sentences.extend(quantity.comparisons.iter().map(|pair| pair_sentence(quantity, pair)));
@@ -206,12 +192,10 @@ impl Campaign {
         if slow.is_empty() && !compared.is_empty() {
             sentences.push(format!("No drive is slow among its peers in the step {step}."));
         }
-        sentences.extend(compared.iter().map(|of| {
+        sentences.extend(compared.iter().map(|Compared { model, drives, detectable }| {
+            let (drives, times) = (count(*drives as u64, "drive"), number(*detectable));
             format!(
-                "{}: {} compared in the step {step}; a drive slower than its peers by {} times all the time is found in every second case.",
-                of.model,
-                count(of.drives as u64, "drive"),
-                number(of.detectable)
+                "{model}: {drives} compared in the step {step}; a drive slower than its peers by {times} times all the time is found in every second case."
             )
         }));
         sentences.extend(undecided.iter().map(ToString::to_string));
@@ -220,16 +204,15 @@ impl Campaign {
 
     fn table(&self, rows_max: usize) -> Table {
         let drives = self.drives.iter().take(rows_max).enumerate().map(|(index, drive)| {
-            let labels = [&drive.drive, &drive.model, &drive.firmware, &drive.host, &drive.slot];
-            let labels = labels.into_iter().map(|text| Cell::from(text.clone()));
-            let results = drive.results.iter().map(|result| match (result.outcome, &result.report) {
-                (Some(Outcome::Fail), _) => Cell::bad(result.state.clone()),
-                _ => Cell::from(result.state.clone()),
+            let labels = [&drive.drive, &drive.model, &drive.firmware, &drive.host, &drive.slot].map(Cell::from);
+            let results = drive.results.iter().map(|StepResult { state, outcome, .. }| match outcome {
+                Some(Outcome::Fail) => Cell::bad(state),
+                _ => Cell::from(state),
             });
             let values = self.quantities.iter().map(|quantity| {
                 Cell::from(quantity.values[index].map_or_else(|| "-".to_owned(), |value| quantity.text(value)))
             });
-            labels.chain(results).chain(values).collect::<Vec<_>>()
+            labels.into_iter().chain(results).chain(values).collect::<Vec<_>>()
         });
         Table::new("Drives")
             .text(["drive", "model", "firmware", "host", "slot"])
@@ -243,24 +226,14 @@ impl Campaign {
         let good = |result: &StepResult| {
             matches!(result.outcome, Some(Outcome::Pass | Outcome::Measured)) || result.sentence.is_empty()
         };
-        let of = |drive: &CampaignDrive| {
-            let results =
-                self.steps.iter().zip(&drive.results).filter(|(_, result)| !good(result) && result.state != "done");
-            let sentence = |(step, result): (&String, &StepResult)| {
-                format!("{} {step} {}: {}", drive.drive, result.state, result.sentence)
-            };
-            results.map(sentence).collect::<Vec<_>>()
-        };
-        self.drives.iter().flat_map(of).collect()
+        let all = self.drives.iter().flat_map(|drive| self.steps.iter().zip(&drive.results).map(move |of| (drive, of)));
+        let bad = all.filter(|(_, (_, result))| !good(result) && result.state != "done");
+        bad.map(|(drive, (step, result))| format!("{} {step} {}: {}", drive.drive, result.state, result.sentence))
+            .collect()
     }
 
     pub fn text(&self) -> String {
-        let lines = |title: &str, sentences: &[String]| match sentences {
-            [] => String::new(),
-            some => {
-                format!("\n{title}:\n{}", some.iter().map(|sentence| format!("  {sentence}\n")).collect::<String>())
-            }
-        };
+        let lines = |title: &str, sentences: &[String]| listed(&format!("{title}:"), "  ", sentences);
         let more = match self.drives.len().saturating_sub(TEXT_ROWS) {
             0 => String::new(),
             more => format!("and {more} more (--html and --json have all)\n"),
@@ -276,12 +249,7 @@ impl Campaign {
     }
 
     pub fn markdown(&self) -> String {
-        let list = |title: &str, sentences: &[String]| match sentences {
-            [] => String::new(),
-            some => {
-                format!("\n## {title}\n\n{}", some.iter().map(|sentence| format!("* {sentence}\n")).collect::<String>())
-            }
-        };
+        let list = |title: &str, sentences: &[String]| listed(&format!("## {title}\n"), "* ", sentences);
         format!(
             "# Campaign {}\n{}{}{}{}\n## Drives\n\n{}",
             self.name,
@@ -311,13 +279,14 @@ impl Campaign {
         page.heading("Drives");
         page.add(&[self.table(usize::MAX)]);
         page.list(&self.reasons());
-        let reports = self.drives.iter().flat_map(|drive| {
-            let of = |(step, result): (&String, &StepResult)| {
-                result.report.as_ref().map(|path| (format!("{}, {step}", drive.drive), format!("{base}/{path}")))
-            };
-            self.steps.iter().zip(&drive.results).filter_map(of).collect::<Vec<_>>()
-        });
-        page.links("Certificates and reports of single drives", &reports.collect::<Vec<_>>());
+        let mut reports = Vec::new();
+        for drive in &self.drives {
+            for (step, result) in self.steps.iter().zip(&drive.results) {
+                let path = result.report.iter();
+                reports.extend(path.map(|path| (format!("{}, {step}", drive.drive), format!("{base}/{path}"))));
+            }
+        }
+        page.links("Certificates and reports of single drives", &reports);
         page.list(&self.remarks);
         page.html(&self.made_by)
     }
@@ -334,10 +303,6 @@ impl Campaign {
         std::iter::once(self.cdf(number, quantity, by)).chain(strips).collect()
     }
 
-    fn axis(quantity: &Quantity) -> Axis {
-        Axis::linear(&quantity.name, &quantity.unit)
-    }
-
     fn cdf(&self, number: usize, quantity: &Quantity, by: Option<Label>) -> Chart {
         let mut all: Vec<f64> = quantity.values.iter().flatten().copied().collect();
         all.sort_by(f64::total_cmp);
@@ -348,13 +313,8 @@ impl Campaign {
             let y = (0..values.len()).map(share).collect();
             Line::new(name, Points::Each(values), y, Style::line(at))
         };
-        let y = Axis::percent("drives at or below");
-        let chart = Chart::new(
-            format!("cdf-{number}"),
-            format!("Distribution of the {}", quantity.name),
-            Self::axis(quantity),
-            y,
-        );
+        let (x, y) = (Axis::linear(&quantity.name, &quantity.unit), Axis::percent("drives at or below"));
+        let chart = Chart::new(format!("cdf-{number}"), format!("Distribution of the {}", quantity.name), x, y);
         let at = |share| quantile(&all, share).map_or_else(String::new, |value| quantity.text(value));
         let key = format!("Half of the drives are at or below {}, 5 % at or below {}.", at(0.5), at(0.05));
         let by = by.map_or(String::new(), |(name, _)| format!(", for all drives and by {name}"));
@@ -375,23 +335,17 @@ impl Campaign {
         };
         let lines = groups.iter().enumerate().map(line).collect();
         let x = Axis::linear(&format!("{name}, in the order of the legend"), "");
-        let chart = Chart::new(
-            format!("strip-{number}-{name}"),
-            format!("{} by {name}", capital(&quantity.name)),
-            x,
-            Self::axis(quantity),
-        );
+        let y = Axis::linear(&quantity.name, &quantity.unit);
+        let title = format!("{} by {name}", capital(&quantity.name));
+        let chart = Chart::new(format!("strip-{number}-{name}"), title, x, y);
         let medians = groups.iter().filter_map(|(group, values)| Some((quantile(values, 0.5)?, group)));
         let mut medians: Vec<(f64, &String)> = medians.collect();
         medians.sort_by(|a, b| a.0.total_cmp(&b.0));
         let key = medians.first().zip(medians.last()).map_or_else(String::new, |(low, high)| {
             format!("Medians from {} ({}) to {} ({}).", quantity.text(low.0), low.1, quantity.text(high.0), high.1)
         });
-        let odd = if slow.is_empty() {
-            String::new()
-        } else {
-            format!(" Slow drives: {}.", slow.into_iter().collect::<Vec<_>>().join(", "))
-        };
+        let slow = slow.into_iter().collect::<Vec<_>>().join(", ");
+        let odd = if slow.is_empty() { slow } else { format!(" Slow drives: {slow}.") };
         let caption = format!("A point is a drive, sorted within its {name}.{odd}");
         Chart { key, caption, lines, ..chart }
     }
@@ -399,19 +353,19 @@ impl Campaign {
 
 fn pair_sentence(quantity: &Quantity, pair: &PairComparison) -> String {
     let PairComparison { by, first, second, comparison } = pair;
-    let interval = comparison.shift_interval.map_or_else(
-        || "; too few drives for an interval".to_owned(),
-        |[low, high]| {
-            format!(" ({} to {} with {} confidence)", number(low), number(high), units::percent_whole(CONFIDENCE))
-        },
-    );
-    format!(
-        "{} of {by} {second} against {first}: median difference {} {}{interval}, p = {:.1e}.",
-        capital(&quantity.name),
-        number(comparison.shift),
-        quantity.unit,
-        comparison.p_value
-    )
+    let (confidence, shift, p) = (percent_whole(CONFIDENCE), number(comparison.shift), comparison.p_value);
+    let interval = match comparison.shift_interval {
+        None => "; too few drives for an interval".to_owned(),
+        Some([low, high]) => format!(" ({} to {} with {confidence} confidence)", number(low), number(high)),
+    };
+    let (name, unit) = (capital(&quantity.name), &quantity.unit);
+    format!("{name} of {by} {second} against {first}: median difference {shift} {unit}{interval}, p = {p:.1e}.")
+}
+
+/// Sentences below a head; nothing of none.
+fn listed(head: &str, bullet: &str, sentences: &[String]) -> String {
+    let items: String = sentences.iter().map(|sentence| format!("{bullet}{sentence}\n")).collect();
+    if items.is_empty() { items } else { format!("\n{head}\n{items}") }
 }
 
 /// The value at `share` of ascending values, by nearest rank; `None` without any.
@@ -420,15 +374,10 @@ fn quantile(values: &[f64], share: f64) -> Option<f64> {
     values.get(rank.max(1) - 1).copied()
 }
 
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::population::{Compared, Reason, Undecided};
+    use results::population::{Reason, Undecided};
 
     #[test]
     fn the_text_has_bounds_failures_and_the_limits_of_the_comparison() {

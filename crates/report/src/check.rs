@@ -3,7 +3,7 @@
 use crate::bars::Bars;
 use crate::html::Page;
 use crate::table::{Cell, Table};
-use crate::words::Shown;
+use crate::words::{Shown, unique};
 use results::check::{Check, Criterion, Judged, Standing};
 use results::judge::Outcome;
 use results::units::wrapped;
@@ -45,9 +45,7 @@ impl Checks {
             ([check], []) => one(check),
             _ => {
                 let mut text = self.overview().to_string();
-                for NotRun { name, why } in &self.not_run {
-                    text += &wrapped(&format!("{name}: {why}"), "  ", COLUMNS);
-                }
+                text.extend(self.missing().iter().map(|why| wrapped(why, "  ", COLUMNS)));
                 text
             }
         }
@@ -59,13 +57,8 @@ impl Checks {
             text += &format!("\n* {name}: {}\n", why.replace('\n', " "));
         }
         for check in &self.checks {
-            text += &format!(
-                "\n## {}: {}\n\n{}\n\n{}",
-                check.name,
-                check.outcome,
-                check.sentence,
-                criteria(check).markdown()
-            );
+            let Check { name, outcome, sentence, .. } = check;
+            text += &format!("\n## {name}: {outcome}\n\n{sentence}\n\n{}", criteria(check).markdown());
             sources(check).iter().chain(&notes(check)).for_each(|note| text += &format!("\n* {note}"));
             text += "\n";
         }
@@ -75,8 +68,7 @@ impl Checks {
     /// A self-contained page. `made_by`: program and version.
     pub fn html(&self, made_by: &str) -> String {
         let mut page = Page::new(self.title());
-        let not_run: Vec<_> = self.not_run.iter().map(|NotRun { name, why }| format!("{name}: {why}")).collect();
-        page.warnings(&not_run);
+        page.warnings(&self.missing());
         page.add(&[self.overview()]);
         for check in &self.checks {
             page.heading(&format!("{}: {} - {}", check.name, check.outcome, check.question));
@@ -90,6 +82,10 @@ impl Checks {
             page.list(&notes(check));
         }
         page.html(made_by)
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.not_run.iter().map(|NotRun { name, why }| format!("{name}: {why}")).collect()
     }
 
     fn title(&self) -> String {
@@ -116,13 +112,8 @@ impl Checks {
                 None => [check.sentence.clone(), String::new(), String::new()],
             };
             let figure = if check.outcome == Outcome::Fail { Cell::bad(figure) } else { figure.into() };
-            table.row([
-                check.name.as_str().into(),
-                Cell::outcome(Shown::of(Some(check.outcome))),
-                what.into(),
-                figure,
-                limit.into(),
-            ]);
+            let verdict = Cell::outcome(Shown::of(Some(check.outcome)));
+            table.row([check.name.as_str().into(), verdict, what.into(), figure, limit.into()]);
         }
         for NotRun { name, .. } in &self.not_run {
             table.row([name.as_str(), "not run", "", "", ""]);
@@ -137,8 +128,7 @@ fn one(check: &Check) -> String {
     let mut text = format!("{} {} on {}{disk}\n", check.outcome, check.database, check.path);
     text += &wrapped(&check.sentence, "  ", COLUMNS);
     text += &format!("\n{}\n", criteria(check));
-    sources(check).iter().for_each(|source| text += &wrapped(source, "  ", COLUMNS));
-    notes(check).iter().for_each(|note| text += &wrapped(note, "  ", COLUMNS));
+    text.extend(sources(check).iter().chain(&notes(check)).map(|note| wrapped(note, "  ", COLUMNS)));
     text
 }
 
@@ -152,13 +142,8 @@ fn criteria(check: &Check) -> Table {
         let limit = judged.criterion.limit_text().unwrap_or_else(|| "-".into());
         let at = statements.iter().position(|statement| *statement == statement_of(judged));
         let source = at.map_or_else(String::new, |at| format!("[{}]", at + 1));
-        table.row([
-            judged.criterion.run.as_str().into(),
-            judged.criterion.what().into(),
-            figure,
-            limit.into(),
-            source.into(),
-        ]);
+        let (run, what) = (judged.criterion.run.as_str(), judged.criterion.what());
+        table.row([run.into(), what.into(), figure, limit.into(), source.into()]);
     }
     table
 }
@@ -172,13 +157,7 @@ fn statement_of(judged: &Judged) -> String {
 
 /// Statements behind the criteria, each once.
 fn statements(check: &Check) -> Vec<String> {
-    let mut statements = Vec::new();
-    for statement in check.criteria.iter().map(statement_of).filter(|statement| !statement.is_empty()) {
-        if !statements.contains(&statement) {
-            statements.push(statement);
-        }
-    }
-    statements
+    unique(check.criteria.iter().map(statement_of).filter(|statement| !statement.is_empty()))
 }
 
 /// Sources by number.

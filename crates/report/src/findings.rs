@@ -2,54 +2,44 @@
 
 use results::finding::{Finding, Level};
 use results::units;
-use std::fmt::Write as _;
 
 /// Most columns of a line of explanation.
 const COLUMNS: usize = 110;
 
 /// All findings worth a look, the weightiest first, and how many others there are.
 pub fn page(findings: &[Finding], all: bool) -> String {
-    let mut page = listed(findings, if all { Level::Ok } else { Level::Note });
-    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-    let counted = |level, of: &str| units::count(count(level) as u64, of);
-    let hint = if all || count(Level::Ok) == 0 { "" } else { " (--all shows them)" };
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        page,
-        "{}, {}, {} unknown, {}; {} as it should be{hint}",
-        counted(Level::Problem, "problem"),
-        counted(Level::Warning, "warning"),
-        count(Level::Unknown),
-        counted(Level::Note, "note"),
-        count(Level::Ok),
-    );
-    page
+    let count = |level| findings.iter().filter(|finding| finding.level == level).count() as u64;
+    let [problems, warnings, notes] = [(Level::Problem, "problem"), (Level::Warning, "warning"), (Level::Note, "note")]
+        .map(|(level, of)| units::count(count(level), of));
+    let (unknown, good) = (count(Level::Unknown), count(Level::Ok));
+    let hint = if all || good == 0 { "" } else { " (--all shows them)" };
+    let listed = listed(findings, if all { Level::Ok } else { Level::Note });
+    format!("{listed}{problems}, {warnings}, {unknown} unknown, {notes}; {good} as it should be{hint}\n")
 }
 
 /// The findings of at least this level, the weightiest first.
 pub fn listed(findings: &[Finding], least: Level) -> String {
     let mut shown: Vec<&Finding> = findings.iter().filter(|finding| finding.level >= least).collect();
     shown.sort_by_key(|finding| std::cmp::Reverse(finding.level));
-    let mut page = String::new();
-    shown.iter().for_each(|finding| write_finding(&mut page, finding));
-    page
+    shown.into_iter().map(text).collect()
 }
 
-fn write_finding(page: &mut String, finding: &Finding) {
+fn text(finding: &Finding) -> String {
     let about = match finding.device.as_deref() {
         None => "host",
         Some("") => "\"\"",
         Some(device) => device,
     };
-    // Writing to a string cannot fail.
-    let _ = writeln!(page, "{:<8} {:<19} {about}: {}", finding.level, finding.check, finding.finding);
-    if !finding.reason.is_empty() {
-        page.push_str(&units::wrapped(&finding.reason, "         ", COLUMNS));
+    let Finding { level, check, finding, reason, remedy, .. } = finding;
+    let mut text = format!("{level:<8} {check:<19} {about}: {finding}\n");
+    if !reason.is_empty() {
+        text += &units::wrapped(reason, "         ", COLUMNS);
     }
     // Commands are not broken: they are there to be pasted.
-    if !finding.remedy.is_empty() {
-        let _ = writeln!(page, "         -> {}", finding.remedy);
+    if !remedy.is_empty() {
+        text += &format!("         -> {remedy}\n");
     }
+    text
 }
 
 #[cfg(test)]

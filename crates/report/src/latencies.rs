@@ -6,7 +6,7 @@
 use crate::table::Table;
 use results::cell::{self, Latencies as Histogram, Layout};
 use results::judge::Verdict;
-use results::run_dir::{HlogKind, RunDirError, each_window};
+use results::run_dir::{HlogKind, RunDirError, Window, each_window};
 use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -107,12 +107,16 @@ pub(crate) fn of_streams<'a>(
 
 fn by_stream(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Histogram>, RunDirError> {
     let mut streams = vec![cell::latencies(); layout.streams.len()];
-    let devices = layout.devices.len().max(1);
-    each_window(dir, layout, kind, |window| {
-        // Bounds that differ, as another program may write them, grow or are cut: `add` takes what fits.
-        let _ = streams[window.cell / devices].add(&window.histogram);
-    })?;
+    each_window(dir, layout, kind, |window| add_window(&mut streams, layout, &window))?;
     Ok(streams)
+}
+
+/// Adds a window to the histogram of its stream.
+pub(crate) fn add_window(streams: &mut [Histogram], layout: &Layout, window: &Window) {
+    if let Some(stream) = streams.get_mut(window.cell / layout.devices.len().max(1)) {
+        // Bounds that differ, as another program may write them, grow or are cut: `add` takes what fits.
+        let _ = stream.add(&window.histogram);
+    }
 }
 
 /// A table of milliseconds, one line for each stream and duration: these of the [`QUANTILES`].

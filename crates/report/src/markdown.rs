@@ -1,6 +1,6 @@
 //! The document as Markdown, for tickets and wikis: all but the pictures, of which the key numbers stay.
 
-use crate::document::{Document, Report, RunReport, SeriesReport};
+use crate::document::{Banner, Document, Pair, Report, RunReport, Section, SeriesReport};
 use crate::table::{Table, escaped};
 use crate::tables;
 use results::finding::Level;
@@ -19,22 +19,18 @@ impl Document {
 }
 
 fn run_text(run: &RunReport, level: usize) -> String {
-    let mut text = heading(level, &run.title);
-    text += &run.banners.iter().map(|banner| format!("> **{}**\n\n", escaped(&banner.text))).collect::<String>();
-    text += &format!("**{}** - {}\n\n", run.verdict.outcome, escaped(&run.class_in_words));
-    text += &format!("{}.\n\n", escaped(&run.result.reason));
+    let mut text = heading(level, &run.title) + &banners(&run.banners);
+    let (class, reason) = (escaped(&run.class_in_words), escaped(&run.result.reason));
+    text += &format!("**{}** - {class}\n\n{reason}.\n\n", run.verdict.outcome);
     text += &list(run.result.others());
-    text += &table(&Table::new("").text(["", ""]).rows(run.summary.iter().map(|fact| [&fact.name, &fact.value])));
+    text += &summary(&run.summary);
     text += &list(run.verdict.blame.iter().map(|blame| &blame.sentence));
     let below = level + 1;
     let shares = tables::shares(run).map(|shares| format!("**{}**\n\n{}", escaped(&shares.title), table(&shares)));
     text += &part(below, "Shares over the thresholds", shares.collect());
     text += &part(below, "Latencies of the whole run", table(&tables::latencies(run)));
     text += &part(below, "Rates", table(&tables::rates(run)));
-    for section in &run.sections {
-        text += &heading(below, &section.title);
-        text += &list(section.charts.iter().map(|chart| format!("{}: {}", chart.title, chart.key)));
-    }
+    text.extend(run.sections.iter().map(|section| key_numbers(below, section)));
     text += &part(below, "Steady state", list(run.steadiness_in_words.iter()));
     let findings = run.findings.iter().filter(|finding| finding.level != Level::Ok).map(|finding| {
         let of = finding.device.as_deref().unwrap_or("host");
@@ -47,20 +43,15 @@ fn run_text(run: &RunReport, level: usize) -> String {
     for workload in &run.workloads {
         text += &fenced(workload.config.as_written.trim_end());
     }
-    text += &format!(
-        "Recorded by {} in `{}`, {}.\n\n",
-        escaped(&run.tool),
-        run.dir.replace('`', "'"),
-        units::date(run.started_unix_ms)
-    );
+    let (tool, dir, date) = (escaped(&run.tool), run.dir.replace('`', "'"), units::date(run.started_unix_ms));
+    text += &format!("Recorded by {tool} in `{dir}`, {date}.\n\n");
     text += &heading(below, "Method and limits");
     text += &list(run.method.iter().map(|part| format!("{}: {}", part.title, part.text)));
     text
 }
 
 fn series_text(report: &SeriesReport) -> String {
-    let mut text = heading(1, &report.title);
-    text += &report.banners.iter().map(|banner| format!("> **{}**\n\n", escaped(&banner.text))).collect::<String>();
+    let mut text = heading(1, &report.title) + &banners(&report.banners);
     match &report.series.conclusion {
         Some(conclusion) => {
             text += &format!("**{}** - {}\n\n", report.shown().text, escaped(&conclusion.sentence));
@@ -72,10 +63,7 @@ fn series_text(report: &SeriesReport) -> String {
         text += &table(&tables::steps(report, |_, _| None));
     }
     text += &drives(report);
-    for section in &report.sections {
-        text += &heading(2, &section.title);
-        text += &list(section.charts.iter().map(|chart| format!("{}: {}", chart.title, chart.key)));
-    }
+    text.extend(report.sections.iter().map(|section| key_numbers(2, section)));
     if report.series.purpose == Purpose::Certify {
         let runs = report.steps.iter().filter_map(|step| step.report.as_ref());
         text += &runs.map(|run| run_text(run, 2)).collect::<String>();
@@ -95,11 +83,10 @@ fn drives(report: &SeriesReport) -> String {
         if report.drives.len() > 1 {
             text += &heading(2, &drive.device);
         }
-        text += &table(&Table::new("").text(["", ""]).rows(drive.summary.iter().map(|fact| [&fact.name, &fact.value])));
+        text += &summary(&drive.summary);
         text += &list(drive.doubts.iter());
         for section in &drive.sections {
-            text += &heading(3, &section.title);
-            text += &list(section.charts.iter().map(|chart| format!("{}: {}", chart.title, chart.key)));
+            text += &key_numbers(3, section);
             text += &list(drive.notes(&section.id).iter());
             for of in drive.tables(&section.id) {
                 text += &format!("**{}**\n\n{}", escaped(&of.title), table(&of));
@@ -107,6 +94,20 @@ fn drives(report: &SeriesReport) -> String {
         }
     }
     text
+}
+
+fn banners(banners: &[Banner]) -> String {
+    banners.iter().map(|banner| format!("> **{}**\n\n", escaped(&banner.text))).collect()
+}
+
+fn summary(facts: &[Pair]) -> String {
+    table(&Table::new("").text(["", ""]).rows(facts.iter().map(|fact| [&fact.name, &fact.value])))
+}
+
+/// Charts, by the number to take away from each.
+fn key_numbers(level: usize, section: &Section) -> String {
+    let keys = section.charts.iter().map(|chart| format!("{}: {}", chart.title, chart.key));
+    heading(level, &section.title) + &list(keys)
 }
 
 /// A heading with what is below it, or that there is nothing.

@@ -20,10 +20,7 @@ pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
             let share = slice.judged_share.as_ref().and_then(|shares| shares.get(column)).copied();
             let over = slice.judged_over.get(column).copied().unwrap_or(0);
             let share = share.map_or_else(|| "-".to_owned(), units::percent);
-            match limit.is_exceeded(over, slice.wanted) {
-                true => Cell::bad(format!("✘ {share}")),
-                false => share.into(),
-            }
+            if limit.is_exceeded(over, slice.wanted) { Cell::bad(format!("✘ {share}")) } else { share.into() }
         });
         let first = [format!("{}{note}", slice.slice), units::number(slice.wanted as f64)].map(Cell::from);
         first.into_iter().chain(shares).collect::<Vec<_>>()
@@ -123,10 +120,7 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> 
         let name = step.step.name.clone();
         let ran = step.report.as_ref().map_or_else(|| "-".to_owned(), |run| units::span_of(run.verdict.ran_sec));
         let devices = step.step.devices.iter().filter_map(|at| report.series.devices.get(*at));
-        let name = match link(number, step) {
-            Some(id) => Cell::link(name, id),
-            None => name.into(),
-        };
+        let name = link(number, step).map_or_else(|| Cell::from(&name), |id| Cell::link(&name, id));
         let load = has_loads.then(|| units::multiple(step.step.multiple).into());
         let is_over = report.series.conclusion.is_some();
         let doubt = report.in_doubt.as_ref().and_then(|doubts| doubts.of(number)).map(str::to_owned);

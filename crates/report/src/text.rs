@@ -12,7 +12,6 @@ use results::run_dir::{self, RunDirError};
 use results::series::Purpose;
 use results::units;
 use serde::Serialize;
-use std::fmt::Write;
 use std::path::Path;
 
 /// Most slices of a step of a series of which it is told where the time went.
@@ -21,19 +20,17 @@ const BLAME_TOLD_MAX: usize = 2;
 impl Document {
     /// For a terminal: verdicts, shares and latencies; of several reports each under a line with its directory.
     pub fn text(&self) -> String {
-        let several = self.reports.len() > 1;
-        let mut text = String::new();
-        for report in &self.reports {
-            if several {
-                // Writing to a string cannot fail, here and below.
-                let _ = writeln!(text, "{}== {}\n", if text.is_empty() { "" } else { "\n" }, report.dir());
-            }
-            match report {
-                Report::Run(run) => text += &run_page(run),
-                Report::Series(series) => text += &series_page(series),
+        let page = |report: &Report| match report {
+            Report::Run(run) => run_page(run),
+            Report::Series(series) => series_page(series),
+        };
+        match &self.reports[..] {
+            [one] => page(one),
+            several => {
+                let pages = several.iter().map(|report| format!("== {}\n\n{}", report.dir(), page(report)));
+                pages.collect::<Vec<_>>().join("\n")
             }
         }
-        text
     }
 }
 
@@ -53,7 +50,7 @@ fn series_page(report: &SeriesReport) -> String {
     let mut text = format!("{}\n", report.title);
     match &report.series.conclusion {
         Some(conclusion) => {
-            let _ = writeln!(text, "{}: {}", report.shown().text, conclusion.sentence);
+            text += &format!("{}: {}\n", report.shown().text, conclusion.sentence);
             conclusion.remarks.iter().for_each(|remark| text += &format!("  {remark}\n"));
         }
         None => text += "no conclusion yet\n",
@@ -66,13 +63,12 @@ fn series_page(report: &SeriesReport) -> String {
     });
     if report.drives.is_empty() {
         let steps = Table::new("").text(["step"]).numbers(["load", "at most"]).text(["outcome", ""]);
-        let _ = write!(text, "\n{}", steps.widths([0, 8, 12, 12]).rows(rows));
+        text += &format!("\n{}", steps.widths([0, 8, 12, 12]).rows(rows));
     }
     text += &drives(report);
     for step in &report.steps {
-        for damage in step.report.iter().flat_map(|run| &run.damage) {
-            let _ = writeln!(text, "DAMAGED: {}: {damage}", step.step.name);
-        }
+        let damage = step.report.iter().flat_map(|run| &run.damage);
+        text.extend(damage.map(|damage| format!("DAMAGED: {}: {damage}\n", step.step.name)));
     }
     text + &blame(report)
 }
@@ -87,15 +83,16 @@ fn drives(report: &SeriesReport) -> String {
     }
     for drive in &report.drives {
         if report.drives.len() > 1 {
-            let _ = writeln!(text, "\n{}", drive.device);
+            text += &format!("\n{}\n", drive.device);
         }
         let pairs = Table::new("").text(["", ""]).rows(drive.summary.iter().map(|fact| [&fact.name, &fact.value]));
-        let _ = write!(text, "\n{pairs}");
+        text += &format!("\n{pairs}");
         drive.doubts.iter().for_each(|doubt| text += &format!("  in doubt: {doubt}\n"));
         for section in &drive.sections {
-            drive.notes(&section.id).iter().enumerate().for_each(|(number, note)| {
-                text += &format!("{}{note}\n", if number == 0 { "\n" } else { "" });
-            });
+            let notes: String = drive.notes(&section.id).iter().map(|note| format!("{note}\n")).collect();
+            if !notes.is_empty() {
+                text += &format!("\n{notes}");
+            }
             drive.tables(&section.id).iter().for_each(|table| text += &titled(table));
         }
     }
@@ -109,9 +106,8 @@ fn blame(report: &SeriesReport) -> String {
     let of_search = report.series.purpose == Purpose::Rate;
     let told = report.steps.iter().filter(|step| !of_search || step.step.outcome != Some(Outcome::Pass));
     for step in told {
-        for blame in step.report.iter().flat_map(|run| run.verdict.blame.iter().take(BLAME_TOLD_MAX)) {
-            let _ = writeln!(text, "  {}: {}", step.step.name, blame.sentence);
-        }
+        let blame = step.report.iter().flat_map(|run| run.verdict.blame.iter().take(BLAME_TOLD_MAX));
+        text.extend(blame.map(|blame| format!("  {}: {}\n", step.step.name, blame.sentence)));
     }
     if text.is_empty() { text } else { format!("\nwhere the time went, of the worst slices of each step\n{text}") }
 }

@@ -169,21 +169,25 @@ impl<'a> Part<'a> {
         let did = self.did();
         let offsets = solve(&config, MIN_IO_BYTES, &did, &Distortion::NONE);
         config = offsets.applied(&config);
-        let baseline = Load::of(&config, MIN_IO_BYTES).map_err(|problems| refused(sentences(problems)))?.io();
+        let asked = |config: &ActConfig| {
+            let load = Load::of(config, MIN_IO_BYTES);
+            load.map(|load| load.io()).map_err(|problems| refused(sentences(problems)))
+        };
+        let baseline = asked(&config)?;
         let remarks = remarks(first, &offsets, &did, &baseline);
-        let plain = Offsets { read_size: 100, ..offsets }.applied(&config);
-        let sizes = format!(
-            "the model reads {} kB/s of a drive at 100 %, and the cluster's drive read {}{}",
-            Load::of(&plain, MIN_IO_BYTES)
-                .map_or_else(|_| "too many".to_owned(), |load| rate(load.io().read_kib_per_sec)),
+        let plain = Load::of(&Offsets { read_size: 100, ..offsets }.applied(&config), MIN_IO_BYTES);
+        let reads = plain.map_or_else(|_| "too many".to_owned(), |load| rate(load.io().read_kib_per_sec));
+        let (read, by) = (
             rate(did.read_kib_per_sec),
             match self.read_bytes {
                 Some(_) => " by iostat",
                 None => ", if each read is as large as the lower edge of its bucket: give --iostat to know",
-            }
+            },
         );
+        let sizes =
+            format!("the model reads {reads} kB/s of a drive at 100 %, and the cluster's drive read {read}{by}");
         scale(&mut config, test.factor).map_err(|errors| refused(sentences(errors)))?;
-        let asks = Load::of(&config, MIN_IO_BYTES).map_err(|problems| refused(sentences(problems)))?.io();
+        let asks = asked(&config)?;
         let text = self.document(profile, test, config, &sizes).to_string();
         Ok(Configuration { namespace: namespace(), drives: self.drives.len(), text, asks, did, remarks })
     }
@@ -196,14 +200,13 @@ impl<'a> Part<'a> {
         let node = profile.nodes.iter().find(|node| node.id == first.node);
         let when = node.map(|node| format!(", {} to {}", node.window.from, node.window.to)).unwrap_or_default();
         let times = if test.factor == Factor::ONE { String::new() } else { format!("{} times ", test.factor) };
-        document.paragraph(&format!(
-            "{times}the load that one drive of namespace {} had on node {}{when}, by {}.",
-            first.namespace, first.node, profile.tool
-        ));
+        let (DeviceLoad { namespace, node, .. }, tool) = (first, &profile.tool);
+        let load =
+            format!("{times}the load that one drive of namespace {namespace} had on node {node}{when}, by {tool}.");
+        document.paragraph(&load);
         let devices: Vec<&str> = self.loads.iter().map(|load| load.device.as_str()).collect();
         document.paragraph(&format!("From {} ({}).", profile.sources.join(", "), devices.join(", ")));
-        let doubts = profile.doubts();
-        for doubt in &doubts {
+        for doubt in profile.doubts() {
             document.paragraph(&format!("IN DOUBT: {doubt}"));
         }
         if self.sharers(profile) > 1 {
@@ -228,27 +231,22 @@ impl<'a> Part<'a> {
         note("write-reqs-per-sec", format!("{}{part}", origin.writes));
         note("storage-read-histogram", origin.sizes.clone());
         note("storage-write-histogram", origin.sizes.clone());
-        let block = match large_block_bytes(first) == first.large_block_bytes {
-            true => origin.large_block.clone(),
-            false => format!(
-                "{}, {}, but larger, for records are read that do not fit it; large blocks are fewer by as much",
-                kib(first.large_block_bytes),
-                origin.large_block
-            ),
-        };
+        let mut block = origin.large_block.clone();
+        if large_block_bytes(first) != first.large_block_bytes {
+            let size = kib(first.large_block_bytes);
+            block = format!(
+                "{size}, {block}, but larger, for records are read that do not fit it; large blocks are fewer by as much"
+            );
+        }
         note("large-block-op-kbytes", block);
-        note(
-            "total-lbw-per-sec",
-            format!("{:.1}, {}", self.sum(|l| l.large_block_writes_per_sec), each(&origin.large_block_writes)),
-        );
+        let (lbw, lbw_origin) = (self.sum(|l| l.large_block_writes_per_sec), each(&origin.large_block_writes));
+        note("total-lbw-per-sec", format!("{lbw:.1}, {lbw_origin}"));
         note("direct-frees", each(&origin.direct_frees));
         let offset = |pct: u32, what: &str| {
             format!("the model has {:.1} % of the {what} that the cluster had", 1e4 / f64::from(pct))
         };
-        note(
-            "lbr-req-offset",
-            format!("{} ({})", offset(offsets.large_block_reads, "large-block reads"), each(&origin.large_block_reads)),
-        );
+        let lbr = offset(offsets.large_block_reads, "large-block reads");
+        note("lbr-req-offset", format!("{lbr} ({})", each(&origin.large_block_reads)));
         note("lbw-req-offset", offset(offsets.large_block_writes, "large-block writes"));
         note("read-size-offset", sizes.to_owned());
         document

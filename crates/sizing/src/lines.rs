@@ -108,7 +108,8 @@ impl<R: Read> Lines<R> {
                     searched = 0;
                     continue;
                 }
-                return Ok(Some(Line { bytes: without_return(&self.window[begin..begin + length]), whole: true }));
+                let line = &self.window[begin..begin + length];
+                return Ok(Some(Line { bytes: line.strip_suffix(b"\r").unwrap_or(line), whole: true }));
             }
             searched = rest.len();
             if searched > LINE_BYTES_MAX {
@@ -147,13 +148,11 @@ impl<R: Read> Lines<R> {
         self.number += 1;
         loop {
             let rest = &self.window[self.begin..self.end];
-            let (length, found) = match memchr(b'\n', rest) {
-                Some(length) => (length, true),
-                None => (rest.len(), false),
-            };
+            let end = memchr(b'\n', rest);
+            let length = end.unwrap_or(rest.len());
             self.skipped.long_bytes += length as u64;
-            self.begin += length + usize::from(found);
-            if found || !self.fill()? {
+            self.begin += length + usize::from(end.is_some());
+            if end.is_some() || !self.fill()? {
                 return Ok(());
             }
         }
@@ -182,10 +181,6 @@ impl<R: Read> Lines<R> {
             }
         }
     }
-}
-
-fn without_return(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 #[cfg(test)]

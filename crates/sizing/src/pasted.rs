@@ -103,17 +103,12 @@ pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
         read.map_err(|source| ReadError { name: name.clone(), source })?;
         names.push(name);
     }
-    let mut log = match rest.is_empty() {
-        true => ServerLog::default(),
-        false => {
-            let source = Source::new(&names.join(", "), Box::new(Cursor::new(rest)), "")?;
-            let mut logs = server_log::read(vec![source])?;
-            match logs.len() {
-                1 => logs.remove(0),
-                several => return Err(PastedError::SeveralNodes(several)),
-            }
-        }
-    };
+    let mut log = ServerLog::default();
+    if !rest.is_empty() {
+        let source = Source::new(&names.join(", "), Box::new(Cursor::new(rest)), "")?;
+        let logs = server_log::read(vec![source])?;
+        [log] = <[_; 1]>::try_from(logs).map_err(|several| PastedError::SeveralNodes(several.len()))?;
+    }
     if log.histograms.keys().any(|name| name.ends_with("-size")) {
         return Err(PastedError::Mixed(names.join(", ")));
     }
@@ -152,12 +147,11 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
         let first = total as u64 - edges[0].min(total as u64);
         let buckets: Vec<u64> =
             [first].into_iter().chain(edges.windows(2).map(|pair| pair[0].saturating_sub(pair[1]))).collect();
-        if table.pct_over.last().is_some_and(|pct| *pct > 0.0) && unit == Unit::Bytes {
+        if let Some(pct) = table.pct_over.last().filter(|pct| **pct > 0.0 && unit == Unit::Bytes) {
             log.remarks.push(format!(
-                "the table of {} ends at {} %: larger values are taken for those of its last column - run asloglatency with \
+                "the table of {} ends at {pct} %: larger values are taken for those of its last column - run asloglatency with \
                  a larger -n",
-                table.name,
-                table.pct_over.last().copied().unwrap_or_default()
+                table.name
             ));
         }
         let dump = |at, counts: &[u64]| Dump { at, unit, total: counts.iter().sum(), buckets: counts.to_vec() };
@@ -175,16 +169,12 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
 
 /// Sizes need each power of two.
 fn check_columns(table: &Pasted) -> Result<(), PastedError> {
-    let missing =
-        (0..table.thresholds.len()).find(|i| table.thresholds[*i] != 1_u64.checked_shl(*i as u32).unwrap_or(0));
-    match missing {
-        None => Ok(()),
-        Some(i) => {
-            let n = table.thresholds.last().map_or(0, |last| last.max(&1).ilog2() as usize + 1);
-            let missing = format!("{} bytes", 1_u64.checked_shl(i as u32).unwrap_or(0));
-            Err(PastedError::Columns { name: table.name.clone(), missing, n })
-        }
-    }
+    let powers = (0..).map(|i| 1_u64.checked_shl(i).unwrap_or(0));
+    let Some((_, power)) = table.thresholds.iter().zip(powers).find(|(column, power)| *column != power) else {
+        return Ok(());
+    };
+    let n = table.thresholds.last().map_or(0, |last| last.max(&1).ilog2() as usize + 1);
+    Err(PastedError::Columns { name: table.name.clone(), missing: format!("{power} bytes"), n })
 }
 
 /// A table that is being read.
@@ -204,17 +194,15 @@ fn tables_of(input: impl Read, tables: &mut Vec<Pasted>, rest: &mut Vec<u8>) -> 
         let text = String::from_utf8_lossy(line.bytes);
         let words: Vec<&str> = text.split_whitespace().collect();
         match open.take(&text, &words) {
-            Taken::Part => {}
             Taken::Average(pct_over, per_sec) if tables.len() < TABLES_MAX => {
                 tables.extend(open.closed(pct_over, per_sec));
             }
-            Taken::Average(..) => {}
             // Everything else is a line of a log, or nothing.
             Taken::Not if rest.len() < REST_BYTES_MAX && is_of_a_log(&words) => {
                 rest.extend_from_slice(line.bytes);
                 rest.push(b'\n');
             }
-            Taken::Not => {}
+            Taken::Part | Taken::Average(..) | Taken::Not => {}
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use crate::args::{ACT_USAGE, Format, LatencyArgs};
 use report::latency::log::BUCKETS;
 use report::latency::run::{self, RunLatencies};
 use report::latency::sla::{self, Judgement};
-use report::latency::{Choice, LatencyError, Log, Source, common_slice_sec, csv, json, markdown, table};
+use report::latency::{Choice, LatencyError, Log, Source, common_slice_sec, json, table};
 use results::act_log::{Input, ReadError};
 use results::files::Links;
 use results::judge::Outcome;
@@ -277,11 +277,11 @@ fn append(
             judgements.iter().for_each(|judgement| *page += &format!("{judgement}\n"));
         }
         Format::Csv => {
-            *page += &csv::csv(logs, runs, &buckets).map_err(Failure::environment)?;
+            *page += &table::csv(logs, runs, &buckets).map_err(Failure::environment)?;
             judgements.iter().for_each(|judgement| console::note(&judgement.to_string()));
         }
         Format::Markdown => {
-            *page += &markdown::markdown(logs, choice);
+            *page += &table::markdown(logs, choice);
             runs.iter().flatten().for_each(|run| *page += &format!("\n```\n{run}```\n"));
             judgements.iter().for_each(|judgement| *page += &format!("\n{judgement}\n"));
         }

@@ -2,7 +2,8 @@
 
 use super::{rate, time};
 use crate::bars::Bars;
-use crate::table::{Cell, Table};
+use crate::table::Table;
+use crate::words::unique;
 use results::baseline::{Metric, Mix, Point, What, metrics, model, outliers};
 use results::series::Identity;
 use results::units::number;
@@ -55,6 +56,10 @@ impl BesideDrive {
         let found = self.metrics.iter().find(|metric| (metric.what, metric.mix) == (what, mix));
         found.map(|metric| metric.value)
     }
+
+    fn text(&self, what: What, mix: Mix) -> String {
+        self.value(what, mix).map_or_else(|| "-".to_owned(), |value| text(what, value))
+    }
 }
 
 impl Beside {
@@ -70,18 +75,16 @@ impl Beside {
             for (what, mix) in this.rows() {
                 let values: Vec<Option<f64>> = of_model.iter().map(|drive| drive.value(what, mix)).collect();
                 for outlier in outliers(what, &values) {
-                    told[outlier.at].push(format!(
-                        "{what} of {mix} {} ({:+.0} %)",
-                        text(what, outlier.value),
-                        100.0 * (outlier.value / outlier.median - 1.0)
-                    ));
+                    let (value, off_pct) = (text(what, outlier.value), 100.0 * (outlier.value / outlier.median - 1.0));
+                    told[outlier.at].push(format!("{what} of {mix} {value} ({off_pct:+.0} %)"));
                 }
             }
-            let sentence = |(drive, told): (&&BesideDrive, Vec<String>)| {
-                let differs = format!("{} differs from the median of its model ({model})", drive.name);
-                (!told.is_empty()).then(|| format!("{differs}: {}", told.join("; ")))
-            };
-            let sentences: Vec<String> = of_model.iter().zip(told).filter_map(sentence).collect();
+            let differing = of_model.iter().zip(told).filter(|(_, told)| !told.is_empty());
+            let sentences: Vec<String> = differing
+                .map(|(drive, told)| {
+                    format!("{} differs from the median of its model ({model}): {}", drive.name, told.join("; "))
+                })
+                .collect();
             this.outliers.extend(sentences);
         }
         this
@@ -89,12 +92,8 @@ impl Beside {
 
     /// Metrics that any of the drives has, in a fixed order.
     fn rows(&self) -> Vec<(What, Mix)> {
-        let mut rows: Vec<(What, Mix)> = Vec::new();
-        for metric in self.drives.iter().flat_map(|drive| &drive.metrics) {
-            if !rows.contains(&(metric.what, metric.mix)) {
-                rows.push((metric.what, metric.mix));
-            }
-        }
+        let metrics = self.drives.iter().flat_map(|drive| &drive.metrics);
+        let mut rows = unique(metrics.map(|metric| (metric.what, metric.mix)));
         // Stable: mixes stay in the order in which they were run.
         rows.sort_by_key(|(what, _)| *what);
         rows
@@ -105,8 +104,7 @@ impl Beside {
         let rows = self.rows().into_iter().map(|(what, mix)| {
             let mut bars = Bars::new(format!("{what}: {mix}"), "");
             for drive in &self.drives {
-                let value = drive.value(what, mix);
-                bars.bar(&drive.name, value, value.map_or_else(|| "-".to_owned(), |value| text(what, value)));
+                bars.bar(&drive.name, drive.value(what, mix), drive.text(what, mix));
             }
             bars
         });
@@ -116,14 +114,12 @@ impl Beside {
     /// A row for each number, a column for each drive.
     pub(crate) fn table(&self, title: &str) -> Table {
         let rows = self.rows().into_iter().map(|(what, mix)| {
-            let value =
-                |drive: &BesideDrive| drive.value(what, mix).map_or_else(|| "-".to_owned(), |value| text(what, value));
-            let cells = self.drives.iter().map(|drive| value(drive).into());
-            std::iter::once(format!("{what}: {mix}").into()).chain(cells).collect::<Vec<Cell>>()
+            let cells = self.drives.iter().map(|drive| drive.text(what, mix));
+            std::iter::once(format!("{what}: {mix}")).chain(cells).collect::<Vec<_>>()
         });
         let names = self.drives.iter().map(|drive| drive.name.clone());
-        let models = self.drives.iter().map(|drive| Cell::from(drive.model.clone()));
-        let models = std::iter::once("model".into()).chain(models).collect::<Vec<Cell>>();
+        let models = self.drives.iter().map(|drive| drive.model.clone());
+        let models = std::iter::once("model".to_owned()).chain(models);
         Table::new(title).text([""]).numbers(names).rows([models]).rows(rows)
     }
 }

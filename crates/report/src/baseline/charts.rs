@@ -9,26 +9,27 @@ use results::series::Step;
 pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
     let curves = curves(points, Part::Depth);
     let x = || Axis::log("queue depth", "");
-    let mut chart =
-        Chart::new("depth-iops", "IOPS at each queue depth", x(), Axis::linear("operations a second", "/s"));
+    let y = Axis::linear("operations a second", "/s");
+    let mut chart = Chart::new("depth-iops", "IOPS at each queue depth", x(), y);
     let mut keys = Vec::new();
     for (number, (mix, curve)) in curves.iter().enumerate() {
         let y = curve.iter().map(|point| Some(point.iops())).collect();
-        chart.lines.push(Line { name: mix.to_string(), x: depths(curve), y, style: Style::points(number) });
+        chart.lines.push(Line::new(mix.to_string(), depths(curve), y, Style::points(number)));
         if let Some(knee) = knee(curve) {
             keys.push(format!("{mix}: knee at depth {}, {}", knee.depth, rate(knee.iops())));
             chart.marks.push(Mark { x: knee.depth.into(), name: format!("knee of {mix}") });
         }
     }
     chart.key = format!("{}.", keys.join("; "));
-    let doubts = curves.iter().map(|(mix, curve)| (mix.to_string(), in_doubt(curve, |point| point.depth.to_string())));
-    let doubts: String =
-        doubts.filter_map(|(mix, depths)| Some(format!(" In doubt: {mix} at depth {}.", depths?))).collect();
     chart.caption =
         "Each point is a job, closed loop. Dotted vertical lines are the knees: the least depths that do nine \
                      tenths of the highest rate, which is the median of the depths from there on."
-            .to_owned()
-            + &doubts;
+            .to_owned();
+    for (mix, curve) in &curves {
+        if let Some(depths) = in_doubt(curve, |point| point.depth.to_string()) {
+            chart.caption += &format!(" In doubt: {mix} at depth {depths}.");
+        }
+    }
     let latencies = curves.iter().map(|(mix, curve)| {
         let title = format!("Latency at each queue depth: {mix}");
         let mut chart = Chart::new(format!("depth-latency-{mix}"), title, x(), Axis::log("service time", "ms"));
@@ -59,16 +60,13 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
         chart.lines = lines(curve, &places, |point, percent| Some(point.told()?.answer_at(percent)));
         let missed = curve.iter().filter(|point| !point.is_reached()).count();
         let fastest = curve.iter().rfind(|point| point.is_reached());
-        chart.key = match fastest {
-            Some(point) => {
-                let p99 = p99(point, Done::answer_at);
-                format!("p99 {p99} at {}, the highest rate that was reached.", rate(point.iops()))
-            }
-            None => "No rate was reached.".to_owned(),
-        };
+        chart.key = fastest.map_or("No rate was reached.".to_owned(), |point| {
+            let (p99, reached) = (p99(point, Done::answer_at), rate(point.iops()));
+            format!("p99 {p99} at {reached}, the highest rate that was reached.")
+        });
         chart.caption =
-            "Each point is a job at a part of the highest rate. An operation that found no place in the queue waited \
-                         for it, and that counts."
+            "Each point is a job at a part of the highest rate. An operation that found no place in the queue \
+                         waited for it, and that counts."
                 .to_owned();
         if missed > 0 {
             chart.caption += &format!(" Not reached: {missed} of {} rates.", curve.len());
@@ -102,7 +100,7 @@ pub(super) fn saturation<'a>(
         let mut chart = Chart::new(format!("saturation-{mix}"), title, Axis::linear("round", ""), y);
         let x = Points::Each(curve.iter().map(|point| f64::from(point.round) + 1.0).collect());
         let y = curve.iter().map(|point| Some(point.iops())).collect();
-        chart.lines.push(Line { name: mix.to_string(), x, y, style: Style::points(0) });
+        chart.lines.push(Line::new(mix.to_string(), x, y, Style::points(0)));
         if let [first, .., last] = curve[..] {
             chart.key = format!("From {} in the first round to {} in the last.", rate(first.iops()), rate(last.iops()));
         }
@@ -118,15 +116,14 @@ pub(super) fn saturation<'a>(
         let own = format!("-drive-{}-", device + 1);
         let is_own = |chart: &&Chart| devices == 1 || format!("{}-", chart.id).contains(&own);
         let is_timeline =
-            |chart: &&Chart| chart.id.starts_with("rates-") || chart.id.starts_with("percentiles-service-");
+            |chart: &&Chart| ["rates-", "percentiles-service-"].iter().any(|kind| chart.id.starts_with(kind));
         let told = run.sections.iter().flat_map(|section| &section.charts);
         let told = told.filter(is_timeline).filter(is_own).filter(|chart| chart.absent.is_none());
         // A baseline has no limits.
-        let chart = |chart: &Chart| {
+        charts.extend(told.map(|chart| {
             let id = format!("saturation-{}-{}", number + 1, chart.id);
             Chart { id, limits: Vec::new(), ..chart.clone() }
-        };
-        charts.extend(told.map(chart));
+        }));
     }
     charts
 }
@@ -146,7 +143,7 @@ fn depths(curve: &[&Point]) -> Points {
 fn lines(curve: &[&Point], x: &Points, of: impl Fn(&Point, f64) -> Option<Percentile>) -> Vec<Line> {
     let line = |(number, (name, percent)): (usize, (&str, f64))| {
         let y = curve.iter().map(|point| of(point, percent)?.us().map(|us| us / 1e3)).collect();
-        Line { name: name.to_owned(), x: x.clone(), y, style: Style::points(number) }
+        Line::new(name, x.clone(), y, Style::points(number))
     };
     SHOWN.into_iter().enumerate().map(line).collect()
 }

@@ -6,20 +6,23 @@ use super::rate;
 use crate::table::{Cell, Table};
 use results::baseline::{Done, Mix, Part, Percentile, Point, Pts, PtsTable, highest_rate};
 use results::units::{binary_bytes, milliseconds, number};
+use std::collections::BTreeSet;
 
 /// Selects a direction of a job's results.
 type Side = fn(&Point) -> Option<&Done>;
 
+const READS: Side = |point| point.reads.as_ref();
+const WRITES: Side = |point| point.writes.as_ref();
+
 /// The 99th percentiles of reads, then those of writes.
 pub(super) fn tables(points: &[Point]) -> Vec<Table> {
     let cells: Vec<&Point> = points.iter().filter(|point| point.part == Part::Grid).collect();
-    let sides: [(&str, Side); 2] = [("reads", |point| point.reads.as_ref()), ("writes", |point| point.writes.as_ref())];
+    let sides = [("reads", READS), ("writes", WRITES)];
     sides.into_iter().map(|(name, side)| table(name, side, &cells, points)).filter(|table| !table.is_empty()).collect()
 }
 
 fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
-    let reads = rates(cells, |point| point.reads.as_ref());
-    let writes = rates(cells, |point| point.writes.as_ref());
+    let [reads, writes] = [READS, WRITES].map(|side| rates(cells, side));
     // If more than 1 % were never done, they took longer than the longest of the others.
     let us = |told: Percentile| match told {
         Percentile::Us(us) | Percentile::LongerThan(us) => Some(us),
@@ -27,15 +30,13 @@ fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
     };
     let all = || cells.iter().filter_map(|point| us(side(point)?.answer_at(99.0))).filter(|us| *us > 0.0);
     let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
-    let reads_told = told(cells, points, |point| point.reads.as_ref());
-    let writes_told = told(cells, points, |point| point.writes.as_ref());
+    let [reads_told, writes_told] = [READS, WRITES].map(|side| told(cells, points, side));
     // Logarithmic shade: a factor of two makes the same difference at 100 us and at 10 ms. Times within a factor of two
     // get nearly the same shade.
     let span = (most / least).max(2.0).ln();
     let shade = |us: f64| (us.max(least) / least).ln() / span;
     let cell = |read_rate: f64, write_rate: f64| {
-        let is_it =
-            |point: &&&Point| (wanted(point.reads.as_ref()), wanted(point.writes.as_ref())) == (read_rate, write_rate);
+        let is_it = |point: &&&Point| [READS, WRITES].map(|side| wanted(side(point))) == [read_rate, write_rate];
         // Of several the last counts.
         let point = cells.iter().rfind(is_it);
         let Some((point, done)) = point.and_then(|point| Some((point, side(point)?))) else { return Cell::from("") };
@@ -48,13 +49,11 @@ fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
         let fields = reads.iter().map(|read_rate| cell(*read_rate, *write_rate));
         std::iter::once(writes_told(*write_rate).into()).chain(fields).collect::<Vec<Cell>>()
     });
-    Table::new(format!(
-        "p99 of {name}, wait and service{} (✘: a rate was not reached, ?: in doubt)",
-        whole(cells, points)
-    ))
-    .text(["writes ↓ reads →"])
-    .numbers(reads.iter().map(|read_rate| reads_told(*read_rate)))
-    .rows(rows)
+    let whole = whole(cells, points);
+    Table::new(format!("p99 of {name}, wait and service{whole} (✘: a rate was not reached, ?: in doubt)"))
+        .text(["writes ↓ reads →"])
+        .numbers(reads.iter().map(|read_rate| reads_told(*read_rate)))
+        .rows(rows)
 }
 
 /// Operations a second that were wanted; 0 of what is not done.
@@ -63,7 +62,7 @@ fn wanted(done: Option<&Done>) -> f64 {
 }
 
 /// All rates of one direction, the lowest first.
-fn rates(cells: &[&Point], side: impl Fn(&Point) -> Option<&Done>) -> Vec<f64> {
+fn rates(cells: &[&Point], side: Side) -> Vec<f64> {
     let mut rates: Vec<f64> = cells.iter().map(|point| wanted(side(point))).collect();
     rates.sort_by(f64::total_cmp);
     rates.dedup();
@@ -71,11 +70,7 @@ fn rates(cells: &[&Point], side: impl Fn(&Point) -> Option<&Done>) -> Vec<f64> {
 }
 
 /// A rate of one direction in words: its part of the most that was done of these operations alone.
-fn told<'a>(
-    cells: &[&Point],
-    points: &[Point],
-    side: impl Fn(&Point) -> Option<&Done> + 'a,
-) -> impl Fn(f64) -> String + 'a {
+fn told(cells: &[&Point], points: &[Point], side: Side) -> impl Fn(f64) -> String + use<> {
     let highest = alone(cells, points, side).map(|(_, highest)| highest);
     move |wanted| match highest {
         _ if wanted == 0.0 => "none".to_owned(),
@@ -85,7 +80,7 @@ fn told<'a>(
 }
 
 /// The operations of one direction that are alone somewhere, and the most that was done of them.
-fn alone(cells: &[&Point], points: &[Point], side: impl Fn(&Point) -> Option<&Done>) -> Option<(Mix, f64)> {
+fn alone(cells: &[&Point], points: &[Point], side: Side) -> Option<(Mix, f64)> {
     let mix =
         Mix::of(cells.iter().filter(|point| point.directions().count() == 1).find(|point| side(point).is_some())?);
     Some((mix, highest_rate(points, mix)?))
@@ -93,8 +88,7 @@ fn alone(cells: &[&Point], points: &[Point], side: impl Fn(&Point) -> Option<&Do
 
 /// The maximum of each direction, where known.
 fn whole(cells: &[&Point], points: &[Point]) -> String {
-    let sides: [Side; 2] = [|point| point.reads.as_ref(), |point| point.writes.as_ref()];
-    let told = sides.into_iter().filter_map(|side| alone(cells, points, side));
+    let told = [READS, WRITES].into_iter().filter_map(|side| alone(cells, points, side));
     let told: Vec<String> = told.map(|(mix, highest)| format!("{} {mix}", rate(highest))).collect();
     if told.is_empty() { String::new() } else { format!("; 100 % are {}", told.join(" and ")) }
 }
@@ -114,12 +108,8 @@ pub fn pts_table(test: &PtsTable) -> Table {
         Some(round) => format!("steady in round {round}, the average of five"),
         None => format!("NOT STEADY within {} rounds, the average of the last five", test.rounds),
     };
-    let mut mixes: Vec<u32> = test.cells.keys().map(|(_, read_pct)| *read_pct).collect();
-    let mut sizes: Vec<u64> = test.cells.keys().map(|(bytes, _)| *bytes).collect();
-    mixes.sort_unstable();
-    sizes.sort_unstable();
-    mixes.dedup();
-    sizes.dedup();
+    let mixes: BTreeSet<u32> = test.cells.keys().map(|(_, read_pct)| *read_pct).collect();
+    let sizes: BTreeSet<u64> = test.cells.keys().map(|(bytes, _)| *bytes).collect();
     let cell = |bytes: u64, read_pct: u32| match (test.cells.get(&(bytes, read_pct)), test.test) {
         (None, _) => String::new(),
         (Some([mean, longest]), Pts::Latency) => {

@@ -21,8 +21,8 @@ use crate::charts::{Chart, Section};
 use crate::table::{Cell, Table};
 use crate::words::Pair;
 use results::baseline::{
-    Declined, Done, Mix, Parameter, Part, Percentile, Point, Prediction, Pts, What, curves, highest, knee, metrics,
-    point_of, points_of,
+    Declined, Done, Metric, Mix, Parameter, Part, Percentile, Point, Prediction, Pts, What, curves, highest, knee,
+    metrics, point_of, points_of,
 };
 use results::finding::Finding;
 use results::series::{Identity, Series, Step};
@@ -124,11 +124,8 @@ impl DriveReport {
         add(GRID, has(Part::Grid), Vec::new());
         add(PROFILES, has(Part::Profile), Vec::new());
         let of_saturation = own().filter(|(step, _)| point_of(step).is_some_and(|it| it.part == Part::Saturation));
-        add(
-            SATURATION,
-            has(Part::Saturation),
-            charts::saturation(&points, of_saturation, device, series.devices.len()),
-        );
+        let saturation = charts::saturation(&points, of_saturation, device, series.devices.len());
+        add(SATURATION, has(Part::Saturation), saturation);
         add(PTS, Pts::ALL.iter().any(|test| has(test.part())), Vec::new());
         add(LAYOUT, true, Vec::new());
         let of_run = own().find_map(|(_, run)| *run);
@@ -202,31 +199,21 @@ fn summary(points: &[Point]) -> Vec<Pair> {
     for (mix, curve) in curves(points, Part::Depth) {
         let (Some(highest), Some(knee)) = (highest(&curve), knee(&curve)) else { continue };
         let p99 = p99(knee, Done::service_at);
-        let value = format!(
-            "{} flat out; the knee is at depth {}: {}, p99 {p99}",
-            rate(highest),
-            knee.depth,
-            rate(knee.iops())
-        );
+        let (highest, depth, at_knee) = (rate(highest), knee.depth, rate(knee.iops()));
+        let value = format!("{highest} flat out; the knee is at depth {depth}: {at_knee}, p99 {p99}");
         pairs.push(pair(mix.to_string(), value));
     }
-    for metric in metrics(points) {
-        match metric.what {
-            What::Sustained => pairs.push(pair(format!("{} after saturation", metric.mix), rate(metric.value))),
+    for Metric { what, mix, value } in metrics(points) {
+        match what {
+            What::Sustained => pairs.push(pair(format!("{mix} after saturation"), rate(value))),
             What::P99AtHalf => {
-                pairs.push(pair(
-                    format!("{} at half of the highest rate", metric.mix),
-                    format!("p99 {}", time(Some(metric.value))),
-                ));
+                pairs.push(pair(format!("{mix} at half of the highest rate"), format!("p99 {}", time(Some(value)))));
             }
             _ => {}
         }
     }
-    let seconds: f64 = points.iter().map(|point| point.seconds).sum();
-    pairs.push(pair(
-        "measured".to_owned(),
-        format!("{} in {}", units::span_of(seconds), units::count(points.len() as u64, "job")),
-    ));
+    let (seconds, jobs) = (points.iter().map(|point| point.seconds).sum(), units::count(points.len() as u64, "job"));
+    pairs.push(pair("measured".to_owned(), format!("{} in {jobs}", units::span_of(seconds))));
     pairs
 }
 
@@ -234,10 +221,10 @@ fn doubts(points: &[Point]) -> Vec<String> {
     let mut doubts = Vec::new();
     for (mix, curve) in curves(points, Part::Depth) {
         let (Some(knee), Some(last)) = (knee(&curve), curve.last()) else { continue };
-        if curve.len() > 1 && knee.depth == last.depth {
+        let depth = last.depth;
+        if curve.len() > 1 && knee.depth == depth {
             doubts.push(format!(
-                "{mix}: its knee is at the largest depth of the sweep, {}: what more in flight would do is not known",
-                last.depth
+                "{mix}: its knee is at the largest depth of the sweep, {depth}: what more in flight would do is not known"
             ));
         }
     }
@@ -261,8 +248,19 @@ const SHOWN: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), 
 const TOO_FEW: &str = "A percentile is a dash, or has no point in a chart, where no operation lies beyond it: that of so few would be the longest \
                        of them.";
 
+/// The columns of numbers of a job: those around the percentiles.
+fn columns(before: &[&'static str], after: &[&'static str]) -> Vec<&'static str> {
+    [before, &SHOWN.map(|(name, _)| name), after].concat()
+}
+
 fn percentiles<'a>(done: &'a Done, at: impl Fn(&Done, f64) -> Percentile + 'a) -> impl Iterator<Item = Cell> + 'a {
     SHOWN.into_iter().map(move |(_, percent)| at(done, percent).to_string().into())
+}
+
+/// Rate and throughput of a job, and the percentiles of what stands for it.
+fn numbers(point: &Point, iops: Cell, at: fn(&Done, f64) -> Percentile) -> impl Iterator<Item = Cell> {
+    let latencies = point.told().into_iter().flat_map(move |done| percentiles(done, at));
+    [iops, number(point.mbps()).into()].into_iter().chain(latencies)
 }
 
 /// The 99th percentile of what stands for a job.
@@ -276,12 +274,11 @@ fn depth_table(mix: Mix, curve: &[&Point]) -> Table {
         let is_knee = Some(point.depth) == knee;
         let depth = format!("{}{}{}", point.depth, if is_knee { " (knee)" } else { "" }, in_doubt(point));
         let depth = if is_knee { Cell::strong(depth) } else { depth.into() };
-        let first = [depth, number(point.iops()).into(), number(point.mbps()).into()];
-        let latencies = point.told().into_iter().flat_map(|done| percentiles(done, Done::service_at));
-        first.into_iter().chain(latencies).chain([in_flight(point).into(), cpu(point).into()])
+        let numbers = numbers(point, number(point.iops()).into(), Done::service_at);
+        [depth].into_iter().chain(numbers).chain([in_flight(point).into(), cpu(point).into()])
     });
-    let numbers = ["IOPS", "MB/s", "p50", "p99", "p99.9", "p99.99", "mean in flight", "CPU per op"];
-    Table::new(format!("{mix}, closed loop")).text(["depth"]).numbers(numbers).rows(rows)
+    let columns = columns(&["IOPS", "MB/s"], &["mean in flight", "CPU per op"]);
+    Table::new(format!("{mix}, closed loop")).text(["depth"]).numbers(columns).rows(rows)
 }
 
 fn in_flight(point: &Point) -> String {
@@ -299,15 +296,12 @@ fn rate_table(mix: Mix, curve: &[&Point]) -> Table {
             false => Cell::bad(format!("✘ {}", number(point.iops()))),
         };
         let wanted = format!("{}{}", number(point.offered_iops().unwrap_or_default()), in_doubt(point));
-        let first = [wanted.into(), done, number(point.mbps()).into()];
-        let latencies = point.told().into_iter().flat_map(|done| percentiles(done, Done::answer_at));
-        first.into_iter().chain(latencies).chain([in_flight(point).into(), cpu(point).into()])
+        let numbers = numbers(point, done, Done::answer_at);
+        [Cell::from(wanted)].into_iter().chain(numbers).chain([in_flight(point).into(), cpu(point).into()])
     });
-    let numbers = ["done/s", "MB/s", "p50", "p99", "p99.9", "p99.99", "mean in flight", "CPU per op"];
-    Table::new(format!("{mix}, open loop, wait and service (✘: the rate was not reached)"))
-        .text(["wanted/s"])
-        .numbers(numbers)
-        .rows(rows)
+    let title = format!("{mix}, open loop, wait and service (✘: the rate was not reached)");
+    let columns = columns(&["done/s", "MB/s"], &["mean in flight", "CPU per op"]);
+    Table::new(title).text(["wanted/s"]).numbers(columns).rows(rows)
 }
 
 /// A row for each direction of each profile.
@@ -322,14 +316,13 @@ fn profile_table(points: &[Point]) -> Table {
             let name = if is_mixed { format!("{mix}: {side}") } else { mix.clone() };
             let whole =
                 if at == 0 { [point.depth.to_string(), in_flight(point), cpu(point)] } else { Default::default() };
-            let [depth, in_flight, cpu] = whole.map(Cell::from);
-            let numbers = [number(*iops).into(), number(*mbps).into()];
-            let row = [name.into()].into_iter().chain(numbers).chain(percentiles(done, Done::service_at));
-            rows.push(row.chain([depth, in_flight, cpu]).collect());
+            let first = [name, number(*iops), number(*mbps)].map(Cell::from);
+            let row = first.into_iter().chain(percentiles(done, Done::service_at));
+            rows.push(row.chain(whole.map(Cell::from)).collect());
         }
     }
-    let numbers = ["IOPS", "MB/s", "p50", "p99", "p99.9", "p99.99", "depth", "mean in flight", "CPU per op"];
-    Table::new("Flat out, at the depth of the knee").text(["profile"]).numbers(numbers).rows(rows)
+    let columns = columns(&["IOPS", "MB/s"], &["depth", "mean in flight", "CPU per op"]);
+    Table::new("Flat out, at the depth of the knee").text(["profile"]).numbers(columns).rows(rows)
 }
 
 fn saturation_table(mix: Mix, curve: &[&Point]) -> Table {
@@ -340,36 +333,27 @@ fn saturation_table(mix: Mix, curve: &[&Point]) -> Table {
             None => "too short to tell",
         };
         let first = [format!("{}{}", point.round + 1, in_doubt(point)), units::span_of(point.seconds)].map(Cell::from);
-        let numbers = [number(point.iops()), number(point.mbps())].map(Cell::from);
-        let latencies = point.told().into_iter().flat_map(|done| percentiles(done, Done::service_at));
-        first.into_iter().chain(numbers).chain(latencies).chain([steady.into()])
+        let numbers = numbers(point, number(point.iops()).into(), Done::service_at);
+        first.into_iter().chain(numbers).chain([steady.into()])
     });
-    let numbers = ["lasted", "IOPS", "MB/s", "p50", "p99", "p99.9", "p99.99", "steady"];
-    Table::new(mix.to_string()).text(["round"]).numbers(numbers).rows(rows)
+    Table::new(mix.to_string()).text(["round"]).numbers(columns(&["lasted", "IOPS", "MB/s"], &["steady"])).rows(rows)
 }
 
 /// The predicted rating, or why there is none, in one sentence.
 pub fn predicted(prediction: &Prediction) -> String {
-    let Prediction { device, load, limits, points, in_doubt, error_pct, .. } = prediction;
+    let Prediction { device, load, limits, points, in_doubt, error_pct, rating_low, rating_high, .. } = prediction;
+    let of = format!("of {device} (load of 1x: {load}; limits {limits}");
     if let Some(Declined { cause, reason }) = &prediction.declined {
-        return format!(
-            "no rating is predicted of {device} (load of 1x: {load}; limits {limits}), because of {cause}: {reason}"
-        );
+        return format!("no rating is predicted {of}), because of {cause}: {reason}");
     }
-    let left_out = match in_doubt {
-        0 => String::new(),
-        jobs => format!(" without {} in doubt", units::count(*jobs, "job")),
+    let jobs = units::count(*in_doubt, "job");
+    let left_out = if *in_doubt > 0 { format!(" without {jobs} in doubt") } else { String::new() };
+    let of = format!("{of}; {points} points{left_out}, within {error_pct:.1} % half of the time)");
+    let Some(rating) = prediction.rating else {
+        return format!("no load is predicted to be held, however small, {of}");
     };
-    let of = format!(
-        "of {device} (load of 1x: {load}; limits {limits}; {points} points{left_out}, within {error_pct:.1} % half of the time)"
-    );
-    match (prediction.rating, prediction.rating_low, prediction.rating_high) {
-        (Some(rating), Some(low), Some(high)) => {
-            format!("the predicted rating is {rating}x, between {low}x and {high}x, {of}")
-        }
-        (Some(rating), ..) => format!("the predicted rating is {rating}x, {of}"),
-        (None, ..) => format!("no load is predicted to be held, however small, {of}"),
-    }
+    let between = rating_low.zip(*rating_high).map(|(low, high)| format!(", between {low}x and {high}x"));
+    format!("the predicted rating is {rating}x{}, {of}", between.unwrap_or_default())
 }
 
 /// The parameters of the simulated drive, with their bounds.
@@ -409,9 +393,10 @@ fn layout_notes(device: &Identity, run: Option<Recorded<'_>>, points: &[Point]) 
         let at = run.devices.iter().position(|name| *name == device.name)?;
         run.device_facts.get(at)
     });
+    let name = &device.name;
     notes.push(match facts {
         _ if device.simulated => {
-            format!("The drive is simulated, {size}: what it keeps to itself is in its description, {}.", device.name)
+            format!("The drive is simulated, {size}: what it keeps to itself is in its description, {name}.")
         }
         Some(facts) => in_use(facts, &size),
         None => format!("{size} were in use; of what size was not recorded."),
@@ -420,12 +405,11 @@ fn layout_notes(device: &Identity, run: Option<Recorded<'_>>, points: &[Point]) 
         let (Some(first), Some(last)) = (curve.first(), curve.last()) else { continue };
         let is_sure = first.doubt.is_none() && last.doubt.is_none() && last.steady == Some(true);
         if is_sure && first.round < last.round && last.iops() < FALLEN * first.iops() {
+            let (from, to) = (rate(first.iops()), rate(last.iops()));
             notes.push(format!(
-                "{mix} fell from {} to {}: the drive copies data to make room. How much of that more over-provisioning \
+                "{mix} fell from {from} to {to}: the drive copies data to make room. How much of that more over-provisioning \
                  takes away is seen by preparing it with less (flashproof prep --use-pct 80), measuring it again, and \
-                 comparing the two (flashproof report compare).",
-                rate(first.iops()),
-                rate(last.iops())
+                 comparing the two (flashproof report compare)."
             ));
         }
     }

@@ -74,14 +74,12 @@ pub struct DeviceWaf {
 impl fmt::Display for DeviceWaf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { device, waf, host_bytes, media_bytes, source, why_not } = self;
-        match (waf, why_not) {
-            (Some(waf), _) => write!(
-                f,
-                "device WAF of {device}: {waf:.2} ({source}: {} of hosts, {} on the media)",
-                units::bytes(*host_bytes as f64),
-                units::bytes(*media_bytes as f64)
-            ),
-            (None, why) => write!(f, "device WAF of {device}: not known - {}", why.as_deref().unwrap_or(source)),
+        let [host, media] = [host_bytes, media_bytes].map(|bytes| units::bytes(*bytes as f64));
+        match waf {
+            Some(waf) => {
+                write!(f, "device WAF of {device}: {waf:.2} ({source}: {host} of hosts, {media} on the media)")
+            }
+            None => write!(f, "device WAF of {device}: not known - {}", why_not.as_deref().unwrap_or(source)),
         }
     }
 }
@@ -112,28 +110,20 @@ struct Written {
     least_bytes: u64,
 }
 
+impl Written {
+    const fn bytes(source: &'static str, media: Column, host: Column) -> Self {
+        Self { source, media, host, unit_bytes: 1.0, least_bytes: 1 }
+    }
+}
+
 /// In order of preference.
 const WRITTEN: [Written; 3] = [
+    Written::bytes("counted by the simulated drive", Column::SimMbmw, Column::SimHbmw),
+    Written::bytes("FDP statistics", Column::FdpMediaBytes, Column::FdpHostBytes),
     Written {
-        source: "counted by the simulated drive",
-        media: Column::SimMbmw,
-        host: Column::SimHbmw,
-        unit_bytes: 1.0,
-        least_bytes: 1,
-    },
-    Written {
-        source: "FDP statistics",
-        media: Column::FdpMediaBytes,
-        host: Column::FdpHostBytes,
-        unit_bytes: 1.0,
-        least_bytes: 1,
-    },
-    Written {
-        source: "OCP and SMART logs",
-        media: Column::OcpMediaBytesWritten,
-        host: Column::SmartUnitsWritten,
         unit_bytes: 512_000.0,
         least_bytes: 512_000_000,
+        ..Written::bytes("OCP and SMART logs", Column::OcpMediaBytesWritten, Column::SmartUnitsWritten)
     },
 ];
 
@@ -165,18 +155,11 @@ impl Written {
         if host == 0 && fell.is_none() {
             return None;
         }
-        let too_few = || {
-            (host < self.least_bytes).then(|| {
-                format!(
-                    "{} were written, and {} count in steps of {}: write at least {}",
-                    units::bytes(host as f64),
-                    self.source,
-                    units::bytes(self.unit_bytes),
-                    units::bytes(self.least_bytes as f64)
-                )
-            })
-        };
-        let why_not = fell.map(|fell| fell.to_string()).or_else(too_few);
+        let too_few = (host < self.least_bytes).then(|| {
+            let [written, step, least] = [host as f64, self.unit_bytes, self.least_bytes as f64].map(units::bytes);
+            format!("{written} were written, and {} count in steps of {step}: write at least {least}", self.source)
+        });
+        let why_not = fell.map(|fell| fell.to_string()).or(too_few);
         let waf = Bytes { host, media, erased: 0 }.waf().filter(|_| why_not.is_none());
         let device = counted[0].1.device.clone();
         Some(DeviceWaf { device, waf, host_bytes: host, media_bytes: media, source: self.source, why_not })

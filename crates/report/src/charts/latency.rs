@@ -6,9 +6,10 @@
 
 use super::windows::{Durations, MAX, MOMENT_NAMES, Moment, P99, Windows};
 use super::{Axis, Chart, Detail, Limit, Line, Mark, Points, Style};
+use crate::words::{capital, grouped};
 use results::run_dir::{Manifest, TRACE, read_trace};
 use results::steady::{ChangePoint, Metric, Steadiness};
-use results::trace::{TraceKind, TraceLine, TraceSize};
+use results::trace::TraceLine;
 use results::units;
 use std::path::Path;
 
@@ -44,7 +45,7 @@ pub(crate) fn delay_charts(manifest: &Manifest, wait: &Windows, lag: &Windows) -
             ("lag", "how late this program issued: ours, not the device's", lag),
         ] {
             let Some(durations) = windows.streams.get(index) else { continue };
-            let title = format!("{} of {}", if name == "wait" { "Wait" } else { "Lag" }, stream.name);
+            let title = format!("{} of {}", capital(name), stream.name);
             let mut chart = over_time(&format!("{name}-{}", stream.name), &title, name, windows, durations);
             if chart.absent.is_none() {
                 chart.caption = format!("{}: {what}. {}", chart.title, chart.caption);
@@ -68,15 +69,15 @@ fn over_time(id: &str, title: &str, what: &str, windows: &Windows, durations: &D
          less than 1 us is drawn at 1 us; 0 is left out.",
         units::span_of(windows.point_sec)
     );
-    let ms = |quantile| units::milliseconds(durations.total.value_at_quantile(quantile) as f64 / 1e6);
-    chart.key = format!(
-        "Whole run: p50 {}, p99 {}, p99.9 {}, longest {}.",
-        ms(0.5),
-        ms(0.99),
-        ms(0.999),
-        units::milliseconds(durations.total.max() as f64 / 1e6)
-    );
+    let total = &durations.total;
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| ms(total.value_at_quantile(quantile)));
+    chart.key = format!("Whole run: p50 {p50}, p99 {p99}, p99.9 {p999}, longest {}.", ms(total.max()));
     chart
+}
+
+/// Nanoseconds in words.
+fn ms(ns: u64) -> String {
+    units::milliseconds(ns as f64 / 1e6)
 }
 
 fn line(name: &str, moment: usize, style: usize, windows: &Windows, durations: &Durations) -> Line {
@@ -91,22 +92,22 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
     let Some(info) = manifest.streams.get(stream).filter(|_| manifest.devices.len() > 1) else { return Vec::new() };
     let chart = |moment: usize, name: &str| {
         let title = format!("{} of {}, by device", if moment == MAX { "Longest" } else { "p99" }, info.name);
-        let mut chart =
-            Chart::over_time(format!("{name}-by-device-{}", info.name), title, Axis::log("service time", "ms"));
-        let mut worst: Option<(f64, &str)> = None;
+        let id = format!("{name}-by-device-{}", info.name);
+        let mut chart = Chart::over_time(id, title, Axis::log("service time", "ms"));
+        let mut worst: Option<(u64, &str)> = None;
         for (number, device) in manifest.devices.iter().enumerate() {
             let Some(durations) = service.cells.get(stream * manifest.devices.len() + number) else { continue };
             let whole = &durations.total;
             let ns = if moment == MAX { whole.max() } else { whole.value_at_quantile(0.99) };
-            if !whole.is_empty() && worst.is_none_or(|(worst, _)| ns as f64 > worst) {
-                worst = Some((ns as f64, device));
+            if !whole.is_empty() && worst.is_none_or(|(worst, _)| ns > worst) {
+                worst = Some((ns, device));
             }
             chart.lines.push(line(device, moment, number, service, durations));
         }
         let Some((ns, device)) = worst else { return chart.without_data(nothing(service)) };
         chart.limits = thresholds(manifest);
         chart.caption = format!("Each point is {} of one device.", units::span_of(service.point_sec));
-        chart.key = format!("Slowest over the whole run: {device} with {}.", units::milliseconds(ns / 1e6));
+        chart.key = format!("Slowest over the whole run: {device} with {}.", ms(ns));
         chart
     };
     vec![chart(P99, "p99"), chart(MAX, "max")]
@@ -114,9 +115,8 @@ fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart
 
 /// The thresholds of the verdict as lines, milliseconds.
 pub(crate) fn thresholds(manifest: &Manifest) -> Vec<Limit> {
-    let limits = manifest.sla.limits().iter();
-    let limit = |ns: u64| Limit { y: ns as f64 / 1e6, name: units::duration(ns) };
-    limits.map(|each| limit(each.threshold_ns)).collect()
+    let thresholds = manifest.sla.limits().iter().map(|limit| limit.threshold_ns);
+    thresholds.map(|ns| Limit { y: ns as f64 / 1e6, name: units::duration(ns) }).collect()
 }
 
 /// Reason for an empty chart.
@@ -134,20 +134,14 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
         chart.wide = true;
         chart.limits = thresholds(manifest);
         let Some(heat) = durations.heat(service.column_sec) else { return chart.without_data(nothing(service)) };
+        let (span, name, total) = (units::span_of(service.column_sec), &stream.name, &durations.total);
         chart.caption = format!(
-            "Each column is {} of {} over all devices; the darker a field, the larger the part of the column's \
+            "Each column is {span} of {name} over all devices; the darker a field, the larger the part of the column's \
              operations in it (logarithmic, down to a single operation). Dashed lines are the thresholds. Look for \
-             bands that move, for a second crowd above the first, and for lone fields high up: stalls.",
-            units::span_of(service.column_sec),
-            stream.name
+             bands that move, for a second crowd above the first, and for lone fields high up: stalls."
         );
-        let total = &durations.total;
-        chart.key = format!(
-            "Half of {} took at most {}; the slowest {}.",
-            units::count(total.len(), "operation"),
-            units::milliseconds(total.value_at_quantile(0.5) as f64 / 1e6),
-            units::milliseconds(total.max() as f64 / 1e6)
-        );
+        let (count, half) = (units::count(total.len(), "operation"), ms(total.value_at_quantile(0.5)));
+        chart.key = format!("Half of {count} took at most {half}; the slowest {}.", ms(total.max()));
         chart.heat = Some(heat);
         chart
     });
@@ -164,15 +158,12 @@ const MARKS_MAX: usize = 12;
 
 /// Puts the change points of `stream` on its chart: all together first, where there are several devices.
 pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
-    let of_stream = steadiness.change_points.iter().filter(|change| change.group.stream == stream);
-    let mut seen: Vec<u64> = Vec::new();
-    for change in of_stream {
+    for change in steadiness.change_points.iter().filter(|change| change.group.stream == stream) {
+        let x = change.at_sec as f64;
         // Several metrics move at once; one mark says so.
-        if seen.contains(&change.at_sec) || seen.len() >= MARKS_MAX {
-            continue;
+        if chart.marks.len() < MARKS_MAX && chart.marks.iter().all(|mark| mark.x != x) {
+            chart.marks.push(Mark { x, name: format!("change: {}", change.metric) });
         }
-        seen.push(change.at_sec);
-        chart.marks.push(Mark { x: change.at_sec as f64, name: format!("change: {}", change.metric) });
     }
     if !chart.marks.is_empty() {
         chart.caption += " Dotted vertical lines are change points: see the steady state.";
@@ -205,18 +196,10 @@ const DRAWN: [(&str, Value); 4] = [
     ("kernel's queue max", |line| line.queue.max_ns),
 ];
 
-/// Key of samples: index of the device, kind and size of the requests.
-type Of = (usize, TraceKind, TraceSize);
-
 /// A chart for each device and kind of request that was sampled in a run of `ran_sec`, and one that says why
 /// there is none; with it what a reader should know.
-pub(crate) fn trace_charts(
-    dir: &Path,
-    manifest: &Manifest,
-    ran_sec: f64,
-    limits: &[Limit],
-    detail: Detail,
-) -> (Vec<Chart>, Vec<String>) {
+pub(crate) fn trace_charts(dir: &Path, manifest: &Manifest, ran_sec: f64, detail: Detail) -> (Vec<Chart>, Vec<String>) {
+    let limits = thresholds(manifest);
     let why = match read_trace(dir, manifest) {
         _ if !dir.join(TRACE).exists() && manifest.simulated => {
             "simulated drives do not go through the kernel".to_owned()
@@ -225,18 +208,12 @@ pub(crate) fn trace_charts(
         Err(error) => error.to_string(),
         Ok(samples) if samples.lines.is_empty() => format!("{TRACE} has no sample in which a request completed"),
         Ok(samples) => {
-            let mut groups: Vec<(Of, Vec<TraceLine>)> = Vec::new();
-            for line in samples.lines {
-                let of = (line.device, line.kind, line.size);
-                match groups.iter_mut().find(|(known, _)| *known == of) {
-                    Some((_, lines)) => lines.push(line),
-                    None => groups.push((of, vec![line])),
-                }
-            }
+            let lines = samples.lines.into_iter();
+            let mut groups = grouped(lines.map(|line| ((line.device, line.kind, line.size), line)));
             groups.sort_by_key(|(of, _)| *of);
             let charts = groups.iter().map(|((device, kind, size), lines)| {
                 let device = manifest.devices.get(*device).map_or("an unknown device", String::as_str);
-                chart(&format!("{} {}s on {device}", size.name(), kind.name()), lines, ran_sec, limits, detail)
+                chart(&format!("{} {}s on {device}", size.name(), kind.name()), lines, ran_sec, &limits, detail)
             });
             return (charts.collect(), samples.remarks);
         }
@@ -256,10 +233,9 @@ fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail
     let each = samples.len().div_ceil(detail.points_max.max(1)).max(1);
     let chunks: Vec<&[TraceLine]> = samples.chunks(each).collect();
     let x: Vec<f64> = chunks.iter().filter_map(|chunk| chunk.last()).map(|line| line.at_sec).collect();
-    let highest_ms =
-        |lines: &[TraceLine], value: fn(&TraceLine) -> u64| lines.iter().map(value).max().map(|ns| ns as f64 / 1e6);
+    let highest = |lines: &[TraceLine], value: Value| lines.iter().map(value).max();
     for (number, (name, value)) in DRAWN.iter().enumerate() {
-        let y = chunks.iter().map(|chunk| highest_ms(chunk, *value)).collect();
+        let y = chunks.iter().map(|chunk| highest(chunk, *value).map(|ns| ns as f64 / 1e6)).collect();
         chart.lines.push(Line::new(*name, Points::Each(x.clone()), y, Style::line(number)));
     }
     chart.limits = limits.to_vec();
@@ -268,12 +244,8 @@ fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail
         "Each point is {many}: a short look at the kernel's tracepoints, not all of the time. Queue is from the \
          kernel's acceptance of a request to its hand-over to the device; device from there to its completion."
     );
-    let most = |value: fn(&TraceLine) -> u64| units::milliseconds(highest_ms(samples, value).unwrap_or_default());
-    chart.key = format!(
-        "Highest p99 in a sample: device {}, kernel's queue {}.",
-        most(|line| line.device_time.p99_ns),
-        most(|line| line.queue.p99_ns)
-    );
+    let [device, queue] = [DRAWN[0], DRAWN[1]].map(|(_, p99)| ms(highest(samples, p99).unwrap_or_default()));
+    chart.key = format!("Highest p99 in a sample: device {device}, kernel's queue {queue}.");
     chart
 }
 
@@ -281,7 +253,7 @@ fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail
 mod tests {
     use super::*;
     use results::steady::Group;
-    use results::trace::Spread;
+    use results::trace::{Spread, TraceKind, TraceSize};
 
     #[test]
     fn metrics_that_move_at_once_make_one_mark() {

@@ -252,13 +252,8 @@ pub(crate) fn rounded(value: f64) -> f64 {
     }
     let digits = 3 - value.abs().log10().floor() as i32;
     // 10^digits is exact in both directions up to 10^22.
-    if digits >= 0 {
-        let scale = 10_f64.powi(digits.min(22));
-        (value * scale).round() / scale
-    } else {
-        let scale = 10_f64.powi((-digits).min(22));
-        (value / scale).round() * scale
-    }
+    let scale = 10_f64.powi(digits.abs().min(22));
+    if digits >= 0 { (value * scale).round() / scale } else { (value / scale).round() * scale }
 }
 
 fn rounded_all<S: Serializer>(values: &[Option<f64>], to: S) -> Result<S::Ok, S::Error> {

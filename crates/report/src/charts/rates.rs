@@ -41,12 +41,10 @@ pub(crate) fn rate_charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart
             "Each point is the mean of {point} over all devices{least}. Achieved below offered means that operations \
              queued up or were lost."
         );
-        let mean = stream.achieved.overall(Stat::Mean).unwrap_or_default();
+        let mean = units::number(stream.achieved.overall(Stat::Mean).unwrap_or_default());
         chart.key = match info.offered_iops {
-            offered if offered > 0.0 => {
-                format!("Offered {}/s, achieved {}/s on average.", units::number(offered), units::number(mean))
-            }
-            _ => format!("Achieved {}/s on average; a closed stream is offered no rate.", units::number(mean)),
+            offered if offered > 0.0 => format!("Offered {}/s, achieved {mean}/s on average.", units::number(offered)),
+            _ => format!("Achieved {mean}/s on average; a closed stream is offered no rate."),
         };
         chart
     });
@@ -62,8 +60,8 @@ pub(crate) fn share_charts(verdict: &Verdict, sla: &Sla) -> Vec<Chart> {
 fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) -> Chart {
     let threshold = units::duration(threshold_ns);
     let x = Axis::linear(&format!("slice of {} each", units::span(verdict.slice_sec)), "");
-    let mut chart =
-        Chart::new(format!("shares-{column}"), format!("Share over {threshold}"), x, Axis::linear("share", "%"));
+    let (title, y) = (format!("Share over {threshold}"), Axis::linear("share", "%"));
+    let mut chart = Chart::new(format!("shares-{column}"), title, x, y);
     chart.caption = format!(
         "Each point is one slice: the exact share of operations that took {threshold} or longer, wait included. A \
          slice at the dashed line or above it fails the run."
@@ -92,17 +90,11 @@ fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) ->
             chart.lines.push(Line::new(name, Points::Each(x), y, style));
         }
     }
-    match worst {
-        None => chart.without_data("no operation of a judged stream was recorded in any slice"),
-        Some((share, slice, group)) => {
-            chart.key = format!(
-                "Worst: {} of {} on {} in slice {slice}; the limit is {}.",
-                units::percent(share),
-                group.stream,
-                words::device(group.device.as_deref()),
-                units::percent_exact(share_max)
-            );
-            chart
-        }
-    }
+    let Some((share, slice, Group { stream, device, .. })) = worst else {
+        return chart.without_data("no operation of a judged stream was recorded in any slice");
+    };
+    let (share, device, limit) =
+        (units::percent(share), words::device(device.as_deref()), units::percent_exact(share_max));
+    chart.key = format!("Worst: {share} of {stream} on {device} in slice {slice}; the limit is {limit}.");
+    chart
 }

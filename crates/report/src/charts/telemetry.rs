@@ -5,6 +5,7 @@
 
 use super::timeline::{Bins, ColumnLine, Stat, Timeline};
 use super::{Axis, Chart, Line, Style};
+use crate::words::unique;
 use results::telemetry::{Column, ColumnOf};
 use results::units;
 
@@ -64,27 +65,23 @@ const HOST: [Quantity; 5] = [
 
 /// Kernel names of the devices that telemetry has columns of.
 pub(crate) fn devices(timeline: &Timeline) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
     let known = timeline.columns.iter().filter_map(|column| column.known.as_ref());
-    for ColumnOf { of, .. } in known.filter(|known| known.column.is_of_device()) {
-        if !names.contains(of) {
-            names.push(of.clone());
-        }
-    }
-    names
+    unique(known.filter(|known| known.column.is_of_device()).map(|known| known.of.clone()))
 }
 
 /// The charts of all devices; on simulated drives none of them has data.
 pub(crate) fn of_devices(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
     let why = simulated.then_some("simulated drives have no statistics of the kernel and no SMART");
-    charts(&DEVICE, "device", &devices(timeline), timeline, why)
+    let owners = devices(timeline);
+    DEVICE.iter().map(|quantity| quantity.chart("device", &owners, timeline, why)).collect()
 }
 
 /// The charts of host and program. `simulated`: nothing was asked of the host, because nothing of it
 /// matters on virtual time.
 pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
     let why = simulated.then_some("the run was on virtual time, where the host does not matter");
-    let mut charts = charts(&HOST, "host", &[String::new()], timeline, why);
+    let chart = |quantity: &Quantity| quantity.chart("host", &[String::new()], timeline, why);
+    let mut charts: Vec<Chart> = HOST.iter().map(chart).collect();
     charts.push(threads(timeline));
     let own = [
         ("in-flight", "Operations in flight", "", &timeline.in_flight, "Most at once; at the limit, operations wait."),
@@ -100,25 +97,6 @@ pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
     charts
 }
 
-/// The charts of `quantities`; `why` those that have no data have none, if that is known.
-fn charts(
-    quantities: &[Quantity],
-    prefix: &str,
-    owners: &[String],
-    timeline: &Timeline,
-    why: Option<&str>,
-) -> Vec<Chart> {
-    let chart = |quantity: &Quantity| {
-        let chart = quantity.chart(prefix, owners, timeline);
-        match why.filter(|_| chart.absent.is_some()) {
-            Some(why) => chart.without_data(why),
-            None => chart,
-        }
-    };
-    quantities.iter().map(chart).collect()
-}
-
-#[derive(Debug)]
 struct Quantity {
     id: &'static str,
     title: &'static str,
@@ -139,7 +117,7 @@ fn factor(column: Column) -> f64 {
     }
 }
 
-/// A line of a quantity: whose (a device, or empty), which part.
+/// A line of a quantity.
 struct Found<'a> {
     label: String,
     column: &'a ColumnLine,
@@ -164,14 +142,15 @@ impl Quantity {
         Self { look, ..self }
     }
 
-    /// The chart for `owners` (devices by their kernel names); a single empty one for the host.
-    fn chart(&self, prefix: &str, owners: &[String], timeline: &Timeline) -> Chart {
+    /// The chart for `owners` (devices by their kernel names); a single empty one for the host. `why` it has no data, if
+    /// that is known.
+    fn chart(&self, prefix: &str, owners: &[String], timeline: &Timeline, why: Option<&str>) -> Chart {
         let axis = if self.unit == "%" { Axis::percent(self.title) } else { Axis::linear(self.title, self.unit) };
         let mut chart = Chart::over_time(format!("{prefix}-{}", self.id), self.title, axis);
         let found = self.found(owners, timeline);
         let measured: Vec<&Found<'_>> = found.iter().filter(|found| found.column.bins.any()).collect();
         if measured.is_empty() {
-            return chart.without_data(self.why_nothing(&found));
+            return chart.without_data(why.map_or_else(|| self.why_nothing(&found), str::to_owned));
         }
         for found in &measured {
             let values = found.column.bins.values(self.stat).into_iter();
@@ -242,21 +221,13 @@ fn threads(timeline: &Timeline) -> Chart {
         chart.lines.push(Line { name: name.clone(), x: timeline.points(), y, style });
     }
     if chart.lines.is_empty() {
-        return of_bins(
-            "threads",
-            title,
-            "% of one CPU",
-            &timeline.cpu_pct,
-            "All issuing threads together, which share the work evenly.",
-            timeline,
-        );
+        let look = "All issuing threads together, which share the work evenly.";
+        return of_bins("threads", title, "% of one CPU", &timeline.cpu_pct, look, timeline);
     }
     let highest = chart.lines.iter().flat_map(|line| &line.y).flatten().copied().fold(0.0, f64::max);
+    let span = units::span(timeline.point_sec());
     chart.key = format!("Highest of one thread: {} % of a CPU.", units::number(highest));
-    chart.caption = format!(
-        "Each point is the highest value of {}. A thread at 100 % cannot issue more.",
-        units::span(timeline.point_sec())
-    );
+    chart.caption = format!("Each point is the highest value of {span}. A thread at 100 % cannot issue more.");
     chart
 }
 

@@ -12,7 +12,6 @@ use serde::Serialize;
 use std::path::Path;
 
 /// A column of telemetry.
-#[derive(Debug, Clone)]
 pub(crate) struct ColumnLine {
     /// Name in the table.
     pub(crate) name: String,
@@ -44,7 +43,6 @@ pub(crate) struct StreamLine {
 }
 
 /// A run over time, as its tables tell it.
-#[derive(Debug, Clone)]
 pub(crate) struct Timeline {
     interval_sec: u64,
     /// By stream of the manifest.
@@ -175,6 +173,13 @@ impl Bin {
         self.min = self.min.min(other.min);
     }
 
+    /// All of `bins` in one.
+    fn of(bins: &[Self]) -> Self {
+        let mut all = Self::EMPTY;
+        bins.iter().for_each(|bin| all.add(*bin));
+        all
+    }
+
     fn value(&self, stat: Stat) -> Option<f64> {
         (self.count > 0).then(|| match stat {
             Stat::Mean => self.sum / self.count as f64,
@@ -215,12 +220,7 @@ impl Bins {
     }
 
     fn halve(&mut self) {
-        let pairs = self.bins.chunks(2).map(|pair| {
-            let mut merged = Bin::EMPTY;
-            pair.iter().for_each(|bin| merged.add(*bin));
-            merged
-        });
-        self.bins = pairs.collect();
+        self.bins = self.bins.chunks(2).map(Bin::of).collect();
         self.width *= 2;
     }
 
@@ -231,9 +231,7 @@ impl Bins {
 
     /// The mean, most or least of all values.
     pub(crate) fn overall(&self, stat: Stat) -> Option<f64> {
-        let mut all = Bin::EMPTY;
-        self.bins.iter().for_each(|bin| all.add(*bin));
-        all.value(stat)
+        Bin::of(&self.bins).value(stat)
     }
 
     /// True if there is any value.

@@ -37,7 +37,6 @@ pub(crate) struct Durations {
     columns: Vec<Vec<u64>>,
 }
 
-#[derive(Debug, Clone)]
 pub(crate) struct Windows {
     /// By stream, over all devices.
     pub(crate) streams: Vec<Durations>,
@@ -68,21 +67,18 @@ impl Durations {
     /// Ends the points before `point`.
     fn close(&mut self, point: usize) {
         if !self.since.is_empty() && point > self.moments.len() {
-            let quantiles = Quantiles::from(&self.since);
-            let Quantiles { p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = quantiles;
+            let Quantiles { p50_ns, p90_ns, p99_ns, p999_ns, max_ns, .. } = Quantiles::from(&self.since);
             self.moments.push(Some([p50_ns, p90_ns, p99_ns, p999_ns, max_ns].map(|ns| ns as f64 / 1e6)));
             self.since.reset();
         }
-        while self.moments.len() < point {
-            self.moments.push(None);
-        }
+        self.moments.resize(point.max(self.moments.len()), None);
     }
 
     fn add_heat(&mut self, histogram: &Latencies, column: usize) {
-        while self.columns.len() <= column {
-            self.columns.push(vec![0; ROWS]);
+        if self.columns.len() <= column {
+            self.columns.resize(column + 1, vec![0; ROWS]);
         }
-        let Some(rows) = self.columns.get_mut(column) else { return };
+        let rows = &mut self.columns[column];
         for value in histogram.iter_recorded() {
             let middle_ns = histogram.median_equivalent(value.value_iterated_to());
             let row = (middle_ns.max(1) as f64).log10() * ROWS_PER_DECADE;

@@ -1,11 +1,9 @@
 //! One candidate: the numbers by which it is compared, or the reason for a missing one. They include the margin to its
 //! limits: the worst slice of any judged stream, by threshold.
 
-use super::Cell;
-use super::Kind;
 use super::source::{Source, setting};
 use super::wear::{DeviceWear, Given, is_reading, is_writing, wear};
-use super::{Place, Published};
+use super::{Cell, Kind, Place, Published};
 use crate::latencies::StreamLatencies;
 use results::baseline::{InDoubt, in_doubt};
 use results::judge::{Class, Deciding, Limit, Outcome, RunResult, Sla, StreamTotals, Verdict};
@@ -128,13 +126,10 @@ impl Candidate {
         let ended = source.series.as_ref().map(|series| series.conclusion.as_ref());
         let rating = match ended {
             Some(Some(_)) if source.doubtful => Cell::missing("its runs do not bear out what its series says"),
-            Some(Some(ended)) => Cell::or_missing(
-                ended.rating,
-                match source.kind {
-                    Kind::Rate => "the search found no rating",
-                    _ => "this series was no search for a rating",
-                },
-            ),
+            Some(Some(ended)) if source.kind == Kind::Rate => {
+                Cell::or_missing(ended.rating, "the search found no rating")
+            }
+            Some(Some(ended)) => Cell::or_missing(ended.rating, "this series was no search for a rating"),
             Some(None) => Cell::missing("its search is not finished"),
             None => Cell::missing("one run is no rating (flashproof rate)"),
         };
@@ -154,9 +149,9 @@ impl Candidate {
             run.and_then(|run| source.latencies.and_then(|latencies| quantile(run, latencies, of)))
         };
         let endurance = |device: &str| Given::of(&given.endurance, &source.name, device);
-        let wear = run.and_then(|run| match wear(&run.dir, &run.manifest, endurance, given.warranty_years) {
-            Ok(wear) => Cell::Value(wear),
-            Err(error) => Cell::missing(error.to_string()),
+        let wear = run.and_then(|run| {
+            let wear = wear(&run.dir, &run.manifest, endurance, given.warranty_years);
+            wear.map_or_else(|error| Cell::missing(error.to_string()), Cell::Value)
         });
         Self {
             name: source.name.clone(),
@@ -228,10 +223,8 @@ fn load(run: &Run, rating: &Cell<f64>) -> Cell<Load> {
 fn quantile(run: &Run, latencies: &[StreamLatencies], of: fn(&StreamLatencies) -> u64) -> Cell<Quantile> {
     let judged = |name: &str| run.manifest.streams.iter().any(|stream| stream.judged && stream.name == name);
     let found = latencies.iter().find(|latencies| judged(&latencies.stream));
-    Cell::or_missing(
-        found.map(|latencies| Quantile { stream: latencies.stream.clone(), service_ns: of(latencies) }),
-        "no judged stream did anything",
-    )
+    let found = found.map(|latencies| Quantile { stream: latencies.stream.clone(), service_ns: of(latencies) });
+    Cell::or_missing(found, "no judged stream did anything")
 }
 
 fn rate(run: &Run) -> Cell<Rate> {
@@ -289,11 +282,9 @@ fn place(load: &Load, run: &Run, source: &Source, ratings: &[Published]) -> Cell
     }
     let Some(x) = load.x_per_device else { return Cell::missing("its load is no multiple of 1x") };
     let certified = source.kind == Kind::Certify && ended.is_some();
+    let sec = verdict.ran_sec;
     let caveat = (verdict.class == Class::Screening && !certified).then(|| {
-        format!(
-            "published ratings are of 24 hours and more; this run lasted {:.0} s, and drives fall off later",
-            verdict.ran_sec
-        )
+        format!("published ratings are of 24 hours and more; this run lasted {sec:.0} s, and drives fall off later")
     });
     Cell::Value(super::place(x, ratings, caveat))
 }

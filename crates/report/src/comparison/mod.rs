@@ -21,7 +21,7 @@ mod wear;
 
 pub use candidate::{Candidate, DeviceIo, Load, Margin, Quantile, Rate, Test};
 pub use source::{CompareError, Kind};
-pub use wear::{DeviceWear, Endurance, Given, UnknownName};
+pub use wear::{DeviceWear, Endurance, Given};
 
 use crate::baseline::{Beside, BesideDrive};
 use results::baseline::points_of;
@@ -100,13 +100,8 @@ pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<C
         remarks.extend(source.remarks.iter().map(named));
     }
     let candidates = sources.iter().map(|source| Candidate::new(source, given, ratings)).collect();
-    Ok(Comparison {
-        candidates,
-        warnings,
-        remarks,
-        baselines: baselines(&sources),
-        warranty_years: given.warranty_years,
-    })
+    let (baselines, warranty_years) = (baselines(&sources), given.warranty_years);
+    Ok(Comparison { candidates, warnings, remarks, baselines, warranty_years })
 }
 
 /// The drives of all baselines among `sources`, each under the name of its candidate.
@@ -140,13 +135,11 @@ fn names(dirs: &[Named]) -> Result<Vec<String>, CompareError> {
         None => dir.display().to_string(),
     };
     let names: Vec<String> = dirs.iter().enumerate().map(name).collect();
-    let given = dirs.iter().zip(&names).filter(|(named, _)| named.name.is_some()).map(|(_, name)| name);
-    for name in given {
-        if names.iter().filter(|other| *other == name).count() > 1 {
-            return Err(CompareError::SameName { name: name.clone() });
-        }
+    let is_double = |name: &&String| names.iter().filter(|other| other == name).count() > 1;
+    match dirs.iter().filter_map(|named| named.name.as_ref()).find(is_double) {
+        Some(name) => Err(CompareError::SameName { name: name.clone() }),
+        None => Ok(names),
     }
-    Ok(names)
 }
 
 /// A value, or the reason why there is none.
@@ -208,18 +201,7 @@ pub const TPS_OF_1X: f64 = 3_000.0;
 const NEIGHBOURS: usize = 2;
 
 /// The columns that a list must have; others are not looked at.
-const COLUMNS: [&str; 10] = [
-    "class",
-    "device",
-    "tps",
-    "x(=tps/3000)",
-    "gt1ms_pct",
-    "gt8ms_pct",
-    "gt64ms_pct",
-    "endurance",
-    "act_ver",
-    "source",
-];
+const COLUMNS: &str = "class,device,tps,x(=tps/3000),gt1ms_pct,gt8ms_pct,gt64ms_pct,endurance,act_ver,source";
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Published {
@@ -244,7 +226,7 @@ pub enum ListError {
     #[error("reading the list of ratings {} - {source}; check the path", path.display())]
     Io { path: PathBuf, source: std::io::Error },
     /// Not a list of ratings.
-    #[error("reading the list of ratings {name} line {line} - {why}; its first line must be: {}", COLUMNS.join(","))]
+    #[error("reading the list of ratings {name} line {line} - {why}; its first line must be: {}", COLUMNS)]
     Line { name: String, line: u64, why: String },
 }
 
@@ -265,8 +247,8 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Published>, ListError> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
     let of_csv = |error: csv::Error| failed(error.position().map_or(1, csv::Position::line), error.to_string());
     let header = reader.headers().map_err(of_csv)?.clone();
-    let mut at = [0; COLUMNS.len()];
-    for (at, column) in at.iter_mut().zip(COLUMNS) {
+    let mut at = [0; 10];
+    for (at, column) in at.iter_mut().zip(COLUMNS.split(',')) {
         let found = header.iter().position(|name| name == column);
         *at = found.ok_or_else(|| failed(1, format!("there is no column {column}")))?;
     }

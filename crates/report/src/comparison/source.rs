@@ -5,8 +5,8 @@
 //! tests are never averaged.
 
 use super::Cell;
-use super::wear::UnknownName;
 use crate::latencies::{StreamLatencies, latencies};
+use crate::words::unique;
 use results::judge::Outcome;
 use results::rejudge::{doubt_of, place_of, rejudge_in, went_away};
 use results::run_dir::{self, Holds, Manifest, Run, RunDirError};
@@ -43,19 +43,15 @@ impl Source {
     pub(super) fn read(name: String, dir: &Path) -> Result<Self, CompareError> {
         let unreadable = |source| CompareError::Read { name: name.clone(), source };
         match run_dir::holds(dir).map_err(unreadable)? {
-            Holds::Run => Ok(Self::of_run(name, dir)),
+            Holds::Run => Ok(match run_dir::read(dir) {
+                Ok(run) => Self::with(name, dir, Kind::Run, run),
+                Err(error) => Self::unreadable(name, dir, Kind::Run, error.to_string()),
+            }),
             Holds::Series => match Series::read(dir) {
                 Ok(Some(series)) => Ok(Self::of_series(name, dir, series)),
                 Ok(None) => Err(unreadable(went_away(dir))),
                 Err(error) => Ok(Self::unreadable(name, dir, Kind::Series, error.to_string())),
             },
-        }
-    }
-
-    fn of_run(name: String, dir: &Path) -> Self {
-        match run_dir::read(dir) {
-            Ok(run) => Self::with(name, dir, Kind::Run, run),
-            Err(error) => Self::unreadable(name, dir, Kind::Run, error.to_string()),
         }
     }
 
@@ -116,8 +112,8 @@ impl Source {
                 Ok(run) => {
                     let step = Some(step.clone());
                     let source = Self::with(name, dir, kind, run);
-                    let (warnings, remarks) =
-                        ([warnings, source.warnings].concat(), [remarks, source.remarks].concat());
+                    let warnings = [warnings, source.warnings].concat();
+                    let remarks = [remarks, source.remarks].concat();
                     return Self { step, series: Some(series), warnings, remarks, doubtful, ..source };
                 }
                 Err(error) => warnings.push(format!("its step {} cannot be read: {error}", step.name)),
@@ -151,9 +147,8 @@ fn by_weight(series: &Series) -> Vec<&Step> {
     let is_held = |step: &Step| !is_above(step, rating) && !refuted.contains(&step.multiple);
     let rank = |step: &Step| match step.outcome {
         Some(Outcome::Pass) if step.state == State::Done && is_held(step) => (0, -step.multiple),
-        Some(_) => (1, step.multiple),
-        None if step.state == State::Done => (1, step.multiple),
-        None => (2, step.multiple),
+        None if step.state != State::Done => (2, step.multiple),
+        _ => (1, step.multiple),
     };
     // Stable: those at the same load stay in their order.
     judged.sort_by(|a, b| rank(a).0.cmp(&rank(b).0).then(rank(a).1.total_cmp(&rank(b).1)));
@@ -173,6 +168,19 @@ pub enum Kind {
     Series,
 }
 
+impl Kind {
+    /// In a table, and in a sentence.
+    pub(super) fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Run => ("one run", "run"),
+            Self::Certify => ("certification", "certification"),
+            Self::Rate => ("rating", "search for the highest rating"),
+            Self::Baseline => ("baseline", "baseline"),
+            Self::Series => ("series", "series that cannot be read"),
+        }
+    }
+}
+
 /// Why nothing was compared.
 #[derive(Debug, Error)]
 pub enum CompareError {
@@ -186,8 +194,8 @@ pub enum CompareError {
     #[error("comparing {name} with {name} - two candidates have that name; give one another (NAME=DIR)")]
     SameName { name: String },
     /// Something was said of nobody.
-    #[error(transparent)]
-    Given(#[from] UnknownName),
+    #[error("using what was given for {name:?} - no candidate or device has that name; the names are {known}")]
+    UnknownName { name: String, known: String },
 }
 
 impl CompareError {
@@ -197,20 +205,22 @@ impl CompareError {
     }
 }
 
-/// Settings of a run that do not change what was tested, or that are said in other words.
-const NO_MATTER: [&str; 8] = [
-    "device-names",
-    "num-devices",
-    "report-interval-sec",
-    "microsecond-histograms",
-    "seed",
-    "shards",
-    "engine",
-    "test-duration-sec",
-];
+/// Settings of a run that do not change what was tested, or that are said in other words; then those that are the load
+/// itself, which is what is compared.
+const NO_MATTER: &str = "device-names num-devices report-interval-sec microsecond-histograms seed shards engine \
+                         test-duration-sec read-reqs-per-sec write-reqs-per-sec service-threads";
 
-/// Settings that are the load itself, which is what is compared.
-const LOAD: [&str; 3] = ["read-reqs-per-sec", "write-reqs-per-sec", "service-threads"];
+/// Names of candidates by what they have.
+type Values<'a> = BTreeMap<String, Vec<&'a str>>;
+
+/// The difference in `what` between `things`, of which an empty value is `empty`; `None` if there is none.
+fn difference(things: &str, what: &str, values: &Values<'_>, empty: &str) -> Option<String> {
+    let text = |(value, names): (&String, &Vec<&str>)| {
+        format!("{} ({})", if value.is_empty() { empty } else { value }, names.join(", "))
+    };
+    let told = values.iter().map(text).collect::<Vec<_>>().join("; ");
+    (values.len() > 1).then(|| format!("different {things}: {what}: {told}"))
+}
 
 /// Describes each difference between the tests in one sentence, the most important first.
 pub(super) fn differences(sources: &[Source]) -> Vec<String> {
@@ -218,12 +228,9 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
         sources.iter().filter_map(|source| Some((source.name.as_str(), source.run.value()?))).collect();
     let mut said = Vec::new();
     let mut say = |what: &str, of: &dyn Fn(&Run) -> String| {
-        let mut values: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        let mut values = Values::new();
         runs.iter().for_each(|(name, run)| values.entry(of(run)).or_default().push(name));
-        if values.len() > 1 {
-            let values = values.iter().map(|(value, names)| format!("{value} ({})", names.join(", ")));
-            said.push(format!("different tests: {what}: {}", values.collect::<Vec<_>>().join("; ")));
-        }
+        said.extend(difference("tests", what, &values, ""));
     };
     let m = |of: fn(&Manifest) -> String| move |run: &Run| of(&run.manifest);
     say("the test", &m(Manifest::kind));
@@ -236,19 +243,14 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
     // Another test has other settings; that it is another one is said already.
     let common = |key: &str| runs.iter().all(|(_, run)| setting(&run.manifest, key).is_some());
     let same_test = runs.windows(2).all(|pair| pair[0].1.manifest.kind() == pair[1].1.manifest.kind());
-    let mut keys: Vec<&str> = Vec::new();
-    for (key, _) in runs.iter().flat_map(|(_, run)| settings(&run.manifest)) {
-        let skipped = NO_MATTER.contains(&key) || LOAD.contains(&key);
-        if !skipped && !keys.contains(&key) && (same_test || common(key)) {
-            keys.push(key);
-        }
-    }
-    for key in keys {
+    let keys = runs.iter().flat_map(|(_, run)| settings(&run.manifest)).map(|(key, _)| key);
+    let matters = |key: &&str| NO_MATTER.split(' ').all(|other| other != *key) && (same_test || common(key));
+    for key in unique(keys.filter(matters)) {
         say(key, &|run| setting(&run.manifest, key).unwrap_or("not a setting of it").to_owned());
     }
     said.extend(differences_of_baselines(sources));
     if sources.windows(2).any(|pair| pair[0].kind != pair[1].kind) {
-        let kind = |source: &Source| format!("{} is a {}", source.name, kind_text(source));
+        let kind = |source: &Source| format!("{} is a {}", source.name, source.kind.words().1);
         let kinds = sources.iter().map(kind).collect::<Vec<_>>().join("; ");
         said.push(format!("different kinds of result: {kinds}: a load held says less than a rating"));
     }
@@ -259,7 +261,7 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
 fn differences_of_baselines(sources: &[Source]) -> Vec<String> {
     let baselines = sources.iter().filter(|source| source.kind == Kind::Baseline);
     let baselines = baselines.filter_map(|source| Some((source.name.as_str(), source.series.as_ref()?)));
-    let mut values: BTreeMap<&str, BTreeMap<String, Vec<&str>>> = BTreeMap::new();
+    let mut values: BTreeMap<&str, Values<'_>> = BTreeMap::new();
     for (name, series) in baselines {
         let mut say = |what, value| values.entry(what).or_default().entry(value).or_default().push(name);
         for (term, value) in &series.terms {
@@ -270,30 +272,13 @@ fn differences_of_baselines(sources: &[Source]) -> Vec<String> {
         let simulated = series.devices.iter().any(|device| device.simulated);
         say("drives", if simulated { "simulated" } else { "real" }.to_owned());
     }
-    let told = values.into_iter().filter(|(_, values)| values.len() > 1).map(|(what, values)| {
-        let value = |(value, names): (String, Vec<&str>)| {
-            format!("{} ({})", if value.is_empty() { "none" } else { &value }, names.join(", "))
-        };
-        format!("different baselines: {what}: {}", values.into_iter().map(value).collect::<Vec<_>>().join("; "))
-    });
-    told.collect()
-}
-
-fn kind_text(source: &Source) -> &'static str {
-    match source.kind {
-        super::Kind::Run => "run",
-        super::Kind::Certify => "certification",
-        super::Kind::Rate => "search for the highest rating",
-        super::Kind::Baseline => "baseline",
-        super::Kind::Series => "series that cannot be read",
-    }
+    values.iter().filter_map(|(what, values)| difference("baselines", what, values, "none")).collect()
 }
 
 fn settings(manifest: &Manifest) -> impl Iterator<Item = (&str, &str)> {
     let configs = manifest.workloads.iter().map(|workload| &workload.config);
-    configs
-        .flat_map(|config| config.resolved.iter().chain(&config.settings))
-        .map(|(key, value)| (key.as_str(), value.as_str()))
+    let pairs = configs.flat_map(|config| config.resolved.iter().chain(&config.settings));
+    pairs.map(|(key, value)| (key.as_str(), value.as_str()))
 }
 
 /// A setting of the configuration as it was in force.
@@ -301,15 +286,12 @@ pub(super) fn setting<'a>(manifest: &'a Manifest, key: &str) -> Option<&'a str> 
     settings(manifest).find(|(known, _)| *known == key).map(|(_, value)| value)
 }
 
-/// Client reads and writes a second, over all devices.
-fn client_rates(manifest: &Manifest) -> Option<(u64, u64)> {
-    let rate = |key| setting(manifest, key)?.parse().ok();
-    Some((rate("read-reqs-per-sec")?, rate("write-reqs-per-sec")?))
-}
-
-/// Reads by writes, in lowest terms.
+/// Reads of clients by their writes, over all devices, in lowest terms.
 fn mix(manifest: &Manifest) -> String {
-    let Some((reads, writes)) = client_rates(manifest) else { return "unknown".to_owned() };
+    let rate = |key| setting(manifest, key)?.parse().ok();
+    let (Some(reads), Some(writes)) = (rate("read-reqs-per-sec"), rate("write-reqs-per-sec")) else {
+        return "unknown".to_owned();
+    };
     let divisor = greatest_divisor(reads, writes).max(1);
     format!("{}:{}", reads / divisor, writes / divisor)
 }

@@ -10,18 +10,18 @@ use crate::html::Page;
 use crate::table::{Table, escaped};
 use results::judge::{Class, Outcome};
 use results::units;
-use std::fmt::{self, Write};
+use std::fmt;
 
 /// A comparison as rows of text.
-pub(super) struct Rows {
-    pub(super) table: Table,
+struct Rows {
+    table: Table,
     /// The reasons why cells are empty; a cell names them by `[1]`, `[2]`...
-    pub(super) notes: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl Rows {
     /// With columns for the candidates by `columns`.
-    pub(super) fn of(comparison: &Comparison, columns: fn(Table, Vec<String>) -> Table) -> Self {
+    fn of(comparison: &Comparison, columns: fn(Table, Vec<String>) -> Table) -> Self {
         let candidates = &comparison.candidates;
         let names = candidates.iter().map(|candidate| candidate.name.clone());
         let mut this = Self { table: columns(Table::new("").text([""]), names.collect()), notes: Vec::new() };
@@ -43,9 +43,8 @@ impl Rows {
         });
         this.row("devices", candidates, |of| {
             of.test.map(|test| {
-                let named = |(name, model): (&String, &Option<String>)| match model {
-                    Some(model) => format!("{model} ({name})"),
-                    None => name.clone(),
+                let named = |(name, model): (&String, &Option<String>)| {
+                    model.as_ref().map_or_else(|| name.clone(), |model| format!("{model} ({name})"))
                 };
                 test.devices.iter().zip(&test.models).map(named).collect::<Vec<_>>().join(", ")
             })
@@ -117,26 +116,21 @@ impl Rows {
             candidate.wear.and_then(|devices| {
                 let bytes = |wear: &&DeviceWear| wear.drive_writes_per_day.value().copied().unwrap_or(0.0);
                 let most = devices.iter().max_by(|a, b| bytes(a).total_cmp(&bytes(b)));
-                match most {
-                    Some(wear) => of(wear),
-                    None => Cell::missing("it has no devices"),
-                }
+                most.map_or_else(|| Cell::missing("it has no devices"), &of)
             })
         });
     }
 }
 
 fn outcome_text(of: &Candidate, outcome: Outcome) -> String {
-    let class = match of.test.value().map(|test| test.class) {
-        Some(Class::Screening) => " (screening)",
-        _ => "",
-    };
+    let is_screening = of.test.value().is_some_and(|test| test.class == Class::Screening);
+    let class = if is_screening { " (screening)" } else { "" };
     let doubts = of.in_doubt.as_ref().map_or_else(String::new, |doubts| format!(", {doubts}"));
     format!("{outcome}{class}{doubts}{}", if of.damaged { ", DAMAGED" } else { "" })
 }
 
 /// Why each came to its outcome, and what that does not cover.
-pub(super) fn results(of: &Candidate) -> Vec<String> {
+fn results(of: &Candidate) -> Vec<String> {
     let why = of.outcome.value().zip(of.reason.value()).map(|(outcome, reason)| format!("{outcome}: {reason}"));
     let not_judged = of.not_judged.iter().map(|what| format!("not judged: {what}"));
     why.into_iter().chain(not_judged).map(|line| format!("{}: {line}", of.name)).collect()
@@ -145,18 +139,11 @@ pub(super) fn results(of: &Candidate) -> Vec<String> {
 fn kind_text(of: &Candidate) -> String {
     let step = of.test.value().and_then(|test| test.step.as_deref());
     let step = step.map(|step| format!(", its {step}")).unwrap_or_default();
-    let kind = match of.kind {
-        Kind::Run => "one run",
-        Kind::Certify => "certification",
-        Kind::Rate => "rating",
-        Kind::Baseline => "baseline",
-        Kind::Series => "series",
-    };
-    format!("{kind}{step}")
+    format!("{}{step}", of.kind.words().0)
 }
 
 /// The title and the lines of a candidate among its neighbours in the list of published ratings.
-pub(super) fn neighbours(of: &Candidate) -> Option<(String, Vec<String>)> {
+fn neighbours(of: &Candidate) -> Option<(String, Vec<String>)> {
     let place = of.place.value()?;
     let own = format!("> {}  {}", units::multiple(place.x), of.name);
     let above = place.above.iter().map(published_text).chain([own]);
@@ -169,14 +156,10 @@ pub(super) fn neighbours(of: &Candidate) -> Option<(String, Vec<String>)> {
 fn published_text(rating: &Published) -> String {
     let over = |pct: Option<f64>| pct.map_or_else(|| "?".to_owned(), |pct| format!("{pct} %"));
     let [over_1, over_8, over_64] = rating.over_pct.map(over);
-    let more = [rating.endurance.as_deref(), rating.source.as_deref()].into_iter().flatten();
-    format!(
-        "{}  {} ({}; over 1/8/64 ms: {over_1}, {over_8}, {over_64}{})",
-        units::multiple(rating.x),
-        rating.device,
-        rating.class,
-        more.map(|more| format!("; {more}")).collect::<String>()
-    )
+    let Published { device, class, endurance, source, .. } = rating;
+    let more: String = [endurance, source].into_iter().flatten().map(|more| format!("; {more}")).collect();
+    let x = units::multiple(rating.x);
+    format!("{x}  {device} ({class}; over 1/8/64 ms: {over_1}, {over_8}, {over_64}{more})")
 }
 
 impl fmt::Display for Comparison {
@@ -209,39 +192,25 @@ impl Comparison {
     pub fn markdown(&self) -> String {
         let Rows { table, notes } = Rows::of(self, Table::numbers);
         let mut text = String::new();
-        // Writing to a string cannot fail, here and below.
-        for warning in &self.warnings {
-            let _ = writeln!(text, "> **Warning:** {}\n", escaped(warning));
-        }
-        for remark in &self.remarks {
-            let _ = writeln!(text, "> {}\n", escaped(remark));
-        }
+        text.extend(self.warnings.iter().map(|warning| format!("> **Warning:** {}\n\n", escaped(warning))));
+        text.extend(self.remarks.iter().map(|remark| format!("> {}\n\n", escaped(remark))));
         text += &table.markdown();
-        for (index, note) in notes.iter().enumerate() {
-            let _ = write!(text, "\n\\[{}\\] {}\n", index + 1, escaped(note));
-        }
+        text.extend((1..).zip(&notes).map(|(number, note)| format!("\n\\[{number}\\] {}\n", escaped(note))));
         text.push('\n');
-        for line in self.candidates.iter().flat_map(results) {
-            let _ = writeln!(text, "- {}", escaped(&line));
-        }
+        text.extend(self.candidates.iter().flat_map(results).map(|line| format!("- {}\n", escaped(&line))));
         if let Some(baselines) = &self.baselines {
-            let _ = write!(text, "\n**Baselines**\n\n{}\n", baselines.table("").markdown());
-            for outlier in &baselines.outliers {
-                let _ = writeln!(text, "- {}", escaped(outlier));
-            }
+            text += &format!("\n**Baselines**\n\n{}\n", baselines.table("").markdown());
+            text.extend(baselines.outliers.iter().map(|outlier| format!("- {}\n", escaped(outlier))));
         }
         for candidate in &self.candidates {
             let Some(place) = candidate.place.value() else { continue };
-            let _ = writeln!(text, "\n**{}** among published ratings, the highest first:\n", escaped(&candidate.name));
+            text += &format!("\n**{}** among published ratings, the highest first:\n\n", escaped(&candidate.name));
             let own = format!("**{} {}**", units::multiple(place.x), escaped(&candidate.name));
             let others =
                 |ratings: &[Published]| ratings.iter().map(|it| escaped(&published_text(it))).collect::<Vec<_>>();
-            for line in [others(&place.above), vec![own], others(&place.below)].concat() {
-                let _ = writeln!(text, "- {line}");
-            }
-            if let Some(caveat) = &place.caveat {
-                let _ = writeln!(text, "\n{}", escaped(caveat));
-            }
+            let lines = [others(&place.above), vec![own], others(&place.below)].concat();
+            text.extend(lines.iter().map(|line| format!("- {line}\n")));
+            text.extend(place.caveat.iter().map(|caveat| format!("\n{}\n", escaped(caveat))));
         }
         text
     }

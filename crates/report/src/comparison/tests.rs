@@ -453,7 +453,7 @@ fn a_rating_stands_between_its_neighbours_and_an_equal_one_is_not_above() {
 
 #[test]
 fn another_list_may_have_quotes_and_empty_cells_and_mistakes_are_named() {
-    let header = COLUMNS.join(",");
+    let header = COLUMNS;
     let list = parse("x.csv", format!("{header}\nnvme,\"A, B\",6000,,0,0.00,,,,\n\n").as_bytes()).unwrap();
     assert_eq!((list[0].device.as_str(), list[0].x), ("A, B", 2.0));
     assert_eq!(list[0].over_pct, [Some(0.0), Some(0.0), None]);

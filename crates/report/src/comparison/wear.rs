@@ -5,14 +5,13 @@
 //!
 //! The operator gives the rest: the price of a candidate, and its maker's endurance rating.
 
-use super::Cell;
+use super::{Cell, CompareError};
 use results::run_dir::{DeviceKind, Intervals, Manifest, RunDirError};
 use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
-use thiserror::Error;
 
 /// Seconds of a day.
 const DAY_SEC: f64 = 86_400.0;
@@ -53,13 +52,11 @@ pub(super) fn wear(
         let facts = manifest.device_facts.get(index).unwrap_or(&Value::Null);
         let capacity_bytes = capacity_bytes(name, facts);
         let host_bytes_per_day = counted.per_day(counted.host_bytes.get(index).map(|bytes| *bytes as f64));
-        let rated_bytes = match endurance(name) {
-            None => Cell::missing("no rated endurance was given (--dwpd or --tbw)"),
-            Some(rated) => Cell::or_missing(
-                rated.bytes(capacity_bytes.value().copied(), warranty_years),
-                "a rating in drive writes per day needs the capacity of the drive: give --tbw",
-            ),
-        };
+        let rated = Cell::or_missing(endurance(name), "no rated endurance was given (--dwpd or --tbw)");
+        let rated_bytes = rated.and_then(|rated| {
+            let bytes = rated.bytes(capacity_bytes.value().copied(), warranty_years);
+            Cell::or_missing(bytes, "a rating in drive writes per day needs the capacity of the drive: give --tbw")
+        });
         DeviceWear {
             device: name.clone(),
             smart_bytes_per_day: counted.smart(facts),
@@ -99,21 +96,27 @@ struct Counted {
     ran_sec: f64,
     /// By device: bytes of the streams that write.
     host_bytes: Vec<u64>,
-    columns: Vec<Option<ColumnOf>>,
-    /// By telemetry column: the first value and the last, with their seconds.
-    ends: Vec<Option<[(f64, f64); 2]>>,
+    units: Vec<Units>,
+}
+
+/// A column of telemetry with the data units written to a device.
+struct Units {
+    at: usize,
+    /// Kernel name.
+    device: String,
+    /// The first value and the last, with their seconds.
+    ends: Option<[(f64, f64); 2]>,
 }
 
 impl Counted {
     fn read(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let layout = manifest.layout();
         let mut intervals = Intervals::open(dir, manifest)?;
-        let columns: Vec<_> = intervals.columns().iter().map(|name| ColumnOf::parse(name)).collect();
-        let is_units =
-            |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == Column::SmartUnitsWritten);
-        let counts_units: Vec<bool> = columns.iter().map(is_units).collect();
-        let mut this =
-            Self { ran_sec: 0.0, host_bytes: vec![0; layout.devices.len()], ends: vec![None; columns.len()], columns };
+        let mut this = Self { ran_sec: 0.0, host_bytes: vec![0; layout.devices.len()], units: Vec::new() };
+        for (at, name) in intervals.columns().iter().enumerate() {
+            let known = ColumnOf::parse(name).filter(|known| known.column == Column::SmartUnitsWritten);
+            this.units.extend(known.map(|known| Units { at, device: known.of, ends: None }));
+        }
         while let Some(record) = intervals.next()? {
             let end_sec = record.counts.end_ns as f64 / 1e9;
             this.ran_sec = end_sec;
@@ -122,9 +125,8 @@ impl Counted {
                     *bytes = bytes.saturating_add(record.counts.cells[layout.cell(stream, device)].bytes);
                 }
             }
-            let values = record.telemetry.iter().zip(&mut this.ends).zip(&counts_units);
-            for ((text, ends), _) in values.filter(|(_, counts_units)| **counts_units) {
-                let Ok(value) = text.parse::<f64>() else { continue };
+            for Units { at, ends, .. } in &mut this.units {
+                let Some(value) = record.telemetry.get(*at).and_then(|text| text.parse().ok()) else { continue };
                 let first = ends.map_or((end_sec, value), |ends| ends[0]);
                 *ends = Some([first, (end_sec, value)]);
             }
@@ -140,12 +142,9 @@ impl Counted {
     }
 
     fn smart(&self, facts: &Value) -> Cell<f64> {
-        let named = |name: &str| {
-            let column = Some(Column::SmartUnitsWritten.of(name));
-            self.columns.iter().position(|known| *known == column).and_then(|at| self.ends[at])
-        };
-        let ends = facts["kernel_name"].as_str().and_then(named);
-        let Some([(from_sec, from), (to_sec, to)]) = ends else {
+        let name = facts["kernel_name"].as_str();
+        let units = self.units.iter().find(|units| Some(units.device.as_str()) == name);
+        let Some([(from_sec, from), (to_sec, to)]) = units.and_then(|units| units.ends) else {
             return Cell::missing("telemetry has no SMART data units of it");
         };
         if to_sec <= from_sec || to < from {
@@ -213,25 +212,12 @@ impl Given {
     }
 
     /// Errors: a name that is no candidate's and no device's.
-    pub(super) fn check(&self, known: &BTreeSet<&str>) -> Result<(), UnknownName> {
+    pub(super) fn check(&self, known: &BTreeSet<&str>) -> Result<(), CompareError> {
         let mut names = self.endurance.iter().map(|(name, _)| name).chain(self.prices.iter().map(|(name, _)| name));
-        match names.find(|name| !known.contains(name.as_str())) {
-            None => Ok(()),
-            Some(name) => {
-                let known = known.iter().copied().collect::<Vec<_>>().join(", ");
-                Err(UnknownName { name: name.clone(), known })
-            }
-        }
+        let Some(name) = names.find(|name| !known.contains(name.as_str())) else { return Ok(()) };
+        let known = known.iter().copied().collect::<Vec<_>>().join(", ");
+        Err(CompareError::UnknownName { name: name.clone(), known })
     }
-}
-
-/// Something was said of a candidate that there is not.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("using what was given for {name:?} - no candidate or device has that name; the names are {known}")]
-pub struct UnknownName {
-    pub name: String,
-    /// Existing names.
-    pub known: String,
 }
 
 #[cfg(test)]

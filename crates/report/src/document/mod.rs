@@ -19,7 +19,6 @@ use crate::charts::windows::Windows;
 use crate::charts::{Chart, Detail, latency, rates, telemetry};
 use crate::latencies::{self, StreamLatencies};
 use crate::words::{self, Shown};
-use results::cell::Layout;
 use results::finding::Finding;
 use results::judge::{Outcome, RunResult, Sla, Verdict};
 use results::rejudge::doubt_of;
@@ -91,12 +90,11 @@ impl Document {
     /// Most important remarks, each one sentence, with the directory if there are several.
     pub fn banners(&self) -> Vec<String> {
         let several = self.reports.len() > 1;
-        let named = |report: &Report| {
-            let dir = report.dir().to_owned();
-            let name = move |text: &String| if several { format!("{dir}: {text}") } else { text.clone() };
-            report.banners().iter().map(name).collect::<Vec<_>>()
-        };
-        self.reports.iter().flat_map(named).collect()
+        let all = self
+            .reports
+            .iter()
+            .flat_map(|report| report.banners().iter().map(move |banner| (report.dir(), &banner.text)));
+        all.map(|(dir, text)| if several { format!("{dir}: {text}") } else { text.clone() }).collect()
     }
 }
 
@@ -125,10 +123,10 @@ impl Report {
         }
     }
 
-    fn banners(&self) -> Vec<String> {
+    fn banners(&self) -> &[Banner] {
         match self {
-            Self::Run(run) => run.banners.iter().map(|banner| banner.text.clone()).collect(),
-            Self::Series(series) => series.banners.iter().map(|banner| banner.text.clone()).collect(),
+            Self::Run(run) => &run.banners,
+            Self::Series(series) => &series.banners,
         }
     }
 }
@@ -203,29 +201,6 @@ pub struct RunReport {
     pub(crate) doubt: Option<String>,
 }
 
-/// The three interval logs.
-struct Logs {
-    service: Windows,
-    wait: Windows,
-    lag: Windows,
-}
-
-impl Logs {
-    fn read(dir: &Path, layout: &Layout, ran_sec: f64, detail: Detail) -> Self {
-        let read = |kind| Windows::read(dir, layout, kind, ran_sec, detail, kind == HlogKind::Service);
-        Self { service: read(HlogKind::Service), wait: read(HlogKind::Wait), lag: read(HlogKind::Lag) }
-    }
-
-    fn damage(&self) -> impl Iterator<Item = String> + use<'_> {
-        [&self.service, &self.wait, &self.lag].into_iter().filter_map(|log| log.damage.clone())
-    }
-
-    /// Quantiles of each stream that did something.
-    fn latencies(&self, layout: &Layout) -> Vec<StreamLatencies> {
-        latencies::of_streams(layout, self.service.totals().zip(self.wait.totals().zip(self.lag.totals())))
-    }
-}
-
 impl RunReport {
     /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`].
     pub(crate) fn read(dir: &Path, detail: Detail) -> Result<Self, RunDirError> {
@@ -234,10 +209,17 @@ impl RunReport {
         let Run { manifest, verdict, mut remarks, damage, .. } = run;
         let timeline = Timeline::read(dir, &manifest, detail)?;
         let layout = manifest.layout();
-        let logs = Logs::read(dir, &layout, verdict.ran_sec, detail);
-        remarks.extend(logs.damage());
+        let read = |kind| Windows::read(dir, &layout, kind, verdict.ran_sec, detail, kind == HlogKind::Service);
+        let logs = [HlogKind::Service, HlogKind::Wait, HlogKind::Lag].map(read);
+        let damage_of_logs: Vec<String> = logs.iter().filter_map(|log| log.damage.clone()).collect();
         // Quantiles of a part would be taken for those of the whole.
-        let latencies = if logs.damage().next().is_some() { Vec::new() } else { logs.latencies(&layout) };
+        let latencies = match (&damage_of_logs[..], &logs) {
+            ([], [service, wait, lag]) => {
+                latencies::of_streams(&layout, service.totals().zip(wait.totals().zip(lag.totals())))
+            }
+            _ => Vec::new(),
+        };
+        remarks.extend(damage_of_logs);
         let rounds = Rounds::read(dir, &manifest);
         let steadiness = rounds.as_ref().map(Steadiness::of).ok();
         let steadiness_in_words = match (&steadiness, &rounds) {
@@ -245,9 +227,11 @@ impl RunReport {
             (None, Err(error)) => vec![format!("steadiness cannot be told: {error}")],
             (None, Ok(_)) => Vec::new(),
         };
-        let (device_charts, trace_remarks) = devices(dir, &manifest, verdict.ran_sec, &timeline, detail);
-        remarks.extend(trace_remarks);
         let simulated = manifest.simulated;
+        let mut device_charts = telemetry::of_devices(&timeline, simulated);
+        let (traced, remarks_of_trace) = latency::trace_charts(dir, &manifest, verdict.ran_sec, detail);
+        device_charts.extend(traced);
+        remarks.extend(remarks_of_trace);
         let counters = counters::changes(&timeline);
         Ok(Self {
             dir: dir.display().to_string(),
@@ -291,9 +275,7 @@ fn title(manifest: &Manifest) -> String {
         [one] => one.clone(),
         several => units::count(several.len() as u64, "device"),
     };
-    let kind = manifest.kind();
-    let capital = kind.chars().take(1).flat_map(char::to_uppercase).chain(kind.chars().skip(1)).collect::<String>();
-    format!("{purpose}{capital} test of {devices}")
+    format!("{purpose}{} test of {devices}", words::capital(&manifest.kind()))
 }
 
 fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
@@ -311,22 +293,17 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
         pairs.push(pair("Load", units::multiple(multiple)));
     }
     for stream in verdict.streams.iter().filter(|stream| stream.judged) {
-        let offered = match stream.offered_iops {
-            offered if offered > 0.0 => format!("{}/s offered, ", units::number(offered)),
-            _ => "closed stream, ".to_owned(),
-        };
+        let is_open = stream.offered_iops > 0.0;
+        let offered =
+            if is_open { format!("{}/s offered", units::number(stream.offered_iops)) } else { "closed stream".into() };
         let achieved = units::number(stream.achieved_iops);
         let lost = stream.errors.saturating_add(stream.not_done());
-        let lost =
-            if lost > 0 { format!(", {} failed or never done", units::number(lost as f64)) } else { String::new() };
-        pairs.push(pair(&format!("Rate of {}", stream.name), format!("{offered}{achieved}/s achieved{lost}")));
+        let lost = if lost > 0 { format!(", {} failed or never done", units::number(lost as f64)) } else { "".into() };
+        pairs.push(pair(&format!("Rate of {}", stream.name), format!("{offered}, {achieved}/s achieved{lost}")));
     }
-    let ran = units::span_of(verdict.ran_sec);
-    let planned = units::span(manifest.duration_sec);
-    pairs.push(pair(
-        "Ran for",
-        if ran == planned || manifest.operations.is_some() { ran } else { format!("{ran} of {planned}") },
-    ));
+    let (ran, planned) = (units::span_of(verdict.ran_sec), units::span(manifest.duration_sec));
+    let is_whole = ran == planned || manifest.operations.is_some();
+    pairs.push(pair("Ran for", if is_whole { ran } else { format!("{ran} of {planned}") }));
     pairs.push(pair("Began", units::date(manifest.started_unix_ms)));
     pairs.push(pair("Limits", manifest.sla.to_string()));
     pairs
@@ -348,25 +325,11 @@ fn in_words(steadiness: &Steadiness) -> Vec<String> {
     std::iter::once(steadiness.sentence()).chain(changes).collect()
 }
 
-/// Telemetry, then tracing, with what a reader should know of it.
-fn devices(
-    dir: &Path,
-    manifest: &Manifest,
-    ran_sec: f64,
-    timeline: &Timeline,
-    detail: Detail,
-) -> (Vec<Chart>, Vec<String>) {
-    let mut charts = telemetry::of_devices(timeline, manifest.simulated);
-    let (traced, remarks) = latency::trace_charts(dir, manifest, ran_sec, &latency::thresholds(manifest), detail);
-    charts.extend(traced);
-    (charts, remarks)
-}
-
 fn sections(
     manifest: &Manifest,
     verdict: &Verdict,
     timeline: &Timeline,
-    logs: &Logs,
+    [service, wait, lag]: &[Windows; 3],
     steadiness: Option<&Steadiness>,
     devices: Vec<Chart>,
 ) -> Vec<Section> {
@@ -382,17 +345,14 @@ fn sections(
             "latency",
             "Latency over time",
             "How service times moved: from the hand-over of an operation to its completion.",
-            latency::heat_maps(manifest, &logs.service)
-                .into_iter()
-                .chain(latency::service_charts(manifest, &logs.service, steadiness))
-                .collect(),
+            [latency::heat_maps(manifest, service), latency::service_charts(manifest, service, steadiness)].concat(),
         ),
         Section::new(
             "delays",
             "Wait and lag",
             "What is added to service times: waiting for a slot (judged), and our own lateness (it can make a run \
              invalid).",
-            latency::delay_charts(manifest, &logs.wait, &logs.lag),
+            latency::delay_charts(manifest, wait, lag),
         ),
         Section::new(
             "rates",

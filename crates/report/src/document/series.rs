@@ -150,11 +150,8 @@ fn drives<'a>(series: &'a Series, steps: &'a [StepReport]) -> Vec<DriveReport> {
     if series.purpose != Purpose::Baseline {
         return Vec::new();
     }
-    let recorded = |run: &'a RunReport| Recorded {
-        sections: &run.sections,
-        devices: &run.devices,
-        device_facts: &run.device_facts,
-    };
+    let recorded =
+        |RunReport { sections, devices, device_facts, .. }: &'a RunReport| Recorded { sections, devices, device_facts };
     let with_runs = || steps.iter().map(|step| (&step.step, step.report.as_ref().map(recorded))).collect();
     let drive = |device| DriveReport::of(&Measured { device, series, steps: with_runs() });
     (0..series.devices.len()).map(drive).collect()
@@ -215,33 +212,28 @@ fn over_multiple(id: &str, title: &str, y: Axis) -> Chart {
     Chart::new(id, title, Axis::linear("load, as a multiple of 1x", "x"), y)
 }
 
-fn with_points(
-    mut chart: Chart,
-    judged: &[(&Step, &RunReport)],
-    value: impl Fn(&RunReport) -> Option<f64>,
-    unit: &str,
-) -> Chart {
-    let mut points: Vec<(f64, Option<f64>, Option<Outcome>)> =
-        judged.iter().map(|(step, run)| (step.multiple, value(run), step.outcome)).collect();
+/// Steps that were judged, with their runs.
+type Judged<'a> = [(&'a Step, &'a RunReport)];
+
+fn with_points(mut chart: Chart, judged: &Judged<'_>, value: impl Fn(&RunReport) -> Option<f64>, unit: &str) -> Chart {
+    let points = judged.iter().map(|(step, run)| (step.multiple, value(run), step.outcome));
+    let mut points: Vec<(f64, Option<f64>, Option<Outcome>)> = points.collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (x, y) = points.iter().map(|(x, y, _)| (*x, *y)).unzip();
     let style = Style { symbols: false, ..Style::line(6) };
-    chart.lines.push(Line { name: "all steps".into(), x: Points::Each(x), y, style });
+    chart.lines.push(Line::new("all steps", Points::Each(x), y, style));
     for (outcome, name, number) in ENDS {
         let of = points.iter().filter(|(_, _, ended)| *ended == Some(outcome));
         let (x, y): (Vec<f64>, Vec<Option<f64>>) = of.map(|(x, y, _)| (*x, *y)).unzip();
         if !x.is_empty() {
             let style = Style { joined: false, ..Style::points(number) };
-            chart.lines.push(Line { name: name.to_owned(), x: Points::Each(x), y, style });
+            chart.lines.push(Line::new(name, Points::Each(x), y, style));
         }
     }
     let passed = points.iter().rfind(|(_, _, outcome)| *outcome == Some(Outcome::Pass));
-    chart.key = match passed {
-        Some((x, Some(y), _)) => {
-            format!("{} {unit} at {}, the highest load that passed.", units::number(*y), units::multiple(*x))
-        }
-        _ => "No load passed.".to_owned(),
-    };
+    let passed = passed.and_then(|(x, y, _)| Some((units::multiple(*x), units::number((*y)?))));
+    let passed = passed.map(|(load, value)| format!("{value} {unit} at {load}, the highest load that passed."));
+    chart.key = passed.unwrap_or_else(|| "No load passed.".to_owned());
     chart
 }
 

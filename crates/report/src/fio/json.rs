@@ -1,7 +1,6 @@
 //! fio's JSON, with fio's names in fio's order; what is ours stands under `wait_ns`, `lag_ns`, `failed`, `never_issued`, `verdicts`, `cross_check`.
 
-use super::Durations;
-use super::{FIO_VERSION, JobPage, Kind, LEVELS, NO_TARGET, Page, Samples, SteadyState};
+use super::{Durations, FIO_VERSION, JobPage, Kind, LEVELS, NO_TARGET, Page, Samples, SteadyState, Verified};
 use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -14,9 +13,9 @@ pub fn json(page: &Page<'_>, plus: bool) -> String {
     top.put("timestamp_ms", page.unix_ms);
     top.put("time", ctime(page.unix_ms));
     if !page.global.is_empty() {
-        top.put_object("global options", options(&page.global));
+        top.put("global options", options(&page.global));
     }
-    top.put_list("jobs", page.jobs.iter().map(|job| of_job(job, page, plus)).collect::<Vec<_>>());
+    top.put("jobs", Json::List(page.jobs.iter().map(|job| of_job(job, page, plus)).collect()));
     let disks = page.disks.iter().map(|disk| {
         let mut object = Object::default();
         object.put("name", disk.name.as_str());
@@ -28,7 +27,7 @@ pub fn json(page: &Page<'_>, plus: bool) -> String {
         object.put("util", disk.util);
         object
     });
-    top.put_list("disk_util", disks.collect::<Vec<_>>());
+    top.put("disk_util", Json::List(disks.collect()));
     if !page.results.is_empty() {
         // Plain values in maps with names: it cannot fail, here and below.
         top.put("verdicts", serde_json::to_value(&page.results).unwrap_or_default());
@@ -54,6 +53,12 @@ impl<T: Into<Value>> From<T> for Json {
     }
 }
 
+impl From<Object> for Json {
+    fn from(object: Object) -> Self {
+        Self::Object(object)
+    }
+}
+
 /// A map that keeps its order.
 #[derive(Debug, Default)]
 struct Object(Vec<(Cow<'static, str>, Json)>);
@@ -62,13 +67,11 @@ impl Object {
     fn put(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Json>) {
         self.0.push((name.into(), value.into()));
     }
+}
 
-    fn put_object(&mut self, name: impl Into<Cow<'static, str>>, object: Self) {
-        self.0.push((name.into(), Json::Object(object)));
-    }
-
-    fn put_list(&mut self, name: &'static str, list: Vec<Self>) {
-        self.0.push((name.into(), Json::List(list)));
+impl<N: Into<Cow<'static, str>>, V: Into<Json>> FromIterator<(N, V)> for Object {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
     }
 }
 
@@ -79,9 +82,7 @@ impl Serialize for Object {
 }
 
 fn options(given: &[(String, String)]) -> Object {
-    let mut object = Object::default();
-    given.iter().for_each(|(name, value)| object.put(name.clone(), value.as_str()));
-    object
+    given.iter().map(|(name, value)| (name.clone(), value.as_str())).collect()
 }
 
 /// A time as ctime(3) writes it, which is what parsers of fio's look for.
@@ -109,39 +110,32 @@ fn of_job(job: &JobPage<'_>, page: &Page<'_>, plus: bool) -> Object {
     if !job.description.is_empty() {
         object.put("desc", job.description.as_str());
     }
-    object.put_object("job options", options(&job.options));
+    object.put("job options", options(&job.options));
     for (at, name) in ["read", "write", "trim"].into_iter().enumerate() {
         let kind = job.kinds[at].unwrap_or(&none);
         let mut direction = direction(job, kind, page.bandwidth_percent(kind, job.group, at), plus);
         let priorities = priorities(job, at, plus);
         if !priorities.is_empty() {
-            direction.put_list("prios", priorities);
+            direction.put("prios", Json::List(priorities));
         }
-        object.put_object(name, direction);
+        object.put(name, direction);
     }
     let flushes = job.kinds[3].unwrap_or(&none);
-    let mut sync = Object::default();
-    sync.put("total_ios", flushes.ops);
-    sync.put_object("lat_ns", durations(&flushes.clat, job.percentiles_of[0].then_some(&job.percentiles), plus));
-    object.put_object("sync", sync);
+    let latency = durations(&flushes.clat, job.percentiles_of[0].then_some(&job.percentiles), plus);
+    let sync = [("total_ios", Json::from(flushes.ops)), ("lat_ns", latency.into())];
+    object.put("sync", Object::from_iter(sync));
     object.put("job_runtime", job.all_ns() / 1_000_000);
     object.put("usr_cpu", job.percent(job.cpu.user_ns));
     object.put("sys_cpu", job.percent(job.cpu.system_ns));
     object.put("ctx", job.cpu.switches);
     object.put("majf", job.cpu.major_faults);
     object.put("minf", job.cpu.minor_faults);
-    let mut levels = Object::default();
-    LEVELS.into_iter().zip(job.level_shares()).for_each(|(level, share)| levels.put(level, share));
-    object.put_object("iodepth_level", levels);
+    object.put("iodepth_level", Object::from_iter(LEVELS.into_iter().zip(job.level_shares())));
     for name in ["iodepth_submit", "iodepth_complete"] {
-        let mut batches = Object::default();
-        ["0", "4", "8", "16", "32", "64", ">=64"].into_iter().for_each(|batch| batches.put(batch, 0.0));
-        object.put_object(name, batches);
+        object.put(name, Object::from_iter(["0", "4", "8", "16", "32", "64", ">=64"].map(|batch| (batch, 0.0))));
     }
     for (scale, shares) in job.latency_shares() {
-        let mut object_of_scale = Object::default();
-        shares.into_iter().for_each(|(bound, share)| object_of_scale.put(bound, share));
-        object.put_object(format!("latency_{scale}"), object_of_scale);
+        object.put(format!("latency_{scale}"), Object::from_iter(shares));
     }
     object.put("latency_depth", job.depth);
     let target = job.target.unwrap_or(NO_TARGET);
@@ -149,18 +143,15 @@ fn of_job(job: &JobPage<'_>, page: &Page<'_>, plus: bool) -> Object {
     object.put("latency_percentile", target.percentile);
     object.put("latency_window", target.window_us);
     if let Some(steady) = &job.steady {
-        object.put_object("steadystate", steadystate(steady));
+        object.put("steadystate", steadystate(steady));
     }
     if let Some(resets) = job.zone_resets {
         object.put("zone_resets", resets);
     }
-    if let Some(verified) = &job.verified {
-        let mut counts = Object::default();
-        counts.put("verified_bytes", verified.bytes);
-        counts.put("wrong_blocks", verified.wrong_blocks);
-        counts.put("not_read_bytes", verified.not_read_bytes);
-        counts.put("unknown_bytes", verified.unknown_bytes);
-        object.put_object("verify", counts);
+    if let Some(Verified { bytes, wrong_blocks, not_read_bytes, unknown_bytes }) = job.verified {
+        let names = ["verified_bytes", "wrong_blocks", "not_read_bytes", "unknown_bytes"];
+        let counts = names.into_iter().zip([bytes, wrong_blocks, not_read_bytes, unknown_bytes]);
+        object.put("verify", Object::from_iter(counts));
     }
     object
 }
@@ -182,7 +173,7 @@ fn steadystate(steady: &SteadyState) -> Object {
     object.put("criterion", format!("{:.6}{percent}", steady.criterion));
     object.put("max_deviation", steady.deviation);
     object.put("slope", steady.slope);
-    object.put_object("data", data);
+    object.put("data", data);
     object
 }
 
@@ -191,11 +182,9 @@ fn priorities(job: &JobPage<'_>, direction: usize, plus: bool) -> Vec<Object> {
     let percentiles = job.percentiles_of[0].then_some(&job.percentiles);
     let of_direction = job.priorities.iter().filter(|(of, ..)| *of == direction);
     let of_priority = |(_, value, latencies): &(usize, u16, Durations)| {
-        let mut object = Object::default();
-        object.put("prioclass", value >> 13);
-        object.put("prio", value & 7);
-        object.put_object("clat_ns", durations(latencies, percentiles, plus));
-        object
+        let clat = durations(latencies, percentiles, plus);
+        let fields = [("prioclass", Json::from(value >> 13)), ("prio", (value & 7).into()), ("clat_ns", clat.into())];
+        Object::from_iter(fields)
     };
     of_direction.map(of_priority).collect()
 }
@@ -214,10 +203,10 @@ fn direction(job: &JobPage<'_>, kind: &Kind, bandwidth_percent: f64, plus: bool)
     object.put("short_ios", 0);
     object.put("drop_ios", 0);
     // Submission is part of clat, as with fio's engines of one system call.
-    object.put_object("slat_ns", durations(&Kind::default().clat, None, false));
+    object.put("slat_ns", durations(&Kind::default().clat, None, false));
     let percentiles = |is_shown: bool| is_shown.then_some(&job.percentiles);
-    object.put_object("clat_ns", durations(&kind.clat, percentiles(job.percentiles_of[0]), plus));
-    object.put_object("lat_ns", durations(&kind.clat, percentiles(job.percentiles_of[1]), plus));
+    object.put("clat_ns", durations(&kind.clat, percentiles(job.percentiles_of[0]), plus));
+    object.put("lat_ns", durations(&kind.clat, percentiles(job.percentiles_of[1]), plus));
     let mut samples = |name: &str, of: &Samples, deviation: &str| {
         object.put(format!("{name}_min"), of.min as u64);
         object.put(format!("{name}_max"), of.max as u64);
@@ -230,8 +219,8 @@ fn direction(job: &JobPage<'_>, kind: &Kind, bandwidth_percent: f64, plus: bool)
     };
     samples("bw", &kind.bandwidth, "dev");
     samples("iops", &kind.iops, "stddev");
-    object.put_object("wait_ns", durations(&kind.wait, Some(&job.percentiles), plus));
-    object.put_object("lag_ns", durations(&kind.lag, Some(&job.percentiles), plus));
+    object.put("wait_ns", durations(&kind.wait, Some(&job.percentiles), plus));
+    object.put("lag_ns", durations(&kind.lag, Some(&job.percentiles), plus));
     object.put("failed", kind.errors);
     object.put("never_issued", kind.undone);
     object
@@ -246,18 +235,13 @@ fn durations(durations: &Durations, percentiles: Option<&Vec<f64>>, plus: bool) 
     object.put("stddev", if is_any { durations.stdev() } else { 0.0 });
     object.put("N", durations.len());
     if let Some(percentiles) = percentiles.filter(|_| is_any) {
-        let mut values = Object::default();
-        for at in percentiles {
-            values.put(format!("{at:.6}"), durations.value_at_percentile(*at));
-        }
-        object.put_object("percentile", values);
+        let values = percentiles.iter().map(|at| (format!("{at:.6}"), durations.value_at_percentile(*at)));
+        object.put("percentile", Object::from_iter(values));
     }
     if plus && percentiles.is_some() && is_any {
-        let mut bins = Object::default();
-        for bucket in durations.iter_recorded() {
-            bins.put(bucket.value_iterated_to().to_string(), bucket.count_at_value());
-        }
-        object.put_object("bins", bins);
+        let bins = durations.iter_recorded();
+        let bins = bins.map(|bucket| (bucket.value_iterated_to().to_string(), bucket.count_at_value()));
+        object.put("bins", Object::from_iter(bins));
     }
     object
 }

@@ -14,7 +14,7 @@ pub use json::json;
 pub use normal::{begin, normal, terse};
 
 use hdrhistogram::Histogram;
-use results::cell::{Interval, Layout};
+use results::cell::Interval;
 use results::judge::RunResult;
 
 /// fio's version whose formats these are.
@@ -203,30 +203,22 @@ impl JobPage<'_> {
     }
 
     /// Shares of the latencies of reads, writes and trims below each of fio's bounds, percent.
-    fn latency_shares(&self) -> Vec<(&'static str, Vec<(String, f64)>)> {
+    fn latency_shares(&self) -> [(&'static str, Vec<(String, f64)>); 3] {
         const BOUNDS: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
         let kinds = || self.kinds[..3].iter().flatten();
         let total: u64 = kinds().map(|kind| kind.clat.len()).sum();
         let mut below = 0;
-        let mut share = |bound_ns: Option<u64>| {
-            let count = match bound_ns {
-                Some(bound_ns) => kinds().map(|kind| kind.clat.count_between(0, bound_ns - 1)).sum(),
-                None => total,
-            };
+        let below_ns = |ns: u64| kinds().map(|kind| kind.clat.count_between(0, ns - 1)).sum::<u64>();
+        let mut share = |count: u64| {
             let part = count.saturating_sub(below);
             below = below.max(count);
             if total == 0 { 0.0 } else { part as f64 * 100.0 / total as f64 }
         };
-        let mut scales = Vec::new();
-        for (scale, unit_ns) in [("ns", 1), ("us", 1_000), ("ms", 1_000_000)] {
-            let mut shares: Vec<_> =
-                BOUNDS.iter().map(|bound| (bound.to_string(), share(Some(bound * unit_ns)))).collect();
-            if scale == "ms" {
-                shares.push(("2000".into(), share(Some(2_000_000_000))));
-                shares.push((">=2000".into(), share(None)));
-            }
-            scales.push((scale, shares));
-        }
+        let mut scales = [("ns", 1), ("us", 1_000), ("ms", 1_000_000)].map(|(scale, unit_ns)| {
+            let shares = BOUNDS.iter().map(|bound| (bound.to_string(), share(below_ns(bound * unit_ns))));
+            (scale, shares.collect::<Vec<_>>())
+        });
+        scales[2].1.extend([("2000".into(), share(below_ns(2_000_000_000))), (">=2000".into(), share(total))]);
         scales
     }
 
@@ -370,11 +362,6 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Totals of this many streams.
-    pub fn new(streams: usize) -> Self {
-        Self::joined(std::iter::repeat_n(1, streams))
-    }
-
     /// Of kinds that each are the sum of so many streams, which follow each other.
     pub fn joined(streams: impl IntoIterator<Item = usize>) -> Self {
         let streams: Vec<_> = streams.into_iter().collect();
@@ -391,11 +378,9 @@ impl Totals {
             (own, cells) = cells.split_at((streams * devices.max(1)).min(cells.len()));
             let (mut ops, mut bytes) = (0, 0);
             for cell in own {
-                for (total, part) in
-                    [(&mut kind.clat, &cell.service), (&mut kind.wait, &cell.wait), (&mut kind.lag, &cell.lag)]
-                {
-                    add(total, part);
-                }
+                add(&mut kind.clat, &cell.service);
+                add(&mut kind.wait, &cell.wait);
+                add(&mut kind.lag, &cell.lag);
                 let waited = cell.waited.iter().flat_map(|pair| pair.iter());
                 kind.waited.iter_mut().zip(waited).for_each(|(total, part)| add(total, part));
                 kind.errors += cell.counts.errors;
@@ -413,13 +398,6 @@ impl Totals {
                 kind.iops.add(ops as f64 / seconds);
             }
         }
-    }
-
-    /// Everything of an old run of `layout`, interval by interval.
-    pub fn of<'i>(layout: &Layout, intervals: impl IntoIterator<Item = &'i Interval>) -> Self {
-        let mut totals = Self::new(layout.streams.len());
-        intervals.into_iter().for_each(|interval| totals.add(interval, layout.devices.len()));
-        totals
     }
 }
 

@@ -11,7 +11,7 @@ const MS: u64 = 1_000_000;
 fn totals() -> Totals {
     let info = StreamInfo { name: "a".into(), judged: true, offered_iops: 0.0, workload: 0, ..StreamInfo::default() };
     let layout = Layout { streams: vec![info], devices: vec!["d".into()], thresholds_ns: [MS].into() };
-    let mut totals = Totals::new(1);
+    let mut totals = Totals::joined([1]);
     for second in 0..2 {
         let mut interval = Interval { end_ns: (second + 1) * 1_000 * MS, ..Interval::new(&layout) };
         let (wait_ns, service_ns) = [(0, 120_000), (MS, 3 * MS)][second as usize];

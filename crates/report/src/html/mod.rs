@@ -30,32 +30,28 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 impl Document {
     /// A self-contained HTML page: no network, no other file.
     pub fn html(&self) -> String {
-        page(self)
+        let mut plots = Plots::default();
+        let several = self.reports.len() > 1;
+        let article = |(number, report): (usize, &Report)| {
+            let place = if several { format!("report-{number}-") } else { String::new() };
+            match report {
+                Report::Run(run) => run::article(run, &place, 1, &mut plots),
+                Report::Series(series) => run::series_article(series, &place, &mut plots),
+            }
+        };
+        let articles: Vec<Markup> = (1..).zip(&self.reports).map(article).collect();
+        let title = match &self.reports[..] {
+            [one] => format!("{}: {}", one.headline().text, said(one).0),
+            several => format!("{} reports", several.len()),
+        };
+        let body = html! {
+            @if several { (overview(self)) }
+            @for article in articles { (article) }
+        };
+        let names = Names::of(self);
+        let charts = names.shortened_json(&plots.json());
+        shell(&title, PreEscaped(names.shortened(&body)), plots.count(), &charts, &self.made_by)
     }
-}
-
-fn page(document: &Document) -> String {
-    let mut plots = parts::Plots::default();
-    let several = document.reports.len() > 1;
-    let article = |(number, report): (usize, &Report)| {
-        let place = if several { format!("report-{}-", number + 1) } else { String::new() };
-        match report {
-            Report::Run(run) => run::article(run, &place, 1, &mut plots),
-            Report::Series(series) => run::series_article(series, &place, &mut plots),
-        }
-    };
-    let articles: Vec<Markup> = document.reports.iter().enumerate().map(article).collect();
-    let title = match &document.reports[..] {
-        [one] => format!("{}: {}", one.headline().text, said(one).0),
-        several => format!("{} reports", several.len()),
-    };
-    let body = html! {
-        @if several { (overview(document)) }
-        @for article in articles { (article) }
-    };
-    let names = Names::of(document);
-    let charts = names.shortened_json(&plots.json());
-    shell(&title, PreEscaped(names.shortened(&body)), plots.count(), &charts, &document.made_by)
 }
 
 /// A page around what it says.
@@ -132,9 +128,8 @@ impl Names {
             Report::Series(series) => series.series.devices.iter().map(|device| device.name.as_str()).collect(),
         });
         for long in devices {
-            let mut parameters = long.strip_prefix("sim:").into_iter().flat_map(|spec| spec.split('+'));
-            let given =
-                parameters.find_map(|parameter| parameter.strip_prefix("name=")).filter(|name| !name.is_empty());
+            let mut parameters = long.strip_prefix("sim:").unwrap_or_default().split('+');
+            let given = parameters.find_map(|part| part.strip_prefix("name=")).filter(|name| !name.is_empty());
             if names.iter().any(|(known, _)| known == long) || given.is_none() && long.chars().count() <= LONG {
                 continue;
             }
@@ -157,10 +152,12 @@ impl Names {
             rest = &rest[end..];
         }
         short += &self.replaced(rest, |name| html! { (name) }.into_string());
-        match self.0.is_empty() {
-            true => short,
-            false => short.replacen("</h1>", &format!("</h1>{}", self.list().into_string()), 1),
+        if self.0.is_empty() {
+            return short;
         }
+        let list =
+            html! { dl.facts { @for (long, short) in &self.0 { div { dt { (short) } dd { code { (long) } } } } } };
+        short.replacen("</h1>", &format!("</h1>{}", list.into_string()), 1)
     }
 
     /// The JSON of charts with short names.
@@ -175,10 +172,6 @@ impl Names {
 
     fn replaced(&self, text: &str, escaped: impl Fn(&str) -> String) -> String {
         self.0.iter().fold(text.to_owned(), |text, (long, short)| text.replace(&escaped(long), &escaped(short)))
-    }
-
-    fn list(&self) -> Markup {
-        html! { dl.facts { @for (long, short) in &self.0 { div { dt { (short) } dd { code { (long) } } } } } }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::charts::{Axis, Chart, Heat, Limit, Line, Points, Section, Style, latency, rounded};
 use crate::table::{Table, look, signed};
-use crate::words::{Banner, Shown};
+use crate::words::{Banner, Shown, grouped};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
@@ -51,10 +51,11 @@ pub(super) fn section(id: String, level: usize, title: &str, content: Markup) ->
 }
 
 pub(super) fn charts(of: &Section, place: &str, level: usize, plots: &mut Plots) -> Markup {
+    let absent = of.charts.iter().filter_map(|chart| Some((chart.absent.as_deref()?, chart.title.as_str())));
     let content = html! {
         p.intro { (of.intro) }
         div.charts { @for chart in of.charts.iter().filter(|chart| chart.absent.is_none()) { (figure(chart, place, plots)) } }
-        @for (why, titles) in absent(&of.charts) {
+        @for (why, titles) in grouped(absent) {
             p.absent { b { "Not drawn: " (titles.join("; ")) "." } " Why: " (why) "." }
         }
     };
@@ -72,19 +73,6 @@ fn figure(chart: &Chart, place: &str, plots: &mut Plots) -> Markup {
             p.caption { (chart.caption) }
         }
     }
-}
-
-/// Charts without data, by the reason.
-fn absent(charts: &[Chart]) -> Vec<(&str, Vec<&str>)> {
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for chart in charts {
-        let Some(why) = chart.absent.as_deref() else { continue };
-        match reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, titles)) => titles.push(&chart.title),
-            None => reasons.push((why, vec![&chart.title])),
-        }
-    }
-    reasons
 }
 
 /// A table of facts of any shape, as recorded in JSON; a sentence where there are none.
@@ -151,15 +139,6 @@ impl Plots {
     }
 }
 
-/// The unit in which a time axis reads best, and its length in seconds.
-fn time_unit(span_sec: f64) -> (&'static str, f64) {
-    match span_sec {
-        span if span > 2.0 * 3_600.0 => ("h", 3_600.0),
-        span if span > 5.0 * 60.0 => ("min", 60.0),
-        _ => ("s", 1.0),
-    }
-}
-
 /// Largest place on the horizontal axis: of what is drawn, or of what there could be.
 fn span(chart: &Chart) -> f64 {
     let of = |line: &Line| match &line.x {
@@ -173,7 +152,12 @@ fn span(chart: &Chart) -> f64 {
 fn plot(id: &str, chart: &Chart) -> Value {
     let span = span(chart);
     let is_time = chart.x.unit == "s";
-    let (unit, scale) = if is_time { time_unit(span) } else { (chart.x.unit.as_str(), 1.0) };
+    // The unit in which a time axis reads best, and its length in seconds.
+    let (unit, scale) = match span {
+        span if is_time && span > 2.0 * 3_600.0 => ("h", 3_600.0),
+        span if is_time && span > 5.0 * 60.0 => ("min", 60.0),
+        _ => (chart.x.unit.as_str(), 1.0),
+    };
     let titled = |axis: &Axis, unit: &str| match unit {
         "" => axis.title.clone(),
         unit => format!("{} ({unit})", axis.title),

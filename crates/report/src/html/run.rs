@@ -5,7 +5,7 @@
 
 use super::parts::{Plots, banners, charts, facts, heading, list, section, verdict};
 use crate::bars::Bars;
-use crate::baseline::{Beside, DriveReport};
+use crate::baseline::DriveReport;
 use crate::charts::{Section, identifier};
 use crate::document::{RunReport, SeriesReport, StepReport};
 use crate::table::{Cell, Table};
@@ -13,7 +13,7 @@ use crate::tables;
 use crate::words::{self, Shown};
 use maud::{Markup, html};
 use results::finding::{Finding, Level};
-use results::series::Purpose;
+use results::series::{Identity, Purpose};
 use results::units;
 
 /// The run with a heading of `level`; names of places in the page begin with `place`.
@@ -76,18 +76,10 @@ fn one_slice(run: &RunReport) -> Option<Bars> {
                 continue;
             };
             let over = slice.judged_over.get(column).copied().unwrap_or(0);
-            bars.against(
-                format!(
-                    "over {}: {} on {}",
-                    units::duration(limit.threshold_ns),
-                    group.stream,
-                    words::device(group.device.as_deref())
-                ),
-                share,
-                limit.share_max(),
-                format!("{} of {}", units::percent(share), units::percent_exact(limit.share_max())),
-                limit.is_exceeded(over, slice.wanted),
-            );
+            let (threshold, device) = (units::duration(limit.threshold_ns), words::device(group.device.as_deref()));
+            let name = format!("over {threshold}: {} on {device}", group.stream);
+            let text = format!("{} of {}", units::percent(share), units::percent_exact(limit.share_max()));
+            bars.against(name, share, limit.share_max(), text, limit.is_exceeded(over, slice.wanted));
         }
     }
     (groups.iter().all(|group| group.slices.len() <= 1) && !bars.is_empty()).then_some(bars)
@@ -95,21 +87,12 @@ fn one_slice(run: &RunReport) -> Option<Bars> {
 
 /// The table; something else where it has no rows.
 fn unless_empty(table: Table, other: Markup) -> Markup {
-    if table.is_empty() {
-        other
-    } else {
-        html! { (table) }
-    }
+    html! { @if table.is_empty() { (other) } @else { (table) } }
 }
 
 fn contents(run: &RunReport, place: &str) -> Markup {
-    let own = [
-        ("steady", "Steady state"),
-        ("findings", "Findings"),
-        ("unmeasured", "Not measured"),
-        ("run", "What was run"),
-        ("method", "Method"),
-    ];
+    let (steady, unmeasured) = (("steady", "Steady state"), ("unmeasured", "Not measured"));
+    let own = [steady, ("findings", "Findings"), unmeasured, ("run", "What was run"), ("method", "Method")];
     let sections = run.sections.iter().map(|section| (section.id.as_str(), section.title.as_str()));
     html! {
         nav aria-label="Contents" {
@@ -144,14 +127,11 @@ fn steady(run: &RunReport, place: &str, level: usize) -> Markup {
 }
 
 /// Findings before a run or a series, the worst first.
-pub(super) fn findings(findings: &[Finding], place: &str, level: usize) -> Markup {
+fn findings(findings: &[Finding], place: &str, level: usize) -> Markup {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     let (good, others): (Vec<&Finding>, Vec<&Finding>) = sorted.into_iter().partition(|one| one.level == Level::Ok);
-    let counted = match good.len() {
-        1 => "1 check was".to_owned(),
-        count => format!("{count} checks were"),
-    };
+    let counted = if good.len() == 1 { "1 check was".to_owned() } else { format!("{} checks were", good.len()) };
     let worst = Table::findings("What may spoil the result, the worst first", others.into_iter());
     let content = html! {
         @if findings.is_empty() {
@@ -170,7 +150,7 @@ pub(super) fn findings(findings: &[Finding], place: &str, level: usize) -> Marku
 }
 
 /// Missing measurements.
-pub(super) fn unmeasured(run: &RunReport, place: &str, level: usize) -> Markup {
+fn unmeasured(run: &RunReport, place: &str, level: usize) -> Markup {
     let charts = run.sections.iter().flat_map(|section| &section.charts);
     let absent = charts.filter_map(|chart| Some(format!("{}: {}", chart.title, chart.absent.as_ref()?)));
     let all: Vec<String> = run.unmeasured.iter().cloned().chain(absent).collect();
@@ -179,7 +159,7 @@ pub(super) fn unmeasured(run: &RunReport, place: &str, level: usize) -> Markup {
 }
 
 /// Command, configuration, devices and host.
-pub(super) fn what_was_run(run: &RunReport, place: &str, level: usize) -> Markup {
+fn what_was_run(run: &RunReport, place: &str, level: usize) -> Markup {
     let pairs = |caption: &str, pairs: &[(String, String)]| {
         unless_empty(Table::named_values(caption, pairs.iter().cloned()), html! {})
     };
@@ -211,7 +191,7 @@ pub(super) fn what_was_run(run: &RunReport, place: &str, level: usize) -> Markup
 }
 
 /// Method of measurement.
-pub(super) fn method(run: &RunReport, place: &str, level: usize) -> Markup {
+fn method(run: &RunReport, place: &str, level: usize) -> Markup {
     let content = html! { @for part in &run.method { (heading(level + 1, "", &part.title)) p { (part.text) } } };
     section(format!("{place}method"), level, "Method and limits", content)
 }
@@ -234,16 +214,18 @@ pub(super) fn series_article(report: &SeriesReport, place: &str, plots: &mut Plo
             @if let Some(conclusion) = &report.series.conclusion {
                 @if !conclusion.remarks.is_empty() { (section(format!("{place}remarks"), 2, "Remarks", list(&conclusion.remarks))) }
             }
-            @if let Some(beside) = &report.beside { (drives_beside(beside, place)) }
+            @if let Some(beside) = &report.beside {
+                @let content = html! { (list(&beside.outliers)) (beside.table("All drives")) };
+                (section(format!("{place}beside"), 2, "Drives beside each other", content))
+            }
             @for (number, drive) in report.drives.iter().enumerate() {
                 @let place = if report.drives.len() > 1 { format!("{place}drive-{}-", number + 1) } else { place.to_owned() };
                 (of_drive(drive, &place, report.drives.len() > 1, plots))
             }
-            @if report.drives.is_empty() {
-                (section(format!("{place}steps"), 2, "Steps", html! { (steps) }))
-            } @else {
-                (section(format!("{place}steps"), 2, "Steps", html! { details { summary { "All jobs, as they were run" } (steps) } }))
-            }
+            @let steps = html! {
+                @if report.drives.is_empty() { (steps) } @else { details { summary { "All jobs, as they were run" } (steps) } }
+            };
+            (section(format!("{place}steps"), 2, "Steps", steps))
             @for (number, step) in report.steps.iter().enumerate() {
                 @if let (Some(place), Some(run)) = (place_of(number, step), &step.report) {
                     hr;
@@ -254,16 +236,6 @@ pub(super) fn series_article(report: &SeriesReport, place: &str, plots: &mut Plo
             @if !certify { (of_search(report, place)) }
         }
     }
-}
-
-/// Drives of one baseline beside each other.
-fn drives_beside(beside: &Beside, place: &str) -> Markup {
-    section(
-        format!("{place}beside"),
-        2,
-        "Drives beside each other",
-        html! { (list(&beside.outliers)) (beside.table("All drives")) },
-    )
 }
 
 /// Results of a baseline for one drive; under its name if there are several.
@@ -319,12 +291,11 @@ fn terms(report: &SeriesReport, place: &str) -> Markup {
     let series = &report.series;
     let mut pairs: Vec<(String, Cell)> =
         series.terms.iter().map(|(name, value)| (name.clone(), value.into())).collect();
-    for device in &series.devices {
-        let known = [device.model.as_deref(), device.serial.as_deref()].into_iter().flatten().collect::<Vec<_>>();
-        let size = units::bytes(device.size_bytes as f64);
-        let simulated = if device.simulated { ", simulated" } else { "" };
-        pairs.push((format!("device {}", device.name), format!("{} {size}{simulated}", known.join(" ")).into()));
-    }
+    pairs.extend(series.devices.iter().map(|Identity { name, model, serial, size_bytes, simulated, .. }| {
+        let known: Vec<&str> = [model, serial].into_iter().filter_map(Option::as_deref).collect();
+        let (size, simulated) = (units::bytes(*size_bytes as f64), if *simulated { ", simulated" } else { "" });
+        (format!("device {name}"), format!("{} {size}{simulated}", known.join(" ")).into())
+    }));
     pairs.push(("began".to_owned(), units::date(series.began_unix_ms).into()));
     pairs.push(("command".to_owned(), Cell::code(series.command.join(" "))));
     pairs.push(("recorded by".to_owned(), series.tool.as_str().into()));

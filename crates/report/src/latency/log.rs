@@ -30,15 +30,12 @@ impl<R: Read> Source<R> {
         let name = name.to_owned();
         let reader = Reader::new(input).map_err(|source| LatencyError::Read { log: name.clone(), source })?;
         let interval = reader.header().configured("report-interval-sec");
-        let interval_sec = interval.and_then(|text| text.trim().parse().ok()).filter(|sec| *sec > 0);
-        match interval_sec {
-            Some(interval_sec) => Ok(Self { name, reader, interval_sec }),
-            None => {
-                let found = interval.map_or_else(|| "missing".to_owned(), |text| format!("{text:?}"));
-                let version = reader.header().act_version.clone();
-                Err(LatencyError::Interval { log: name, version, found })
-            }
+        if let Some(interval_sec) = interval.and_then(|text| text.trim().parse().ok()).filter(|sec| *sec > 0) {
+            return Ok(Self { name, reader, interval_sec });
         }
+        let found = interval.map_or_else(|| "missing".to_owned(), |text| format!("{text:?}"));
+        let version = reader.header().act_version.clone();
+        Err(LatencyError::Interval { log: name, version, found })
     }
 
     /// Reads the log to its end, in slices of `slice_sec`, a multiple of its interval. `histograms` are
@@ -91,17 +88,14 @@ impl<R: Read> Source<R> {
     fn resolve(&self, wanted: &str) -> Result<Histogram, LatencyError> {
         let names = self.reader.names();
         let starting: Vec<usize> = (0..names.len()).filter(|index| names[*index].starts_with(wanted)).collect();
-        let exact = names.iter().position(|name| name == wanted);
-        let index = match (exact, &starting[..]) {
-            (Some(exact), _) => Some(exact),
-            (None, []) => None,
-            (None, [only]) => Some(*only),
-            (None, several) => {
-                let fits = several.iter().map(|index| names[*index].clone()).collect();
-                return Err(LatencyError::Ambiguous { log: self.name.clone(), wanted: wanted.to_owned(), fits });
-            }
-        };
-        Ok(Histogram { name: wanted.to_owned(), index, totals: Vec::new(), over: Vec::new() })
+        let exact = starting.iter().find(|index| names[**index] == wanted);
+        let (log, name) = (self.name.clone(), wanted.to_owned());
+        if exact.is_none() && starting.len() > 1 {
+            let fits = starting.iter().map(|index| names[*index].clone()).collect();
+            return Err(LatencyError::Ambiguous { log, wanted: name, fits });
+        }
+        let index = exact.or(starting.first()).copied();
+        Ok(Histogram { name, index, totals: Vec::new(), over: Vec::new() })
     }
 }
 
@@ -182,13 +176,9 @@ impl Log {
 
     /// Counts of a histogram in the slice at `position` of [`Self::slices`]; `None` if the log lacks the histogram.
     pub fn slice<'a>(&self, histogram: &'a Histogram, position: usize) -> Option<Slice<'a>> {
-        let total = *histogram.totals.get(position)?;
-        let width = self.edges.len();
-        Some(Slice {
-            total,
-            over: &histogram.over[position * width..(position + 1) * width],
-            slice_sec: self.slice_sec,
-        })
+        let (total, width) = (*histogram.totals.get(position)?, self.edges.len());
+        let over = &histogram.over[position * width..(position + 1) * width];
+        Some(Slice { total, over, slice_sec: self.slice_sec })
     }
 
     /// All slices of a histogram, oldest first.
@@ -213,21 +203,18 @@ impl Log {
         }
         for Histogram { name: wanted, index, .. } in &self.histograms {
             match index.and_then(|index| self.names.get(index)) {
-                None => remarks.push(format!("{name} has no histogram {wanted:?}: it has {}", self.names.join(", "))),
-                Some(found) if found != wanted => {
+                Some(found) if found == wanted => {}
+                Some(found) => {
                     remarks.push(format!("{name} has no histogram {wanted:?}: {found:?}, which begins so, is shown"));
                 }
-                Some(_) => {}
+                None => remarks.push(format!("{name} has no histogram {wanted:?}: it has {}", self.names.join(", "))),
             }
         }
-        for missing in &self.missing {
-            let (first, last) = (missing.start(), missing.end());
+        remarks.extend(self.missing.iter().map(|missing| {
+            let (first, last, sec) = (missing.start(), missing.end(), self.slice_sec);
             let slices = if first == last { format!("slice {first}") } else { format!("slices {first} to {last}") };
-            remarks.push(format!(
-                "{name} lacks a report at an end of {slices} of {} s, which cannot be formed",
-                self.slice_sec
-            ));
-        }
+            format!("{name} lacks a report at an end of {slices} of {sec} s, which cannot be formed")
+        }));
         remarks
     }
 }
@@ -340,31 +327,26 @@ impl LatencyError {
     /// Output of ACT's script on standard output for such a log before it gives up: for programs that wait for these
     /// words. Empty if the script would not give up, or would crash.
     pub fn in_acts_words(&self) -> String {
-        match self {
+        let (log, version, says) = match self {
             Self::Read { log, source: ReadError::Version { version, .. } } => {
-                format!("{}{log} ACT version not compatible\n", version_line(log, version))
-            }
-            Self::Read { log, source: ReadError::Header { part: HeaderPart::Version, .. } } => {
-                format!("{log} ACT version not found\n")
+                (log, version, format!("{log} ACT version not compatible"))
             }
             Self::Read { log, source: ReadError::Header { part, version, .. } } => {
                 let lacks = match part {
-                    HeaderPart::Version | HeaderPart::Configuration => "report interval",
+                    HeaderPart::Version => return format!("{log} ACT version not found\n"),
+                    HeaderPart::Configuration => "report interval",
                     HeaderPart::Derived => "derived configuration",
                     HeaderPart::Names => "histogram names",
                 };
-                format!("{}can't find {lacks}\n", version_line(log, version))
+                (log, version, format!("can't find {lacks}"))
             }
-            Self::Interval { log, version, found } => {
-                let says = if found == "\"0\"" {
-                    "reporting interval must be more than 0"
-                } else {
-                    "can't find report interval"
-                };
-                format!("{}{says}\n", version_line(log, version))
+            Self::Interval { log, version, found } if found == "\"0\"" => {
+                (log, version, "reporting interval must be more than 0".to_owned())
             }
-            _ => String::new(),
-        }
+            Self::Interval { log, version, .. } => (log, version, "can't find report interval".to_owned()),
+            _ => return String::new(),
+        };
+        format!("{}{says}\n", version_line(log, version))
     }
 }
 

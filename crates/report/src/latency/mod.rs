@@ -11,13 +11,11 @@
 //! `docs/act-differences.md` lists the cases.
 //!
 //! * [`log`]: what to show, the counts, or why there are none
-//! * [`table`], [`csv`], [`json`], [`markdown`]: the forms; [`sla`]: judging; [`run`]: what only a run
+//! * [`table`] (also Markdown and CSV), [`json`]: the forms; [`sla`]: judging; [`run`]: what only a run
 //!   directory knows
 
-pub mod csv;
 pub mod json;
 pub mod log;
-pub mod markdown;
 pub mod run;
 pub mod sla;
 pub mod table;

@@ -30,12 +30,13 @@ impl RunLatencies {
     /// the quantiles, and is remarked.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let Run { manifest, verdict, mut remarks, damage, .. } = run_dir::read(dir)?;
+        let why = |why: &str| format!("no percentiles of {}: {why}", dir.display());
         let latencies = latencies(dir, &manifest.layout()).unwrap_or_else(|error| {
-            remarks.push(format!("no percentiles of {}: {error}", dir.display()));
+            remarks.push(why(&error.to_string()));
             Vec::new()
         });
         if latencies.is_empty() && remarks.iter().all(|remark| !remark.starts_with("no percentiles")) {
-            remarks.push(format!("no percentiles of {}: no window of its interval logs is complete", dir.display()));
+            remarks.push(why("no window of its interval logs is complete"));
         }
         Ok(Self { latencies, streams: verdict.streams, damage, remarks })
     }

@@ -3,11 +3,12 @@
 //! An ACT log has service times only, and failed operations are in none of its histograms. So the result covers less
 //! than the verdict of a run directory, which has waits and failures too.
 
-use super::{Choice, Histogram, LatencyError, Log, Slice};
+use super::{Choice, Histogram, LatencyError, Log};
 use results::act_log::{Header, Test};
 use results::buckets::ActScale;
 use results::judge::{Deciding, Limit, Outcome, Sla, Worst};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Judgement of one log.
@@ -66,13 +67,11 @@ fn device_and_stream<'a>(header: &Header, name: &'a str) -> (Option<&'a str>, &'
 ///
 /// Errors: a threshold lies between two edges of the log's buckets.
 pub fn edges(log: &str, scale: ActScale, choice: &Choice, sla: Option<&Sla>) -> Result<Vec<usize>, LatencyError> {
-    let mut edges = choice.buckets();
+    let mut edges: BTreeSet<usize> = choice.buckets().into_iter().collect();
     for limit in sla.iter().flat_map(|sla| sla.limits()) {
-        edges.push(edge(log, scale, limit)?);
+        edges.insert(edge(log, scale, limit)?);
     }
-    edges.sort_unstable();
-    edges.dedup();
-    Ok(edges)
+    Ok(edges.into_iter().collect())
 }
 
 /// The last bucket below a limit's threshold.
@@ -144,31 +143,28 @@ fn shares<'a>(log: &'a Log, histograms: &'a [Histogram], sla: &'a Sla) -> impl I
     histograms.iter().flat_map(move |histogram| {
         let name = histogram.index.and_then(|index| log.names.get(index)).unwrap_or(&histogram.name);
         let (device, stream) = device_and_stream(&log.header, name);
-        log.slices_of(histogram).filter(|(_, slice)| slice.total > 0).flat_map(move |(number, slice)| {
+        let slices = log.slices_of(histogram).filter(|(_, slice)| slice.total > 0);
+        slices.flat_map(move |(number, slice)| {
             sla.limits().iter().filter_map(move |limit| {
                 let edge = edge(&log.name, log.scale, limit).ok().and_then(|bucket| log.edge(bucket))?;
-                Some(share(&slice, number, edge, limit, (device, stream)))
+                let (over, wanted) = (slice.over[edge], slice.total);
+                let deciding = Deciding {
+                    stream: stream.to_owned(),
+                    device: device.map(str::to_owned),
+                    slice: number,
+                    with_rest: false,
+                    first_slice: None,
+                    threshold_ns: limit.threshold_ns,
+                    over,
+                    wanted,
+                    cut: false,
+                    share: over as f64 / wanted as f64,
+                    share_max: limit.share_max(),
+                };
+                Some(Worst { deciding, exceeded: limit.is_exceeded(over, wanted) })
             })
         })
     })
-}
-
-fn share(slice: &Slice<'_>, number: u64, edge: usize, limit: &Limit, whose: (Option<&str>, &str)) -> Worst {
-    let (over, wanted) = (slice.over[edge], slice.total);
-    let deciding = Deciding {
-        stream: whose.1.to_owned(),
-        device: whose.0.map(str::to_owned),
-        slice: number,
-        with_rest: false,
-        first_slice: None,
-        threshold_ns: limit.threshold_ns,
-        over,
-        wanted,
-        cut: false,
-        share: over as f64 / wanted as f64,
-        share_max: limit.share_max(),
-    };
-    Worst { deciding, exceeded: limit.is_exceeded(over, wanted) }
 }
 
 #[cfg(test)]

@@ -3,12 +3,15 @@
 //! As in the script, percentages are rounded to hundredths and rates to tenths before they are averaged: the average
 //! line matches the lines above it. Unrounded numbers are in the other formats. Unknown values are dashes: a histogram
 //! that the log does not have, or a percentage of no operations. ACT's script prints both as 0.00.
+//!
+//! The same as Markdown, for tickets and wikis, and as CSV.
 
-use super::log::version_line;
+use super::log::{unit, version_line};
+use super::run::RunLatencies;
 use super::{Choice, Histogram, Log, Slice};
+use crate::table::{Cell, Table, escaped};
 use results::act_log::{DERIVED_TITLE, NAMES_TITLE};
 use results::buckets::ActScale;
-use std::fmt::Write;
 
 const GAP: &str = "  ";
 const SLICE: &str = "slice";
@@ -22,18 +25,16 @@ pub fn echo(arguments: &[String]) -> String {
 ///
 /// Several logs are numbered, and their configurations left out. `asked_sec` is the requested length of a slice.
 pub fn preamble(logs: &[Log], asked_sec: u64) -> String {
-    let mut text = String::new();
-    for (index, log) in logs.iter().enumerate() {
-        let number = if logs.len() > 1 { format!("[{}] ", index + 1) } else { String::new() };
-        let line = version_line(&log.name, &log.header.act_version);
-        text += &format!("{number}{}", if logs.len() > 1 { line.trim_end_matches('\n') } else { &line });
-        if logs.len() > 1 {
-            text.push('\n');
+    let line = |log: &Log| version_line(&log.name, &log.header.act_version);
+    let mut text = match logs {
+        [log] => line(log),
+        [] => String::new(),
+        several => {
+            let numbered = (1..).zip(several);
+            let lines = numbered.map(|(number, log)| format!("[{number}] {}\n", line(log).trim_end_matches('\n')));
+            lines.collect::<String>() + "\n"
         }
-    }
-    if logs.len() > 1 {
-        text.push('\n');
-    }
+    };
     if logs.iter().any(|log| log.header.configured("microsecond-histograms").is_none()) {
         text += "can't find histograms' scale, assuming milliseconds\n";
     }
@@ -105,7 +106,10 @@ pub fn table(logs: &[Log], choice: &Choice) -> String {
         text += &line(&number.to_string(), &columns, cells, choice.extra);
     }
     text += &rule;
-    let all: Vec<Vec<Cells>> = columns.iter().map(Column::all_cells).collect();
+    let cells = |column: &Column<'_>| {
+        column.log.slices_of(column.histogram).map(|(_, slice)| column.cells(Some(slice))).collect()
+    };
+    let all: Vec<Vec<Cells>> = columns.iter().map(cells).collect();
     text += &line("avg", &columns, all.iter().map(|cells| summary(cells, average)), choice.extra);
     text += &line("max", &columns, all.iter().map(|cells| summary(cells, maximum)), choice.extra);
     text
@@ -161,10 +165,6 @@ impl Column<'_> {
         let percent = |edge: &usize| slice.and_then(|slice| slice.percent_over(*edge)).map(|value| rounded(value, 2));
         Cells { percents: self.edges.iter().map(percent).collect(), rate: slice.map(|slice| rounded(slice.iops(), 1)) }
     }
-
-    fn all_cells(&self) -> Vec<Cells> {
-        self.log.slices_of(self.histogram).map(|(_, slice)| self.cells(Some(slice))).collect()
-    }
 }
 
 fn line(tag: &str, columns: &[Column<'_>], cells: impl Iterator<Item = Cells>, extra: bool) -> String {
@@ -173,17 +173,11 @@ fn line(tag: &str, columns: &[Column<'_>], cells: impl Iterator<Item = Cells>, e
         text += GAP;
         text += &column.pad;
         for at in 0..column.edges.len() {
-            // Writing into a string cannot fail.
-            let _ = match percents.get(at).copied().flatten() {
-                Some(percent) => write!(text, "{percent:>7.2}"),
-                None => write!(text, "{:>7}", "-"),
-            };
+            let percent = percents.get(at).copied().flatten().map_or("-".to_owned(), |percent| format!("{percent:.2}"));
+            text += &format!("{percent:>7}");
         }
         if extra {
-            let _ = match rate {
-                Some(rate) => write!(text, "{rate:>11.1}"),
-                None => write!(text, "{:>11}", "-"),
-            };
+            text += &format!("{:>11}", rate.map_or("-".to_owned(), |rate| format!("{rate:.1}")));
         }
     }
     text.push('\n');
@@ -213,6 +207,88 @@ pub(super) fn maximum(values: &mut dyn Iterator<Item = f64>) -> Option<f64> {
 /// the middle, and read back.
 fn rounded(value: f64, decimals: usize) -> f64 {
     format!("{value:.decimals$}").parse().unwrap_or(value)
+}
+
+/// A table for each histogram of each log: a line for each slice, then average and maximum.
+///
+/// Averages are of the unrounded percentages, and leave out slices without operations.
+pub fn markdown(logs: &[Log], choice: &Choice) -> String {
+    let mut text = String::new();
+    for log in logs {
+        for histogram in &log.histograms {
+            let blank = if text.is_empty() { "" } else { "\n" };
+            let (name, log_name, sec) = (escaped(&histogram.name), escaped(&log.name), log.slice_sec);
+            text += &format!("{blank}**{name}**, {log_name}: % of operations over, in slices of {sec} s\n\n");
+            text += &one(log, histogram, choice).markdown();
+        }
+    }
+    text
+}
+
+fn one(log: &Log, histogram: &Histogram, choice: &Choice) -> Table {
+    let buckets = choice.buckets();
+    let edges: Vec<usize> = buckets.iter().filter_map(|bucket| log.edge(*bucket)).collect();
+    let slices: Vec<(u64, Slice<'_>)> = log.slices_of(histogram).collect();
+
+    let thresholds = buckets.iter().map(|bucket| format!("{} {}", 1_u64 << bucket, unit(log.scale)));
+    let mut table = Table::new("").numbers(["slice"]).numbers(thresholds).numbers(choice.extra.then_some("ops/s"));
+    for (number, slice) in &slices {
+        let percents = edges.iter().map(|edge| cell(slice.percent_over(*edge), 2));
+        let rate = choice.extra.then(|| cell(Some(slice.iops()), 1));
+        table.row([number.to_string().into()].into_iter().chain(percents).chain(rate));
+    }
+    let mut summary = |name: &str, of: Summary| {
+        let percent = |edge: &usize| of(&mut slices.iter().filter_map(|(_, slice)| slice.percent_over(*edge)));
+        let percents = edges.iter().map(|edge| cell(percent(edge), 2));
+        let rate = choice.extra.then(|| cell(of(&mut slices.iter().map(|(_, slice)| slice.iops())), 1));
+        table.row([Cell::strong(name)].into_iter().chain(percents).chain(rate));
+    };
+    summary("avg", average);
+    summary("max", maximum);
+    table
+}
+
+fn cell(value: Option<f64>, decimals: usize) -> Cell {
+    value.map_or_else(|| "-".into(), |value| format!("{value:.decimals$}").into())
+}
+
+const COLUMNS: &str = "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,unit,ops_over,share_over,damage";
+
+/// All slices of `logs` as CSV over the thresholds of `buckets`. Without operations the share is empty. `runs` has an entry
+/// for each log, or none at all.
+///
+/// A line for each log, histogram, slice and threshold, nothing rounded. Lines and not columns for the thresholds, because
+/// logs can differ in their unit. Each line says what of its log is damaged: lines are cut out and put together, and a
+/// warning beside them is lost then.
+pub fn csv(logs: &[Log], runs: &[Option<RunLatencies>], buckets: &[usize]) -> Result<String, ::csv::Error> {
+    let mut table = Table::new("").text(COLUMNS.split(','));
+    for (at, log) in logs.iter().enumerate() {
+        let run = runs.get(at).and_then(Option::as_ref).into_iter().flat_map(|run| run.damage.iter().cloned());
+        let damage = log.damage.iter().map(ToString::to_string).chain(run).collect::<Vec<_>>().join("; ");
+        for histogram in &log.histograms {
+            for (number, slice) in log.slices_of(histogram) {
+                let (begin_sec, end_sec) = ((number - 1) * log.slice_sec, number * log.slice_sec);
+                for (bucket, edge) in buckets.iter().filter_map(|bucket| Some((bucket, log.edge(*bucket)?))) {
+                    let share = slice.percent_over(edge).map(|_| slice.over[edge] as f64 / slice.total as f64);
+                    table.row([
+                        log.name.clone(),
+                        histogram.name.clone(),
+                        number.to_string(),
+                        begin_sec.to_string(),
+                        end_sec.to_string(),
+                        slice.total.to_string(),
+                        slice.iops().to_string(),
+                        (1_u64 << bucket).to_string(),
+                        unit(log.scale).to_owned(),
+                        slice.over[edge].to_string(),
+                        share.map(|share| share.to_string()).unwrap_or_default(),
+                        damage.clone(),
+                    ]);
+                }
+            }
+        }
+    }
+    table.csv()
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Status of one run.
 
 use super::{Seen, unix_ms};
+use crate::latencies::add_window;
 use results::cell::Layout;
 use results::counts::CellCounts;
 use results::judge::{Deciding, End, Judge, RunResult, Verdict};
 use results::run_dir::{
-    HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows, time_left,
+    self, HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows, time_left,
 };
 use results::telemetry::{Column, ColumnOf};
 use serde::Serialize;
@@ -127,7 +128,7 @@ pub struct RunStatus {
 impl RunStatus {
     /// Reads how the run in `dir` stands at `now`. `look` tells of a process.
     pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
-        let manifest = results::run_dir::manifest(dir)?;
+        let manifest = run_dir::manifest(dir)?;
         // Asked first: a verdict that is written while the tables are read does not belong to them.
         if dir.join(VERDICT).exists() {
             return Self::ended(dir, now, &manifest);
@@ -144,8 +145,7 @@ impl RunStatus {
         let mut this = Self::new(dir, &manifest, &verdict, last, now);
         this.remarks.extend(intervals.damage().map(str::to_owned));
         if manifest.process.is_none() {
-            let how = "the manifest names no process, so only its files show whether it still runs";
-            this.remarks.push(how.to_owned());
+            this.remarks.push("the manifest names no process, so only its files show whether it still runs".to_owned());
         }
         this.seen = seen;
         this.phase = this.phase_now(&manifest, seen);
@@ -161,7 +161,7 @@ impl RunStatus {
     }
 
     fn ended(dir: &Path, now: SystemTime, manifest: &Manifest) -> Result<Self, RunDirError> {
-        let run = results::run_dir::read(dir)?;
+        let run = run_dir::read(dir)?;
         let mut judge = manifest.judge();
         let mut intervals = Intervals::open(dir, manifest)?;
         let last = Last::of(&mut intervals, &mut judge, &manifest.layout())?;
@@ -313,13 +313,8 @@ fn p99(dir: &Path, layout: &Layout) -> (Vec<(String, u64)>, Vec<String>) {
         Ok(windows) => windows,
         Err(error) => return (Vec::new(), vec![format!("no quantiles of latencies: {error}")]),
     };
-    let of = |(index, stream): (usize, &results::cell::StreamInfo)| {
-        let mut all = results::cell::latencies();
-        for window in windows.iter().filter(|window| window.cell / layout.devices.len().max(1) == index) {
-            // Bounds that differ, as another program may write them, grow or are cut.
-            let _ = all.add(&window.histogram);
-        }
-        (stream.judged && !all.is_empty()).then(|| (stream.name.clone(), all.value_at_quantile(0.99)))
-    };
-    (layout.streams.iter().enumerate().filter_map(of).collect(), Vec::new())
+    let mut streams = vec![results::cell::latencies(); layout.streams.len()];
+    windows.iter().for_each(|window| add_window(&mut streams, layout, window));
+    let judged = layout.streams.iter().zip(&streams).filter(|(stream, all)| stream.judged && !all.is_empty());
+    (judged.map(|(stream, all)| (stream.name.clone(), all.value_at_quantile(0.99))).collect(), Vec::new())
 }

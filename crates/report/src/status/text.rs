@@ -45,13 +45,11 @@ impl fmt::Display for RunStatus {
             }
         }
         for (number, stream) in self.result.streams.iter().enumerate() {
-            let offered = match stream.offered_iops {
-                iops if iops > 0.0 => format!("{}/s offered", units::number(iops)),
-                _ => "closed".to_owned(),
-            };
-            let last = self.last_interval_iops.get(number);
-            let last =
-                last.map(|iops| format!(", {}/s in the last interval", units::number(*iops))).unwrap_or_default();
+            let is_open = stream.offered_iops > 0.0;
+            let offered =
+                if is_open { format!("{}/s offered", units::number(stream.offered_iops)) } else { "closed".into() };
+            let last = self.last_interval_iops.get(number).map(|iops| units::number(*iops));
+            let last = last.map(|iops| format!(", {iops}/s in the last interval")).unwrap_or_default();
             let achieved = units::number(stream.achieved_iops);
             writeln!(f, "  {:<18} {offered}, {achieved}/s achieved{last}", stream.name)?;
         }
@@ -79,18 +77,16 @@ impl fmt::Display for RunStatus {
 impl RunStatus {
     fn phase_text(&self) -> String {
         let pid = self.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
-        let ago = match self.recorded_ago_sec {
-            Some(ago) => format!("last interval {} ago", units::span_about(ago)),
-            None => "no interval yet".to_owned(),
-        };
+        let ago = self.recorded_ago_sec.map(units::span_about);
+        let long = ago.clone().unwrap_or_else(|| "long".to_owned());
+        let ago = ago.map_or_else(|| "no interval yet".to_owned(), |ago| format!("last interval {ago} ago"));
         match self.phase {
             Phase::Beginning => format!("beginning{pid}: no interval yet"),
             Phase::Running => format!("running{pid}: {ago}"),
             Phase::Ending => format!("ending{pid}: its time is over and the verdict is not written yet; {ago}"),
             Phase::Hung => format!(
-                "HUNG{pid}: the process is there and recorded nothing for {}: look at the device (dmesg) and at the \
-                 disk under the run directory",
-                self.recorded_ago_sec.map_or_else(|| "long".to_owned(), units::span_about)
+                "HUNG{pid}: the process is there and recorded nothing for {long}: look at the device (dmesg) and at the \
+                 disk under the run directory"
             ),
             Phase::Stopped => format!("STOPPED{pid}: the process is stopped (kill -CONT resumes it); {ago}"),
             Phase::Gone => format!("GONE{pid}: there is no such process here: killed, or of another container; {ago}"),
@@ -107,7 +103,7 @@ impl RunStatus {
     fn shares_text(&self, shares: &Shares) -> String {
         let columns = self.thresholds.iter().zip(&shares.shares);
         let columns = columns.map(|(threshold, share)| format!("{} over {threshold}", units::percent(*share)));
-        let on = shares.device.as_deref().unwrap_or("all devices together");
+        let on = words::device(shares.device.as_deref());
         let (over, slice) = (columns.collect::<Vec<_>>().join(", "), shares.slice);
         format!("{over} (slice {slice}, {} on {on})", shares.stream)
     }
@@ -130,8 +126,8 @@ impl fmt::Display for SeriesStatus {
                 writeln!(f, "  its process is gone, unless another container has it")?
             }
             None => {
-                let end =
-                    self.ends_unix_ms.map(|ends| format!(", ends {}", units::date_to_minute(ends))).unwrap_or_default();
+                let end = self.ends_unix_ms.map(units::date_to_minute);
+                let end = end.map(|end| format!(", ends {end}")).unwrap_or_default();
                 let more = match self.purpose {
                     Purpose::Rate => "; a search can add steps",
                     Purpose::Baseline => "; jobs are planned one after the other",

@@ -3,6 +3,7 @@
 use super::{Arranged, WafReport};
 use crate::latencies::Quantiles;
 use crate::table::{Cell, Table};
+use crate::words::unique;
 use results::counts::Backlog;
 use results::{percentile, units};
 use schemars::JsonSchema;
@@ -85,10 +86,8 @@ const AGREE: f64 = 0.05;
 
 /// Milliseconds; nothing where too few operations lie beyond to tell.
 fn told(quantiles: &Quantiles, quantile: f64, ns: u64) -> String {
-    match percentile::is_told(quantiles.count, 100.0 * quantile) {
-        true => format!("{:.3}", ns as f64 / 1e6),
-        false => "-".to_owned(),
-    }
+    let is_told = percentile::is_told(quantiles.count, 100.0 * quantile);
+    if is_told { format!("{:.3}", ns as f64 / 1e6) } else { "-".to_owned() }
 }
 
 impl WafReport {
@@ -139,18 +138,17 @@ impl WafReport {
                     ));
                 }
                 if of.failed > 0 {
-                    told.push(format!(
-                        "{name}: {failed} of {wanted} {operation} of {tenant} failed, and are in no latency"
-                    ));
+                    let what = format!("{failed} of {wanted} {operation} of {tenant}");
+                    told.push(format!("{name}: {what} failed, and are in no latency"));
                 }
             }
             if let Some((waf, with_time)) = one.waf.zip(timed.device_waf)
                 && (with_time / waf - 1.0).abs() > AGREE
             {
+                let fills = units::number(timed.drive_fills);
                 told.push(format!(
-                    "{name}: device WAF is {waf:.2} without time and {with_time:.2} with it: {} drive fills are too few to settle, or \
-                     the drive cannot follow",
-                    units::number(timed.drive_fills)
+                    "{name}: device WAF is {waf:.2} without time and {with_time:.2} with it: {fills} drive fills are too few to \
+                     settle, or the drive cannot follow"
                 ));
             }
             if let Some(why) = &timed.ended_early {
@@ -163,13 +161,8 @@ impl WafReport {
 
 /// The p99.9 of each tenant's reads and of its writes, for a row each: its name, and its cell of an arrangement.
 pub(super) fn worst(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged) -> String)> {
-    let mut rows: Vec<(String, String)> = Vec::new();
-    for of in arrangements.iter().filter_map(|one| one.timed.as_ref()).flat_map(|timed| &timed.latencies) {
-        let key = (of.tenant.clone(), of.operation.clone());
-        if !rows.contains(&key) {
-            rows.push(key);
-        }
-    }
+    let all = arrangements.iter().filter_map(|one| one.timed.as_ref()).flat_map(|timed| &timed.latencies);
+    let rows = unique(all.map(|of| (of.tenant.clone(), of.operation.clone())));
     let row = |(tenant, operation): (String, String)| {
         let name = format!("{tenant} {operation}, p99.9 in ms");
         let cell = move |one: &Arranged| {
@@ -179,8 +172,8 @@ pub(super) fn worst(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged
                 Some(of) if !of.keeps_up() => "cannot follow".to_owned(),
                 Some(of) if !of.succeeds() => "fails".to_owned(),
                 // Quantiles of two durations do not add up: the larger one, by its name.
-                Some(of) if of.wait.p999_ns > of.service.p999_ns => {
-                    format!("{} wait", told(&of.wait, 0.999, of.wait.p999_ns))
+                Some(Latency { service, wait, .. }) if wait.p999_ns > service.p999_ns => {
+                    format!("{} wait", told(wait, 0.999, wait.p999_ns))
                 }
                 Some(of) => told(&of.service, 0.999, of.service.p999_ns),
                 None => "-".to_owned(),

@@ -14,7 +14,7 @@ use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Mark, Points, Section, Style};
 use crate::html::Page;
 use crate::table::{Cell, Table};
-use crate::words::Pair;
+use crate::words::{Pair, unique};
 use results::units::{self, bytes};
 use results::waf::{Bytes, Found, OCTILES, TenantBytes, steady_rule};
 use schemars::JsonSchema;
@@ -111,6 +111,12 @@ pub enum SweepPoint {
     Missing(String),
 }
 
+impl SweepPoint {
+    fn waf(&self) -> Option<f64> {
+        if let Self::Waf(waf) = self { Some(*waf) } else { None }
+    }
+}
+
 impl Arranged {
     /// Derives the results from the counters.
     pub fn of(arrangement: &str, counted: Found, timed: Option<Timed>) -> Self {
@@ -149,9 +155,8 @@ impl WafReport {
         row("by the media", &|one| bytes(one.media_bytes as f64).into());
         row("engine WA", &|one| factor(one.engine_wa).into());
         row("device WAF of all of it", &|one| factor(one.counted.total().waf()).into());
-        row("device WAF once steady", &|one| match one.waf {
-            Some(waf) => Cell::strong(factor(Some(waf))),
-            None => Cell::bad("not steady"),
+        row("device WAF once steady", &|one| {
+            one.waf.map_or_else(|| Cell::bad("not steady"), |waf| Cell::strong(factor(Some(waf))))
         });
         let timed = |one: &Arranged| one.timed.as_ref().and_then(|timed| timed.device_waf);
         if self.arrangements.iter().any(|one| timed(one).is_some()) {
@@ -159,12 +164,12 @@ impl WafReport {
         }
         row("total (engine WA x steady device WAF)", &|one| factor(one.total_wa).into());
         row("steady after, drive fills", &|one| {
-            one.steady_after_fills.map_or("-".to_owned(), |fills| fills.to_string()).into()
+            one.steady_after_fills.map_or("-".into(), |fills| fills.to_string().into())
         });
         for (name, p999) in latency::worst(&self.arrangements) {
             row(&name, &|one| p999(one).into());
         }
-        row("erases", &|one| one.erases.map_or("-".to_owned(), |erases| units::Grouped(erases).to_string()).into());
+        row("erases", &|one| one.erases.map_or("-".into(), |erases| units::Grouped(erases).to_string().into()));
         if self.arrangements.iter().any(|one| !one.erase_histogram.is_empty()) {
             row("erases of a superblock", &|one| spread(&one.erase_histogram).into());
         }
@@ -195,12 +200,8 @@ impl WafReport {
 
     /// Bytes that each tenant wrote, and the amplification at its drive.
     pub fn tenants_table(&self) -> Table {
-        let mut table = Table::new("Tenants").text(["arrangement", "tenant"]).numbers([
-            "clients",
-            "defragmentation",
-            "engine WA",
-            "device WAF",
-        ]);
+        let numbers = ["clients", "defragmentation", "engine WA", "device WAF"];
+        let mut table = Table::new("Tenants").text(["arrangement", "tenant"]).numbers(numbers);
         for one in &self.arrangements {
             for (number, tenant) in one.counted.tenants.iter().enumerate() {
                 let drive = if one.counted.drives.len() > 1 { number } else { 0 };
@@ -224,11 +225,8 @@ impl WafReport {
         let headings = sweep.waf.iter().map(|(name, _)| name.clone());
         let mut table = Table::new(title).text([sweep.parameter.clone()]).numbers(headings);
         for (at, value) in sweep.values.iter().enumerate() {
-            let cells = sweep.waf.iter().map(|(_, points)| match &points[at] {
-                SweepPoint::Waf(waf) => Cell::from(factor(Some(*waf))),
-                SweepPoint::Missing(_) => Cell::from("-"),
-            });
-            table.row([Cell::from(value.clone())].into_iter().chain(cells));
+            let cells = sweep.waf.iter().map(|(_, points)| factor(points[at].waf()));
+            table.row([value.clone()].into_iter().chain(cells));
         }
         table
     }
@@ -238,39 +236,30 @@ impl WafReport {
         let mut why: Vec<String> = Vec::new();
         for (at, value) in sweep.values.iter().enumerate() {
             for (_, points) in &sweep.waf {
-                let SweepPoint::Missing(reason) = &points[at] else { continue };
-                let text = format!("{}={value}: {reason}", sweep.parameter);
-                if !why.contains(&text) {
-                    why.push(text);
+                if let SweepPoint::Missing(reason) = &points[at] {
+                    why.push(format!("{}={value}: {reason}", sweep.parameter));
                 }
             }
         }
-        why
+        unique(why)
     }
 
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        let mut part = |title: &str, body: String| {
-            if !body.is_empty() {
-                text += &format!("{}{title}\n\n{body}", if text.is_empty() { "" } else { "\n" });
-            }
+        let wrapped =
+            |sentences: &[String]| sentences.iter().map(|it| units::wrapped(it, "  ", 110)).collect::<String>();
+        let named = |table: Table, below: &[String]| {
+            let rows = if table.is_empty() { String::new() } else { table.to_string() };
+            (table.title, rows + &wrapped(below))
         };
-        let named =
-            |table: Table| (table.title.clone(), if table.is_empty() { String::new() } else { table.to_string() });
-        for table in [self.table(), self.latencies(), self.octiles(), self.tenants_table()] {
-            let (title, body) = named(table);
-            part(&title, body);
-        }
-        for sweep in &self.sweeps {
-            let (title, body) = named(Self::sweep(sweep));
-            let missing = Self::missing(sweep);
-            part(&title, body + &missing.iter().map(|why| units::wrapped(why, "  ", 110)).collect::<String>());
-        }
-        let assumptions =
-            self.assumptions.iter().map(|pair| units::wrapped(&format!("{}: {}", pair.name, pair.value), "  ", 110));
-        part("Assumptions", assumptions.collect());
-        part("Remarks", self.remarks.iter().map(|remark| units::wrapped(remark, "  ", 110)).collect());
-        text
+        let tables = [self.table(), self.latencies(), self.octiles(), self.tenants_table()];
+        let mut parts: Vec<(String, String)> = tables.into_iter().map(|table| named(table, &[])).collect();
+        parts.extend(self.sweeps.iter().map(|sweep| named(Self::sweep(sweep), &Self::missing(sweep))));
+        let assumptions: Vec<_> =
+            self.assumptions.iter().map(|pair| format!("{}: {}", pair.name, pair.value)).collect();
+        parts.push(("Assumptions".to_owned(), wrapped(&assumptions)));
+        parts.push(("Remarks".to_owned(), wrapped(&self.remarks)));
+        let parts = parts.into_iter().filter(|(_, body)| !body.is_empty());
+        parts.map(|(title, body)| format!("{title}\n\n{body}")).collect::<Vec<_>>().join("\n")
     }
 
     /// Write amplification of each arrangement.
@@ -278,8 +267,7 @@ impl WafReport {
         let bars = |title: &str, caption: &str, of: fn(&Arranged) -> Option<f64>| {
             let mut bars = Bars::new(title, caption);
             for one in &self.arrangements {
-                let text = of(one).map_or_else(|| "never steady".to_owned(), |waf| factor(Some(waf)));
-                bars.bar(one.arrangement.clone(), of(one), text);
+                bars.bar(one.arrangement.clone(), of(one), steady(of(one)));
             }
             bars
         };
@@ -294,9 +282,7 @@ impl WafReport {
         let x = Axis::linear("written by hosts since the drives were filled once", "drive fills");
         let mut chart = Chart::new("waf", "Device WAF over bytes written", x, Axis::linear("device WAF", ""));
         chart.wide = true;
-        let found = self.arrangements.iter().map(|one| {
-            format!("{} {}", one.arrangement, one.waf.map_or("never steady".to_owned(), |waf| factor(Some(waf))))
-        });
+        let found = self.arrangements.iter().map(|one| format!("{} {}", one.arrangement, steady(one.waf)));
         chart.key = found.collect::<Vec<_>>().join(", ");
         chart.caption =
             format!("A point is an eighth of a drive fill. A line ends where it was steady: {}.", steady_rule());
@@ -362,6 +348,11 @@ fn factor(factor: Option<f64>) -> String {
     factor.map_or("-".to_owned(), |factor| format!("{factor:.2}"))
 }
 
+/// Amplification of the steady state.
+fn steady(waf: Option<f64>) -> String {
+    waf.map_or("never steady".to_owned(), |waf| factor(Some(waf)))
+}
+
 /// Sizes that differ by more than this factor are told apart on a logarithmic axis.
 const LOG_FROM: f64 = 16.0;
 
@@ -377,8 +368,8 @@ fn sweep_chart(sweep: &Sweep) -> Chart {
     let is_wide = least > 0.0 && places.iter().any(|place| *place > LOG_FROM * least);
     let x = if is_wide { Axis::log(title, &sweep.unit) } else { Axis::linear(title, &sweep.unit) };
     let lines = sweep.waf.iter().enumerate().map(|(number, (name, points))| {
-        let y = points.iter().map(|point| if let SweepPoint::Waf(waf) = point { Some(*waf) } else { None });
-        Line::new(name, Points::Each(places.clone()), y.collect(), Style::points(number))
+        let y = points.iter().map(SweepPoint::waf).collect();
+        Line::new(name, Points::Each(places.clone()), y, Style::points(number))
     });
     let key = format!("Device WAF at {} values", sweep.values.len());
     let chart = Chart::new(id, title, x, Axis::linear("device WAF", ""));

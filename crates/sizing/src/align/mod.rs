@@ -36,7 +36,7 @@ use load::workload::act::{ActConfig, Arrival, Problem, SizeWithinBucket, derive_
 use std::ops::RangeInclusive;
 
 /// Offsets in this range, percent, can be explained by sizes within their buckets. Values outside need a reason.
-pub const PLAUSIBLE_PCT: std::ops::RangeInclusive<u32> = 80..=125;
+pub const PLAUSIBLE_PCT: RangeInclusive<u32> = 80..=125;
 
 /// The offsets of a configuration, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -270,9 +270,10 @@ pub fn solve(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, distortion
     let wanted = distortion.undone(target);
     let mut solved = Offsets::of(config);
     let load = |offsets: Offsets| Load::of(&offsets.applied(config), min_io_bytes).ok();
-    match config.commit_to_device {
-        false => solved.large_block_writes = blocks_for(&solved, &wanted, &load).unwrap_or(solved.large_block_writes),
-        true => commits_for(&mut solved, &wanted, &load),
+    if config.commit_to_device {
+        commits_for(&mut solved, &wanted, &load);
+    } else {
+        solved.large_block_writes = blocks_for(&solved, &wanted, &load).unwrap_or(solved.large_block_writes);
     }
     if let Some(full) = load(Offsets { large_block_reads: 100, ..solved })
         && full.large_block_reads.per_sec > 0.0
@@ -364,17 +365,15 @@ pub fn other_rules(
     distortion: &Distortion,
 ) -> Vec<(SizeWithinBucket, Offsets)> {
     use SizeWithinBucket::{LogUniform, Lower, Paper, Uniform, Upper};
-    [Paper, LogUniform, Uniform, Lower, Upper]
-        .into_iter()
-        .filter(|rule| *rule != config.size_within_bucket)
-        .map(|rule| {
-            // Sizes that others fit may be too large for it.
-            let write_size_offset = if config.commit_to_device { 100 } else { config.write_size_offset };
-            let sizes = ActConfig { read_size_offset: 100, write_size_offset, ..config.clone() };
-            let other = ActConfig { size_within_bucket: rule, ..sizes };
-            (rule, solve(&other, min_io_bytes, target, distortion))
-        })
-        .collect()
+    // Sizes that others fit may be too large for it.
+    let write_size_offset = if config.commit_to_device { 100 } else { config.write_size_offset };
+    let sizes = ActConfig { read_size_offset: 100, write_size_offset, ..config.clone() };
+    let others = [Paper, LogUniform, Uniform, Lower, Upper].into_iter().filter(|it| *it != config.size_within_bucket);
+    let solved = others.map(|size_within_bucket| {
+        let other = ActConfig { size_within_bucket, ..sizes.clone() };
+        (size_within_bucket, solve(&other, min_io_bytes, target, distortion))
+    });
+    solved.collect()
 }
 
 #[cfg(test)]

@@ -189,17 +189,12 @@ impl Build {
     /// Reads `8.0.0.15`, `3.15.1.4-1-g0123abc`, `8.1`; what is missing is 0.
     pub fn parse(text: &str) -> Option<Self> {
         let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
-        let mut numbers = [0; 4];
-        let mut parts = text[..end].trim_end_matches('.').split('.');
-        for (index, number) in numbers.iter_mut().enumerate() {
-            match parts.next() {
-                Some(part) => *number = part.parse().ok()?,
-                // A version has two numbers at least; one alone is a count of something.
-                None if index < 2 => return None,
-                None => break,
-            }
-        }
-        Some(Self(numbers))
+        let parts = text[..end].trim_end_matches('.').split('.').take(4).map(|part| part.parse().ok());
+        let mut numbers: Vec<u32> = parts.collect::<Option<_>>()?;
+        // A version has two numbers at least; one alone is a count of something.
+        let has_two = numbers.len() > 1;
+        numbers.resize(4, 0);
+        numbers.try_into().ok().filter(|_| has_two).map(Self)
     }
 
     /// True if a namespace is selected by `namespace=NS`, false for `id=NS`. Source: asadm,
@@ -326,11 +321,10 @@ impl<'a> Place<'a> {
     fn of(name: &'a str) -> Option<Self> {
         let bare = name.strip_prefix("storage-engine.").unwrap_or(name);
         let (kind, rest) = bare.split_at(bare.find(['[', '.']).unwrap_or(bare.len()));
-        let is_file = match kind {
-            "device" | "dev" => false,
-            "file" => true,
-            _ => return None,
-        };
+        let is_file = kind == "file";
+        if !is_file && !matches!(kind, "device" | "dev") {
+            return None;
+        }
         if rest.is_empty() {
             return Some(Self { is_file, index: None, field: "" });
         }

@@ -145,37 +145,27 @@ enum First {
 
 /// Leaves out those of the reports at `firsts` (ascending) that are since boot, or may be. Returns what was decided.
 fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
-    let mut said = Vec::new();
     let ends = firsts.iter().skip(1).copied().chain([reports.len()]);
-    let mut left_out = Vec::new();
+    let mut is_used = vec![true; reports.len()];
+    let mut sentences: Vec<(usize, &str)> = Vec::new();
     for (begin, end) in firsts.iter().copied().zip(ends) {
-        let run = &reports[begin..end];
-        let what = match told(run) {
-            First::OfInterval => {
-                said.push("the first report is of an interval, as its numbers show, and is used (iostat -y)");
-                continue;
-            }
+        let first = told(&reports[begin..end]);
+        let sentence = match first {
+            First::OfInterval => "the first report is of an interval, as its numbers show, and is used (iostat -y)",
             First::SinceBoot => "the first report is since boot, as its numbers show, and is left out",
-            First::Unknown if run.len() == 1 => {
+            First::Unknown if end - begin == 1 => {
                 "the only report is since boot, unless iostat ran with -y, and is left out; record one with iostat -xty 10"
             }
             First::Unknown => "the first report is left out: it is since boot, unless iostat ran with -y",
         };
-        said.push(what);
-        left_out.push(begin);
-    }
-    let mut at = 0;
-    reports.retain(|_| {
-        at += 1;
-        !left_out.contains(&(at - 1))
-    });
-    let mut sentences: Vec<(usize, &str)> = Vec::new();
-    for sentence in said {
+        is_used[begin] = first == First::OfInterval;
         match sentences.iter_mut().find(|(_, known)| *known == sentence) {
             Some((number, _)) => *number += 1,
             None => sentences.push((1, sentence)),
         }
     }
+    let mut is_used = is_used.into_iter();
+    reports.retain(|_| is_used.next().unwrap_or(true));
     let runs = |number| if number == 1 { String::new() } else { format!(" ({number} runs)") };
     sentences.into_iter().map(|(number, sentence)| format!("{sentence}{}", runs(number))).collect()
 }

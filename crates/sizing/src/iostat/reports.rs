@@ -18,19 +18,12 @@ pub(super) enum Field {
     Discards,
 }
 
-const FIELDS: usize = 6;
+pub(super) const FIELDS: usize = 6;
 
 /// Numbers of a device; a table has all of them or a part.
-#[derive(Debug)]
 pub(super) struct Row<'a> {
     pub(super) device: &'a str,
     pub(super) fields: [Option<f64>; FIELDS],
-}
-
-impl<'a> Row<'a> {
-    pub(super) fn new(device: &'a str) -> Self {
-        Self { device, fields: [None; FIELDS] }
-    }
 }
 
 /// Rows that are kept, some 100 bytes each: two weeks of ten devices every 10 s.

@@ -8,7 +8,7 @@
 //! 1           2         34                                  5 6 <- a report
 //! ```
 
-use super::reports::{Collector, Field, Row};
+use super::reports::{Collector, FIELDS, Field, Row};
 use super::time;
 use crate::lines::Lines;
 use results::units::quoted;
@@ -16,7 +16,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::io::{self, Read};
 
-#[derive(Debug, Clone, Copy, PartialEq)]
 struct Column {
     at: usize,
     field: Field,
@@ -24,7 +23,6 @@ struct Column {
     factor: f64,
 }
 
-#[derive(Debug, Default)]
 struct Header {
     words: usize,
     device: usize,
@@ -104,9 +102,8 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
 }
 
 fn header_of(words: &[&str]) -> Option<Header> {
-    let columns: Vec<Column> = (words.iter().enumerate())
-        .filter_map(|(at, name)| field(name).map(|(field, factor)| Column { at, field, factor }))
-        .collect();
+    let column = |(at, name): (usize, &&str)| field(name).map(|(field, factor)| Column { at, field, factor });
+    let columns: Vec<Column> = words.iter().enumerate().filter_map(column).collect();
     if columns.len() < 2 {
         return None;
     }
@@ -117,14 +114,10 @@ fn header_of(words: &[&str]) -> Option<Header> {
 
 /// A device's numbers. `None`: it is something else, or cut.
 fn row<'a>(header: &Header, words: &[&'a str], name_before: &'a str) -> Option<Row<'a>> {
-    let with_name;
-    let words = match words.len() + 1 == header.words && !name_before.is_empty() && number(words[0], 1.0).is_some() {
-        true => {
-            with_name = [&[name_before], words].concat();
-            &with_name[..]
-        }
-        false => words,
-    };
+    let mut words = words.to_vec();
+    if words.len() + 1 == header.words && !name_before.is_empty() && number(words[0], 1.0).is_some() {
+        words.insert(0, name_before);
+    }
     if words.len() != header.words {
         return None;
     }
@@ -134,7 +127,7 @@ fn row<'a>(header: &Header, words: &[&'a str], name_before: &'a str) -> Option<R
     if number(device, 1.0).is_some() {
         return None;
     }
-    let mut row = Row::new(device);
+    let mut row = Row { device, fields: [None; FIELDS] };
     for column in &header.columns {
         row.fields[column.field as usize] = Some(number(words[column.at], column.factor)?);
     }
@@ -253,28 +246,21 @@ impl Objects {
         let read = serde_json::from_slice::<Statistics>(&bytes)
             .or_else(|_| serde_json::from_slice::<Statistics>(&without_decimal_commas(&bytes)));
         let too_long = std::mem::take(&mut self.too_long);
-        let Ok(statistics) = read else {
-            collector.unread();
-            return;
-        };
-        if too_long {
-            collector.unread();
-            return;
-        }
+        let Some(statistics) = read.ok().filter(|_| !too_long) else { return collector.unread() };
         collector.close();
         if let Some((date, time, offset)) = statistics.timestamp.as_deref().and_then(time::moment) {
             collector.moment(date, time, offset);
         }
         if statistics.disk.iter().any(|disk| disk.contains_key("tps") && !disk.contains_key("r/s")) {
-            collector.without_x();
-            return;
+            return collector.without_x();
         }
         for disk in &statistics.disk {
             let Some(device) = disk.get("disk_device").or_else(|| disk.get("device")).and_then(Value::as_str) else {
                 collector.unread();
                 continue;
             };
-            let mut row = Row::new(device.strip_prefix("/dev/").unwrap_or(device));
+            let device = device.strip_prefix("/dev/").unwrap_or(device);
+            let mut row = Row { device, fields: [None; FIELDS] };
             for (name, value) in disk {
                 if let Some((field, factor)) = field(name) {
                     row.fields[field as usize] = match value {
@@ -290,12 +276,12 @@ impl Objects {
 
     /// Ends the document.
     fn finish(self, collector: &mut Collector) {
-        if !self.report.is_empty() {
-            collector
-                .say("its JSON ends within a report, which is left out (iostat was killed, or still runs)".to_owned());
-        } else if self.depth > 0 {
-            collector.say("its JSON ends early; all reports are whole (iostat was killed, or still runs)".to_owned());
-        }
+        let how = match self.depth {
+            _ if !self.report.is_empty() => "within a report, which is left out",
+            0 => return,
+            _ => "early; all reports are whole",
+        };
+        collector.say(format!("its JSON ends {how} (iostat was killed, or still runs)"));
     }
 }
 

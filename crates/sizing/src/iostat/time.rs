@@ -127,23 +127,25 @@ pub(super) fn order(dates: &[Written], near: Option<Date>) -> (Order, bool) {
         dates.is_sorted().then(|| first.until(*last).map(|span| span.get_days()).ok()).flatten()
     };
     let distance = |order| {
-        let date = unclear.first()?.date(order)?;
-        Some(near?.until(date).ok()?.get_days().abs())
+        let days = |order| Some(near?.until(unclear.first()?.date(order)?).ok()?.get_days().abs());
+        days(Order::MonthDay).and(days(Order::DayMonth)).and(days(order))
     };
-    match (fits(Order::MonthDay), fits(Order::DayMonth)) {
-        _ if unclear.is_empty() => (Order::MonthDay, true),
-        (true, false) => (Order::MonthDay, true),
-        (false, true) => (Order::DayMonth, true),
-        _ => match (span(Order::MonthDay), span(Order::DayMonth)) {
-            (Some(_), None) => (Order::MonthDay, true),
-            (None, Some(_)) => (Order::DayMonth, true),
-            // A capture that goes over months in one order, and over days in the other.
-            (Some(a), Some(b)) if a != b => (if a < b { Order::MonthDay } else { Order::DayMonth }, true),
-            _ => match (distance(Order::MonthDay), distance(Order::DayMonth)) {
-                (Some(a), Some(b)) if a != b => (if a < b { Order::MonthDay } else { Order::DayMonth }, true),
-                _ => (Order::MonthDay, unclear.iter().all(|date| date.parts[0] == date.parts[1])),
-            },
-        },
+    // The order with the shorter time; `None`: both have the same, or neither has any.
+    let shorter = |by: &dyn Fn(Order) -> Option<i32>| match (by(Order::MonthDay), by(Order::DayMonth)) {
+        (Some(a), Some(b)) if a == b => None,
+        (Some(a), b) if b.is_none_or(|b| a < b) => Some(Order::MonthDay),
+        (None, None) => None,
+        _ => Some(Order::DayMonth),
+    };
+    if unclear.is_empty() {
+        return (Order::MonthDay, true);
+    }
+    // A capture that goes over months in one order goes over days in the other.
+    let fitting = shorter(&|order| fits(order).then_some(0));
+    let sure = fitting.or_else(|| shorter(&span)).or_else(|| shorter(&distance));
+    match sure {
+        Some(order) => (order, true),
+        None => (Order::MonthDay, unclear.iter().all(|date| date.parts[0] == date.parts[1])),
     }
 }
 

@@ -20,7 +20,7 @@ pub use slices::{Slice, Table, table};
 
 use crate::server_log::Unit;
 use jiff::civil::DateTime;
-use std::fmt::{self, Write};
+use std::fmt;
 
 /// Options of a table.
 #[derive(Debug, Clone)]
@@ -69,11 +69,12 @@ enum Scale {
 impl Wanted {
     fn scale(&self) -> Scale {
         let is_of = |names: &[&str]| names.iter().any(|name| self.histogram.contains(name));
-        match () {
-            () if is_of(&["device-read-size", "device-write-size"]) => Scale::Bytes,
-            () if is_of(&["query-rec-count"]) => Scale::Records,
-            () if !self.as_asloglatency && is_of(&["batch-rec-count"]) => Scale::Records,
-            () => Scale::Latency,
+        if is_of(&["device-read-size", "device-write-size"]) {
+            Scale::Bytes
+        } else if is_of(&["query-rec-count"]) || !self.as_asloglatency && is_of(&["batch-rec-count"]) {
+            Scale::Records
+        } else {
+            Scale::Latency
         }
     }
 
@@ -131,51 +132,6 @@ impl Table {
             .map_or_else(String::new, |from| format!("From      : {}\n\n", from.strftime("%Y-%m-%d %H:%M:%S")))
     }
 
-    fn line(text: &mut String, label: &str, seconds: Option<i64>, pct_over: &[f64], rate: f64) -> fmt::Result {
-        write!(text, "{label:>8}")?;
-        match seconds {
-            Some(seconds) => write!(text, "{seconds:>6}")?,
-            None => write!(text, "{:6}", "")?,
-        }
-        for pct in pct_over {
-            write!(text, "{pct:7.2}")?;
-        }
-        writeln!(text, "{rate:11.1}")
-    }
-
-    fn lines(&self, text: &mut String) -> fmt::Result {
-        let Some(from) = self.from else { return Ok(()) };
-        writeln!(text, "{}", from.strftime("%b %d %Y %H:%M:%S"))?;
-        writeln!(text, "{:width$} %> ({})", "", self.unit, width = LABEL.len())?;
-        write!(text, "{LABEL}")?;
-        for threshold in &self.thresholds {
-            write!(text, "{threshold:>7}")?;
-        }
-        writeln!(text, "{:>11}", "ops/sec")?;
-        let underline =
-            format!("{}{} {}\n", "-".repeat(LABEL.len()), " ------".repeat(self.thresholds.len()), "-".repeat(10));
-        text.push_str(&underline);
-        for slice in &self.slices {
-            let to = slice.to.strftime("%H:%M:%S").to_string();
-            Self::line(text, &to, Some(slice.seconds), &slice.pct_over, slice.ops_per_sec)?;
-        }
-        let (Some((average, rate)), Some((largest, largest_rate))) = (&self.average, &self.largest) else {
-            return writeln!(text, "{}", self.no_slice());
-        };
-        text.push_str(&underline);
-        Self::line(text, "avg", None, average, *rate)?;
-        Self::line(text, "max", None, largest, *largest_rate)?;
-        if let Some((before, after, at)) = self.unit_change {
-            writeln!(
-                text,
-                "WARNING: asloglatency stopped early because latency units have changed from {before} to {after}.\n\
-                 Use 'asloglatency -h <histogram> -f '{}'' to bypass this problem.",
-                at.strftime("%b %d %Y %H:%M:%S")
-            )?;
-        }
-        Ok(())
-    }
-
     /// asloglatency's message for a table without a slice.
     pub fn no_slice(&self) -> String {
         let seconds = if self.slice_sec > 1 { self.slice_sec - 1 } else { self.slice_sec };
@@ -189,11 +145,35 @@ impl Table {
     }
 }
 
+fn line(label: &str, seconds: &str, pct_over: &[f64], rate: f64) -> String {
+    let pct_over: String = pct_over.iter().map(|pct| format!("{pct:7.2}")).collect();
+    format!("{label:>8}{seconds:>6}{pct_over}{rate:11.1}\n")
+}
+
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::new();
-        self.lines(&mut text)?;
-        f.write_str(&text)
+        let time = |at: DateTime| at.strftime("%b %d %Y %H:%M:%S").to_string();
+        let Some(from) = self.from else { return Ok(()) };
+        let thresholds: String = self.thresholds.iter().map(|threshold| format!("{threshold:>7}")).collect();
+        let (width, columns) = (LABEL.len(), " ------".repeat(self.thresholds.len()));
+        let underline = format!("{}{columns} {}\n", "-".repeat(width), "-".repeat(10));
+        writeln!(f, "{}\n{:width$} %> ({})", time(from), "", self.unit)?;
+        write!(f, "{LABEL}{thresholds}{:>11}\n{underline}", "ops/sec")?;
+        for Slice { to, seconds, pct_over, ops_per_sec } in &self.slices {
+            let to = to.strftime("%H:%M:%S").to_string();
+            f.write_str(&line(&to, &seconds.to_string(), pct_over, *ops_per_sec))?;
+        }
+        let (Some((average, rate)), Some((largest, largest_rate))) = (&self.average, &self.largest) else {
+            return writeln!(f, "{}", self.no_slice());
+        };
+        write!(f, "{underline}{}{}", line("avg", "", average, *rate), line("max", "", largest, *largest_rate))?;
+        let Some((before, after, at)) = self.unit_change else { return Ok(()) };
+        let at = time(at);
+        writeln!(
+            f,
+            "WARNING: asloglatency stopped early because latency units have changed from {before} to {after}.\n\
+             Use 'asloglatency -h <histogram> -f '{at}'' to bypass this problem."
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! The dumps of one histogram, out of logs.
 
 use super::Wanted;
-use crate::lines::Repeats;
+use crate::lines::{Repeats, Skipped};
 use crate::server_log::order::{self, Begun};
 use crate::server_log::text::{self, DUMP};
 use crate::server_log::{LogError, Stamps, Unit, same_node};
@@ -30,13 +30,6 @@ pub(super) struct Dumped {
     pub(super) buckets: Vec<u64>,
 }
 
-impl Found {
-    /// Number of times the histogram occurs.
-    pub fn number(&self) -> usize {
-        self.dumps.len()
-    }
-}
-
 #[derive(Debug, Default)]
 pub struct Found {
     pub(super) dumps: Vec<Dumped>,
@@ -50,6 +43,13 @@ pub struct Found {
     pub names: BTreeSet<String>,
     /// Oddities, each a sentence.
     pub remarks: Vec<String>,
+}
+
+impl Found {
+    /// Number of times the histogram occurs.
+    pub fn number(&self) -> usize {
+        self.dumps.len()
+    }
 }
 
 /// Reads logs of one node to their ends, in the order of time.
@@ -112,23 +112,17 @@ impl<'a> Scanner<'a> {
         loop {
             let number = file.lines.number + 1;
             let Some(line) = file.lines.next_line().map_err(cannot)? else { break };
-            let id = match line.whole {
-                true => self.line(line.bytes),
-                false => {
-                    self.cut_line = line.bytes.to_vec();
-                    None
-                }
-            };
-            if let Some(id) = id {
+            if !line.whole {
+                self.cut_line = line.bytes.to_vec();
+            } else if let Some(id) = self.line(line.bytes) {
                 same_node(&mut self.node, id, &file.name, number)?;
             }
         }
-        let skipped = file.lines.skipped;
-        if skipped.long_lines > 0 || skipped.nul_bytes > 0 {
-            let lines = count(skipped.long_lines, "line");
+        let (name, Skipped { long_lines, long_bytes, nul_bytes }) = (&file.name, file.lines.skipped);
+        if long_lines > 0 || nul_bytes > 0 {
+            let lines = count(long_lines, "line");
             self.say(format!(
-                "{}: skipped {lines} that were too long ({} bytes) and {} NUL bytes at the start of lines",
-                file.name, skipped.long_bytes, skipped.nul_bytes
+                "{name}: skipped {lines} that were too long ({long_bytes} bytes) and {nul_bytes} NUL bytes at the start of lines"
             ));
         }
         if file.lines.input.is_cut() {
@@ -145,9 +139,7 @@ impl<'a> Scanner<'a> {
         }
         let (stamp, rest) = self.stamps.split(line)?;
         self.found.tail = Some(stamp.local);
-        if self.found.head.is_none() {
-            self.found.head = Some(stamp.local);
-        }
+        self.found.head.get_or_insert(stamp.local);
         self.found.followed = true;
         if let Some((dumped, counted)) = &mut self.open {
             let parts = text::parts(rest);
@@ -208,26 +200,23 @@ impl<'a> Scanner<'a> {
     /// True if a line with this `text` belongs to the histogram.
     fn is_wanted(&self, text: &[u8]) -> bool {
         let wanted = self.wanted;
-        let name_ends = |rest: &[u8]| rest.starts_with(b" ");
-        let name = wanted.histogram.as_bytes();
-        if let Some(namespace) = &wanted.namespace {
-            let rest = text.strip_prefix(b"{").and_then(|rest| rest.strip_prefix(namespace.as_bytes()));
-            let rest = rest.and_then(|rest| rest.strip_prefix(b"}-")).and_then(|rest| rest.strip_prefix(name));
-            return rest.is_some_and(name_ends);
-        }
-        if text.strip_prefix(name).is_some_and(name_ends) {
-            return true;
-        }
-        if wanted.names_a_namespace() {
-            return false;
-        }
-        let of_namespace = |text: &[u8]| {
+        let is_name =
+            |text: &[u8]| text.strip_prefix(wanted.histogram.as_bytes()).is_some_and(|it| it.starts_with(b" "));
+        // The name in braces, and the text behind them.
+        let split = || {
             let rest = text.strip_prefix(b"{")?;
-            let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-            let rest = &rest[rest.iter().take_while(|byte| is_name(byte)).count()..];
-            Some(rest.strip_prefix(b"}-")?.strip_prefix(name).is_some_and(name_ends))
+            let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+            let end = match &wanted.namespace {
+                Some(namespace) => namespace.len(),
+                None => rest.iter().take_while(|byte| is_of_name(byte)).count(),
+            };
+            let (namespace, rest) = rest.split_at_checked(end)?;
+            Some((namespace, rest.strip_prefix(b"}-")?))
         };
-        of_namespace(text).unwrap_or(false)
+        match &wanted.namespace {
+            Some(wanted) => split().is_some_and(|(found, rest)| found == wanted.as_bytes() && is_name(rest)),
+            None => is_name(text) || !wanted.names_a_namespace() && split().is_some_and(|(_, rest)| is_name(rest)),
+        }
     }
 
     fn close(&mut self) {
@@ -246,16 +235,15 @@ impl<'a> Scanner<'a> {
 
     fn finish(mut self) -> Found {
         self.close();
-        for (number, what) in [
-            (self.incomplete, "without all of its buckets, left out"),
-            (self.left_out, "more than fit into the memory set aside, left out; give one file after another"),
+        let memory = "more than fit into the memory set aside, left out; give one file after another";
+        for (number, of, what) in [
+            (self.incomplete, "histogram", "without all of its buckets, left out"),
+            (self.left_out, "histogram", memory),
+            (self.repeated, "line", "equal to the one before, left out"),
         ] {
             if number > 0 {
-                self.say(format!("{} {what}", count(number, "histogram")));
+                self.say(format!("{} {what}", count(number, of)));
             }
-        }
-        if self.repeated > 0 {
-            self.say(format!("{} equal to the one before, left out", count(self.repeated, "line")));
         }
         self.found
     }

@@ -218,31 +218,42 @@ pub fn of_device(
     let counted = dumps.and_then(|dumps| Counted::of(dumps, window, &log.clock_steps));
     let ios_per_sec = counted.map(|counted| counted.per_sec());
     let ios_a_block = ios_per_sec.zip(blocks_per_sec).and_then(|(ios, blocks)| power_of_two(ios / blocks));
-    let logged = log.start_of(window).and_then(|start| start.write_block_bytes.get(device).copied());
+    let start = log.start_of(window);
+    let logged = start.and_then(|start| start.write_block_bytes.get(device).copied());
     let told = (facts.write_block_bytes, logged);
     let found = |block_bytes: u64, io_bytes: u64, origin: String| {
         // Two sources of a block's size have to agree.
-        let assumed = match told {
-            (Some(here), Some(logged)) if here != logged => Some(format!(
-                "{device}: write blocks are {} by {}, and {} by the log of the server's start - they cannot be both{}",
-                kib(here),
-                facts.origin,
-                kib(logged),
-                if logged == FIXED_BLOCK_BYTES { ": from 7.1 on they are 8 MiB, give --flush-size" } else { "" }
-            )),
-            _ => None,
-        };
+        let assumed = told.0.zip(told.1).filter(|(here, logged)| here != logged).map(|(here, logged)| {
+            let fixed = ": from 7.1 on they are 8 MiB, give --flush-size";
+            let fixed = if logged == FIXED_BLOCK_BYTES { fixed } else { "" };
+            let (here, by, logged) = (kib(here), &facts.origin, kib(logged));
+            format!(
+                "{device}: write blocks are {here} by {by}, and {logged} by the log of the server's start - they cannot be both{fixed}"
+            )
+        });
         Blocks { block_bytes, io_bytes, origin, assumed }
     };
     let guessed = |block_bytes: u64, io_bytes: u64, what: &str, option: &str| {
+        let size = kib(io_bytes);
         let assumed = Some(format!(
-            "{device}: {what} is assumed to be {} - no input states it: give the log with the server's start, the server's \
-             configuration by --info, or {option}",
-            kib(io_bytes)
+            "{device}: {what} is assumed to be {size} - no input states it: give the log with the server's start, the server's \
+             configuration by --info, or {option}"
         ));
         Blocks { block_bytes, io_bytes, origin: format!("{what} assumed"), assumed }
     };
-    if has_fixed_blocks(log, facts, key, window, ios_a_block) {
+    // Write blocks are 8 MiB whatever is configured: by the version; if unknown, by features that only such servers have:
+    // flush-size, counts of partial writes, several writes a block.
+    let partial = |line: &DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
+    let is_fixed = match facts.build.or(start.and_then(|start| Build::parse(start.build.as_deref()?))) {
+        Some(build) => build.fixed_write_block_bytes().is_some(),
+        None => {
+            facts.flush_bytes.is_some()
+                || logged == Some(FIXED_BLOCK_BYTES)
+                || lines.iter().any(|line| window.contains(line.at) && partial(line))
+                || (facts.commit_to_device != Some(true) && ios_a_block.is_some_and(|ios| ios > 1))
+        }
+    };
+    if is_fixed {
         let block_bytes = told.1.unwrap_or(FIXED_BLOCK_BYTES);
         return match (facts.flush_bytes, ios_a_block.filter(|ios| *ios <= block_bytes / 512)) {
             (Some(io_bytes), _) => found(block_bytes, io_bytes, format!("flush-size, from {}", facts.origin)),
@@ -255,37 +266,14 @@ pub fn of_device(
         };
     }
     let by_iostat = blocks_per_sec.and_then(|blocks| power_of_two(kib_written_per_sec? * 1024.0 / blocks));
-    match (told, by_iostat) {
-        ((Some(bytes), _), _) => found(bytes, bytes, format!("write-block-size, from {}", facts.origin)),
-        ((None, Some(bytes)), _) => {
-            found(bytes, bytes, "write-block-size, from the log of the server's start".to_owned())
-        }
-        ((None, None), Some(bytes)) => {
-            found(bytes, bytes, "iostat's wkB/s by the blocks that drv_ssd counted".to_owned())
-        }
-        ((None, None), None) => guessed(BLOCK_BYTES, BLOCK_BYTES, "a write block", "--write-block-size"),
-    }
-}
-
-/// True if write blocks are 8 MiB whatever is configured: by the version; if unknown, by features that only such
-/// servers have: flush-size, counts of partial writes, several writes a block.
-fn has_fixed_blocks(
-    log: &ServerLog,
-    facts: &Facts,
-    key: &(String, String),
-    window: Window,
-    ios_a_block: Option<u64>,
-) -> bool {
-    let partial = |line: &DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
-    let start = log.start_of(window);
-    match facts.build.or(start.and_then(|start| Build::parse(start.build.as_deref()?))) {
-        Some(build) => build.fixed_write_block_bytes().is_some(),
-        None => {
-            facts.flush_bytes.is_some()
-                || start.is_some_and(|start| start.write_block_bytes.get(&key.1) == Some(&FIXED_BLOCK_BYTES))
-                || log.drives.get(key).into_iter().flatten().any(|line| window.contains(line.at) && partial(line))
-                || (facts.commit_to_device != Some(true) && ios_a_block.is_some_and(|ios| ios > 1))
-        }
+    let sources = [
+        (told.0, format!("write-block-size, from {}", facts.origin)),
+        (told.1, "write-block-size, from the log of the server's start".to_owned()),
+        (by_iostat, "iostat's wkB/s by the blocks that drv_ssd counted".to_owned()),
+    ];
+    match sources.into_iter().find_map(|(bytes, origin)| Some((bytes?, origin))) {
+        Some((bytes, origin)) => found(bytes, bytes, origin),
+        None => guessed(BLOCK_BYTES, BLOCK_BYTES, "a write block", "--write-block-size"),
     }
 }
 

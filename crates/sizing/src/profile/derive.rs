@@ -1,9 +1,7 @@
 //! The load of each device from all that was read.
 
-use super::counters::{self, Blocks};
-use super::counters::{Blockwise, Counted};
-use super::sources::{self, IostatError, Seen};
-use super::sources::{Facts, SizingError, Sources, Wanted};
+use super::counters::{self, Blocks, Blockwise, Counted};
+use super::sources::{self, Facts, IostatError, Seen, SizingError, Sources, Wanted};
 use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Window, window};
 use crate::drive_io::DriveIo;
 use crate::server_log::{DriveLine, ServerLog, Start};
@@ -49,35 +47,28 @@ impl ServerLog {
 
     /// The namespaces that it shows to be on devices. Old versions name none in their drv_ssd lines.
     pub fn namespaces(&self) -> BTreeSet<String> {
-        let lines =
-            self.drives.keys().map(|(namespace, _)| namespace.clone()).filter(|namespace| !namespace.is_empty());
+        let lines = self.drives.keys().map(|(namespace, _)| namespace.as_str()).filter(|name| !name.is_empty());
         let sized =
             self.histograms.keys().filter_map(|name| name.strip_prefix('{')?.strip_suffix("}-device-read-size"));
-        lines.chain(sized.map(str::to_owned)).collect()
+        lines.chain(sized).map(str::to_owned).collect()
     }
 }
 
 /// The drive of a device, by the kernel's names of partitions: `/dev/nvme0n1p2` is on `nvme0n1`.
 pub fn drive_of(device: &str) -> String {
     let name = device.strip_prefix("/dev/").unwrap_or(device);
-    let number = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let whole = match number {
-        _ if number.len() == name.len() => name,
-        // A name that ends in a digit has a p before the number of its partition.
-        _ if number.ends_with('p') && number[..number.len() - 1].ends_with(|c: char| c.is_ascii_digit()) => {
-            &number[..number.len() - 1]
-        }
-        _ if ["sd", "vd", "xvd", "hd"].iter().any(|kind| {
-            number
-                .strip_prefix(kind)
-                .is_some_and(|letters| letters.chars().all(|c| c.is_ascii_lowercase()) && !letters.is_empty())
-        }) =>
-        {
-            number
-        }
-        _ => name,
-    };
-    whole.to_owned()
+    let whole = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    // A name that ends in a digit has a p before the number of its partition.
+    let numbered = whole.strip_suffix('p').filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()));
+    let is_lettered = ["sd", "vd", "xvd", "hd"]
+        .iter()
+        .filter_map(|kind| whole.strip_prefix(kind))
+        .any(|letters| !letters.is_empty() && letters.chars().all(|c| c.is_ascii_lowercase()));
+    match numbered {
+        Some(disk) if whole != name => disk.to_owned(),
+        _ if is_lettered => whole.to_owned(),
+        _ => name.to_owned(),
+    }
 }
 
 /// Sources of one node.
@@ -93,19 +84,17 @@ impl NodeSources<'_> {
         let (log, id) = (self.log, &self.id);
         let stored = log.namespaces();
         let devices = self.devices(&stored, &mut profile.remarks);
-        let asked = |namespace: &String| {
-            let namespace =
-                namespace.strip_suffix(SHADOW).filter(|namespace| stored.contains(*namespace)).unwrap_or(namespace);
+        let asked = |name: &String| {
+            let namespace = name.strip_suffix(SHADOW).filter(|namespace| stored.contains(*namespace)).unwrap_or(name);
             self.wanted.namespaces.is_empty() || self.wanted.namespaces.iter().any(|asked| asked == namespace)
         };
+        let has_sizes = |namespace: &String| log.histograms.contains_key(&format!("{{{namespace}}}-device-read-size"));
         if !devices.iter().any(|(namespace, _)| asked(namespace)) {
             return Err(SizingError::NoDevices { log: id.clone() });
         }
         let namespaces: Vec<String> = stored.iter().filter(|namespace| asked(namespace)).cloned().collect();
-        for namespace in &namespaces {
-            if !log.histograms.contains_key(&format!("{{{namespace}}}-device-read-size")) {
-                return Err(SizingError::StorageHistogramsOff { log: id.clone(), namespace: namespace.clone() });
-            }
+        if let Some(namespace) = namespaces.iter().find(|namespace| !has_sizes(namespace)) {
+            return Err(SizingError::StorageHistogramsOff { log: id.clone(), namespace: namespace.clone() });
         }
         let window = match (self.wanted.from, self.wanted.to) {
             _ if log.is_averages => log.span.map(|(from, to)| Window { from, to }).unwrap_or_default(),
@@ -113,9 +102,9 @@ impl NodeSources<'_> {
                 let wanted = Window { from, to };
                 let window = window::check(log, id, wanted)?;
                 if window != wanted {
+                    let Window { from: first, to: last } = window;
                     profile.remarks.push(format!(
-                        "node {id}: {from} to {to} was requested, and the log covers only {} to {}",
-                        window.from, window.to
+                        "node {id}: {from} to {to} was requested, and the log covers only {first} to {last}"
                     ));
                 }
                 profile.assumptions.extend(window::unsteady(log, id, &namespaces, window));
@@ -123,12 +112,9 @@ impl NodeSources<'_> {
             }
             bounds => {
                 // The load is needed for the time that iostat covers.
-                let seen = match self.sources.iostats.get(id) {
-                    Some(iostat) => {
-                        sources::span(iostat, log.span, self.wanted.iostat_zone).map_err(|error| self.iostat(error))?
-                    }
-                    None => None,
-                };
+                let iostat = self.sources.iostats.get(id);
+                let seen = iostat.map(|iostat| sources::span(iostat, log.span, self.wanted.iostat_zone));
+                let seen = seen.transpose().map_err(|error| self.iostat(error))?.flatten();
                 let bounds = (bounds.0.or(seen.map(|seen| seen.from)), bounds.1.or(seen.map(|seen| seen.to)));
                 let found = window::find(log, id, &namespaces, self.wanted.at_least_sec, bounds);
                 found.map_err(|error| match seen {
@@ -141,17 +127,14 @@ impl NodeSources<'_> {
         profile.remarks.extend(log.remarks.iter().chain(of_iostat).map(|remark| format!("node {id}: {remark}")));
         let steps: Vec<_> = log.clock_steps.iter().filter(|at| window.contains(**at)).collect();
         if let [first, ..] = steps[..] {
+            let steps = count(steps.len() as u64, "odd time");
             profile.remarks.push(format!(
-                "node {id}: {} between lines that come at a steady distance, the first around {first:.0}: the clock was set, or \
-                 lines are missing - what was counted there is left out, and so is its time",
-                count(steps.len() as u64, "odd time")
+                "node {id}: {steps} between lines that come at a steady distance, the first around {first:.0}: the clock was set, \
+                 or lines are missing - what was counted there is left out, and so is its time"
             ));
         }
-        profile.nodes.push(Node {
-            id: id.clone(),
-            build: log.start_of(window).and_then(|start| start.build.clone()),
-            window,
-        });
+        let build = log.start_of(window).and_then(|start| start.build.clone());
+        profile.nodes.push(Node { id: id.clone(), build, window });
         let ours: BTreeSet<String> =
             devices.iter().filter(|(of, _)| asked(of)).map(|(_, device)| self.drive(device)).collect();
         let of_ours: BTreeSet<(String, String)> =
@@ -159,7 +142,7 @@ impl NodeSources<'_> {
         let mut seen = self.seen(&of_ours, window)?;
         let mut loads = Vec::new();
         for (namespace, device) in &of_ours {
-            if !asked(namespace) && !log.histograms.contains_key(&format!("{{{namespace}}}-device-read-size")) {
+            if !asked(namespace) && !has_sizes(namespace) {
                 profile.assumptions.push(format!(
                     "namespace {namespace} is on {device}, too, and its storage histograms are off: its load is not \
                      in what is predicted of the drive - turn them on"
@@ -202,10 +185,9 @@ impl NodeSources<'_> {
             let others = of_drive.iter().filter(|load| !asked(&load.namespace)).map(|load| (*load).clone()).collect();
             let missing_sec = seen.get(&drive).map_or(0.0, |seen| seen.missing_sec);
             if missing_sec > 0.0 {
+                let (shown_sec, sec) = (window.seconds() - missing_sec, window.seconds());
                 profile.remarks.push(format!(
-                    "node {id}, {drive}: iostat shows {:.0} s of the {:.0} s looked at: these are compared with all of it",
-                    window.seconds() - missing_sec,
-                    window.seconds()
+                    "node {id}, {drive}: iostat shows {shown_sec:.0} s of the {sec:.0} s looked at: these are compared with all of it"
                 ));
             }
             let target = DriveTarget { node: id.clone(), predicted, iostat, drive, others };
@@ -219,7 +201,7 @@ impl NodeSources<'_> {
     /// Writes to the shadow of the device of `load`, as a namespace of its own: each block is written, and nothing is
     /// read.
     fn shadow(&self, load: &DeviceLoad, window: Window, remarks: &mut Vec<String>) -> Option<DeviceLoad> {
-        let DeviceLoad { namespace, device, .. } = load;
+        let (DeviceLoad { namespace, device, .. }, id) = (load, &self.id);
         let has_queue = |((of, name), lines): (&(String, String), &Vec<DriveLine>)| {
             name == device && (of == namespace || of.is_empty()) && lines.iter().any(|it| it.shadow_write_q.is_some())
         };
@@ -227,9 +209,8 @@ impl NodeSources<'_> {
             Some(shadow) => shadow,
             None if self.log.drives.iter().any(has_queue) => {
                 remarks.push(format!(
-                    "node {}, {{{namespace}}} {device}: has a shadow device, and no source names it - give the log with the \
-                     server's start, or the server's configuration by --info",
-                    self.id
+                    "node {id}, {{{namespace}}} {device}: has a shadow device, and no source names it - give the log with the \
+                     server's start, or the server's configuration by --info"
                 ));
                 format!("shadow of {device}")
             }
@@ -247,13 +228,12 @@ impl NodeSources<'_> {
             large_block_reads_per_sec: 0.0,
             direct_frees_per_sec: None,
             origin: Origin {
-                writes: as_there.clone(),
-                sizes: load.origin.sizes.clone(),
-                large_block: load.origin.large_block.clone(),
-                large_block_writes: as_there.clone(),
                 reads: "a shadow device is not read".to_owned(),
+                writes: as_there.clone(),
                 large_block_reads: "a shadow device is not read".to_owned(),
+                large_block_writes: as_there.clone(),
                 direct_frees: as_there,
+                ..load.origin.clone()
             },
             ..load.clone()
         })
@@ -262,19 +242,14 @@ impl NodeSources<'_> {
     /// Namespaces and their devices. A line that names no namespace is of the only one; of several it is left out.
     fn devices(&self, stored: &BTreeSet<String>, remarks: &mut Vec<String>) -> BTreeSet<(String, String)> {
         let only = stored.first().filter(|_| stored.len() == 1);
-        let mut devices = BTreeSet::new();
+        let (id, mut devices) = (&self.id, BTreeSet::new());
         for (namespace, device) in self.log.drives.keys() {
-            match (namespace.as_str(), only) {
-                ("", Some(only)) => devices.insert((only.clone(), device.clone())),
-                ("", None) => {
-                    remarks.push(format!(
-                        "node {}: drv_ssd of {device} names no namespace, and there are several: left out",
-                        self.id
-                    ));
-                    false
-                }
-                _ => devices.insert((namespace.clone(), device.clone())),
-            };
+            let namespace = if namespace.is_empty() { only } else { Some(namespace) };
+            devices.extend(namespace.map(|namespace| (namespace.clone(), device.clone())));
+            if namespace.is_none() {
+                let why = "names no namespace, and there are several: left out";
+                remarks.push(format!("node {id}: drv_ssd of {device} {why}"));
+            }
         }
         devices
     }
@@ -335,13 +310,11 @@ impl NodeSources<'_> {
             counted.ok_or_else(|| too_short(name))
         };
         let (reads, writes) = (sized("read")?, sized("write")?);
-        let part = (reads.seconds / window.seconds() < COVERED).then(|| {
+        let (id, sized_sec, sec) = (&self.id, reads.seconds, window.seconds());
+        let part = (sized_sec / sec < COVERED).then(|| {
             format!(
-                "node {}, {{{namespace}}}: its histograms of sizes are of {:.0} s of the {:.0} s looked at - were they turned on \
-                 or off meanwhile? Choose a window in which they are there",
-                self.id,
-                reads.seconds,
-                window.seconds()
+                "node {id}, {{{namespace}}}: its histograms of sizes are of {sized_sec:.0} s of the {sec:.0} s looked at - were \
+                 they turned on or off meanwhile? Choose a window in which they are there"
             )
         });
         let of_device = |what: &str| self.counted(&format!("{{{namespace}}}-{device}-{what}"), window);
@@ -406,32 +379,23 @@ impl NodeSources<'_> {
             used_bytes: lines.iter().rev().find(|line| window.contains(line.at)).map(|line| line.used_bytes),
             replication_factor: facts.replication_factor,
             origin: Origin {
-                reads: match &device_reads {
-                    Some(counted) => of_histogram("read", counted),
-                    None => of_sizes("read", &reads),
-                },
+                reads: device_reads
+                    .as_ref()
+                    .map_or_else(|| of_sizes("read", &reads), |counted| of_histogram("read", counted)),
                 writes: of_sizes("write", &writes),
                 sizes: format!("{{{namespace}}}-device-read-size and -device-write-size"),
                 large_block: origin,
                 large_block_reads: lbr_origin,
                 large_block_writes: lbw_origin,
-                direct_frees: match drive_rates.direct_frees {
-                    Some(_) => counter("direct-frees"),
-                    None => {
-                        "not told, for drv_ssd is not at detail: taken for block writes less block reads".to_owned()
-                    }
-                },
+                direct_frees: drive_rates.direct_frees.map_or_else(
+                    || "not told, for drv_ssd is not at detail: taken for block writes less block reads".to_owned(),
+                    |_| counter("direct-frees"),
+                ),
             },
         };
-        let compared = super::Counters {
-            blocks: &drive_rates,
-            ios_a_block,
-            reads_of_sizes: reads.per_sec(),
-            device_reads: device_reads.map(|counted| counted.per_sec()).filter(|_| sharers == 1),
-            device_lbr: device_lbr.map(|counted| counted.per_sec()),
-            device_writes: device_writes.map(|counted| counted.per_sec()),
-        };
-        let device_checks = super::of_device(&load, &compared);
+        let both_reads = device_reads.filter(|_| sharers == 1).map(|counted| [counted.per_sec(), reads.per_sec()]);
+        let [lbr, writes] = [device_lbr, device_writes].map(|counted| Some(counted?.per_sec()));
+        let device_checks = super::of_device(&load, &drive_rates, ios_a_block, both_reads, lbr, writes);
         let assumed = [assumed, part].into_iter().flatten().collect();
         Ok((load, assumed, device_checks))
     }

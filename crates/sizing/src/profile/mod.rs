@@ -214,17 +214,12 @@ impl Profile {
     /// Why its numbers are not to be used as they are, each a sentence; none: they balance.
     pub fn doubts(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.holds()).map(|check| {
-            let Check { node, place, what, against, advice, .. } = check;
+            let Check { node, place, what, against, found, least, most, allowed_pct, advice } = check;
+            let (off_pct, most) =
+                (check.residue_pct(), if least == most { String::new() } else { format!(" to {most:.1}") });
             format!(
-                "node {node}, {place}: {what}: {:.1} is {:+.1} % off {against} ({}), allowed {} % - {advice}",
-                check.found,
-                check.residue_pct(),
-                if check.least == check.most {
-                    format!("{:.1}", check.least)
-                } else {
-                    format!("{:.1} to {:.1}", check.least, check.most)
-                },
-                check.allowed_pct,
+                "node {node}, {place}: {what}: {found:.1} is {off_pct:+.1} % off {against} ({least:.1}{most}), allowed \
+                 {allowed_pct} % - {advice}"
             )
         });
         self.assumptions.iter().cloned().chain(failed).collect()
@@ -240,97 +235,64 @@ const IOSTAT_PCT: f64 = 2.0;
 /// Blocks that may lie on the other side of a window's ends, where the lines of two counters are not of one instant.
 const EDGE_BLOCKS: f64 = 5.0;
 
-/// Counts a device's histograms and drv_ssd lines both have, a second.
-pub struct Counters<'a> {
-    /// By drv_ssd, in write blocks.
-    pub blocks: &'a Blockwise,
-    /// I/Os that a write block takes.
-    pub ios_a_block: f64,
-    /// By the histogram of sizes, of the whole namespace.
-    pub reads_of_sizes: f64,
-    /// By the device's own histogram, where the namespace has no other device.
-    pub device_reads: Option<f64>,
-    /// From the device's own histogram, if the namespace has no other device.
-    pub device_lbr: Option<f64>,
-    /// From the device's own histogram, if the namespace has no other device.
-    pub device_writes: Option<f64>,
-}
-
-/// Checks of one device of one namespace.
-pub fn of_device(load: &DeviceLoad, counters: &Counters) -> Vec<Check> {
-    let Counters { blocks, ios_a_block, .. } = counters;
+/// Checks of one device of one namespace, whose write blocks by drv_ssd take `ios_a_block` each. `reads`: by the device's
+/// own histogram, and by that of sizes; `lbr`, `writes`: by the device's own histogram.
+fn of_device(
+    load: &DeviceLoad,
+    blocks: &Blockwise,
+    ios_a_block: f64,
+    reads: Option<[f64; 2]>,
+    lbr: Option<f64>,
+    writes: Option<f64>,
+) -> Vec<Check> {
     // A few blocks lie on the other side of a window's ends: of few blocks that is much.
     let edge = EDGE_BLOCKS / blocks.seconds;
     let of_blocks = |found: f64, wanted: f64| match wanted {
         0.0 if found <= edge => 100.0,
         wanted => COUNTERS_PCT.max(if wanted > 0.0 { edge / wanted * 100.0 } else { 0.0 }),
     };
-    let mut checks = Vec::new();
-    let mut equal = |what: &str, against: &str, found: f64, wanted: f64, allowed_pct: f64, advice: &str| {
-        checks.push(Check {
-            node: load.node.clone(),
-            place: format!("{{{}}} {}", load.namespace, load.device),
-            what: what.to_owned(),
-            against: against.to_owned(),
-            found,
-            least: wanted,
-            most: wanted,
-            allowed_pct,
-            advice: advice.to_owned(),
-        });
+    let equal = |what: &str, against: &str, [found, wanted]: [f64; 2], allowed_pct: f64, advice: &str| Check {
+        node: load.node.clone(),
+        place: format!("{{{}}} {}", load.namespace, load.device),
+        what: what.to_owned(),
+        against: against.to_owned(),
+        found,
+        least: wanted,
+        most: wanted,
+        allowed_pct,
+        advice: advice.to_owned(),
     };
-    if let Some(direct_frees) = blocks.direct_frees {
+    let balance = blocks.direct_frees.map(|direct_frees| {
         let freed = blocks.defrag_reads + direct_frees - blocks.free_wblocks;
-        equal(
-            "write blocks/s",
-            "defrag-read + direct-frees - growth of free-wblocks",
-            blocks.writes,
-            freed,
-            of_blocks(blocks.writes, freed),
-            "the cluster was not in a steady state: take a window in which defragmentation keeps up with writes",
-        );
-    }
-    if let Some(device_reads) = counters.device_reads {
+        let against = "defrag-read + direct-frees - growth of free-wblocks";
+        let advice =
+            "the cluster was not in a steady state: take a window in which defragmentation keeps up with writes";
+        equal("write blocks/s", against, [blocks.writes, freed], of_blocks(blocks.writes, freed), advice)
+    });
+    let reads = reads.map(|reads| {
         let advice = "the device's histogram and that of sizes count the same reads: was one turned on in the window?";
-        equal("record reads/s", "the histogram of sizes", device_reads, counters.reads_of_sizes, COUNTERS_PCT, advice);
-    }
-    if let Some(lbr) = counters.device_lbr {
-        let against = "drv_ssd's blocks read, in I/Os";
+        equal("record reads/s", "the histogram of sizes", reads, COUNTERS_PCT, advice)
+    });
+    let in_ios = |what: &str, against: &str, found: f64, blocks: f64| {
         let advice = "a write block or a flush is not as large as taken: give --flush-size or --write-block-size";
-        equal(
-            "large-block reads/s",
-            against,
-            lbr,
-            blocks.blocks_read() * ios_a_block,
-            of_blocks(lbr / ios_a_block, blocks.blocks_read()),
-            advice,
-        );
-    }
-    if let Some(writes) = counters.device_writes.filter(|_| !load.commit_to_device) {
-        let advice = "a write block or a flush is not as large as taken: give --flush-size or --write-block-size";
-        equal(
-            "writes/s",
-            "drv_ssd's blocks written, in I/Os",
-            writes,
-            blocks.writes * ios_a_block,
-            of_blocks(writes / ios_a_block, blocks.writes),
-            advice,
-        );
-    }
-    checks
+        equal(what, against, [found, blocks * ios_a_block], of_blocks(found / ios_a_block, blocks), advice)
+    };
+    let lbr = lbr.map(|lbr| in_ios("large-block reads/s", "drv_ssd's blocks read, in I/Os", lbr, blocks.blocks_read()));
+    let writes = writes.filter(|_| !load.commit_to_device);
+    let writes = writes.map(|writes| in_ios("writes/s", "drv_ssd's blocks written, in I/Os", writes, blocks.writes));
+    [balance, reads, lbr, writes].into_iter().flatten().collect()
 }
 
 /// Checks of a drive with iostat: its four numbers.
 ///
 /// `partly`: iostat did not run all the time.
-pub fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Check> {
+fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Check> {
     let Some(seen) = target.iostat else { return Vec::new() };
     let predicted = target.predicted;
-    let advice = match partly {
-        true => {
-            "iostat shows a part of the window only: give all that it printed, or a window within its time (--from, --to)"
-        }
-        false => "something else used the drive, or iostat is of another drive, node or time (--iostat-zone)",
+    let advice = if partly {
+        "iostat shows a part of the window only: give all that it printed, or a window within its time (--from, --to)"
+    } else {
+        "something else used the drive, or iostat is of another drive, node or time (--iostat-zone)"
     };
     let check = |what: &str, against: &str, found: f64, [least, most]: [f64; 2]| Check {
         node: target.node.clone(),

@@ -194,27 +194,21 @@ impl Seen {
     }
 }
 
+type Result<T> = std::result::Result<T, IostatError>;
+
 /// The mean of the reports within `window` of `drive`, or of all that is on it.
 ///
 /// Reports without a time are all taken.
-pub fn mean(
-    iostat: &Iostat,
-    drive: &str,
-    devices: &[String],
-    window: Window,
-    zone: Offset,
-) -> Result<Seen, IostatError> {
+pub fn mean(iostat: &Iostat, drive: &str, devices: &[String], window: Window, zone: Offset) -> Result<Seen> {
     if iostat.reports.is_empty() {
         return Err(IostatError::NoReport);
     }
     let (reports, missing_sec) = within(iostat, window, zone)?;
     // The line of the drive, or those of its partitions.
-    let found: BTreeSet<&str> =
-        iostat.reports.iter().flat_map(|report| &report.devices).map(|rates| &*rates.device).collect();
-    let names: Vec<&str> = match found.contains(drive) {
-        true => vec![drive],
-        false => devices.iter().map(|device| device.trim_start_matches("/dev/")).collect(),
-    };
+    let lines = iostat.reports.iter().flat_map(|report| &report.devices);
+    let found: BTreeSet<&str> = lines.map(|rates| &*rates.device).collect();
+    let partitions = devices.iter().map(|device| device.trim_start_matches("/dev/")).collect();
+    let names: Vec<&str> = if found.contains(drive) { vec![drive] } else { partitions };
     if names.is_empty() || !names.iter().all(|name| found.contains(name)) {
         let found = found.into_iter().map(str::to_owned).collect();
         return Err(IostatError::OtherDevices { drive: drive.to_owned(), found });
@@ -240,11 +234,7 @@ pub fn mean_of(reports: &[&Report], devices: &[&str]) -> Seen {
 /// From when to when iostat looked; `None`: its reports have no time.
 ///
 /// Errors: that is another time than the log's, `of_log`.
-pub fn span(
-    iostat: &Iostat,
-    of_log: Option<(Timestamp, Timestamp)>,
-    zone: Offset,
-) -> Result<Option<Window>, IostatError> {
+pub fn span(iostat: &Iostat, of_log: Option<(Timestamp, Timestamp)>, zone: Offset) -> Result<Option<Window>> {
     let times = times(iostat, zone);
     let (Some(first), Some(last)) = (times.iter().min().copied(), times.iter().max().copied()) else { return Ok(None) };
     // The first report is of the time before it, most likely as long as the next.
@@ -262,7 +252,7 @@ fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
 }
 
 /// The reports whose whole interval is within `window`, and how many seconds of it they lack.
-fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>, f64), IostatError> {
+fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>, f64)> {
     let times = times(iostat, zone);
     if times.is_empty() {
         return Ok((iostat.reports.iter().collect(), 0.0));

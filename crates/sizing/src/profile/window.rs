@@ -123,18 +123,16 @@ pub fn find(
 ///
 /// Errors: there is none, or a restart is in it.
 pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, WindowError> {
-    let Window { from, to } = window;
-    let log_name = || name.to_owned();
-    let Some((first, last)) = log.span else { return Err(WindowError::NoCounters { log: log_name() }) };
-    if from >= to {
-        return Err(WindowError::Backwards { from, to });
-    }
-    if to <= first || from >= last {
-        return Err(WindowError::Elsewhere { log: log_name(), first, last, from, to });
-    }
-    match log.restarts.iter().find(|restart| **restart > from && **restart <= to) {
-        Some(restart) => Err(WindowError::Restarted { log: log_name(), restart: *restart, from, to }),
-        None => Ok(Window { from: from.max(first), to: to.min(last) }),
+    let (Window { from, to }, log_name) = (window, name.to_owned());
+    let restart = log.restarts.iter().copied().find(|restart| *restart > from && *restart <= to);
+    match (log.span, restart) {
+        (None, _) => Err(WindowError::NoCounters { log: log_name }),
+        _ if from >= to => Err(WindowError::Backwards { from, to }),
+        (Some((first, last)), _) if to <= first || from >= last => {
+            Err(WindowError::Elsewhere { log: log_name, first, last, from, to })
+        }
+        (_, Some(restart)) => Err(WindowError::Restarted { log: log_name, restart, from, to }),
+        (Some((first, last)), None) => Ok(Window { from: from.max(first), to: to.min(last) }),
     }
 }
 
@@ -143,14 +141,13 @@ pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, Wind
 pub fn unsteady(log: &ServerLog, name: &str, namespaces: &[String], window: Window) -> Option<String> {
     let cells = (window.seconds() as i64 / CELL_SEC) as usize;
     series(log, namespaces).into_iter().find_map(|series| {
-        let rates = rates(&series, window.from, cells);
+        let (rates, what) = (rates(&series, window.from, cells), &series.name);
         let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = rates.iter().copied().fold(0.0, f64::max);
         (largest - least > UNSTEADY * largest + scatter(largest)).then(|| {
             format!(
-                "node {name}: the window is not steady: {} was between {least:.0} and {largest:.0} a second within it - choose \
-                 one in which it stays the same, or leave --from and --to away to have one searched for",
-                series.name
+                "node {name}: the window is not steady: {what} was between {least:.0} and {largest:.0} a second within it - \
+                 choose one in which it stays the same, or leave --from and --to away to have one searched for"
             )
         })
     })
@@ -241,16 +238,12 @@ impl Steady {
     /// Without what is not settled at its begin and its end, but never shorter than `at_least_sec`.
     fn settled(&self, series: &[Series], at_least_sec: u32) -> Window {
         let spare = self.cells.saturating_sub(at_least_sec.div_ceil(CELL_SEC as u32) as usize);
-        let rates: Vec<Vec<f64>> = series.iter().map(|series| rates(series, self.window.from, self.cells)).collect();
-        let cut = |reversed: bool, most: usize| {
-            let unsettled = |rates: &Vec<f64>| match reversed {
-                true => unsettled(&rates.iter().rev().copied().collect::<Vec<_>>(), most),
-                false => unsettled(rates, most),
-            };
-            rates.iter().map(unsettled).max().unwrap_or(0)
-        };
-        let begin = cut(false, spare.min(self.cells / 2));
-        let end = cut(true, (spare - begin).min(self.cells / 4));
+        let mut rates: Vec<Vec<f64>> =
+            series.iter().map(|series| rates(series, self.window.from, self.cells)).collect();
+        let cut = |rates: &[Vec<f64>], most: usize| rates.iter().map(|rates| unsettled(rates, most)).max().unwrap_or(0);
+        let begin = cut(&rates, spare.min(self.cells / 2));
+        rates.iter_mut().for_each(|rates| rates.reverse());
+        let end = cut(&rates, (spare - begin).min(self.cells / 4));
         let cell = SignedDuration::from_secs(CELL_SEC);
         Window { from: self.window.from + cell * begin as i32, to: self.window.to - cell * end as i32 }
     }
@@ -278,6 +271,11 @@ fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<St
     let cells = (end.duration_since(begin).as_secs() / CELL_SEC) as usize;
     let edge = |n: usize| begin + cell * n as i32;
     let rates: Vec<Vec<f64>> = series.iter().map(|series| rates(series, begin, cells)).collect();
+    let steady = |from: usize, to: usize, ended_by| {
+        let mean = |rates: &Vec<f64>| rates[from..to].iter().sum::<f64>() / (to - from) as f64;
+        let window = Window { from: edge(from), to: edge(to) };
+        Steady { window, cells: to - from, ops_per_sec: rates.iter().map(mean).sum(), ended_by }
+    };
     let mut bands: Vec<Band> = rates.iter().map(|rates| Band::new(rates)).collect();
     let (mut windows, mut from) = (Vec::new(), 0);
     for to in 0..cells {
@@ -285,7 +283,7 @@ fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<St
         let mut left = bands.iter().position(|band| !band.holds());
         if let Some(left) = left.filter(|_| to > from) {
             let ended_by = (series[left].name.clone(), rates[left][to - 1], rates[left][to]);
-            windows.push(steady(&rates, edge, from, to, Some(ended_by)));
+            windows.push(steady(from, to, Some(ended_by)));
         }
         while left.is_some() {
             from += 1;
@@ -294,22 +292,9 @@ fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<St
         }
     }
     if cells > from {
-        windows.push(steady(&rates, edge, from, cells, None));
+        windows.push(steady(from, cells, None));
     }
     windows
-}
-
-fn steady(
-    rates: &[Vec<f64>],
-    edge: impl Fn(usize) -> Timestamp,
-    from: usize,
-    to: usize,
-    ended_by: Option<(String, f64, f64)>,
-) -> Steady {
-    let mean = |rates: &Vec<f64>| rates[from..to].iter().sum::<f64>() / (to - from) as f64;
-    let window = Window { from: edge(from), to: edge(to) };
-    let ops_per_sec = rates.iter().map(mean).sum();
-    Steady { window, cells: to - from, ops_per_sec, ended_by }
 }
 
 /// The rate of a series in each of `cells` from `begin`: between lines it counts evenly.
@@ -317,11 +302,10 @@ fn rates(series: &Series, begin: Timestamp, cells: usize) -> Vec<f64> {
     let mut points = series.points.iter().map(|(at, value)| (at.duration_since(begin).as_secs_f64(), *value as f64));
     let (mut before, mut after) = (points.next().unwrap_or_default(), points.next().unwrap_or_default());
     let mut value_at = |second: f64| {
-        while after.0 < second {
-            match points.next() {
-                Some(next) => (before, after) = (after, next),
-                None => break,
-            }
+        while after.0 < second
+            && let Some(next) = points.next()
+        {
+            (before, after) = (after, next);
         }
         let share = ((second - before.0) / (after.0 - before.0)).clamp(0.0, 1.0);
         // Counters that went back belong to a restart, which is an edge of what is looked at.
@@ -353,23 +337,20 @@ impl<'a> Band<'a> {
     }
 
     fn push(&mut self, cell: usize) {
-        let rate = self.rates[cell];
-        let rates = self.rates;
-        while self.least.back().is_some_and(|other| rates[*other] >= rate) {
-            self.least.pop_back();
-        }
-        while self.largest.back().is_some_and(|other| rates[*other] <= rate) {
-            self.largest.pop_back();
-        }
+        let (rate, rates) = (self.rates[cell], self.rates);
+        // A later rate that is as extreme stands for those before it.
+        let stays = self.least.partition_point(|other| rates[*other] < rate);
+        self.least.truncate(stays);
+        let stays = self.largest.partition_point(|other| rates[*other] > rate);
+        self.largest.truncate(stays);
         self.least.push_back(cell);
         self.largest.push_back(cell);
     }
 
     fn drop_before(&mut self, cell: usize) {
         for queue in [&mut self.least, &mut self.largest] {
-            while queue.front().is_some_and(|first| *first < cell) {
-                queue.pop_front();
-            }
+            let gone = queue.partition_point(|other| *other < cell);
+            queue.drain(..gone);
         }
     }
 

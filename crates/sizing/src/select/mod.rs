@@ -154,17 +154,12 @@ pub struct Need {
 
 /// Drives of a kind for a load; `None` where a drive does none of what is asked, however many there are.
 pub fn need(demand: &Demand, supply: &Supply, terms: &Terms) -> Option<Need> {
-    let whole = |(exact, limit): (f64, Limit)| match exact.is_finite() {
-        true => ((exact - limit.slack()).ceil().max(1.0), exact, limit),
-        false => (f64::INFINITY, exact, limit),
-    };
+    // An infinite number stays one.
+    let whole = |(exact, limit): (f64, Limit)| ((exact - limit.slack()).ceil().max(1.0), exact, limit);
     let each = demand.nodes.iter().flat_map(|node| shares(node, supply, terms)).map(whole);
     let (drives, exact, limit) = each.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
-    if !drives.is_finite() {
-        return None;
-    }
-    let per_node = drives as u64;
-    Some(Need { per_node, in_all: per_node.saturating_mul(demand.nodes.len() as u64), exact, limit })
+    let (per_node, nodes) = (drives as u64, demand.nodes.len() as u64);
+    drives.is_finite().then(|| Need { per_node, in_all: per_node.saturating_mul(nodes), exact, limit })
 }
 
 /// Drives that a node needs by each limit. Unknown limits are left out.

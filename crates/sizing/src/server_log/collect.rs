@@ -1,13 +1,12 @@
 //! Lines of one node, in the order of time, into a [`ServerLog`].
 
 use super::order::{add_steps, is_between};
-use super::text::{self, DumpHeader, Parts};
-use super::text::{Stamp, Stamps};
-use super::{BUCKETS, DriveLine, Dump, LogError, ServerLog, Start, same_node};
-use super::{Kind, Place, Strange};
+use super::text::{self, DumpHeader, Parts, Stamp, Stamps};
+use super::{BUCKETS, Dump, Kind, LogError, Place, ServerLog, Start, Strange, same_node};
 use crate::lines::{LINE_BYTES_MAX, Line, Lines, Repeats};
 use crate::source::ReadError;
 use jiff::{SignedDuration, Timestamp};
+use results::units::{Grouped, count, span};
 use std::collections::BTreeSet;
 use std::io::Read;
 
@@ -148,31 +147,26 @@ impl Collector {
         }
         self.close(Place { file: &file, line: 0 });
         if self.nul_bytes > 0 {
+            let bytes = Grouped(self.nul_bytes);
             self.strange.say(format!(
-                "{} NUL bytes before lines are skipped: the log was cut (copytruncate) while the server wrote to it",
-                results::units::Grouped(self.nul_bytes)
+                "{bytes} NUL bytes before lines are skipped: the log was cut (copytruncate) while the server wrote to it"
             ));
         }
         if self.long.0 > 0 {
-            self.strange.say(format!(
-                "{} of more than {} bytes, {} bytes together, skipped",
-                results::units::count(self.long.0, "line"),
-                LINE_BYTES_MAX,
-                results::units::Grouped(self.long.1)
-            ));
+            let (lines, bytes) = (count(self.long.0, "line"), Grouped(self.long.1));
+            self.strange.say(format!("{lines} of more than {LINE_BYTES_MAX} bytes, {bytes} bytes together, skipped"));
         }
         if self.not_noted > 0 {
+            let (times, lines) = (Grouped(RESTARTS_MAX as u64), lines_of_series(self.not_noted));
             self.strange.say(format!(
-                "counters go back more than {} times: several nodes in one file? {} that went back later left out",
-                results::units::Grouped(RESTARTS_MAX as u64),
-                results::units::count(self.not_noted, "histogram or drive line")
+                "counters go back more than {times} times: several nodes in one file? {lines} that went back later left out"
             ));
         }
         if !self.distance.is_zero() {
+            let sec = self.distance.as_secs();
             self.strange.say(format!(
-                "there is more than fits into the memory set aside: histograms and drive lines closer than {} s to the one \
-                 before are left out",
-                self.distance.as_secs()
+                "there is more than fits into the memory set aside: histograms and drive lines closer than {sec} s to the one \
+                 before are left out"
             ));
         }
         let dumps = self.log.histograms.values().map(|dumps| dumps.iter().map(|dump| dump.at).collect());
@@ -225,10 +219,8 @@ impl Collector {
             return at;
         }
         if last.offset != stamp.offset {
-            self.strange.say(format!(
-                "{} line {}: the zone of the log changes from GMT{} to GMT{}",
-                place.file, place.line, last.offset, stamp.offset
-            ));
+            let (from, to) = (last.offset, stamp.offset);
+            self.strange.say(format!("{place}: the zone of the log changes from GMT{from} to GMT{to}"));
         }
         let step = at.duration_since(last.instant());
         if step > CLOCK_JUMP {
@@ -252,19 +244,13 @@ impl Collector {
     fn clock_was_set(&mut self, at: Timestamp, place: Place<'_>) {
         let left_out = self.keep_only(|kept| kept >= CLOCK_SET);
         self.log.span = Some((at, at));
-        self.strange.say(format!(
-            "{} line {}: the clock is set, to {at}; {} of before left out",
-            place.file,
-            place.line,
-            results::units::count(left_out, "histogram or drive line")
-        ));
+        self.strange.say(format!("{place}: the clock is set, to {at}; {left_out} of before left out"));
     }
 
     /// Either a line had a date of the future, and all of that time goes; or what is logged until it is as late again
     /// will not be later than what is there.
     fn clock_went_back(&mut self, at: Timestamp, step: SignedDuration, place: Place<'_>) {
-        let back = results::units::span(step.unsigned_abs().as_secs());
-        let place = format!("{} line {}", place.file, place.line);
+        let back = span(step.unsigned_abs().as_secs());
         if self.before_jump.take().is_none_or(|before| before > at) {
             self.strange.say(format!("{place}: the clock of the log goes back by {back}, to {at}"));
             return;
@@ -273,20 +259,18 @@ impl Collector {
         if let Some((_, end)) = &mut self.log.span {
             *end = at;
         }
-        self.strange.say(format!(
-            "{place}: the lines before it have a time {back} later; {} of that time left out",
-            results::units::count(left_out, "histogram or drive line")
-        ));
+        self.strange
+            .say(format!("{place}: the lines before it have a time {back} later; {left_out} of that time left out"));
     }
 
-    /// Leaves out all that was logged when `keeps` is false. Returns how many histograms and drive lines those were.
-    fn keep_only(&mut self, keeps: impl Fn(Timestamp) -> bool) -> u64 {
+    /// Leaves out all that was logged when `keeps` is false. Returns how many histograms and drive lines those were, in words.
+    fn keep_only(&mut self, keeps: impl Fn(Timestamp) -> bool) -> String {
         let before = self.kept;
         self.log.histograms.values_mut().for_each(|dumps| dumps.retain(|dump| keeps(dump.at)));
         self.log.drives.values_mut().for_each(|lines| lines.retain(|line| keeps(line.at)));
         self.log.restarts.retain(|restart| keeps(*restart));
         self.count_kept();
-        (before - self.kept) as u64
+        lines_of_series((before - self.kept) as u64)
     }
 
     fn histogram(&mut self, text: &[u8], at: Timestamp, place: Place<'_>) {
@@ -379,11 +363,8 @@ impl Collector {
             if let Some(before) = self.started().write_block_bytes.insert(device.to_owned(), bytes)
                 && before != bytes
             {
-                let text = format!(
-                    "{} line {}: {device} has write blocks of {bytes} bytes, and had ones of {before}",
-                    place.file, place.line
-                );
-                self.strange.say(text);
+                self.strange
+                    .say(format!("{place}: {device} has write blocks of {bytes} bytes, and had ones of {before}"));
             }
             return;
         }
@@ -392,12 +373,12 @@ impl Collector {
         }
         let Some(line) = text::drive_line(text) else { return self.strange.count(Kind::Unread, place, text) };
         let key = (line.namespace.to_owned(), line.device.to_owned());
-        if let Some(detail) = line.counts.detail() {
+        if let Some(detail) = line.detail() {
             match self.log.drives.get_mut(&key).and_then(|lines| lines.last_mut()) {
                 Some(of) if of.detail.is_none() && at.duration_since(of.at).abs() <= TOGETHER => {
                     of.detail = Some(detail);
-                    of.printed.defrag_io_skips = line.printed.defrag_io_skips;
-                    of.printed.direct_frees = line.printed.direct_frees;
+                    of.printed.defrag_io_skips = line.rate(&["defrag-io-skips"]);
+                    of.printed.direct_frees = line.rate(&["direct-frees"]);
                 }
                 // The line of this detail was left out.
                 _ if !self.distance.is_zero() || self.strange.number(Kind::NotLater) > 0 => {}
@@ -405,24 +386,7 @@ impl Collector {
             }
             return;
         }
-        let counts = line.counts;
-        let (Some(used_bytes), Some(free_wblocks), Some(writes), Some(defrag_q), Some(defrag_reads)) =
-            (counts.used_bytes, counts.free_wblocks, counts.writes, counts.defrag_q, counts.defrag_reads)
-        else {
-            return self.strange.count(Kind::Unread, place, text);
-        };
-        let line = DriveLine {
-            at,
-            used_bytes,
-            free_wblocks,
-            shadow_write_q: counts.shadow_write_q,
-            writes,
-            defrag_q,
-            defrag_reads,
-            defrag_writes: counts.defrag_writes,
-            detail: None,
-            printed: line.printed,
-        };
+        let Some(line) = line.at(at) else { return self.strange.count(Kind::Unread, place, text) };
         if self.log.drives.len() >= SERIES_MAX && !self.log.drives.contains_key(&key) {
             return self.strange.count(Kind::Unread, place, text);
         }
@@ -469,7 +433,7 @@ impl Collector {
         }
         starts.push(Start::of(at, Some(build.to_owned())));
         if let Some(before) = last.filter(|before| before != build) {
-            self.strange.say(format!("{} line {}: version {build} is started, after {before}", place.file, place.line));
+            self.strange.say(format!("{place}: version {build} is started, after {before}"));
         }
     }
 
@@ -495,10 +459,8 @@ impl Collector {
             self.section.pop();
             return;
         }
-        let (text, opens) = match text.strip_suffix('{') {
-            Some(text) => (text.trim(), true),
-            None => (text, false),
-        };
+        let opens = text.ends_with('{');
+        let text = text.strip_suffix('{').unwrap_or(text).trim();
         if let [namespace, ..] = &self.section[..]
             && let Some(namespace) = namespace.strip_prefix("namespace ")
             && self.keys < KEYS_MAX
@@ -547,6 +509,10 @@ impl Collector {
         let dumps: usize = self.log.histograms.values().map(Vec::len).sum();
         self.kept = dumps + self.log.drives.values().map(Vec::len).sum::<usize>();
     }
+}
+
+fn lines_of_series(number: u64) -> String {
+    count(number, "histogram or drive line")
 }
 
 /// Leaves out what is closer than `distance` to what is before it, unless a restart is between them.

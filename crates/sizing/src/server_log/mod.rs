@@ -253,8 +253,14 @@ impl Kind {
 /// Position of a line.
 #[derive(Debug, Clone, Copy)]
 struct Place<'a> {
-    pub file: &'a str,
-    pub line: u64,
+    file: &'a str,
+    line: u64,
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} line {}", self.file, self.line)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -273,7 +279,7 @@ impl Strange {
     fn count(&mut self, kind: Kind, place: Place<'_>, what: &[u8]) {
         let (number, _) = self.kinds.entry(kind).or_insert_with(|| {
             let text: String = String::from_utf8_lossy(what).chars().take(QUOTED_CHARS).collect();
-            (0, format!("{} line {}: {}", place.file, place.line, quoted(&text)))
+            (0, format!("{place}: {}", quoted(&text)))
         });
         *number += 1;
     }
@@ -293,9 +299,8 @@ impl Strange {
         if self.left_out > 0 {
             remarks.push(format!("and {} more of such remarks", self.left_out));
         }
-        remarks.extend(
-            self.kinds.into_iter().map(|(kind, (number, first))| format!("{}; the first: {first}", kind.text(number))),
-        );
+        let kind = |(kind, (number, first)): (Kind, _)| format!("{}; the first: {first}", kind.text(number));
+        remarks.extend(self.kinds.into_iter().map(kind));
         remarks
     }
 }

@@ -7,13 +7,13 @@
 //! distance, 10 or 20 s: if the time stamps differ from that, the clock was set in between, or lines are missing.
 
 use super::collect::{CLOCK_SET, Collector};
-use super::text::Stamps;
-use super::{LogError, ServerLog, text};
+use super::text::{self, Stamps};
+use super::{LogError, ServerLog};
 use crate::lines::{LINE_BYTES_MAX, Lines};
 use crate::source::{ReadError, Source};
 use jiff::{SignedDuration, Timestamp};
 use results::act_log::Input;
-use results::units::{count as count_of, quoted};
+use results::units::{count as count_of, quoted, span};
 use std::collections::BTreeSet;
 use std::io::Read;
 
@@ -57,6 +57,9 @@ pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<Begun>, Vec<String>)
     Ok((begun, empty))
 }
 
+/// Logs that are being read, by the id of their node.
+type Nodes = Vec<(Option<String>, Collector)>;
+
 /// Reads logs, of one node or of several, in any order: a log for each node, by its id.
 ///
 /// Empty files are named in a remark, as rotation leaves them. Errors: a file cannot be read or is no such log.
@@ -64,7 +67,7 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     let (begun, empty) = in_order(sources)?;
     let ids: BTreeSet<_> = begun.iter().filter_map(|file| file.node.clone()).collect();
     let only = (ids.len() == 1).then(|| ids.into_iter().next()).flatten();
-    let mut nodes: Vec<(Option<String>, Collector)> = Vec::new();
+    let mut nodes = Nodes::new();
     for file in begun {
         read_to_end(file, only.as_ref(), &mut nodes)?;
     }
@@ -116,13 +119,9 @@ fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
         if lines.read_bytes == 0 {
             return Ok(Err(name));
         }
-        let found = found.unwrap_or_else(|| {
-            format!(
-                "{} NUL bytes and {} of more than {LINE_BYTES_MAX} bytes",
-                skipped.nul_bytes,
-                count_of(skipped.long_lines, "line")
-            )
-        });
+        let (nul_bytes, lines) = (skipped.nul_bytes, count_of(skipped.long_lines, "line"));
+        let skipped = format!("{nul_bytes} NUL bytes and {lines} of more than {LINE_BYTES_MAX} bytes");
+        let found = found.unwrap_or(skipped);
         return Err(LogError::NotServerLog { name, found });
     };
     lines.unread(&kept, count);
@@ -137,11 +136,7 @@ fn described(line: &[u8]) -> String {
 
 /// Reads a file into the log of its node. A file that names no node belongs to the only node, or to one whose files it
 /// does not overlap.
-fn read_to_end(
-    mut file: Begun,
-    only: Option<&String>,
-    nodes: &mut Vec<(Option<String>, Collector)>,
-) -> Result<(), LogError> {
+fn read_to_end(mut file: Begun, only: Option<&String>, nodes: &mut Nodes) -> Result<(), LogError> {
     let node = file.node.as_ref().or(only).cloned();
     let overlaps = |collector: &Collector| collector.end().is_some_and(|end| file.begin.duration_since(end) < -SLACK);
     let belongs = |(id, collector): &(Option<String>, Collector)| match file.node {
@@ -157,15 +152,12 @@ fn read_to_end(
         }
     };
     let collector = &mut nodes[at].1;
-    if let (Some(end), Some(before)) =
-        (collector.end().filter(|_| overlaps(collector)), collector.files().last().cloned())
+    if let (Some(end), Some(before)) = (collector.end(), collector.files().last())
+        && overlaps(collector)
     {
-        let seconds = end.duration_since(file.begin).as_secs().unsigned_abs();
-        collector.say(format!(
-            "{} begins {} before the end of {before}: what both have is read once",
-            file.name,
-            results::units::span(seconds)
-        ));
+        let (name, early) = (&file.name, span(end.duration_since(file.begin).as_secs().unsigned_abs()));
+        let what = format!("{name} begins {early} before the end of {before}: what both have is read once");
+        collector.say(what);
     }
     if file.unstamped > 0 {
         let lines = count_of(file.unstamped, "line");

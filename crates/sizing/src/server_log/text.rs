@@ -13,7 +13,7 @@
 //!
 //! When a line was logged: `Nov 20 2026 23:12:07.406 GMT+0100: `.
 
-use super::{BUCKETS, DriveDetail, PrintedRates, Unit};
+use super::{BUCKETS, DriveDetail, DriveLine, PrintedRates, Unit};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
@@ -101,52 +101,6 @@ pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX
     (count > 0).then_some((found, count))
 }
 
-/// Counts of a drive's line, by what is there.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) used_bytes: Option<u64>,
-    pub(crate) free_wblocks: Option<u64>,
-    pub(crate) writes: Option<u64>,
-    pub(crate) defrag_q: Option<u64>,
-    pub(crate) defrag_reads: Option<u64>,
-    pub(crate) defrag_writes: Option<u64>,
-    pub(crate) shadow_write_q: Option<u64>,
-    defrag_io_skips: Option<u64>,
-    direct_frees: Option<u64>,
-    partial_writes: Option<u64>,
-    defrag_partial_writes: Option<u64>,
-}
-
-impl Counts {
-    /// The detail counters, if the line has them.
-    pub(crate) fn detail(&self) -> Option<DriveDetail> {
-        Some(DriveDetail {
-            defrag_io_skips: self.defrag_io_skips?,
-            direct_frees: self.direct_frees?,
-            partial_writes: self.partial_writes,
-            defrag_partial_writes: self.defrag_partial_writes,
-        })
-    }
-
-    /// Field for the count of a key. Keys of old versions have other names.
-    fn of(&mut self, key: &str) -> Option<&mut Option<u64>> {
-        Some(match key {
-            "used-bytes" | "used" => &mut self.used_bytes,
-            "free-wblocks" => &mut self.free_wblocks,
-            "write" | "w-tot" => &mut self.writes,
-            "defrag-q" => &mut self.defrag_q,
-            "defrag-read" | "defrag-tot" => &mut self.defrag_reads,
-            "defrag-write" | "defrag-w-tot" => &mut self.defrag_writes,
-            "shadow-write-q" => &mut self.shadow_write_q,
-            "defrag-io-skips" => &mut self.defrag_io_skips,
-            "direct-frees" => &mut self.direct_frees,
-            "partial-writes" => &mut self.partial_writes,
-            "defrag-partial-writes" => &mut self.defrag_partial_writes,
-            _ => return None,
-        })
-    }
-}
-
 /// A line that counts what a drive did.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DriveText<'a> {
@@ -154,10 +108,13 @@ pub(crate) struct DriveText<'a> {
     pub(crate) namespace: &'a str,
     /// Such as `/dev/sdb`.
     pub(crate) device: &'a str,
-    pub(crate) counts: Counts,
-    /// The rates printed beside the counts.
-    pub(crate) printed: PrintedRates,
+    /// Counts in their order, each with its key and the rate printed beside it.
+    counts: Vec<(&'a str, u64, Option<f64>)>,
 }
+
+/// Keys of counts that are read.
+const KEYS: &str = "used-bytes used free-wblocks write w-tot defrag-q defrag-read defrag-tot defrag-write defrag-w-tot \
+                    shadow-write-q defrag-io-skips direct-frees partial-writes defrag-partial-writes";
 
 /// True if a driver's line should have a drive's counts: an unreadable one is worth a remark.
 pub(crate) fn is_drive_line(text: &[u8]) -> bool {
@@ -172,49 +129,86 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveText<'_>> {
         Some(head) => head.split_once("} ")?,
         None => ("", head.strip_prefix("device ")?),
     };
-    let (mut counts, mut printed) = (Counts::default(), PrintedRates::default());
+    let mut counts: Vec<(&str, u64, Option<f64>)> = Vec::new();
     let mut words = rest.split_ascii_whitespace().map(|word| word.trim_end_matches(','));
     let mut last = "";
     while let Some(key) = words.next() {
         // Rates stand behind counts in old versions: `w-tot 0 (0.0/s)`.
-        if let Some(rate) = key.strip_prefix('(').and_then(|rate| rate.strip_suffix("/s)")) {
-            set_rate(&mut printed, last, rate)?;
+        if let Some(printed) = key.strip_prefix('(').and_then(|rate| rate.strip_suffix("/s)")) {
+            let printed = rate(printed)?;
+            if let Some((_, _, rate)) = counts.last_mut().filter(|(key, ..)| *key == last) {
+                *rate = Some(printed);
+            }
             continue;
         }
         last = key;
         let value = words.next()?;
         if key == "contig-free" {
             // `contig-free 15169M (15169 wblocks)`.
-            counts.free_wblocks = Some(number(words.next()?.strip_prefix('(')?)?);
+            counts.push(("free-wblocks", number(words.next()?.strip_prefix('(')?)?, None));
             words.next().filter(|word| *word == "wblocks)")?;
-            continue;
-        }
-        let Some(count) = counts.of(key) else { continue };
-        // `N`, or `(N,r)`.
-        let (number_text, rate) = match value.strip_prefix('(') {
-            Some(pair) => pair.strip_suffix(')')?.split_once(',')?,
-            None => (value, ""),
-        };
-        *count = Some(number(number_text)?);
-        if !rate.is_empty() {
-            set_rate(&mut printed, key, rate)?;
+        } else if KEYS.split(' ').any(|known| known == key) {
+            // `N`, or `(N,r)`.
+            let (count, printed) = match value.strip_prefix('(') {
+                Some(pair) => pair.strip_suffix(')')?.split_once(',')?,
+                None => (value, ""),
+            };
+            let printed = if printed.is_empty() { None } else { Some(rate(printed)?) };
+            counts.push((key, number(count)?, printed));
         }
     }
-    Some(DriveText { namespace, device, counts, printed })
+    Some(DriveText { namespace, device, counts })
 }
 
-/// Keeps the rate of a key, where one is of use. `None`: it is no number.
-fn set_rate(printed: &mut PrintedRates, key: &str, rate: &str) -> Option<()> {
-    let rate = rate.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0)?;
-    match key {
-        "write" | "w-tot" => printed.writes = rate,
-        "defrag-read" | "defrag-tot" => printed.defrag_reads = rate,
-        "defrag-write" | "defrag-w-tot" => printed.defrag_writes = Some(rate),
-        "defrag-io-skips" => printed.defrag_io_skips = Some(rate),
-        "direct-frees" => printed.direct_frees = Some(rate),
-        _ => {}
+impl DriveText<'_> {
+    /// The count of a key, which has other names in old versions.
+    fn count(&self, names: &[&str]) -> Option<u64> {
+        self.counts.iter().rfind(|(key, ..)| names.contains(key)).map(|(_, count, _)| *count)
     }
-    Some(())
+
+    /// The rate printed beside a count.
+    pub(crate) fn rate(&self, names: &[&str]) -> Option<f64> {
+        self.counts.iter().filter(|(key, ..)| names.contains(key)).filter_map(|(.., rate)| *rate).next_back()
+    }
+
+    /// The detail counters, if the line has them.
+    pub(crate) fn detail(&self) -> Option<DriveDetail> {
+        Some(DriveDetail {
+            defrag_io_skips: self.count(&["defrag-io-skips"])?,
+            direct_frees: self.count(&["direct-frees"])?,
+            partial_writes: self.count(&["partial-writes"]),
+            defrag_partial_writes: self.count(&["defrag-partial-writes"]),
+        })
+    }
+
+    /// The counters of a line logged at `at`, if all that every version has are there.
+    pub(crate) fn at(&self, at: Timestamp) -> Option<DriveLine> {
+        let (writes, reads) = (["write", "w-tot"], ["defrag-read", "defrag-tot"]);
+        let defrag_writes = ["defrag-write", "defrag-w-tot"];
+        Some(DriveLine {
+            at,
+            used_bytes: self.count(&["used-bytes", "used"])?,
+            free_wblocks: self.count(&["free-wblocks"])?,
+            shadow_write_q: self.count(&["shadow-write-q"]),
+            writes: self.count(&writes)?,
+            defrag_q: self.count(&["defrag-q"])?,
+            defrag_reads: self.count(&reads)?,
+            defrag_writes: self.count(&defrag_writes),
+            detail: None,
+            printed: PrintedRates {
+                writes: self.rate(&writes).unwrap_or(0.0),
+                defrag_reads: self.rate(&reads).unwrap_or(0.0),
+                defrag_writes: self.rate(&defrag_writes),
+                defrag_io_skips: self.rate(&["defrag-io-skips"]),
+                direct_frees: self.rate(&["direct-frees"]),
+            },
+        })
+    }
+}
+
+/// A rate. `None`: it is no number.
+fn rate(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0)
 }
 
 /// Text of a line that gives the size of write blocks.
@@ -284,20 +278,7 @@ fn digits(text: &[u8]) -> Option<u64> {
 /// Longest stamp: `September 20 2026 23:12:07.406123 GMT+0100`.
 const STAMP_BYTES_MAX: usize = 48;
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
+const MONTHS: &str = "january february march april may june july august september october november december";
 
 /// The time of a line, as the server's clock and zone have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -399,9 +380,8 @@ impl Bytes<'_> {
     fn month(&mut self) -> Option<i8> {
         let letters = self.0.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
         let (name, rest) = self.0.split_at(letters);
-        let is_begin_of =
-            |month: &&str| month.len() >= name.len() && month.as_bytes()[..name.len()].eq_ignore_ascii_case(name);
-        let at = MONTHS.iter().position(is_begin_of).filter(|_| name.len() >= 3)?;
+        let is_begin_of = |month: &str| month.as_bytes().get(..letters).is_some_and(|it| it.eq_ignore_ascii_case(name));
+        let at = MONTHS.split(' ').position(is_begin_of).filter(|_| letters >= 3)?;
         self.0 = rest;
         Some(at as i8 + 1)
     }
