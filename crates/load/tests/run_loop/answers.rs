@@ -110,10 +110,9 @@ fn a_closed_lane_keeps_its_depth_going() {
 #[test]
 fn nothing_is_issued_before_instant_zero() {
     let lanes = vec![(reads(0, 1), closed(4))];
-    let (recorder, feed) = Recorder::new(&layout(1, 1), SEC, SEC, SEC, false);
     let drive = engine(&["sim:read-us=100+jitter-pct=0+read-mbps=0"]);
-    let control = Arc::new(Control::default());
-    Shard::new(drive, plan(lanes, 4, true), settings(1), recorder, control).unwrap().run(5 * MS);
+    let (shard, feed) = Shard::new(drive, plan(lanes, 4, true), &what(settings(1), &layout(1, 1)), false).unwrap();
+    shard.run(5 * MS);
     let Ok(Message::Interval(interval)) = feed.messages.recv() else { panic!("no interval") };
     // 4 every 100 us for a second, and none in the 5 ms before it.
     assert!((40_000..=40_004).contains(&interval.cells[0].counts.ops), "{}", interval.cells[0].counts.ops);
