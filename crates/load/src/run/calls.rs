@@ -22,17 +22,10 @@ const WATCH: Duration = Duration::from_millis(100);
 /// Shortest sleep of the watching thread during a call, however the issuing thread passes its time.
 const SLEEP_MIN: Duration = Duration::from_millis(1);
 
-/// Owner of a shard that lies at the desk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
-    /// The issuing thread, which is to take it.
-    Issuer,
-    /// Whoever comes first, while the issuing thread is in a call.
-    Either,
-}
-
 struct Contents {
-    shard: Option<(CallShard, Owner)>,
+    shard: Option<CallShard>,
+    /// The issuing thread is in a call: the shard is for whoever comes first. Otherwise it is the issuing thread's to take.
+    in_call: bool,
     /// Calls begun.
     calls: u64,
     /// Completion of a call whose shard the watching thread took.
@@ -55,14 +48,14 @@ impl Desk {
     /// Leaves the shard during a call.
     fn leave(&self, shard: CallShard) {
         let mut contents = self.lock();
-        contents.shard = Some((shard, Owner::Either));
+        (contents.shard, contents.in_call) = (Some(shard), true);
         contents.calls += 1;
     }
 
     /// The issuing thread's shard after a call, with the call's completion; `None` if the run ended meanwhile.
     fn resume(&self, completion: Completion) -> Option<CallShard> {
         let mut contents = self.lock();
-        if let Some((mut shard, _)) = contents.shard.take() {
+        if let Some(mut shard) = contents.shard.take() {
             drop(contents);
             shard.engine.finish(completion);
             return Some(shard);
@@ -75,7 +68,7 @@ impl Desk {
     fn await_shard<'a>(&'a self, mut contents: MutexGuard<'a, Contents>) -> Option<CallShard> {
         loop {
             match contents.shard.take() {
-                Some((shard, _)) => return Some(shard),
+                Some(shard) => return Some(shard),
                 None if contents.closed => return None,
                 None => contents = self.changed.wait(contents).unwrap_or_else(PoisonError::into_inner),
             }
@@ -84,7 +77,9 @@ impl Desk {
 
     /// Gives the shard to the issuing thread.
     fn hand_over(&self, shard: CallShard) {
-        self.lock().shard = Some((shard, Owner::Issuer));
+        let mut contents = self.lock();
+        (contents.shard, contents.in_call) = (Some(shard), false);
+        drop(contents);
         self.changed.notify_all();
     }
 
@@ -100,8 +95,7 @@ impl Desk {
         let wait = self.changed.wait_timeout_while(contents, WATCH, |contents| !contents.closed);
         let mut contents = wait.unwrap_or_else(PoisonError::into_inner).0;
         let is_same = std::mem::replace(calls, contents.calls) == contents.calls;
-        let (shard, _) = contents.shard.take_if(|(_, owner)| is_same && *owner == Owner::Either)?;
-        Some(shard)
+        if is_same && contents.in_call { contents.shard.take() } else { None }
     }
 
     /// The completion of the call that is under way, if it arrives within `time`.
@@ -133,7 +127,7 @@ impl Issuer {
         cpus: Vec<u32>,
         caller: impl FnOnce(&Calls) -> P + Send + 'static,
     ) -> io::Result<Self> {
-        let contents = Contents { shard: None, calls: 0, answer: None, closed: false };
+        let contents = Contents { shard: None, in_call: false, calls: 0, answer: None, closed: false };
         let desk = Arc::new(Desk { contents: Mutex::new(contents), changed: Condvar::new() });
         let own = Self { desk: desk.clone() };
         let body = move || {

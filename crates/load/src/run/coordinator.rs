@@ -4,7 +4,7 @@
 //! issuing threads, and go to a [`Sink`] interval by interval.
 
 use super::calls::Issuer;
-use super::{Cause, Control, Failure, Feed, Message, NoMemory, Settings, Shard};
+use super::{Cause, Control, Failure, Feed, Message, Settings, Shard};
 use crate::plan::Plan;
 use engine::BlockEngine;
 use engine::calls::Calls;
@@ -64,8 +64,10 @@ pub enum RunError {
     #[error("cannot start the engine of issuing thread {shard}: {source}")]
     IoEngine { shard: usize, source: io::Error },
     /// A shard's buffers do not fit.
-    #[error(transparent)]
-    NoMemory(#[from] NoMemory),
+    #[error(
+        "cannot prepare {bytes} bytes of buffers for {slots} operations in flight - lower service-threads, cache-threads or record-bytes, or free memory"
+    )]
+    NoMemory { bytes: usize, slots: usize },
     #[error(transparent)]
     Sink(SinkError),
 }

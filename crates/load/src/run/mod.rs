@@ -92,23 +92,12 @@ pub struct Shard<W> {
 const VIRTUAL_TURNS: u64 = 1_000_000;
 const VIRTUAL_NS_MIN: u64 = 10_000_000;
 
-/// Buffers that could not be allocated.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot prepare {bytes} bytes of buffers for {slots} operations in flight - lower service-threads, cache-threads or record-bytes, or free memory"
-)]
-pub struct NoMemory {
-    pub bytes: usize,
-    /// Operations in flight they are for.
-    pub slots: usize,
-}
-
 impl<W: BlockEngine> Shard<W> {
     /// Prepares a shard of `run` and the receiving side of its records: allocates and salts everything that the run will
     /// need. `patient`: an interval begins only when the one before the last was consumed.
-    pub fn new(mut engine: W, plan: Plan, run: &Run, patient: bool) -> Result<(Self, Feed), NoMemory> {
+    pub fn new(mut engine: W, plan: Plan, run: &Run, patient: bool) -> Result<(Self, Feed), RunError> {
         let slots = plan.in_flight_max();
-        let no_memory = NoMemory { bytes: plan.buffer_bytes(), slots };
+        let no_memory = RunError::NoMemory { bytes: plan.buffer_bytes(), slots };
         let (recorder, feed) = Recorder::new(run, plan.cells, patient);
         let buffers = Buffers::new(plan.buffers, &mut engine).ok_or(no_memory)?;
         let lanes = plan.lanes;

@@ -1,7 +1,8 @@
 //! Maps tenants to drives, ranges and placement handles.
 
 use crate::choice::{Choice, Engine, choice};
-use crate::workload::tenants::{HostError, OutOfSpace, Size, Space, Tenant, Tenants, TenantsError};
+use crate::workload::CannotRun;
+use crate::workload::tenants::{Size, Space, Tenant, Tenants};
 use engine::sim::{Flash, FtlDrive};
 use ftl::Spec;
 use results::units::{Grouped, quoted};
@@ -42,22 +43,9 @@ pub enum WafError {
     /// Fewer handles than are wanted.
     #[error("{0}")]
     Handles(String),
-    #[error("{0}")]
-    Other(String),
+    #[error(transparent)]
+    Other(#[from] CannotRun),
 }
-
-/// Errors of which tenants, stores and drives have the whole sentence.
-macro_rules! from_sentence {
-    ($($error:ty),+) => {
-        $(impl From<$error> for WafError {
-            fn from(error: $error) -> Self {
-                Self::Other(error.to_string())
-            }
-        })+
-    };
-}
-
-from_sentence!(TenantsError, HostError, OutOfSpace);
 
 /// A drive of an arrangement.
 #[derive(Debug, Clone)]
@@ -97,15 +85,16 @@ impl<'a> Layout<'a> {
         let mut placed = Vec::new();
         for (number, range) in tenants.layout("the drive", true, spec.logical_bytes)? {
             let tenant = &tenants.tenants[number];
-            let unit = |what, bytes: u64| match bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
+            let unit = |what, bytes: u64| {
+                match bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
                 true => Ok(()),
-                false => Err(WafError::Other(format!(
-                    "tenant {}: its {what} of {} bytes is no multiple of the drive's mapping unit of {} bytes, so parts of \
-                     units would be written - choose a smaller unit (unit=) or another {what}",
-                    quoted(&tenant.name),
+                false => Err(tenant.cannot(format_args!(
+                    "its {what} of {} bytes is no multiple of the drive's mapping unit of {} bytes, so parts of units would be \
+                     written - choose a smaller unit (unit=) or another {what}",
                     Grouped(bytes),
                     Grouped(spec.unit_bytes.into())
                 ))),
+            }
             };
             unit("write block", tenant.write_block_bytes.into())?;
             unit("offset", range.start)?;
@@ -159,14 +148,10 @@ impl<'a> Layout<'a> {
 }
 
 /// Refuses tenants without writes.
-pub fn check_writes(tenants: &Tenants) -> Result<(), WafError> {
-    match tenants.tenants.iter().any(|tenant| !tenant.writes.is_zero()) {
-        true => Ok(()),
-        false => Err(WafError::Other(
-            "no tenant writes: there is no amplification - give one of them writes-per-sec, or a mix with updates"
-                .into(),
-        )),
-    }
+pub fn check_writes(tenants: &Tenants) -> Result<(), CannotRun> {
+    let why = "no tenant writes: there is no amplification - give one of them writes-per-sec, or a mix with updates";
+    let is_written = tenants.tenants.iter().any(|tenant| !tenant.writes.is_zero());
+    if is_written { Ok(()) } else { Err(CannotRun(why.to_owned())) }
 }
 
 /// `tenants` with a placement handle each, or the handles that the file names, for a drive with `has` handles.

@@ -90,8 +90,9 @@ fn an_operation_can_be_followed_by_another_in_its_slot() {
 
 #[test]
 fn an_update_is_written_the_moment_its_read_ends() {
-    let extent = |cell| Extent::blocks(0, cell, 1 << 30, 4096).unwrap();
-    let updates = Updates::new(vec![extent(0)], vec![(extent(1), 0)], 0, 1, Random::new(1));
+    let extent = |kind, cell| Extent::blocks(Request::new(kind, 0, cell, 0), 1 << 30, 4096).unwrap();
+    let (reads, writes) = (vec![extent(OpKind::Read, 0)], vec![extent(OpKind::Write, 1)]);
+    let updates = Updates::new(reads, writes, 1, Random::new(1));
     let lanes = vec![(updates, even(1000, 0, 1))];
     let total = run(&["sim:"], plan(lanes, 64, false), settings(10), &layout(2, 1)).total();
     assert_eq!((total.cells[0].counts.ops, total.cells[1].counts.ops), (10_000, 10_000));

@@ -43,8 +43,9 @@ fn layout(streams: usize, devices: usize) -> Layout {
 }
 
 fn reads(target: u16, seed: u64) -> Uniform {
-    let extent = Extent::new(target, target.into(), 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
-    Uniform { extent, kind: OpKind::Read, buffers: 0, random: Random::for_part(seed, target.into()) }
+    let request = Request::new(OpKind::Read, target, target.into(), 0);
+    let extent = Extent::new(request, 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
+    Uniform { extent, random: Random::for_part(seed, target.into()) }
 }
 
 fn even(rate: u64, device: u64, devices: u64) -> Arrival {
