@@ -37,16 +37,6 @@ impl FromStr for Arrangement {
     }
 }
 
-/// An experiment that cannot be: a sentence.
-#[derive(Debug, thiserror::Error)]
-pub enum WafError {
-    /// Fewer handles than are wanted.
-    #[error("{0}")]
-    Handles(String),
-    #[error(transparent)]
-    Other(#[from] CannotRun),
-}
-
 /// A drive of an arrangement.
 #[derive(Debug, Clone)]
 pub struct DriveOf {
@@ -79,7 +69,7 @@ impl<'a> Layout<'a> {
     /// `tenants` arranged on the flash of `drive`.
     ///
     /// Errors: they do not fit, or there are too few handles.
-    pub fn new(arrangement: Arrangement, tenants: &'a Tenants, drive: &FtlDrive) -> Result<Self, WafError> {
+    pub fn new(arrangement: Arrangement, tenants: &'a Tenants, drive: &FtlDrive) -> Result<Self, CannotRun> {
         let spec = &drive.spec;
         check_writes(tenants)?;
         let mut placed = Vec::new();
@@ -157,7 +147,7 @@ pub fn check_writes(tenants: &Tenants) -> Result<(), CannotRun> {
 /// `tenants` with a placement handle each, or the handles that the file names, for a drive with `has` handles.
 ///
 /// Errors: the drive has fewer.
-pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, WafError> {
+pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, CannotRun> {
     let mut tenants = tenants.clone();
     let handles = handles(&tenants, has)?;
     for (tenant, [clients, defrag]) in tenants.tenants.iter_mut().zip(handles) {
@@ -167,7 +157,7 @@ pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, WafError> {
 }
 
 /// Handles of each tenant's client writes and defragmentation writes, from 0.
-fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, WafError> {
+fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, CannotRun> {
     let named = tenants.tenants.iter().any(|one| one.placement.or(one.defrag_placement).is_some());
     // The file counts from 1; a tenant without a handle gets the drive's first, as a write without a handle does.
     let from_1 = |placement: Option<u16>| placement.unwrap_or(1).max(1) - 1;
@@ -189,7 +179,7 @@ fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, WafError> {
                 }
             };
             let wanted = u32::from(*highest) + 1;
-            Err(WafError::Handles(format!(
+            Err(CannotRun(format!(
                 "arrangement fdp: cannot give {wanted} placement handles - the drive has {has} - {remedy}"
             )))
         }

@@ -19,7 +19,7 @@ mod timed;
 #[cfg(test)]
 mod tests;
 
-pub use arrange::{Arrangement, Layout, WafError, check_writes, with_handles};
+pub use arrange::{Arrangement, Layout, check_writes, with_handles};
 pub use meter::{Enough, Meter};
 pub use timed::{Timed, timed};
 
