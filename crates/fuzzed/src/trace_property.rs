@@ -51,8 +51,8 @@ pub(crate) fn assert_trace_property(bytes: &[u8]) -> bool {
     match builder.build(Factor::RECOMMENDED) {
         Err(error) => assert_one_line(&error.to_string()),
         Ok(trace) => {
-            assert_eq!(trace.operations() + trace.left_out(), found.len() as u64);
-            let (operations, largest) = (trace.operations(), trace.largest_bytes());
+            assert_eq!(trace.operations + trace.left_out, found.len() as u64);
+            let (operations, largest) = (trace.operations, trace.largest_bytes());
             let sums = trace.classes().into_iter().map(|class| trace.totals(class));
             let (counted, bytes) = sums.fold((0, 0), |(ops, bytes), (more, moved)| (ops + more, bytes + moved));
             assert!(counted == operations && bytes >= largest, "{counted} operations of {bytes} bytes");

@@ -102,8 +102,7 @@ impl Draw {
             Keys::Uniform => Self::Uniform { keys: count },
             Keys::Zipfian { theta } => Self::Zipfian(Zipfian::new(count.into(), theta)),
             Keys::HotCold { keys_pct, traffic_pct } => {
-                let hot = (f64::from(count) * keys_pct / 100.0).round().clamp(1.0, f64::from(count)) as u32;
-                Self::HotCold { keys: count, hot, traffic: traffic_pct / 100.0 }
+                Self::HotCold { keys: count, hot: hot_keys(keys_pct, count), traffic: traffic_pct / 100.0 }
             }
             Keys::Sequential => Self::Sequential { keys: count, next: 0 },
         }
@@ -131,6 +130,11 @@ impl Draw {
     }
 }
 
+/// Number of hot keys among `count`.
+fn hot_keys(keys_pct: f64, count: u32) -> u32 {
+    (f64::from(count) * keys_pct / 100.0).round().clamp(1.0, f64::from(count)) as u32
+}
+
 /// Keys that are updated equally often, or nearly so.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Class {
@@ -147,15 +151,12 @@ impl Class {
         let all = f64::from(count);
         match keys {
             Keys::Uniform | Keys::Sequential => vec![Self { keys: all, updates: 1.0 }],
-            Keys::HotCold { traffic_pct, .. } => {
-                let Draw::HotCold { hot, .. } = Draw::new(keys, count) else { unreachable!("of the same keys") };
-                let (hot, traffic) = (f64::from(hot), traffic_pct / 100.0);
-                match all > hot {
-                    true => {
-                        vec![Self { keys: hot, updates: traffic }, Self { keys: all - hot, updates: 1.0 - traffic }]
-                    }
-                    false => vec![Self { keys: all, updates: 1.0 }],
-                }
+            Keys::HotCold { keys_pct, .. } if hot_keys(keys_pct, count) == count => {
+                vec![Self { keys: all, updates: 1.0 }]
+            }
+            Keys::HotCold { keys_pct, traffic_pct } => {
+                let (hot, traffic) = (f64::from(hot_keys(keys_pct, count)), traffic_pct / 100.0);
+                vec![Self { keys: hot, updates: traffic }, Self { keys: all - hot, updates: 1.0 - traffic }]
             }
             Keys::Zipfian { theta } => {
                 let zipfian = Zipfian::new(count.into(), theta);

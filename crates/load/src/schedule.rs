@@ -123,9 +123,7 @@ impl Even {
         }
         Some(at_ns)
     }
-}
 
-impl Even {
     /// The instant after `count` others; `None` if it exceeds 64 bits of nanoseconds.
     fn skip(&self, count: u64) -> Option<u64> {
         let step = self.step_ns.checked_mul(count.into())?;

@@ -93,7 +93,8 @@ impl SizeTable {
     }
 
     /// Every size that can be drawn, ascending, in bytes.
-    pub fn sizes(&self) -> impl Iterator<Item = u32> {
+    #[cfg(test)]
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = u32> {
         let all = self.columns.iter().flat_map(|column| [column.own_bytes, column.other_bytes]);
         all.collect::<std::collections::BTreeSet<_>>().into_iter()
     }

@@ -150,29 +150,28 @@ fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, lost: &mut dyn F
     }
 }
 
-/// Shares `count` operations out over `cells`, as evenly as whole numbers allow.
-fn spread(count: u64, cells: impl ExactSizeIterator<Item = u32>, tell: &mut dyn FnMut(u32, u64)) {
-    let parts = (cells.len() as u64).max(1);
-    for (part, cell) in (0..).zip(cells) {
-        tell(cell, count / parts + u64::from(part < count % parts));
+/// Shares `count` operations out over the cells of `extents`, as evenly as whole numbers allow.
+fn spread(count: u64, extents: &[Extent], tell: &mut dyn FnMut(u32, u64)) {
+    let parts = (extents.len() as u64).max(1);
+    for (part, extent) in (0..).zip(extents) {
+        tell(extent.request.cell, count / parts + u64::from(part < count % parts));
     }
 }
 
 /// Outcome reported to a stream for an operation that never came back: no byte moved.
 pub const LOST: Outcome = Outcome::Short(0);
 
-/// Offsets and sizes on a target: uniform offsets in whole steps, sizes of any distribution.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Operations on a target: uniform offsets in whole steps, sizes of any distribution.
+#[derive(Debug, Clone)]
 pub struct Extent {
-    pub target: TargetId,
-    /// Index of the cell that counts the operations.
-    pub cell: u32,
-    /// Offsets are multiples of this.
+    /// Fields that all operations share; its offset is the first.
+    pub request: Request,
+    /// Distance between offsets.
     pub step_bytes: u64,
-    /// Number of offsets: `0..offsets` times `step_bytes`.
+    /// Number of offsets.
     pub offsets: u64,
     /// Size distribution.
-    pub lens: SizeDistribution,
+    pub sizes: SizeDistribution,
 }
 
 /// Sizes of operations.
@@ -226,80 +225,70 @@ impl SizeDistribution {
 }
 
 impl Extent {
-    /// Operations of these sizes, whole `step_bytes` (the device's minimum direct I/O size), on the first `usable_bytes` of
-    /// a device; the last offset has space for the largest. `None` if not even one fits.
-    pub fn new(
-        target: TargetId,
-        cell: u32,
-        usable_bytes: u64,
-        step_bytes: u32,
-        lens: SizeDistribution,
-    ) -> Option<Self> {
-        let steps_max = u64::from(lens.max_bytes() / step_bytes);
+    /// Operations of these sizes, whole `step_bytes` (the device's minimum direct I/O size), on `usable_bytes` of
+    /// a device from the request's offset on; the last offset has space for the largest. `None` if not even one fits.
+    pub fn new(request: Request, usable_bytes: u64, step_bytes: u32, sizes: SizeDistribution) -> Option<Self> {
+        let steps_max = u64::from(sizes.max_bytes() / step_bytes);
         let offsets = (usable_bytes / u64::from(step_bytes) + 1).checked_sub(steps_max)?;
-        let is_possible = offsets > 0 && lens.max_bytes() > 0;
-        is_possible.then_some(Self { target, cell, step_bytes: step_bytes.into(), offsets, lens })
+        let is_possible = offsets > 0 && sizes.max_bytes() > 0;
+        is_possible.then_some(Self { request, step_bytes: step_bytes.into(), offsets, sizes })
     }
 
     /// Whole aligned blocks of `block_bytes`. A partial block at the end stays unused.
-    pub fn blocks(target: TargetId, cell: u32, size_bytes: u64, block_bytes: u32) -> Option<Self> {
-        Self::new(target, cell, size_bytes, block_bytes, SizeDistribution::Same(block_bytes))
-    }
-
-    /// Largest size of an operation.
-    pub fn len_max_bytes(&self) -> u32 {
-        self.lens.max_bytes()
+    pub fn blocks(request: Request, size_bytes: u64, block_bytes: u32) -> Option<Self> {
+        Self::new(request, size_bytes, block_bytes, SizeDistribution::Same(block_bytes))
     }
 
     #[inline]
-    fn draw(&self, random: &mut Random, kind: OpKind, buffers: u16) -> Request {
-        let offset = random.below(self.offsets) * self.step_bytes;
-        let len = self.lens.draw(random);
-        Request { offset, len, ..Request::new(kind, self.target, self.cell, buffers) }
+    fn draw(&self, random: &mut Random) -> Request {
+        let offset = self.request.offset + random.below(self.offsets) * self.step_bytes;
+        Request { offset, len: self.sizes.draw(random), ..self.request }
+    }
+
+    /// An operation of one of `extents`, each with the same chance.
+    #[inline]
+    fn draw_from(extents: &[Self], random: &mut Random) -> Request {
+        let index = random.below(extents.len() as u64) as usize;
+        extents[index].draw(random)
     }
 }
 
 /// Uniformly random operations on one target.
 #[derive(Debug, Clone)]
 pub struct Uniform {
-    /// Offsets and sizes.
     pub extent: Extent,
-    pub kind: OpKind,
-    pub buffers: u16,
     pub random: Random,
 }
 
 impl Stream for Uniform {
     fn next(&mut self) -> Option<Request> {
-        Some(self.extent.draw(&mut self.random, self.kind, self.buffers))
+        Some(self.extent.draw(&mut self.random))
     }
 
     fn only_cell(&self) -> Option<u32> {
-        Some(self.extent.cell)
+        Some(self.extent.request.cell)
     }
 }
 
-/// Reads a target from its first block to its last, and again.
+/// Operations on a target from its first block to its last, and again.
 #[derive(Debug, Clone)]
 pub struct Sequential {
-    /// Offsets and sizes: blocks of the largest size.
+    /// Blocks of the largest size.
     pub extent: Extent,
-    pub buffers: u16,
     /// Index of the next block.
     pub next: u64,
 }
 
 impl Stream for Sequential {
     fn next(&mut self) -> Option<Request> {
-        let Extent { target, cell, step_bytes, offsets, .. } = self.extent;
-        let len = self.extent.len_max_bytes();
-        let offset = self.next % offsets * step_bytes;
+        let Extent { request, step_bytes, offsets, sizes } = &self.extent;
+        let offset = request.offset + self.next * step_bytes;
         self.next = (self.next + 1) % offsets;
-        Some(Request { offset, len, ..Request::new(OpKind::Read, target, cell, self.buffers) })
+        Some(Request { offset, len: sizes.max_bytes(), ..*request })
     }
 
     fn only_cell(&self) -> Option<u32> {
-        Some(self.extent.cell)
+        Some(self.extent.request.cell)
     }
 }
 
@@ -311,8 +300,7 @@ impl Stream for Sequential {
 #[derive(Debug, Clone)]
 pub struct Updates {
     reads: Vec<Extent>,
-    writes: Vec<(Extent, u16)>,
-    buffers: u16,
+    writes: Vec<Extent>,
     bundle: u32,
     /// Updates of the current bundle still to begin.
     left: u32,
@@ -320,47 +308,38 @@ pub struct Updates {
 }
 
 impl Updates {
-    /// Updates on the targets of `reads`, written to those of `writes`, each with its buffer class;
-    /// `buffers` is the class of the reads, `bundle` the number of updates for each arrival.
-    pub fn new(reads: Vec<Extent>, writes: Vec<(Extent, u16)>, buffers: u16, bundle: u32, random: Random) -> Self {
-        Self { reads, writes, buffers, bundle, left: 0, random }
-    }
-
-    fn read(&mut self) -> Request {
-        let target = self.random.below(self.reads.len() as u64) as usize;
-        self.reads[target].draw(&mut self.random, OpKind::Read, self.buffers)
+    /// Updates on the targets of `reads`, written to those of `writes`, `bundle` of them for each arrival.
+    pub fn new(reads: Vec<Extent>, writes: Vec<Extent>, bundle: u32, random: Random) -> Self {
+        Self { reads, writes, bundle, left: 0, random }
     }
 }
 
 impl Stream for Updates {
     fn next(&mut self) -> Option<Request> {
         self.left = self.bundle - 1;
-        Some(self.read())
+        Some(Extent::draw_from(&self.reads, &mut self.random))
     }
 
     fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
         if request.kind == OpKind::Read {
-            let target = self.random.below(self.writes.len() as u64) as usize;
-            let (extent, buffers) = &self.writes[target];
-            return Some(extent.draw(&mut self.random, OpKind::Write, *buffers));
+            return Some(Extent::draw_from(&self.writes, &mut self.random));
         }
         self.left = self.left.checked_sub(1)?;
-        Some(self.read())
+        Some(Extent::draw_from(&self.reads, &mut self.random))
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        let updates = arrivals.saturating_mul(u64::from(self.bundle));
-        spread(updates, self.reads.iter().map(|extent| extent.cell), cells);
+        spread(arrivals.saturating_mul(u64::from(self.bundle)), &self.reads, cells);
     }
 
     fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
         // On one target all are counted in two places; billions can be lost.
-        let ([read], [(write, _)]) = (&self.reads[..], &self.writes[..]) else {
+        let ([read], [write]) = (&self.reads[..], &self.writes[..]) else {
             return lose_each(self, arrivals, lost);
         };
         let updates = arrivals * u64::from(self.bundle);
-        lost(read.cell, updates);
-        lost(write.cell, updates);
+        lost(read.request.cell, updates);
+        lost(write.request.cell, updates);
     }
 }
 
@@ -369,25 +348,17 @@ impl Stream for Updates {
 pub struct Mixed {
     /// One per target.
     pub reads: Vec<Extent>,
-    /// One per target, with its buffer class; as long as `reads` unless either is empty.
-    pub writes: Vec<(Extent, u16)>,
+    /// One per target; as long as `reads` unless either is empty.
+    pub writes: Vec<Extent>,
     /// Of `split.1` operations, `split.0` are reads.
     pub split: (u64, u64),
-    /// Buffer class of reads.
-    pub buffers: u16,
     pub random: Random,
 }
 
 impl Stream for Mixed {
     fn next(&mut self) -> Option<Request> {
-        Some(if self.random.below(self.split.1) < self.split.0 {
-            let target = self.random.below(self.reads.len() as u64) as usize;
-            self.reads[target].draw(&mut self.random, OpKind::Read, self.buffers)
-        } else {
-            let target = self.random.below(self.writes.len() as u64) as usize;
-            let (extent, buffers) = &self.writes[target];
-            extent.draw(&mut self.random, OpKind::Write, *buffers)
-        })
+        let is_read = self.random.below(self.split.1) < self.split.0;
+        Some(Extent::draw_from(if is_read { &self.reads } else { &self.writes }, &mut self.random))
     }
 
     fn follows(&self) -> bool {
@@ -397,8 +368,8 @@ impl Stream for Mixed {
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         let of_reads = u128::from(arrivals) * u128::from(self.split.0) / u128::from(self.split.1.max(1));
         let of_reads = u64::try_from(of_reads).unwrap_or(arrivals).min(arrivals);
-        spread(of_reads, self.reads.iter().map(|extent| extent.cell), cells);
-        spread(arrivals - of_reads, self.writes.iter().map(|(extent, _)| extent.cell), cells);
+        spread(of_reads, &self.reads, cells);
+        spread(arrivals - of_reads, &self.writes, cells);
     }
 }
 
@@ -406,16 +377,21 @@ impl Stream for Mixed {
 mod tests {
     use super::*;
 
+    fn request(kind: OpKind, target: TargetId, cell: u32) -> Request {
+        Request::new(kind, target, cell, 0)
+    }
+
     #[test]
     fn records_fill_the_device_but_never_leave_it() {
         // 10 sectors; records of 600 to 1400 bytes are 2 or 3 sectors: offsets 0..=7.
-        let extent = Extent::new(0, 0, 5120, 512, SizeDistribution::records(600, 1400, 512)).unwrap();
-        assert_eq!((extent.offsets, extent.len_max_bytes()), (8, 1536));
-        assert_eq!(extent.lens, SizeDistribution::Uniform { min_bytes: 1024, count: 2, step_bytes: 512 });
+        let extent =
+            Extent::new(request(OpKind::Read, 0, 0), 5120, 512, SizeDistribution::records(600, 1400, 512)).unwrap();
+        assert_eq!((extent.offsets, extent.sizes.max_bytes()), (8, 1536));
+        assert_eq!(extent.sizes, SizeDistribution::Uniform { min_bytes: 1024, count: 2, step_bytes: 512 });
         let mut random = Random::new(1);
         let mut seen = [[0_u32; 2]; 8];
         for _ in 0..16_000 {
-            let request = extent.draw(&mut random, OpKind::Read, 0);
+            let request = extent.draw(&mut random);
             assert!(request.offset + u64::from(request.len) <= 5120);
             seen[(request.offset / 512) as usize][(request.len / 512 - 2) as usize] += 1;
         }
@@ -424,16 +400,18 @@ mod tests {
 
     #[test]
     fn a_partial_block_at_the_end_is_unused() {
-        assert_eq!(Extent::blocks(0, 0, 131_072 * 3 + 512, 131_072).unwrap().offsets, 3);
-        assert_eq!(Extent::blocks(0, 0, 131_071, 131_072), None);
-        assert_eq!(Extent::new(0, 0, 1024, 512, SizeDistribution::Same(1536)), None);
+        let read = request(OpKind::Read, 0, 0);
+        assert_eq!(Extent::blocks(read, 131_072 * 3 + 512, 131_072).unwrap().offsets, 3);
+        assert!(Extent::blocks(read, 131_071, 131_072).is_none());
+        assert!(Extent::new(read, 1024, 512, SizeDistribution::Same(1536)).is_none());
     }
 
     #[test]
     fn lost_arrivals_are_counted_as_if_each_was_asked_for() {
-        let extent = |cell| Extent::blocks(0, cell, 1 << 20, 4096).unwrap();
-        let uniform = Uniform { extent: extent(3), kind: OpKind::Read, buffers: 0, random: Random::new(1) };
-        let bundles = Updates::new(vec![extent(1)], vec![(extent(2), 1)], 0, 100, Random::new(1));
+        let extent = |kind, cell| Extent::blocks(request(kind, 0, cell), 1 << 20, 4096).unwrap();
+        let uniform = Uniform { extent: extent(OpKind::Read, 3), random: Random::new(1) };
+        let (reads, writes) = (vec![extent(OpKind::Read, 1)], vec![extent(OpKind::Write, 2)]);
+        let bundles = Updates::new(reads, writes, 100, Random::new(1));
         let twice: [[Box<dyn Stream>; 2]; 2] =
             [[Box::new(uniform.clone()), Box::new(uniform)], [Box::new(bundles.clone()), Box::new(bundles)]];
         for [mut one_by_one, mut at_once] in twice {
@@ -447,22 +425,17 @@ mod tests {
 
     #[test]
     fn the_raider_starts_over_at_the_end() {
-        let extent = Extent::blocks(0, 0, 3000, 1000).unwrap();
-        let mut raider = Sequential { extent, buffers: 0, next: 0 };
+        let extent = Extent::blocks(request(OpKind::Read, 0, 0), 3000, 1000).unwrap();
+        let mut raider = Sequential { extent, next: 0 };
         let offsets: Vec<_> = (0..4).filter_map(|_| raider.next()).map(|request| request.offset).collect();
         assert_eq!(offsets, [0, 1000, 2000, 0]);
     }
 
     #[test]
     fn a_service_thread_mixes_reads_and_writes_in_proportion() {
-        let extents: Vec<_> = (0..2).map(|t| Extent::blocks(t, u32::from(t), 1 << 20, 512).unwrap()).collect();
-        let mut mixed = Mixed {
-            writes: extents.iter().map(|extent| (extent.clone(), 1)).collect(),
-            reads: extents,
-            split: (3, 4),
-            buffers: 0,
-            random: Random::new(5),
-        };
+        let [reads, writes] = [OpKind::Read, OpKind::Write]
+            .map(|kind| (0..2).map(|t| Extent::blocks(request(kind, t, t.into()), 1 << 20, 512).unwrap()).collect());
+        let mut mixed = Mixed { reads, writes, split: (3, 4), random: Random::new(5) };
         let requests: Vec<_> = (0..40_000).filter_map(|_| mixed.next()).collect();
         let reads = requests.iter().filter(|r| r.kind == OpKind::Read).count();
         let first = requests.iter().filter(|r| r.target == 0).count();

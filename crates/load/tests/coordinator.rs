@@ -5,7 +5,7 @@ use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
 use load::run::{Cause, Control, Pacing, Run, RunError, Settings, Sink, SinkError, run};
 use load::schedule::{Even, Schedule};
-use load::stream::{Extent, SizeDistribution, Uniform};
+use load::stream::{Extent, Request, SizeDistribution, Uniform};
 use results::buckets::ActScale;
 use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use std::io;
@@ -18,9 +18,9 @@ const SEC: u64 = 1_000_000_000;
 
 /// Shard `shard` of `shards`, which together read 7 times a second from one drive.
 fn plan(shard: u64, shards: u64) -> Plan {
-    let extent = Extent::new(0, 0, 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
-    let random = Random::for_part(1, shard);
-    let stream = Uniform { extent, kind: OpKind::Read, buffers: 0, random };
+    let request = Request::new(OpKind::Read, 0, 0, 0);
+    let extent = Extent::new(request, 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
+    let stream = Uniform { extent, random: Random::for_part(1, shard) };
     let even = Even::new(Rate::per_sec(7), shard, shards, 0).unwrap();
     Plan {
         lanes: vec![Lane {

@@ -81,10 +81,10 @@ pub fn replay(args: &StorageArgs) -> Result<ExitCode, Failure> {
     let names = devices::parsed(&args.test.device)?;
     let trace = trace(name, options.speed)?;
     check_devices(name, &trace, &args.test.device)?;
-    if trace.left_out() > 0 {
+    if trace.left_out > 0 {
         console::warning(&format!(
             "{name}: {} of other kinds are left out: passthrough commands, write zeroes",
-            units::count(trace.left_out(), "operation")
+            units::count(trace.left_out, "operation")
         ));
     }
     let workload = Replay::new(trace, names, options.repeat, options.fit).map_err(Failure::usage)?;

@@ -105,37 +105,12 @@ pub struct Form {
     pub min_io_bytes: u64,
 }
 
-/// Kinds of jobs in the plan, in the order of their parts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Depth {
-        reads: bool,
-        depth: u32,
-    },
-    Profile {
-        read_pct: u32,
-        bytes: u64,
-    },
-    Rate {
-        reads: bool,
-        pct: u32,
-    },
-    Grid {
-        reads_pct: u32,
-        writes_pct: u32,
-    },
-    /// Before all other jobs (0), and after them (1).
-    Watch {
-        round: u32,
-    },
-}
-
 impl Form {
     /// The shortest time in which every job gets a second, seconds.
     pub fn seconds_min(&self) -> u64 {
         let shortest = Self { seconds: 0, ..self.clone() };
         let saturation_sec = if self.read_only { 0 } else { SATURATION_ROUNDS };
-        shortest.places().len() as u64 + saturation_sec
+        shortest.planned(&[]).len() as u64 + saturation_sec
     }
 
     /// Lower bound of the jobs per drive: parts with rounds count five rounds, and of SNIA's sizes only those that
@@ -152,7 +127,7 @@ impl Form {
 
     /// Number of jobs, without the rounds of a saturation; `None` if it depends on when drives are steady.
     pub fn jobs(&self) -> Option<usize> {
-        self.pts.is_empty().then(|| self.places().len())
+        self.pts.is_empty().then(|| self.planned(&[]).len())
     }
 
     /// The first SNIA test without a tracked job, because the drive supports no operations that small.
@@ -171,7 +146,8 @@ impl Form {
             return Some(self.saturation(rounds));
         }
         let place = points.len() - rounds;
-        self.places().get(place).map(|at| Job { place: (1, place), ..self.job(*at, points) })
+        let job = self.planned(points).into_iter().nth(place)?;
+        Some(self.timed(Job { place: (1, place), ..job }).among(self.threads))
     }
 
     /// The next job of the first of SNIA's tests that is not at its end.
@@ -235,39 +211,129 @@ impl Form {
         .among(self.threads)
     }
 
-    fn places(&self) -> Vec<Place> {
+    /// The jobs after the saturation, in the order of their parts, without their times. Depths and rates follow from
+    /// `points`, as far as these go.
+    fn planned(&self, points: &[Point]) -> Vec<Job> {
+        let sweep = |reads| -> Vec<&Point> {
+            points.iter().filter(|point| point.part == Part::Depth && point.reads.is_some() == reads).collect()
+        };
+        let knee = |reads| knee(&sweep(reads)).map_or(1, |point| point.depth);
+        let highest = |reads| highest(&sweep(reads)).unwrap_or(1.0).max(1.0);
+        let (knees, highest) = ([knee(true), knee(false)], [highest(true), highest(false)]);
+        let large_writes = points.iter().rev().find_map(|point| {
+            let writes = point.writes.as_ref().filter(|writes| writes.bytes_each == LARGE_BYTES as f64)?;
+            (point.part == Part::Profile && point.reads.is_none()).then_some(writes.iops)
+        });
+        let rate = |pct: u32, highest: f64| ((f64::from(pct) / 100.0 * highest) as u64).max(1);
         let is_short = self.seconds < FULL_SEC;
+        let block_bytes = self.block_sizes[0];
+        let alone = |name: &str, part, reads| Job {
+            name: format!("{} at {name}", if reads { "reads" } else { "writes" }),
+            part,
+            read_pct: if reads { 100 } else { 0 },
+            bytes: [block_bytes; 2],
+            ..Job::default()
+        };
         let directions: &[bool] = if self.read_only { &[true] } else { &[true, false] };
-        let watch = |round| self.has_watch().then_some(Place::Watch { round });
-        let mut places: Vec<_> = watch(0).into_iter().collect();
-        let depths = || (0..u32::BITS).map(|power| 1 << power).take_while(|depth| *depth <= self.depth_max);
-        for reads in directions.iter().copied() {
-            places.extend(depths().map(|depth| Place::Depth { reads, depth }));
+
+        let mut jobs: Vec<_> = self.watch(0, points).into_iter().collect();
+        for reads in directions {
+            let depths = (0..u32::BITS).map(|power| 1 << power).take_while(|depth| *depth <= self.depth_max);
+            jobs.extend(depths.map(|depth| Job { depth, ..alone(&format!("depth {depth}"), Part::Depth, *reads) }));
         }
         let mut sizes = self.block_sizes.clone();
         sizes.extend((!sizes.contains(&LARGE_BYTES)).then_some(LARGE_BYTES));
-        let read_only = self.read_only;
-        let profiles = move |bytes: u64| {
-            let mixes = MIXES.into_iter().filter(move |read_pct| *read_pct == 100 || !read_only);
-            mixes.map(move |read_pct| Place::Profile { read_pct, bytes })
+        let profiles = |bytes: &u64| {
+            let mixes = MIXES.into_iter().filter(|read_pct| *read_pct == 100 || !self.read_only);
+            let job = |read_pct| Job {
+                name: mix(read_pct, *bytes),
+                part: Part::Profile,
+                read_pct,
+                bytes: [*bytes; 2],
+                depth: match read_pct {
+                    0 => knees[1],
+                    100 => knees[0],
+                    _ => knees[0].max(knees[1]),
+                },
+                ..Job::default()
+            };
+            mixes.map(job).collect::<Vec<_>>()
         };
         // Large random writes undo the effect of the saturation, so they run after the jobs that are compared with it.
         let (large, small): (Vec<u64>, Vec<u64>) =
-            sizes.into_iter().partition(|bytes| *bytes == LARGE_BYTES && *bytes != self.block_sizes[0]);
-        places.extend(small.into_iter().flat_map(profiles));
+            sizes.into_iter().partition(|bytes| *bytes == LARGE_BYTES && *bytes != block_bytes);
+        jobs.extend(small.iter().flat_map(profiles));
         let rates: &[u32] = if is_short { &FEW_RATES } else { &RATES };
-        for reads in directions.iter().copied() {
-            places.extend(rates.iter().map(|pct| Place::Rate { reads, pct: *pct }));
+        for reads in directions {
+            jobs.extend(rates.iter().map(|pct| Job {
+                depth: self.depth_max,
+                rates: Some(highest.map(|highest| rate(*pct, highest))),
+                ..alone(&format!("{pct} % of their highest rate"), Part::Rate, *reads)
+            }));
         }
-        places.extend(large.into_iter().flat_map(profiles));
-        let grid: &[u32] = if is_short { &SMALL_GRID } else { &GRID };
-        if !self.read_only {
-            let cells = grid.iter().flat_map(|writes_pct| grid.iter().map(move |reads_pct| (*reads_pct, *writes_pct)));
-            let cells = cells.filter(|cell| *cell != (0, 0));
-            places.extend(cells.map(|(reads_pct, writes_pct)| Place::Grid { reads_pct, writes_pct }));
-        }
-        places.extend(watch(1));
-        places
+        jobs.extend(large.iter().flat_map(profiles));
+        let grid: &[u32] = match is_short {
+            _ if self.read_only => &[],
+            true => &SMALL_GRID,
+            false => &GRID,
+        };
+        let cells = grid.iter().flat_map(|writes_pct| grid.iter().map(move |reads_pct| (*reads_pct, *writes_pct)));
+        jobs.extend(cells.filter(|cell| *cell != (0, 0)).map(|(reads_pct, writes_pct)| {
+            let rates @ [reads, writes] = [rate(reads_pct, highest[0]), rate(writes_pct, large_writes.unwrap_or(1.0))];
+            Job {
+                name: format!("reads at {reads_pct} % beside {} writes at {writes_pct} %", size(LARGE_BYTES)),
+                part: Part::Grid,
+                read_pct: match (reads_pct, writes_pct) {
+                    (_, 0) => 100,
+                    (0, _) => 0,
+                    // As a whole number, which fio takes; the rates decide.
+                    _ => (reads * 100 / (reads + writes)).clamp(1, 99) as u32,
+                },
+                bytes: [block_bytes, LARGE_BYTES],
+                depth: self.depth_max,
+                rates: Some(rates),
+                ..Job::default()
+            }
+        }));
+        jobs.extend(self.watch(1, points));
+        jobs
+    }
+
+    /// The watch before all other jobs (0), or after them (1), if there is time for one.
+    fn watch(&self, round: u32, points: &[Point]) -> Option<Job> {
+        let saturated = points.iter().rfind(|point| point.part == Part::Saturation).map_or(0.0, Point::iops);
+        let light = (saturated / WATCHED_IOPS).min(1.0);
+        self.has_watch().then(|| Job {
+            name: if round == 0 { "watch" } else { "watch after the jobs" }.to_owned(),
+            part: Part::Watch,
+            read_pct: (WATCH_RATES[0] * 100 / WATCH_RATES.iter().sum::<u64>()) as u32,
+            bytes: [self.block_sizes[0], LARGE_BYTES],
+            depth: WATCH_DEPTH.min(self.depth_max),
+            rates: Some(WATCH_RATES.map(|rate| ((rate as f64 * light) as u64).max(1))),
+            poisson: true,
+            round,
+            ..Job::default()
+        })
+    }
+
+    /// A job after the saturation with its times.
+    fn timed(&self, job: Job) -> Job {
+        let all_ms = self.job_ms();
+        let (seconds, ramp_ms) = match (job.part, job.round) {
+            // No ramp: a stall in the first seconds counts.
+            (Part::Watch, 0) => (self.watch_sec(), 0),
+            (Part::Watch, _) => (self.later_watch_sec(), 0),
+            _ => {
+                // The ramp excludes operations passed in one burst after a pause, and those still in a buffer: kernel
+                // limits pass 0.2 s of the rate at once, a tenth of a job of 2 s.
+                let ramp_ms = match all_ms / 1_000 {
+                    ..RAMPED_SEC_MIN => all_ms % 1_000,
+                    seconds => (seconds / 10).clamp(1, RAMP_SEC_MAX) * 1_000,
+                };
+                ((all_ms - ramp_ms) / 1_000, ramp_ms)
+            }
+        };
+        Job { seconds, ramp_ms, round_sec: (seconds / ROUNDS).max(1), ..job }
     }
 
     /// True if there is time for a watch. Read-only baselines need none: nothing is predicted from them.
@@ -303,108 +369,9 @@ impl Form {
         let is_real = !self.simulated && self.has_watch();
         let watch_sec = if is_real { self.watch_sec() + self.later_watch_sec() } else { 0 };
         let left_sec = self.seconds.saturating_sub(saturation_sec + watch_sec);
-        let others = self.places().into_iter().filter(|place| !matches!(place, Place::Watch { .. })).count();
+        let others = self.planned(&[]).iter().filter(|job| job.part != Part::Watch).count();
         (left_sec.saturating_mul(1_000) / others.max(1) as u64).min(most).max(1_000)
     }
-
-    fn job(&self, place: Place, points: &[Point]) -> Job {
-        let bytes = self.block_sizes[0];
-        let sweep = |reads| -> Vec<&Point> {
-            points.iter().filter(|point| point.part == Part::Depth && point.reads.is_some() == reads).collect()
-        };
-        let knee = |reads| knee(&sweep(reads)).map_or(1, |point| point.depth);
-        let highest = |reads| highest(&sweep(reads)).unwrap_or(1.0).max(1.0);
-        let large_writes = || {
-            let profiles = points.iter().filter(|point| point.part == Part::Profile && point.reads.is_none());
-            let large = profiles.filter_map(|point| point.writes.as_ref());
-            let large = large.filter(|writes| writes.bytes_each == LARGE_BYTES as f64);
-            large.map(|writes| writes.iops).next_back().unwrap_or(1.0)
-        };
-        let rate = |pct: u32, highest: f64| ((f64::from(pct) / 100.0 * highest) as u64).max(1);
-        let all_ms = self.job_ms();
-        // The ramp excludes operations passed in one burst after a pause, and those still in a buffer: kernel limits
-        // pass 0.2 s of the rate at once, a tenth of a job of 2 s.
-        let ramp_ms = match all_ms / 1_000 {
-            ..RAMPED_SEC_MIN => all_ms % 1_000,
-            seconds => (seconds / 10).clamp(1, RAMP_SEC_MAX) * 1_000,
-        };
-        let seconds = (all_ms - ramp_ms) / 1_000;
-        let job = Job { seconds, ramp_ms, round_sec: (seconds / ROUNDS).max(1), ..Job::default() };
-        let job = match place {
-            Place::Depth { reads, depth } => Job {
-                name: format!("{} at depth {depth}", side(reads)),
-                part: Part::Depth,
-                read_pct: if reads { 100 } else { 0 },
-                bytes: [bytes; 2],
-                depth,
-                ..job
-            },
-            Place::Profile { read_pct, bytes } => Job {
-                name: mix(read_pct, bytes),
-                part: Part::Profile,
-                read_pct,
-                bytes: [bytes; 2],
-                depth: match read_pct {
-                    0 => knee(false),
-                    100 => knee(true),
-                    _ => knee(true).max(knee(false)),
-                },
-                ..job
-            },
-            Place::Rate { reads, pct } => Job {
-                name: format!("{} at {pct} % of their highest rate", side(reads)),
-                part: Part::Rate,
-                read_pct: if reads { 100 } else { 0 },
-                bytes: [bytes; 2],
-                depth: self.depth_max,
-                rates: Some([rate(pct, highest(true)), rate(pct, highest(false))]),
-                ..job
-            },
-            Place::Grid { reads_pct, writes_pct } => {
-                let rates @ [reads, writes] = [rate(reads_pct, highest(true)), rate(writes_pct, large_writes())];
-                Job {
-                    name: format!("reads at {reads_pct} % beside {} writes at {writes_pct} %", size(LARGE_BYTES)),
-                    part: Part::Grid,
-                    read_pct: match (reads_pct, writes_pct) {
-                        (_, 0) => 100,
-                        (0, _) => 0,
-                        // As a whole number, which fio takes; the rates decide.
-                        _ => (reads * 100 / (reads + writes)).clamp(1, 99) as u32,
-                    },
-                    bytes: [bytes, LARGE_BYTES],
-                    depth: self.depth_max,
-                    rates: Some(rates),
-                    ..job
-                }
-            }
-            Place::Watch { round } => {
-                let saturated = points.iter().rfind(|point| point.part == Part::Saturation).map_or(0.0, Point::iops);
-                let light = (saturated / WATCHED_IOPS).min(1.0);
-                let rates = WATCH_RATES.map(|rate| ((rate as f64 * light) as u64).max(1));
-                let seconds = if round == 0 { self.watch_sec() } else { self.later_watch_sec() };
-                Job {
-                    name: ["watch", "watch after the jobs"][round.min(1) as usize].to_owned(),
-                    part: Part::Watch,
-                    read_pct: (WATCH_RATES[0] * 100 / WATCH_RATES.iter().sum::<u64>()) as u32,
-                    bytes: [bytes, LARGE_BYTES],
-                    depth: WATCH_DEPTH.min(self.depth_max),
-                    rates: Some(rates),
-                    poisson: true,
-                    round,
-                    // No ramp: a stall in the first seconds counts.
-                    ramp_ms: 0,
-                    seconds,
-                    round_sec: (seconds / ROUNDS).max(1),
-                    ..job
-                }
-            }
-        };
-        job.among(self.threads)
-    }
-}
-
-fn side(reads: bool) -> &'static str {
-    if reads { "reads" } else { "writes" }
 }
 
 /// A mix in words: `95/5 of 128k`.

@@ -1,17 +1,162 @@
-//! Operations wanted and not done: the backlog at an instant, and the lost ones.
+//! Lanes and limits while a shard runs them; operations wanted and not done: the lag of lanes, the backlog at an instant, and
+//! the lost ones.
 //!
 //! No counter runs as operations become due: the number due follows from a lane's schedule, the number taken is known.
 //! The difference waits for a slot, or for this program. Operations that wait for a slot are partly charged to this
 //! program: for the time by which the slots would have been free earlier, had completions been seen at once and earlier
 //! operations been issued in time.
 
-use super::Shard;
-use crate::plan::{Arrival, Lane};
+use super::{Cause, Shard, Whose};
+use crate::plan::{Arrival, Lane, Limit};
+use crate::schedule::Schedule;
 use crate::stream::{LOST, Request};
 use engine::BlockEngine;
 use results::counts::Backlog;
+use std::collections::{BTreeMap, VecDeque};
+
+/// An operation that was issued, by token.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    pub(super) request: Request,
+    pub(super) lane: u32,
+    pub(super) intended_ns: u64,
+    pub(super) eligible_ns: u64,
+    /// Our own lag in the operations that it followed in its place under the limit.
+    pub(super) lag_before_ns: u64,
+    /// Upper bound of the time by which the operation would have been eligible earlier, had no completion before it on
+    /// its slot lain unseen.
+    pub(super) unseen_before_ns: u64,
+    /// By how much, at most, operations that were issued late put its device behind before it was issued.
+    pub(super) behind_ns: u64,
+}
+
+/// A free place under a limit.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
+    /// When it was freed, or would have been but for our own lag.
+    pub(super) freed_ns: u64,
+    /// For how long before that the completions that freed it can have lain unseen.
+    pub(super) unseen_ns: u64,
+}
+
+pub(super) struct LimitState {
+    /// Free places in the order in which they were freed: the longest waiting lane has had a claim to the first since
+    /// then, whatever else was seen to complete in the same look.
+    pub(super) free: VecDeque<Place>,
+    pub(super) limit: Limit,
+    /// Our own lag in the last operation that gave its slot back, and in those it followed.
+    pub(super) lag_ns: u64,
+    /// Upper bound of the time by which the slot would have been free earlier, had no completion on it lain unseen.
+    pub(super) unseen_ns: u64,
+    /// Lanes whose next operation, intended at the instant beside, waits for a slot.
+    pub(super) waiting: VecDeque<(u64, u32)>,
+    /// True if the first of them has free slots and waits for an operation in flight to complete before its stream has
+    /// a next one.
+    pub(super) starved: bool,
+}
+
+impl LimitState {
+    /// Upper bound of the time by which the last freed slot would have been free earlier without this program's delays,
+    /// nanoseconds.
+    pub(super) fn own_ns(&self) -> u64 {
+        self.lag_ns + self.unseen_ns
+    }
+
+    /// Number out of `count` operations waiting at `at_ns`, the first since `intended_ns`, that this program delays:
+    /// proportional to its share of that wait.
+    pub(super) fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
+        let behind_ns = at_ns.saturating_sub(intended_ns).max(1);
+        let ours = u128::from(count) * u128::from(self.own_ns().min(behind_ns)) / u128::from(behind_ns);
+        u64::try_from(ours).unwrap_or(count)
+    }
+}
+
+/// Operations that became due on a lane.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    /// Its schedule from the last evaluated instant on; `None` for a closed loop.
+    ahead: Option<Schedule>,
+    /// Operations due before that instant.
+    due: u64,
+    /// Operations that its stream gave.
+    pub(super) taken: u64,
+}
+
+impl Arrived {
+    pub(super) fn new(arrival: &Arrival) -> Self {
+        let ahead = match arrival {
+            Arrival::Scheduled(schedule) => Some(schedule.clone()),
+            Arrival::Closed { .. } => None,
+        };
+        Self { ahead, due: 0, taken: 0 }
+    }
+
+    /// Operations due before `at_ns` and not taken. Instants ascend from call to call.
+    pub(super) fn behind(&mut self, at_ns: u64) -> u64 {
+        self.due += self.ahead.as_mut().map_or(0, |ahead| ahead.count_before(at_ns));
+        self.due.saturating_sub(self.taken)
+    }
+}
 
 impl<W: BlockEngine> Shard<W> {
+    /// Ends the run if any lane is too far behind, and determines the cause.
+    pub(super) fn check_lag(&mut self) {
+        let max_lag_ns = self.settings.max_lag_ns;
+        if max_lag_ns == 0 || self.now_ns >= self.stop_ns {
+            return;
+        }
+        let behind_ns = |intended_ns: u64| self.now_ns.saturating_sub(intended_ns);
+        let mut cause = None;
+        for limit in &self.limits {
+            if let Some(&(intended_ns, lane)) = limit.waiting.front().filter(|(ns, _)| behind_ns(*ns) > max_lag_ns) {
+                cause = Some(self.blame(lane, behind_ns(intended_ns)));
+            }
+        }
+        let due = self.due.first().map(|(due, ())| due);
+        let unsalted = self.unsalted.front().map(|slot| (slot.intended_ns, slot.lane));
+        for (intended_ns, lane) in due.into_iter().chain(unsalted) {
+            if behind_ns(intended_ns) > max_lag_ns {
+                let Lane { limit, name, .. } = &self.lanes[lane as usize];
+                cause.get_or_insert(self.lag_cause(*limit, name.clone(), Whose::Ours, behind_ns(intended_ns)));
+            }
+        }
+        if let Some(cause) = cause {
+            self.stop(cause);
+        }
+    }
+
+    /// The cause of a lane's long wait for a slot: this program, which was late with the operations before; a device
+    /// that holds one of the slots for about as long; or else too few slots, which is charged to the device unless the
+    /// user chose their number.
+    fn blame(&self, lane: u32, behind_ns: u64) -> Cause {
+        let Lane { limit, name, .. } = &self.lanes[lane as usize];
+        let state = &self.limits[*limit as usize];
+        let (whose, name) = if state.own_ns() > behind_ns / 2 {
+            (Whose::Ours, name.clone())
+        } else if let Some(cell) = self.holder(*limit) {
+            (Whose::Device, self.recorder.layout.cell_name(cell as usize))
+        } else if state.limit.configured {
+            (Whose::Limit, name.clone())
+        } else {
+            (Whose::Device, name.clone())
+        };
+        self.lag_cause(*limit, name, whose, behind_ns)
+    }
+
+    /// The cell of the operation that has held a slot of a limit longest, if that is about the lag
+    /// allowed.
+    fn holder(&self, limit: u32) -> Option<u32> {
+        let out = self.out().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
+        let oldest = out.min_by_key(|slot| slot.eligible_ns)?;
+        let held_ns = self.now_ns.saturating_sub(oldest.eligible_ns);
+        (held_ns > self.settings.max_lag_ns / 2).then_some(oldest.request.cell)
+    }
+
+    fn lag_cause(&self, limit: u32, lane: String, whose: Whose, behind_ns: u64) -> Cause {
+        let LimitState { free, limit, .. } = &self.limits[limit as usize];
+        Cause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free.len() as u32, slots: limit.slots }
+    }
+
     /// Records the silent devices until `at_ns`.
     pub(super) fn note_silence(&mut self, at_ns: u64) {
         for silent in self.silence.take(at_ns) {
@@ -37,7 +182,7 @@ impl<W: BlockEngine> Shard<W> {
             let Lane { stream, limit, .. } = &self.lanes[lane];
             let limit = &self.limits[*limit as usize];
             let waiting = limit.waiting.iter().find(|(_, waiting)| *waiting as usize == lane);
-            let (devices, waits) = (self.recorder.devices(), waiting.is_some());
+            let (devices, waits) = (self.recorder.layout.devices.len(), waiting.is_some());
             let ours = waiting.map_or(count, |(intended_ns, _)| limit.ours(count, *intended_ns, at_ns));
             let (mut late, recorder) = (ours, &mut self.recorder);
             stream.expect(count, &mut |cell, count| {
@@ -57,7 +202,7 @@ impl<W: BlockEngine> Shard<W> {
 
     /// The cell whose operations hold more than half of a limit's slots, if there is one.
     fn holder_of(&self, limit: u32) -> Option<u32> {
-        let mut held = std::collections::BTreeMap::<u32, u32>::new();
+        let mut held = BTreeMap::<u32, u32>::new();
         let out = self.out().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
         out.for_each(|slot| *held.entry(slot.request.cell).or_default() += 1);
         let (cell, count) = held.into_iter().max_by_key(|(_, count)| *count)?;

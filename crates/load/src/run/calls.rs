@@ -5,9 +5,8 @@
 //! that lasts long, and continues the run loop until the call returns or the device is given up. The call itself holds
 //! only the operation with its buffer, and the targets.
 
-use super::{Cause, Shard};
+use super::{Pacing, Shard};
 use engine::calls::Calls;
-use engine::{IoEngine, Wait};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -23,17 +22,10 @@ const WATCH: Duration = Duration::from_millis(100);
 /// Shortest sleep of the watching thread during a call, however the issuing thread passes its time.
 const SLEEP_MIN: Duration = Duration::from_millis(1);
 
-/// Owner of a shard that lies at the desk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
-    /// The issuing thread, which is to take it.
-    Issuer,
-    /// Whoever comes first, while the issuing thread is in a call.
-    Either,
-}
-
 struct Contents {
-    shard: Option<(CallShard, Owner)>,
+    shard: Option<CallShard>,
+    /// The issuing thread is in a call: the shard is for whoever comes first. Otherwise it is the issuing thread's to take.
+    in_call: bool,
     /// Calls begun.
     calls: u64,
     /// Completion of a call whose shard the watching thread took.
@@ -56,14 +48,14 @@ impl Desk {
     /// Leaves the shard during a call.
     fn leave(&self, shard: CallShard) {
         let mut contents = self.lock();
-        contents.shard = Some((shard, Owner::Either));
+        (contents.shard, contents.in_call) = (Some(shard), true);
         contents.calls += 1;
     }
 
     /// The issuing thread's shard after a call, with the call's completion; `None` if the run ended meanwhile.
     fn resume(&self, completion: Completion) -> Option<CallShard> {
         let mut contents = self.lock();
-        if let Some((mut shard, _)) = contents.shard.take() {
+        if let Some(mut shard) = contents.shard.take() {
             drop(contents);
             shard.engine.finish(completion);
             return Some(shard);
@@ -76,7 +68,7 @@ impl Desk {
     fn await_shard<'a>(&'a self, mut contents: MutexGuard<'a, Contents>) -> Option<CallShard> {
         loop {
             match contents.shard.take() {
-                Some((shard, _)) => return Some(shard),
+                Some(shard) => return Some(shard),
                 None if contents.closed => return None,
                 None => contents = self.changed.wait(contents).unwrap_or_else(PoisonError::into_inner),
             }
@@ -85,7 +77,9 @@ impl Desk {
 
     /// Gives the shard to the issuing thread.
     fn hand_over(&self, shard: CallShard) {
-        self.lock().shard = Some((shard, Owner::Issuer));
+        let mut contents = self.lock();
+        (contents.shard, contents.in_call) = (Some(shard), false);
+        drop(contents);
         self.changed.notify_all();
     }
 
@@ -101,8 +95,7 @@ impl Desk {
         let wait = self.changed.wait_timeout_while(contents, WATCH, |contents| !contents.closed);
         let mut contents = wait.unwrap_or_else(PoisonError::into_inner).0;
         let is_same = std::mem::replace(calls, contents.calls) == contents.calls;
-        let (shard, _) = contents.shard.take_if(|(_, owner)| is_same && *owner == Owner::Either)?;
-        Some(shard)
+        if is_same && contents.in_call { contents.shard.take() } else { None }
     }
 
     /// The completion of the call that is under way, if it arrives within `time`.
@@ -113,18 +106,17 @@ impl Desk {
     }
 }
 
-/// Closes the desk also if its thread panics, so that the other does not wait for it forever.
-struct Closing<'a>(&'a Desk);
-
-impl Drop for Closing<'_> {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
-/// The issuing thread of a shard, which waits for it. Not scoped: a thread in a call on a hung device never ends.
+/// The issuing thread of a shard, and the thread that watches over it: each holds one. Not scoped: a thread in a call on a
+/// hung device never ends.
 pub(super) struct Issuer {
     desk: Arc<Desk>,
+}
+
+/// Closes the desk also if its thread panics, so that the other does not wait for it forever.
+impl Drop for Issuer {
+    fn drop(&mut self) {
+        self.desk.close();
+    }
 }
 
 impl Issuer {
@@ -135,17 +127,17 @@ impl Issuer {
         cpus: Vec<u32>,
         caller: impl FnOnce(&Calls) -> P + Send + 'static,
     ) -> io::Result<Self> {
-        let contents = Contents { shard: None, calls: 0, answer: None, closed: false };
+        let contents = Contents { shard: None, in_call: false, calls: 0, answer: None, closed: false };
         let desk = Arc::new(Desk { contents: Mutex::new(contents), changed: Condvar::new() });
-        let at = desk.clone();
+        let own = Self { desk: desk.clone() };
         let body = move || {
-            let _closing = Closing(&at);
+            let desk = &own.desk;
             process::sharpen_timers();
             // The CPUs were accepted when the watching thread was put there.
             let _ = process::run_on(&cpus);
-            let Some(shard) = at.await_shard(at.lock()) else { return };
+            let Some(shard) = desk.await_shard(desk.lock()) else { return };
             let perform = caller(&shard.engine);
-            issue(shard, perform, &at);
+            issue(shard, perform, desk);
         };
         thread::Builder::new().name(name).spawn(body)?;
         Ok(Self { desk })
@@ -155,6 +147,10 @@ impl Issuer {
     pub(super) fn run(self, mut shard: Shard<Calls>, start_ns: u64) {
         let desk = &self.desk;
         shard.start_ns = start_ns;
+        if let Pacing::Sleep { gathers, .. } = &mut shard.settings.pacing {
+            // The thread has nothing else to do: it is awake for each operation.
+            *gathers = false;
+        }
         desk.hand_over(Box::new(shard));
         let mut calls = 0;
         while !desk.lock().closed {
@@ -164,12 +160,6 @@ impl Issuer {
                 desk.hand_over(shard);
             }
         }
-    }
-}
-
-impl Drop for Issuer {
-    fn drop(&mut self) {
-        self.desk.close();
     }
 }
 
@@ -210,21 +200,9 @@ fn stand_in(mut shard: CallShard, desk: &Desk) -> Option<CallShard> {
     None
 }
 
-impl Shard<Calls> {
-    /// Waits if there is nothing to take. False if the run ended by an error.
-    fn reap(&mut self, wait: Wait) -> bool {
-        if let Err(error) = self.engine.reap(wait, &mut self.completions) {
-            self.stop(Cause::Failed { message: format!("cannot wait for completions: {error}") });
-            return false;
-        }
-        self.end_turn();
-        true
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{Control, Feed, HANG_NS, Message, Pacing, Recorder, Settings};
+    use super::super::{Control, Feed, HANG_NS, Message, Run, Settings};
     use super::*;
     use crate::plan::{Arrival, BufferClass, Plan};
     use crate::stream::{Request, Stream};
@@ -257,16 +235,15 @@ mod tests {
         let stream = StreamInfo { name: "flushes".into(), ..StreamInfo::default() };
         let layout = Layout { streams: vec![stream], devices: vec!["d".into()], thresholds_ns: [1_000_000].into() };
         let settings = Settings { duration_ns, hang_ns, ..Settings::until_done(Pacing::Spin) };
-        let (recorder, feed) = Recorder::new(&layout, 100_000_000, u64::MAX, settings.duration_ns, false);
         let mut plan = Plan::default();
         let limit = plan.add_limit(1, true);
         plan.add_buffers(BufferClass::plain(0, 1));
         plan.add_lane(Flushes(flushes), Arrival::Closed { depth: 1, think_ns: 0 }, limit, "flushes".into());
-        let control = Arc::new(Control::default());
+        let (interval_ns, slice_ns, control) = (100_000_000, u64::MAX, Arc::new(Control::default()));
+        let what = Run { layout, settings, interval_ns, slice_ns, control };
         let calls = Calls::new([].into(), 0, Instant::now(), 0).unwrap();
-        let shard = Shard::new(calls, plan, settings, recorder, control).unwrap();
+        let (shard, Feed { messages, .. }) = Shard::new(calls, plan, &what, false).unwrap();
         let issuer = Issuer::start("issue".into(), Vec::new(), |_| perform).unwrap();
-        let Feed { messages, .. } = feed;
         thread::scope(|scope| {
             let intervals = scope.spawn(move || {
                 let all = messages.iter().filter_map(|message| match message {

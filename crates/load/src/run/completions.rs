@@ -1,6 +1,6 @@
 //! Handles completions: records the operation, starts its follower, and gives its slot to the longest waiting lane.
 
-use super::lanes::{Place, Slot};
+use super::backlog::{Place, Slot};
 use super::recorder::Late;
 use super::{Cause, Shard};
 use crate::stream::Request;

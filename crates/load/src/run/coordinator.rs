@@ -4,7 +4,7 @@
 //! issuing threads, and go to a [`Sink`] interval by interval.
 
 use super::calls::Issuer;
-use super::{Cause, Control, Failure, Feed, Message, NoMemory, Pacing, Recorder, Settings, Shard};
+use super::{Cause, Control, Failure, Feed, Message, Settings, Shard};
 use crate::plan::Plan;
 use engine::BlockEngine;
 use engine::calls::Calls;
@@ -64,8 +64,10 @@ pub enum RunError {
     #[error("cannot start the engine of issuing thread {shard}: {source}")]
     IoEngine { shard: usize, source: io::Error },
     /// A shard's buffers do not fit.
-    #[error(transparent)]
-    NoMemory(#[from] NoMemory),
+    #[error(
+        "cannot prepare {bytes} bytes of buffers for {slots} operations in flight - lower service-threads, cache-threads or record-bytes, or free memory"
+    )]
+    NoMemory { bytes: usize, slots: usize },
     #[error(transparent)]
     Sink(SinkError),
 }
@@ -98,25 +100,32 @@ where
     W: BlockEngine,
     M: Fn(usize, &Plan) -> io::Result<W> + Sync,
 {
+    let engine = &engine;
     thread::scope(|scope| {
-        let start = |(number, plan): (usize, Plan)| match plan.synchronous {
-            true => start_calls(scope, run, number, plan, calls),
-            false => start_shard(scope, run, number, plan, &engine),
+        let start = |(shard, plan): (usize, Plan)| match plan.synchronous {
+            true => start_calls(scope, run, shard, plan, calls),
+            false => {
+                let make = move |plan: &Plan| Ok((engine(shard, plan)?, Shard::run));
+                start_thread(scope, run, shard, thread_name(shard), plan, make)
+            }
         };
-        let shards: Vec<_> = plans.into_iter().enumerate().map(start).collect();
-        let ready: Vec<_> = shards.iter().enumerate().map(|(shard, member)| member.ready(shard)).collect();
-        // Dropping the shards' ends of the channels, on any error, sends the threads home.
-        let ready = ready.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let now_ns = ready.iter().map(|ready| ready.now_ns).max().unwrap_or(0);
+        let members: Vec<_> = plans.into_iter().enumerate().map(start).collect();
+        let ready = |(shard, member): (usize, &Member)| {
+            let ended = |_| Err(RunError::IoEngine { shard, source: io::Error::other("its thread ended") });
+            member.ready.recv().unwrap_or_else(ended)
+        };
+        // Dropping the members, on any error, sends the threads home.
+        let ready = members.iter().enumerate().map(ready).collect::<Result<Vec<_>, _>>()?;
         let all_ready = Instant::now();
         sink.ready().map_err(RunError::Sink)?;
+        let now_ns = ready.iter().map(|ready| ready.now_ns).max().unwrap_or(0);
         let start_ns = match ready.iter().any(|ready| ready.is_virtual) {
             // A reused engine continues at its current time.
             true => now_ns,
             false => now_ns + all_ready.elapsed().as_nanos() as u64 + START_DELAY_NS,
         };
         // A thread that is gone shows in its feed.
-        for member in &shards {
+        for member in &members {
             let _ = member.go.send(start_ns);
         }
         let feeds: Vec<_> = ready.into_iter().map(|ready| ready.feed).collect();
@@ -127,7 +136,7 @@ where
 /// A shard's thread as seen from here.
 struct Member {
     /// A shard that is ready, or why it will not be.
-    ready: Receiver<Result<Ready, NotReady>>,
+    ready: Receiver<Result<Ready, RunError>>,
     /// Takes the instant at which the run begins.
     go: Sender<u64>,
 }
@@ -139,48 +148,16 @@ struct Ready {
     feed: Feed,
 }
 
-enum NotReady {
-    IoEngine(io::Error),
-    NoMemory(NoMemory),
-}
-
-impl Member {
-    fn ready(&self, shard: usize) -> Result<Ready, RunError> {
-        match self.ready.recv() {
-            Ok(Ok(ready)) => Ok(ready),
-            Ok(Err(NotReady::IoEngine(source))) => Err(RunError::IoEngine { shard, source }),
-            Ok(Err(NotReady::NoMemory(error))) => Err(error.into()),
-            Err(_) => Err(RunError::IoEngine { shard, source: io::Error::other("its thread ended") }),
-        }
-    }
-}
-
 /// Name of an issuing thread, by which telemetry finds it.
 fn thread_name(number: usize) -> String {
     format!("issue-{number}")
-}
-
-fn start_shard<'scope, W, M>(
-    scope: &'scope Scope<'scope, '_>,
-    run: &'scope Run,
-    number: usize,
-    plan: Plan,
-    make_engine: &'scope M,
-) -> Member
-where
-    W: BlockEngine,
-    M: Fn(usize, &Plan) -> io::Result<W> + Sync,
-{
-    let make = move |plan: &Plan| make_engine(number, plan).map(|engine| (engine, ()));
-    let drive = |shard: Shard<W>, (), start_ns| shard.run(start_ns);
-    start_thread(scope, run, thread_name(number), plan, run.settings, make, drive)
 }
 
 /// Starts a synchronous shard: its thread watches over another, which performs the calls.
 fn start_calls<'scope>(
     scope: &'scope Scope<'scope, '_>,
     run: &'scope Run,
-    number: usize,
+    shard: usize,
     plan: Plan,
     calls: &'scope MakeCalls<'_>,
 ) -> Member {
@@ -189,56 +166,47 @@ fn start_calls<'scope>(
             let mut caller = calls.caller();
             move |op| caller.perform(op)
         };
-        Ok((calls(plan)?, Issuer::start(thread_name(number), plan.cpus.clone(), perform)?))
+        let calls = calls(plan)?;
+        let issuer = Issuer::start(thread_name(shard), plan.cpus.clone(), perform)?;
+        Ok((calls, move |shard, start_ns| issuer.run(shard, start_ns)))
     };
-    let drive = |shard: Shard<Calls>, issuer: Issuer, start_ns| issuer.run(shard, start_ns);
-    // The thread has nothing else to do: it is awake for each operation.
-    let pacing = match run.settings.pacing {
-        Pacing::Sleep { period_ns, .. } => Pacing::Sleep { period_ns, gathers: false },
-        Pacing::Spin => Pacing::Spin,
-    };
-    start_thread(scope, run, format!("watch-{number}"), plan, Settings { pacing, ..run.settings }, make, drive)
+    start_thread(scope, run, shard, format!("watch-{shard}"), plan, make)
 }
 
-/// Starts the thread of a shard, which makes its engine with `make` and runs it with `drive`.
-fn start_thread<'scope, W: BlockEngine, T>(
+/// Starts the thread of a shard. `make`, called on it, makes its engine and the function that runs it from an instant on.
+fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
     scope: &'scope Scope<'scope, '_>,
     run: &'scope Run,
+    shard: usize,
     name: String,
     plan: Plan,
-    settings: Settings,
-    make: impl FnOnce(&Plan) -> io::Result<(W, T)> + Send + 'scope,
-    drive: impl FnOnce(Shard<W>, T, u64) + Send + 'scope,
+    make: impl FnOnce(&Plan) -> io::Result<(W, D)> + Send + 'scope,
 ) -> Member {
     let (tell_ready, ready) = channel();
     let (go, start) = channel();
     let tell_failed = tell_ready.clone();
+    let failed = move |source| RunError::IoEngine { shard, source };
     let body = move || {
         process::sharpen_timers();
         // First, because an engine may start threads of its own.
         let engine = process::run_on(&plan.cpus).and_then(|()| make(&plan));
-        let shard = engine.map_err(NotReady::IoEngine).and_then(|(engine, with)| {
-            let Run { layout, interval_ns, slice_ns, .. } = run;
-            let (used, is_virtual) = (plan.cells.clone(), engine.is_virtual());
-            let (recorder, feed) =
-                Recorder::of_cells(layout, used, *interval_ns, *slice_ns, settings.duration_ns, is_virtual);
-            let shard = Shard::new(engine, plan, settings, recorder, run.control.clone());
-            let mut shard = shard.map_err(NotReady::NoMemory)?;
-            Ok((Ready { now_ns: shard.clock_ns(), is_virtual, feed }, shard, with))
+        let made = engine.map_err(failed).and_then(|(engine, drive)| {
+            let is_virtual = engine.is_virtual();
+            let (mut shard, feed) = Shard::new(engine, plan, run, is_virtual)?;
+            Ok((Ready { now_ns: shard.clock_ns(), is_virtual, feed }, shard, drive))
         });
-        let (ready, shard, with) = match shard {
+        let (ready, shard, drive) = match made {
             Ok(made) => made,
             // Without a receiver the run is cancelled already.
             Err(error) => return drop(tell_ready.send(Err(error))),
         };
         let _ = tell_ready.send(Ok(ready));
         if let Ok(start_ns) = start.recv() {
-            drive(shard, with, start_ns);
+            drive(shard, start_ns);
         }
     };
-    let spawned = thread::Builder::new().name(name).spawn_scoped(scope, body);
-    if let Err(error) = spawned {
-        let _ = tell_failed.send(Err(NotReady::IoEngine(error)));
+    if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, body) {
+        let _ = tell_failed.send(Err(failed(error)));
     }
     Member { ready, go }
 }

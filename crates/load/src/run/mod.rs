@@ -12,28 +12,25 @@ mod calls;
 mod completions;
 mod control;
 mod coordinator;
-mod lag;
-mod lanes;
 mod pacing;
 mod recorder;
-mod settings;
 mod silence;
 
-pub use control::{Cause, Control, Whose};
+pub use control::{Cause, Control, HANG_NS, Pacing, Settings, Whose};
 pub use coordinator::{MakeCalls, Run, RunError, Sink, SinkError, run, run_beside};
-pub use recorder::{Failure, Feed, Message, Recorder};
-pub use settings::{HANG_NS, Pacing, Settings};
+pub use recorder::{Failure, Feed, Message};
 
 use crate::plan::{Arrival, Lane, Plan};
 use crate::stream::Request;
+use backlog::{Arrived, LimitState, Place, Slot};
 use buffers::Buffers;
+use control::SLEEP_MAX_NS;
 use engine::event_queue::EventQueue;
 use engine::{BATCH, BlockEngine, Wait};
-use lanes::{Arrived, LimitState, Place, Slot};
 use pacing::Oversleep;
+use recorder::Recorder;
 use results::cell::GRACE_NS;
 use results::units;
-use settings::SLEEP_MAX_NS;
 use silence::Silence;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -95,29 +92,13 @@ pub struct Shard<W> {
 const VIRTUAL_TURNS: u64 = 1_000_000;
 const VIRTUAL_NS_MIN: u64 = 10_000_000;
 
-/// Buffers that could not be allocated.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot prepare {bytes} bytes of buffers for {slots} operations in flight - lower service-threads, cache-threads or record-bytes, or free memory"
-)]
-pub struct NoMemory {
-    pub bytes: usize,
-    /// Operations in flight they are for.
-    pub slots: usize,
-}
-
 impl<W: BlockEngine> Shard<W> {
-    /// Prepares a shard: allocates and salts everything that the run will need.
-    pub fn new(
-        mut engine: W,
-        plan: Plan,
-        settings: Settings,
-        mut recorder: Recorder,
-        control: Arc<Control>,
-    ) -> Result<Self, NoMemory> {
-        recorder.forget(settings.ramp_ns);
+    /// Prepares a shard of `run` and the receiving side of its records: allocates and salts everything that the run will
+    /// need. `patient`: an interval begins only when the one before the last was consumed.
+    pub fn new(mut engine: W, plan: Plan, run: &Run, patient: bool) -> Result<(Self, Feed), RunError> {
         let slots = plan.in_flight_max();
-        let no_memory = NoMemory { bytes: plan.buffer_bytes(), slots };
+        let no_memory = RunError::NoMemory { bytes: plan.buffer_bytes(), slots };
+        let (recorder, feed) = Recorder::new(run, plan.cells, patient);
         let buffers = Buffers::new(plan.buffers, &mut engine).ok_or(no_memory)?;
         let lanes = plan.lanes;
         let waiting = VecDeque::with_capacity(lanes.len());
@@ -129,11 +110,10 @@ impl<W: BlockEngine> Shard<W> {
             waiting: waiting.clone(),
             starved: false,
         });
-        let stop_ns = settings.duration_ns;
         let mut shard = Self {
             engine,
-            settings,
-            control,
+            settings: run.settings,
+            control: run.control.clone(),
             limits: limits.collect(),
             buffers,
             due: EventQueue::with_capacity(slots + lanes.len()),
@@ -153,7 +133,7 @@ impl<W: BlockEngine> Shard<W> {
             recorder,
             lanes,
             start_ns: 0,
-            stop_ns,
+            stop_ns: run.settings.duration_ns,
             abandoned: false,
             issued_ns: 0,
             now_ns: 0,
@@ -162,20 +142,16 @@ impl<W: BlockEngine> Shard<W> {
             closed_out: 0,
             lanes_waiting: 0,
         };
-        shard.schedule_first();
-        Ok(shard)
-    }
-
-    fn schedule_first(&mut self) {
-        for lane in 0..self.lanes.len() as u32 {
-            match self.lanes[lane as usize].arrival {
-                Arrival::Scheduled(_) => self.schedule_next(lane),
+        for lane in 0..shard.lanes.len() as u32 {
+            match shard.lanes[lane as usize].arrival {
+                Arrival::Scheduled(_) => shard.schedule_next(lane),
                 Arrival::Closed { depth, .. } => {
-                    self.resting[lane as usize] = depth;
-                    self.wake(lane, 0);
+                    shard.resting[lane as usize] = depth;
+                    shard.wake(lane, 0);
                 }
             }
         }
+        Ok((shard, feed))
     }
 
     /// Wants as many more operations of a closed lane as its stream lets go.
@@ -212,13 +188,22 @@ impl<W: BlockEngine> Shard<W> {
         self.begin(start_ns);
         while !self.over() {
             let wait = self.begin_turn();
-            if let Err(error) = self.engine.reap(wait, &mut self.completions) {
-                self.stop(Cause::Failed { message: format!("cannot wait for completions: {error}") });
+            if !self.reap(wait) {
                 break;
             }
-            self.end_turn();
         }
         self.finish();
+    }
+
+    /// Waits for completions, and takes them. False if the run ended by an error.
+    #[inline]
+    fn reap(&mut self, wait: Wait) -> bool {
+        if let Err(error) = self.engine.reap(wait, &mut self.completions) {
+            self.stop(Cause::Failed { message: format!("cannot wait for completions: {error}") });
+            return false;
+        }
+        self.end_turn();
+        true
     }
 
     fn begin(&mut self, start_ns: u64) {
@@ -254,7 +239,7 @@ impl<W: BlockEngine> Shard<W> {
         self.note_end();
         self.note_silence(self.now_ns);
         self.count_unissued();
-        if self.recorder.ramps() {
+        if self.recorder.ramps {
             // A run that ended before anything counts has the errors of that time.
             self.rotate(self.stop_ns);
         }
@@ -263,7 +248,7 @@ impl<W: BlockEngine> Shard<W> {
 
     /// Sends the current interval out, as ended at `end_ns`.
     fn rotate(&mut self, end_ns: u64) {
-        self.engine.counters(self.recorder.counters());
+        self.engine.counters(&mut self.recorder.current.counters);
         self.recorder.rotate(end_ns);
     }
 
@@ -297,8 +282,8 @@ impl<W: BlockEngine> Shard<W> {
     #[inline]
     fn look_at_clock(&mut self) {
         self.now_ns = self.engine.now().saturating_sub(self.start_ns);
-        while self.now_ns >= self.recorder.end_ns() && self.recorder.end_ns() < self.stop_ns {
-            let end_ns = self.recorder.end_ns();
+        while self.now_ns >= self.recorder.end_ns && self.recorder.end_ns < self.stop_ns {
+            let end_ns = self.recorder.end_ns;
             self.note_backlog(end_ns);
             // Read before this interval is sent, so that no reaction to it is possible yet.
             let cause = if self.engine.is_virtual() { self.recorder.await_taken(&self.control) } else { None };

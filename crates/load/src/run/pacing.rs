@@ -1,7 +1,7 @@
 //! Computes how long a shard sleeps, and for which event.
 
 use super::Shard;
-use super::settings::{Pacing, SLEEP_MAX_NS};
+use super::control::{Pacing, SLEEP_MAX_NS};
 use engine::{BlockEngine, Wait};
 use results::cell::GRACE_NS;
 
@@ -48,16 +48,6 @@ impl Oversleep {
     }
 }
 
-/// How soon a completion has to be seen when the thread sleeps.
-enum Awaited {
-    /// At once: few are in flight, or most of them block the next operation.
-    First,
-    /// Soon: somebody waits for one of the few, and waking for each of the many would cost too much.
-    Soon,
-    /// With the next operation, or after a period.
-    Never,
-}
-
 impl<W: BlockEngine> Shard<W> {
     /// The next wait: until when, and for how many completions.
     #[inline]
@@ -76,7 +66,7 @@ impl<W: BlockEngine> Shard<W> {
         // After the end the last interval takes late completions, however long they take: its nominal end may have
         // passed and wakes nobody.
         let bound_ns = match self.now_ns < self.stop_ns {
-            true => self.stop_ns.min(self.recorder.end_ns()),
+            true => self.stop_ns.min(self.recorder.end_ns),
             false if self.is_to_issue() => self.stop_ns.saturating_add(GRACE_NS),
             false => self.silence.hangs_at_ns(self.settings.hang_ns),
         };
@@ -90,11 +80,9 @@ impl<W: BlockEngine> Shard<W> {
                 let wake_ns = next_ns.max(least_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
                 // More completions than can come: the clock alone wakes.
                 let by_clock = self.engine.in_flight() as u32 + 1;
-                match self.awaited() {
-                    _ if next_ns == u64::MAX => (wake_ns, 1),
-                    Awaited::First => (wake_ns, 1),
-                    Awaited::Soon => (wake_ns.min(self.now_ns + LOOK_NS.min(period_ns)), by_clock),
-                    Awaited::Never => (wake_ns.min(self.now_ns + period_ns), by_clock),
+                match self.unseen_max_ns(period_ns).filter(|_| next_ns < u64::MAX) {
+                    None => (wake_ns, 1),
+                    Some(unseen_ns) => (wake_ns.min(self.now_ns + unseen_ns), by_clock),
                 }
             }
         };
@@ -111,17 +99,18 @@ impl<W: BlockEngine> Shard<W> {
         self.lanes_waiting == 0 && self.closed_out == 0 && !self.follows
     }
 
-    /// How soon a completion has to be seen.
+    /// For how long a completion may lie unseen while the thread sleeps; `None`: the first wakes the thread.
     #[inline]
-    fn awaited(&self) -> Awaited {
+    fn unseen_max_ns(&self, period_ns: u64) -> Option<u64> {
         let in_flight = self.engine.in_flight() as u32;
         let waiting = self.limits.iter().filter(|limit| !limit.waiting.is_empty());
         let slots = waiting.map(|limit| limit.limit.slots).sum::<u32>() + self.closed_out;
         match slots {
-            _ if in_flight <= 2 => Awaited::First,
-            0 => Awaited::Never,
-            slots if slots >= in_flight / 4 => Awaited::First,
-            _ => Awaited::Soon,
+            // Few are in flight, or most of them block the next operation.
+            _ if in_flight <= 2 || (slots > 0 && slots >= in_flight / 4) => None,
+            0 => Some(period_ns),
+            // Somebody waits for one of the few, and waking for each of the many would cost too much.
+            _ => Some(LOOK_NS.min(period_ns)),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! one comes back.
 
 use super::silence::{Silence, Silent};
-use super::{Cause, Control};
+use super::{Cause, Control, Run};
 use crate::stream::Request;
 use results::cell::{Carried, Cell, GRACE_NS, Interval, Layout, add_carried, harmless_gap_ns};
 use results::counts::{Backlog, CellCounts};
@@ -84,9 +84,9 @@ impl Feed {
 
 /// The recording side of one shard.
 #[derive(Debug)]
-pub struct Recorder {
-    current: Box<Interval>,
-    layout: Layout,
+pub(super) struct Recorder {
+    pub(super) current: Box<Interval>,
+    pub(super) layout: Layout,
     /// The cells that the shard records; `None`: any.
     used: Option<Vec<u32>>,
     messages: Sender<Message>,
@@ -98,10 +98,10 @@ pub struct Recorder {
     duration_ns: u64,
     /// Part of the duration before anything counts.
     ramp_ns: u64,
-    /// True while the ramp goes on.
-    ramps: bool,
-    /// End of the current interval, or of that part.
-    end_ns: u64,
+    /// True while the ramp goes on, and nothing counts yet.
+    pub(super) ramps: bool,
+    /// End of the current interval, or of that part: from then on it is full.
+    pub(super) end_ns: u64,
     /// Begin an interval only when the one before the last was consumed: for virtual time, which never waits. One
     /// interval is simulated while the previous one is consumed, so a stop takes effect at a reproducible instant, the
     /// end of the next interval.
@@ -122,21 +122,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for one shard and its receiving side. Intervals are `interval_ns` long; the last one ends with the
-    /// run at `duration_ns` and includes later completions. Slices are whole intervals.
-    pub fn new(layout: &Layout, interval_ns: u64, slice_ns: u64, duration_ns: u64, patient: bool) -> (Self, Feed) {
-        Self::of_cells(layout, None, interval_ns, slice_ns, duration_ns, patient)
-    }
-
-    /// As [`Self::new`], for a shard that records only the cells `used`; `None`: any.
-    pub(super) fn of_cells(
-        layout: &Layout,
-        used: Option<Vec<u32>>,
-        interval_ns: u64,
-        slice_ns: u64,
-        duration_ns: u64,
-        patient: bool,
-    ) -> (Self, Feed) {
+    /// A recorder for one shard of `run`, which records only the cells `used` (`None`: any), and its receiving side. The
+    /// last interval ends with the run and includes later completions. Slices are whole intervals.
+    pub(super) fn new(run: &Run, used: Option<Vec<u32>>, patient: bool) -> (Self, Feed) {
+        let Run { layout, settings, interval_ns, slice_ns, .. } = run;
         let (messages, from_shard) = channel();
         let (to_shard, clean) = channel();
         // A recorder that waits for its coordinator fills one buffer while the other is being merged.
@@ -150,12 +139,12 @@ impl Recorder {
             used,
             messages,
             clean,
-            interval_ns,
-            slice_ns: slice_ns.max(1),
+            interval_ns: *interval_ns,
+            slice_ns: (*slice_ns).max(1),
             slice_start_ns: 0,
-            duration_ns,
-            ramp_ns: 0,
-            ramps: false,
+            duration_ns: settings.duration_ns,
+            ramp_ns: settings.ramp_ns,
+            ramps: settings.ramp_ns > 0,
             end_ns: 0,
             patient,
             spare: None,
@@ -169,18 +158,6 @@ impl Recorder {
         };
         recorder.set_end();
         (recorder, Feed { messages: from_shard, clean: to_shard })
-    }
-
-    /// End of the current interval: from then on it is full.
-    #[inline]
-    pub(super) fn end_ns(&self) -> u64 {
-        self.end_ns
-    }
-
-    /// Discards the records of the first `ramp_ns` of the duration. Intervals count from their end.
-    pub(super) fn forget(&mut self, ramp_ns: u64) {
-        (self.ramp_ns, self.ramps) = (ramp_ns, ramp_ns > 0);
-        self.set_end();
     }
 
     fn set_end(&mut self) {
@@ -311,17 +288,9 @@ impl Recorder {
         Silence::new(self.layout.devices.len(), self.layout.cells(), largest_ns, harmless_ns)
     }
 
-    pub(super) fn devices(&self) -> usize {
-        self.layout.devices.len()
-    }
-
     /// Adds to the backlog at the end of the interval.
     pub(super) fn outstanding(&mut self, cell: u32, backlog: &Backlog) {
         self.current.cells[cell as usize].counts.backlog.add(backlog);
-    }
-
-    pub(super) fn cell_name(&self, cell: u32) -> String {
-        self.layout.cell_name(cell as usize)
     }
 
     /// Notes how many operations are in flight.
@@ -336,16 +305,6 @@ impl Recorder {
             self.spare = self.clean.recv().ok();
         }
         control.cause()
-    }
-
-    /// Receives the counters of the engine's drives.
-    pub(super) fn counters(&mut self) -> &mut Vec<u64> {
-        &mut self.current.counters
-    }
-
-    /// True while nothing counts yet.
-    pub(super) fn ramps(&self) -> bool {
-        self.ramps
     }
 
     /// CPU time of the issuing thread so far. Unknown only in sandboxes without /proc; then it stays 0, which the run
@@ -418,8 +377,10 @@ impl Recorder {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Pacing, Settings};
     use super::*;
     use results::cell::StreamInfo;
+    use std::sync::Arc;
 
     const MS: u64 = 1_000_000;
 
@@ -428,7 +389,10 @@ mod tests {
         let reads =
             StreamInfo { name: "reads".into(), judged: true, offered_iops: 1.0, workload: 0, ..StreamInfo::default() };
         let layout = Layout { streams: vec![reads], devices: vec!["d".into()], thresholds_ns: [MS].into() };
-        let (mut recorder, _feed) = Recorder::new(&layout, 1_000 * MS, 9_000 * MS, 9_000 * MS, false);
+        let settings = Settings { duration_ns: 9_000 * MS, ..Settings::until_done(Pacing::Spin) };
+        let (interval_ns, slice_ns, control) = (1_000 * MS, 9_000 * MS, Arc::default());
+        let run = Run { layout, settings, interval_ns, slice_ns, control };
+        let (mut recorder, _feed) = Recorder::new(&run, None, false);
         // Slow by waiting for 10 ms, in each of three intervals; at the end of the first some are late or wait.
         let mut least = |backlog: Backlog, share: f64| {
             let times = Times::new(0, 10 * MS, 10 * MS, 11 * MS);

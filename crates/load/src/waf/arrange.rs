@@ -1,7 +1,8 @@
 //! Maps tenants to drives, ranges and placement handles.
 
 use crate::choice::{Choice, Engine, choice};
-use crate::workload::tenants::{HostError, OutOfSpace, Size, Space, Tenant, Tenants, TenantsError};
+use crate::workload::CannotRun;
+use crate::workload::tenants::{Size, Space, Tenant, Tenants};
 use engine::sim::{Flash, FtlDrive};
 use ftl::Spec;
 use results::units::{Grouped, quoted};
@@ -36,29 +37,6 @@ impl FromStr for Arrangement {
     }
 }
 
-/// An experiment that cannot be: a sentence.
-#[derive(Debug, thiserror::Error)]
-pub enum WafError {
-    /// Fewer handles than are wanted.
-    #[error("{0}")]
-    Handles(String),
-    #[error("{0}")]
-    Other(String),
-}
-
-/// Errors of which tenants, stores and drives have the whole sentence.
-macro_rules! from_sentence {
-    ($($error:ty),+) => {
-        $(impl From<$error> for WafError {
-            fn from(error: $error) -> Self {
-                Self::Other(error.to_string())
-            }
-        })+
-    };
-}
-
-from_sentence!(TenantsError, HostError, OutOfSpace);
-
 /// A drive of an arrangement.
 #[derive(Debug, Clone)]
 pub struct DriveOf {
@@ -91,21 +69,22 @@ impl<'a> Layout<'a> {
     /// `tenants` arranged on the flash of `drive`.
     ///
     /// Errors: they do not fit, or there are too few handles.
-    pub fn new(arrangement: Arrangement, tenants: &'a Tenants, drive: &FtlDrive) -> Result<Self, WafError> {
+    pub fn new(arrangement: Arrangement, tenants: &'a Tenants, drive: &FtlDrive) -> Result<Self, CannotRun> {
         let spec = &drive.spec;
         check_writes(tenants)?;
         let mut placed = Vec::new();
         for (number, range) in tenants.layout("the drive", true, spec.logical_bytes)? {
             let tenant = &tenants.tenants[number];
-            let unit = |what, bytes: u64| match bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
+            let unit = |what, bytes: u64| {
+                match bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
                 true => Ok(()),
-                false => Err(WafError::Other(format!(
-                    "tenant {}: its {what} of {} bytes is no multiple of the drive's mapping unit of {} bytes, so parts of \
-                     units would be written - choose a smaller unit (unit=) or another {what}",
-                    quoted(&tenant.name),
+                false => Err(tenant.cannot(format_args!(
+                    "its {what} of {} bytes is no multiple of the drive's mapping unit of {} bytes, so parts of units would be \
+                     written - choose a smaller unit (unit=) or another {what}",
                     Grouped(bytes),
                     Grouped(spec.unit_bytes.into())
                 ))),
+            }
             };
             unit("write block", tenant.write_block_bytes.into())?;
             unit("offset", range.start)?;
@@ -159,20 +138,16 @@ impl<'a> Layout<'a> {
 }
 
 /// Refuses tenants without writes.
-pub fn check_writes(tenants: &Tenants) -> Result<(), WafError> {
-    match tenants.tenants.iter().any(|tenant| !tenant.writes.is_zero()) {
-        true => Ok(()),
-        false => Err(WafError::Other(
-            "no tenant writes: there is no amplification - give one of them writes-per-sec, or a mix with updates"
-                .into(),
-        )),
-    }
+pub fn check_writes(tenants: &Tenants) -> Result<(), CannotRun> {
+    let why = "no tenant writes: there is no amplification - give one of them writes-per-sec, or a mix with updates";
+    let is_written = tenants.tenants.iter().any(|tenant| !tenant.writes.is_zero());
+    if is_written { Ok(()) } else { Err(CannotRun(why.to_owned())) }
 }
 
 /// `tenants` with a placement handle each, or the handles that the file names, for a drive with `has` handles.
 ///
 /// Errors: the drive has fewer.
-pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, WafError> {
+pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, CannotRun> {
     let mut tenants = tenants.clone();
     let handles = handles(&tenants, has)?;
     for (tenant, [clients, defrag]) in tenants.tenants.iter_mut().zip(handles) {
@@ -182,7 +157,7 @@ pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, WafError> {
 }
 
 /// Handles of each tenant's client writes and defragmentation writes, from 0.
-fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, WafError> {
+fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, CannotRun> {
     let named = tenants.tenants.iter().any(|one| one.placement.or(one.defrag_placement).is_some());
     // The file counts from 1; a tenant without a handle gets the drive's first, as a write without a handle does.
     let from_1 = |placement: Option<u16>| placement.unwrap_or(1).max(1) - 1;
@@ -204,7 +179,7 @@ fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, WafError> {
                 }
             };
             let wanted = u32::from(*highest) + 1;
-            Err(WafError::Handles(format!(
+            Err(CannotRun(format!(
                 "arrangement fdp: cannot give {wanted} placement handles - the drive has {has} - {remedy}"
             )))
         }

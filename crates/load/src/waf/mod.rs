@@ -19,12 +19,13 @@ mod timed;
 #[cfg(test)]
 mod tests;
 
-pub use arrange::{Arrangement, Layout, WafError, check_writes, with_handles};
+pub use arrange::{Arrangement, Layout, check_writes, with_handles};
 pub use meter::{Enough, Meter};
 pub use timed::{Timed, timed};
 
 use crate::memory;
-use crate::workload::tenants::{Cause, Host, OutOfSpace};
+use crate::workload::CannotRun;
+use crate::workload::tenants::{Cause, Host};
 use ftl::{Ftl, Spec};
 use results::units;
 use results::waf::{Bytes, Drive, Found, OCTILES, TenantBytes};
@@ -47,6 +48,7 @@ impl Default for Interleaving {
 
 /// A tenant's store while it writes.
 struct Writer {
+    name: String,
     host: Host,
     drive: usize,
     /// First unit of its range on the drive.
@@ -72,7 +74,8 @@ struct InFlight {
 
 /// Tenants writing to simulated drives.
 pub struct Experiment {
-    names: Vec<(String, Vec<String>)>,
+    /// Names of the drives.
+    names: Vec<String>,
     drives: Vec<Ftl>,
     writers: Vec<Writer>,
     in_flight: Vec<InFlight>,
@@ -86,18 +89,18 @@ impl Experiment {
     /// Tenants of `layout`, on drives where every unit in a tenant's space was written once.
     ///
     /// Errors: an invalid drive or store.
-    pub fn new(layout: &Layout<'_>, interleaving: Interleaving, seed: u64) -> Result<Self, WafError> {
+    pub fn new(layout: &Layout<'_>, interleaving: Interleaving, seed: u64) -> Result<Self, CannotRun> {
         let unit_bytes = u64::from(layout.unit_bytes());
         let specs = layout.drives.iter().map(|drive| &drive.drive.spec);
         memory::check(specs.clone().map(Spec::memory_bytes).sum()).map_err(|why| {
             let bytes = units::bytes(specs.map(|spec| spec.logical_bytes).sum::<u64>() as f64);
             let remedy = "choose a larger mapping unit (unit=), or less capacity";
-            WafError::Other(format!("cannot simulate drives of {bytes}: {why} - {remedy}"))
+            CannotRun(format!("cannot simulate drives of {bytes}: {why} - {remedy}"))
         })?;
         let mut drives = Vec::new();
         for (number, drive) in (0..).zip(&layout.drives) {
             let ftl = Ftl::new(&drive.drive.spec, sys::random::Random::for_part(seed, number).next_u64());
-            drives.push(ftl.map_err(|why| WafError::Other(format!("drive of {}: {why}", drive.name)))?);
+            drives.push(ftl.map_err(|why| CannotRun(format!("drive of {}: {why}", drive.name)))?);
         }
         let mut writers = Vec::new();
         for (number, placed) in (0..).zip(&layout.tenants) {
@@ -106,6 +109,7 @@ impl Experiment {
             let rate = tenant.client_blocks();
             let interval = rate.seconds() as f64 / rate.ops() as f64;
             writers.push(Writer {
+                name: tenant.name.clone(),
                 host: Host::new(tenant, blocks, sys::random::Random::for_part(!seed, number).next_u64())?,
                 drive: placed.drive,
                 first_unit: placed.range.start / unit_bytes,
@@ -117,12 +121,8 @@ impl Experiment {
                 written: [0; 2],
             });
         }
-        let names = layout.drives.iter().enumerate().map(|(number, drive)| {
-            let on = layout.tenants.iter().filter(|placed| placed.drive == number);
-            (drive.name.clone(), on.map(|placed| placed.tenant.name.clone()).collect())
-        });
         let mut experiment = Self {
-            names: names.collect(),
+            names: layout.drives.iter().map(|drive| drive.name.clone()).collect(),
             drives,
             writers,
             in_flight: Vec::new(),
@@ -157,9 +157,9 @@ impl Experiment {
     /// to end it.
     ///
     /// Errors: a store has no free block.
-    pub fn run(&mut self, fills_max: usize, mut progress: impl FnMut(&Found) -> bool) -> Result<Found, WafError> {
+    pub fn run(&mut self, fills_max: usize, mut progress: impl FnMut(&Found) -> bool) -> Result<Found, CannotRun> {
         let units: u64 = self.drives.iter().map(Ftl::units).sum();
-        let drives = self.drives.iter().zip(&self.names).map(|(drive, (name, _))| Drive {
+        let drives = self.drives.iter().zip(&self.names).map(|(drive, name)| Drive {
             name: name.clone(),
             logical_bytes: drive.units() * self.unit_bytes,
             octiles: Vec::new(),
@@ -194,7 +194,7 @@ impl Experiment {
 
     /// The next command reaches its drive; returns its units.
     #[inline]
-    fn command(&mut self) -> Result<u32, OutOfSpace> {
+    fn command(&mut self) -> Result<u32, CannotRun> {
         while self.in_flight.len() < self.in_flight_max {
             let block = self.next_block()?;
             self.in_flight.push(block);
@@ -220,7 +220,7 @@ impl Experiment {
 
     /// The block due next over all tenants. Blocks of defragmentation are due with the client block that caused them.
     #[inline]
-    fn next_block(&mut self) -> Result<InFlight, OutOfSpace> {
+    fn next_block(&mut self) -> Result<InFlight, CannotRun> {
         let mut number = 0;
         for (other, writer) in self.writers.iter().enumerate() {
             if writer.due < self.writers[number].due {
@@ -241,12 +241,11 @@ impl Experiment {
     }
 
     fn tenants(&self) -> Vec<TenantBytes> {
-        let names = self.names.iter().flat_map(|(_, tenants)| tenants);
-        let of = |(name, writer): (&String, &Writer)| {
+        let of = |writer: &Writer| {
             let [client, defrag] = writer.written.map(|units| units * self.unit_bytes);
-            TenantBytes { name: name.clone(), client, defrag }
+            TenantBytes { name: writer.name.clone(), client, defrag }
         };
-        names.zip(&self.writers).map(of).collect()
+        self.writers.iter().map(of).collect()
     }
 
     /// The drives in their current state.

@@ -8,10 +8,10 @@
 //! The one idea: the experiment without time is the preconditioning. Stores and drives continue in its final state, so
 //! a part of a drive fill shows the tails, and the drives' counts in it must agree with those without time.
 
-use super::{Experiment, Layout, WafError};
+use super::{Experiment, Layout};
 use crate::run::{Cause, Control, Pacing, Run, Settings, Sink, SinkError, run};
 use crate::workload::tenants::TenantLoad;
-use crate::workload::{Choices, DeviceShape, RunPlan, Workload};
+use crate::workload::{CannotRun, Choices, DeviceShape, RunPlan, Workload};
 use engine::DeviceName;
 use engine::sim::{Drive, DriveSpec, FtlModel, SimEngine};
 use results::cell::{Cell, Interval, StreamInfo};
@@ -49,9 +49,9 @@ pub struct Timed {
 /// FTLs.
 ///
 /// Errors: a load that the run loop rejects.
-pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed: u64) -> Result<Timed, WafError> {
+pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed: u64) -> Result<Timed, CannotRun> {
     let cannot = |why: &dyn std::fmt::Display| {
-        WafError::Other(format!("cannot measure latencies - {why} - leave them out by --no-latency"))
+        CannotRun(format!("cannot measure latencies - {why} - leave them out by --no-latency"))
     };
     let tenants = Arc::new(layout.tenants());
     let (mut models, mut names, mut shapes) = (Vec::new(), Vec::new(), Vec::new());

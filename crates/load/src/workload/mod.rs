@@ -105,9 +105,11 @@ pub trait Workload {
     /// force.
     ///
     /// Errors: a device that cannot take the load.
-    fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan)
-    -> Result<WorkloadRecord, CannotRun>;
+    fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan) -> Built;
 }
+
+/// The configuration in force of a load that was added to a run, or why it cannot be run.
+pub type Built = Result<WorkloadRecord, CannotRun>;
 
 /// The load of one run of a series.
 #[derive(Debug, Clone)]
@@ -313,16 +315,19 @@ impl RunPlan {
     /// Adds `streams` of the current workload, recorded on every device, and ensures `shards`; returns the place of its
     /// next additions.
     pub fn add(&mut self, streams: impl IntoIterator<Item = StreamInfo>, shards: usize) -> Place {
-        let first_stream = self.layout.streams.len();
-        let (workload, prefix) = (self.workload, self.prefix.clone());
-        let named = |stream: StreamInfo| StreamInfo { name: format!("{prefix}{}", stream.name), workload, ..stream };
-        self.layout.streams.extend(streams.into_iter().map(named));
+        let (workload, prefix, first_stream) = (self.workload, self.prefix.clone(), self.layout.streams.len());
+        let mut names = Vec::new();
+        for stream in streams {
+            names.push(stream.name.clone());
+            let name = format!("{prefix}{}", stream.name);
+            self.layout.streams.push(StreamInfo { name, workload, ..stream });
+        }
         self.shards.resize_with(shards.max(self.shards.len()), Plan::default);
         // The same number in each shard, so that a stream need not know its shard.
         let first_buffers = self.shards.iter().map(|plan| plan.buffers.len()).max().unwrap_or(0);
         self.shards.iter_mut().for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
         let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);
-        Place { workload, prefix, first_stream, devices, first_buffers }
+        Place { workload, prefix, names, first_stream, devices, first_buffers }
     }
 
     /// Pins each shard to a CPU, if there are enough `cpus` and all shards are closed loops that may run anywhere.
@@ -346,6 +351,8 @@ pub struct Place {
     pub workload: usize,
     /// Prefix of its names.
     pub prefix: String,
+    /// Its streams, without the prefix.
+    names: Vec<String>,
     first_stream: usize,
     devices: usize,
     first_buffers: u16,
@@ -355,6 +362,12 @@ impl Place {
     /// The cell of the `stream`-th of its streams on a device.
     pub fn cell(&self, stream: usize, target: u16) -> u32 {
         ((self.first_stream + stream) * self.devices + usize::from(target)) as u32
+    }
+
+    /// The cell of its stream `name` on a device; `None` if there is no such stream.
+    pub fn cell_of(&self, name: &str, target: u16) -> Option<u32> {
+        let stream = self.names.iter().position(|own| own == name)?;
+        Some(self.cell(stream, target))
     }
 
     /// The number of the `class`-th of its buffer classes.

@@ -17,7 +17,7 @@ use draw::{Arrivals, Draw, LaneDraw, SEC};
 use engine::sim::SimEngine;
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
-use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard};
+use load::run::{Cause, Control, Message, Pacing, Run, Settings, Shard};
 use load::schedule::{Even, Listed, Schedule};
 use log::{Log, Model, Numbered, Watched};
 use oracle::{Found, Ran};
@@ -68,9 +68,10 @@ fn run(draw: &Draw, seed: u64) -> Judged {
         away_ns: draw.away_ns.clone(),
         looked_ns: 0,
     };
-    let (recorder, feed) =
-        Recorder::new(&layout, draw.interval_sec * SEC, draw.slice_sec * SEC, settings.duration_ns, false);
-    Shard::new(watched, plan(draw), settings, recorder, control.clone()).unwrap().run(0);
+    let (interval_ns, slice_ns) = (draw.interval_sec * SEC, draw.slice_sec * SEC);
+    let run = Run { layout: layout.clone(), settings, interval_ns, slice_ns, control: control.clone() };
+    let (shard, feed) = Shard::new(watched, plan(draw), &run, false).unwrap();
+    shard.run(0);
 
     let plan_of_judge = JudgePlan::new(&layout, sla, draw.interval_sec, draw.slice_sec, draw.duration_sec);
     // In virtual time it does not matter if this program had a CPU.

@@ -90,8 +90,9 @@ fn an_operation_can_be_followed_by_another_in_its_slot() {
 
 #[test]
 fn an_update_is_written_the_moment_its_read_ends() {
-    let extent = |cell| Extent::blocks(0, cell, 1 << 30, 4096).unwrap();
-    let updates = Updates::new(vec![extent(0)], vec![(extent(1), 0)], 0, 1, Random::new(1));
+    let extent = |kind, cell| Extent::blocks(Request::new(kind, 0, cell, 0), 1 << 30, 4096).unwrap();
+    let (reads, writes) = (vec![extent(OpKind::Read, 0)], vec![extent(OpKind::Write, 1)]);
+    let updates = Updates::new(reads, writes, 1, Random::new(1));
     let lanes = vec![(updates, even(1000, 0, 1))];
     let total = run(&["sim:"], plan(lanes, 64, false), settings(10), &layout(2, 1)).total();
     assert_eq!((total.cells[0].counts.ops, total.cells[1].counts.ops), (10_000, 10_000));
@@ -110,10 +111,9 @@ fn a_closed_lane_keeps_its_depth_going() {
 #[test]
 fn nothing_is_issued_before_instant_zero() {
     let lanes = vec![(reads(0, 1), closed(4))];
-    let (recorder, feed) = Recorder::new(&layout(1, 1), SEC, SEC, SEC, false);
     let drive = engine(&["sim:read-us=100+jitter-pct=0+read-mbps=0"]);
-    let control = Arc::new(Control::default());
-    Shard::new(drive, plan(lanes, 4, true), settings(1), recorder, control).unwrap().run(5 * MS);
+    let (shard, feed) = Shard::new(drive, plan(lanes, 4, true), &what(settings(1), &layout(1, 1)), false).unwrap();
+    shard.run(5 * MS);
     let Ok(Message::Interval(interval)) = feed.messages.recv() else { panic!("no interval") };
     // 4 every 100 us for a second, and none in the 5 ms before it.
     assert!((40_000..=40_004).contains(&interval.cells[0].counts.ops), "{}", interval.cells[0].counts.ops);

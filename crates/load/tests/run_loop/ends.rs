@@ -168,10 +168,10 @@ fn what_comes_back_after_the_end_is_no_achieved_rate() {
 fn a_run_in_which_time_stands_still_can_be_stopped() {
     // Operations that take 1 ns: a virtual hour is some 10^13 of them.
     let lanes = vec![(reads(0, 1), closed(4))];
-    let (recorder, _feed) = Recorder::new(&layout(1, 1), SEC, SEC, 3600 * SEC, false);
-    let control = Arc::new(Control::default());
+    let what = what(settings(3600), &layout(1, 1));
+    let control = what.control.clone();
     let drive = engine(&["sim:read-us=0+jitter-pct=0+read-mbps=0"]);
-    let shard = Shard::new(drive, plan(lanes, 4, true), settings(3600), recorder, control.clone()).unwrap();
+    let (shard, _feed) = Shard::new(drive, plan(lanes, 4, true), &what, false).unwrap();
     std::thread::scope(|scope| {
         let running = scope.spawn(move || shard.run(0));
         std::thread::sleep(std::time::Duration::from_millis(20));

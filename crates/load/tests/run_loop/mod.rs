@@ -9,7 +9,7 @@ use engine::sim::{QueueModel, SimEngine};
 use engine::{BlockEngine, IoEngine, Wait};
 use load::plan::{Arrival, BufferClass, Plan};
 use load::rate::Rate;
-use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard};
+use load::run::{Cause, Message, Pacing, Run, Settings, Shard};
 use load::schedule::{Even, Schedule};
 use load::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
 use results::buckets::ActScale;
@@ -43,8 +43,9 @@ fn layout(streams: usize, devices: usize) -> Layout {
 }
 
 fn reads(target: u16, seed: u64) -> Uniform {
-    let extent = Extent::new(target, target.into(), 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
-    Uniform { extent, kind: OpKind::Read, buffers: 0, random: Random::for_part(seed, target.into()) }
+    let request = Request::new(OpKind::Read, target, target.into(), 0);
+    let extent = Extent::new(request, 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
+    Uniform { extent, random: Random::for_part(seed, target.into()) }
 }
 
 fn even(rate: u64, device: u64, devices: u64) -> Arrival {
@@ -95,10 +96,15 @@ fn closed(depth: u32) -> Arrival {
     Arrival::Closed { depth, think_ns: 0 }
 }
 
+/// Intervals and slices of a second.
+fn what(settings: Settings, layout: &Layout) -> Run {
+    Run { layout: layout.clone(), settings, interval_ns: SEC, slice_ns: SEC, control: Arc::default() }
+}
+
 fn run_in<W: BlockEngine>(engine: W, plan: Plan, settings: Settings, layout: &Layout) -> Ran {
-    let control = Arc::new(Control::default());
-    let (recorder, feed) = Recorder::new(layout, SEC, SEC, settings.duration_ns, false);
-    Shard::new(engine, plan, settings, recorder, control.clone()).unwrap().run(0);
+    let what = what(settings, layout);
+    let (shard, feed) = Shard::new(engine, plan, &what, false).unwrap();
+    shard.run(0);
     let (mut intervals, mut failures) = (Vec::new(), 0);
     for message in feed.messages.iter() {
         match message {
@@ -106,7 +112,7 @@ fn run_in<W: BlockEngine>(engine: W, plan: Plan, settings: Settings, layout: &La
             Message::Failure(_) => failures += 1,
         }
     }
-    Ran { intervals, failures, cause: control.cause() }
+    Ran { intervals, failures, cause: what.control.cause() }
 }
 
 const FREEZE: &str = "sim:read-us=100+jitter-pct=0+read-mbps=0+stall-ms=1000+stall-at-s=5.0003";

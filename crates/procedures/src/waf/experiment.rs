@@ -9,7 +9,8 @@ use ftl::over_provisioning::Both;
 use load::keys::Keys;
 use load::memory;
 use load::waf::prepared::{Method, Steady};
-use load::waf::{self, Arrangement, Experiment, Interleaving, Layout, WafError};
+use load::waf::{self, Arrangement, Experiment, Interleaving, Layout};
+use load::workload::CannotRun;
 use load::workload::tenants::{self, Reuse, Tenant, Tenants};
 use report::waf::{Arranged, FORMAT_VERSION, Latency, Preparations, Sweep, SweepPoint, Timed, Worn};
 use results::cell::{Cell, StreamInfo};
@@ -41,7 +42,7 @@ pub(super) struct Setup {
 }
 
 /// Runs one arrangement until it is steady. Returns the result, and a description of the drives.
-pub(super) fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arranged, String), WafError> {
+pub(super) fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arranged, String), CannotRun> {
     let layout = Layout::new(arrangement, &setup.tenants, &setup.drive)?;
     let mut experiment = Experiment::new(&layout, setup.interleaving, setup.seed)?;
     let mut told = Instant::now();

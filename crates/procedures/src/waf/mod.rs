@@ -15,7 +15,7 @@ pub use measure::Measurement;
 use engine::DeviceName;
 use engine::sim::{DriveSpec, FtlDrive};
 use experiment::{Setup, arrange};
-use load::waf::{Arrangement, Interleaving, Layout, WafError};
+use load::waf::{Arrangement, Interleaving, Layout, with_handles};
 use load::workload::tenants::{Tenant, Tenants};
 use report::comparison::Endurance;
 use report::document::Pair;
@@ -206,8 +206,10 @@ fn chosen(asked: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     if !asked.is_empty() {
         return asked.to_vec();
     }
-    match Layout::new(Arrangement::Fdp, &setup.tenants, &setup.drive) {
-        Err(error @ WafError::Handles { .. }) => {
+    // Other faults of the tenants are those of every arrangement, and told when the first is made.
+    let is_possible = Layout::new(Arrangement::Shared, &setup.tenants, &setup.drive).is_ok();
+    match with_handles(&setup.tenants, setup.drive.spec.handles) {
+        Err(error) if is_possible => {
             console::note(&format!("fdp is left out - {error}"));
             vec![Arrangement::Dedicated, Arrangement::Shared]
         }

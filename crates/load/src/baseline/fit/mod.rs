@@ -349,31 +349,19 @@ impl Search<'_> {
             let (slow_end, fast_end) = if kind.more_is_faster { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
             slow[place] = slow_end.unwrap_or(values[place]);
             fast[place] = fast_end.unwrap_or(values[place]);
-            let printed = |value: f64| if kind.whole { value.round() } else { rounded(value).parse().unwrap_or(value) };
-            parameters.push(Parameter {
-                name: kind.name.to_owned(),
-                value: printed(values[place]),
-                low: ends[0].map(printed),
-                high: ends[1].map(printed),
-            });
+            parameters.push(parameter(kind.name, kind.whole, values[place], ends));
         }
         let stalled = |ms: f64, every_s: f64| every_s.is_finite().then_some((ms, every_s.max(1.1 * ms / 1e3)));
         let of = |values: &Values, stalls: Option<(f64, f64)>| FittedDrive { steady: self.text(values), stalls };
-        let (mut stalls_of, mut stalls) = ([None; 3], Vec::new());
+        let mut stalls_of = [None; 3];
         if let Some(Stalls { ms, every_s, .. }) = self.stalls {
             stalls_of = [(ms.value, every_s.value), (ms.high, every_s.low), (ms.low, every_s.high)]
                 .map(|(ms, every_s)| stalled(ms, every_s));
-            stalls = vec![("stall-ms", ms), ("stall-every-s", every_s)];
-        }
-        parameters.extend(stalls.into_iter().map(|(name, Estimate { value, low, high })| {
-            let printed = |value: f64| value.is_finite().then(|| rounded(value).parse().unwrap_or(value));
-            Parameter {
-                name: name.to_owned(),
-                value: printed(*value).unwrap_or(*value),
-                low: printed(*low),
-                high: printed(*high),
+            for (name, Estimate { value, low, high }) in [("stall-ms", ms), ("stall-every-s", every_s)] {
+                let ends = [*low, *high].map(|end| Some(end).filter(|end| end.is_finite()));
+                parameters.push(parameter(name, false, *value, ends));
             }
-        }));
+        }
         let mut misses: Vec<_> = shown.iter().filter_map(|(datum, shown)| datum.miss(shown)).collect();
         misses.sort_by(|one, other| other.0.total_cmp(&one.0));
         Fit {
@@ -452,6 +440,13 @@ fn normal(values: &Values) -> Values {
         }
     };
     std::array::from_fn(of)
+}
+
+/// A parameter with the ends of its interval, as they are printed.
+fn parameter(name: &str, whole: bool, value: f64, ends: [Option<f64>; 2]) -> Parameter {
+    let printed = |value: f64| if whole { value.round() } else { rounded(value).parse().unwrap_or(value) };
+    let [low, high] = ends.map(|end| end.map(printed));
+    Parameter { name: name.to_owned(), value: printed(value), low, high }
 }
 
 /// Four digits of a number above 0.

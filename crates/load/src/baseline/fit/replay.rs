@@ -152,51 +152,22 @@ impl<'a> Running<'a> {
         self.model.submit(&Op { token, ..Op::new(kind, 0, len, buf) }, now_ns);
     }
 
-    /// Until it is enough, by the operations that were done and the time that they took.
+    /// Until it is enough, by the operations that were done and the time that they took. In an open loop each direction has
+    /// its own places in the queue, `depth` of them.
     fn run(mut self, mut enough: impl FnMut(usize, u64) -> bool) -> ([Vec<u64>; 2], f64) {
-        let begin_ns = self.begin_ns;
-        let enough = |ops, now_ns: u64| enough(ops, now_ns.saturating_sub(begin_ns));
-        let now_ns = match self.job.offered {
-            None => self.closed(enough),
-            Some(offered) => self.open(offered, enough),
-        };
-        (self.times_ns, now_ns.saturating_sub(begin_ns) as f64 / NS_PER_SEC)
-    }
-
-    fn closed(&mut self, mut enough: impl FnMut(usize, u64) -> bool) -> u64 {
-        let (mut ops, mut now_ns) = (0, self.begin_ns);
-        for token in 0..self.job.depth {
-            self.submit_next(token, now_ns);
-        }
-        while !enough(ops, now_ns) {
-            now_ns = self.model.next_event_ns();
-            if let Some(done) = self.model.advance() {
-                let (way, wanted_ns) = self.wanted[done.token as usize];
-                self.times_ns[way].push(now_ns - wanted_ns);
-                self.submit_next(done.token, now_ns);
-                ops += 1;
-            }
-        }
-        now_ns
-    }
-
-    /// The next operation of a closed loop.
-    fn submit_next(&mut self, token: u32, now_ns: u64) {
-        let way = usize::from(self.random.unit() >= self.job.read_share);
-        self.submit(token, way, now_ns, now_ns);
-    }
-
-    /// Each direction has its own places in the queue, `depth` of them.
-    fn open(&mut self, offered: [f64; 2], mut enough: impl FnMut(usize, u64) -> bool) -> u64 {
-        let depth = self.job.depth;
+        let (depth, begin_ns, is_closed) = (self.job.depth, self.begin_ns, self.job.is_closed());
+        let offered = self.job.offered.unwrap_or_default();
         let mut free: [Vec<u32>; 2] = [(0..depth).collect(), (depth..2 * depth).collect()];
         let mut waiting: [VecDeque<u64>; 2] = Default::default();
         let mut next = offered.map(|iops| if iops > 0.0 { NS_PER_SEC / iops } else { f64::INFINITY });
         // A quarter of a period apart, or both would come at once whenever they can.
         next[1] *= 0.75;
-        next = next.map(|ns| ns + self.begin_ns as f64);
-        let (mut ops, mut now_ns) = (0, self.begin_ns);
-        while !enough(ops, now_ns) {
+        next = next.map(|ns| ns + begin_ns as f64);
+        let (mut ops, mut now_ns) = (0, begin_ns);
+        if is_closed {
+            (0..depth).for_each(|token| self.submit_next(token, now_ns));
+        }
+        while !enough(ops, now_ns.saturating_sub(begin_ns)) {
             let way = usize::from(next[1] < next[0]);
             if next[way] <= self.model.next_event_ns() as f64 {
                 now_ns = next[way] as u64;
@@ -205,7 +176,7 @@ impl<'a> Running<'a> {
                 match free[way].pop() {
                     Some(token) => self.submit(token, way, now_ns, now_ns),
                     // The model does not come near these rates.
-                    None if waiting[way].len() >= OPS_MAX => return now_ns,
+                    None if waiting[way].len() >= OPS_MAX => break,
                     None => waiting[way].push_back(now_ns),
                 }
                 continue;
@@ -216,11 +187,18 @@ impl<'a> Running<'a> {
                 self.times_ns[way].push(now_ns - wanted_ns);
                 ops += 1;
                 match waiting[way].pop_front() {
+                    _ if is_closed => self.submit_next(done.token, now_ns),
                     Some(wanted_ns) => self.submit(done.token, way, wanted_ns, now_ns),
                     None => free[way].push(done.token),
                 }
             }
         }
-        now_ns
+        (self.times_ns, now_ns.saturating_sub(begin_ns) as f64 / NS_PER_SEC)
+    }
+
+    /// The next operation of a closed loop.
+    fn submit_next(&mut self, token: u32, now_ns: u64) {
+        let way = usize::from(self.random.unit() >= self.job.read_share);
+        self.submit(token, way, now_ns, now_ns);
     }
 }

@@ -3,6 +3,7 @@
 //! Source: the option names in the sources of all releases in ACT's repository, from the first
 //! (2012, here ACT 1) to 6.6. docs/act-keys.md is this table.
 
+use super::options::{BOTH, INDEX, STORAGE, Test, tests_word};
 use std::fmt::{self, Write};
 
 /// A release of ACT: major and minor number.
@@ -15,21 +16,11 @@ impl fmt::Display for Release {
     }
 }
 
-/// The ACT programs that read a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Program {
-    /// `act`, from 5.0 on `act_storage`.
-    Storage,
-    /// `act_index`, since 5.0.
-    Index,
-    Both,
-}
-
 #[derive(Debug, Clone, Copy)]
 pub struct ActKey {
     pub name: &'static str,
-    /// Programs that read it.
-    pub program: Program,
+    /// Tests whose program read it: `act`, from 5.0 on `act_storage`, and since 5.0 `act_index`.
+    pub tests: &'static [Test],
     /// The first release that did.
     pub since: Release,
     /// The last one; `None`: 6.6 still has it.
@@ -51,15 +42,15 @@ pub fn find(name: &str) -> Option<&'static ActKey> {
 
 const SAME: &str = "the same";
 
-/// Declares each key: the programs that read it, its name, the first release that did and, unless 6.6 still has it, the
+/// Declares each key: the tests that read it, its name, the first release that did and, unless 6.6 still has it, the
 /// last, and its fate.
 macro_rules! keys {
-    ($($program:ident $name:literal from ($since:literal, $since_minor:literal)
+    ($($tests:ident $name:literal from ($since:literal, $since_minor:literal)
         $(to ($until:literal, $until_minor:literal))? => $fate:expr;)+) => {
         /// All keys, in the order of their introduction.
         pub const KEYS: &[ActKey] = &[$(ActKey {
             name: $name,
-            program: Program::$program,
+            tests: $tests,
             since: Release($since, $since_minor),
             until: {
                 let until: &[Release] = &[$(Release($until, $until_minor))?];
@@ -71,58 +62,58 @@ macro_rules! keys {
 }
 
 keys! {
-    Both "device-names" from (1, 0) => SAME;
-    Storage "queue-per-device" from (1, 0) to (3, 0) =>
+    BOTH "device-names" from (1, 0) => SAME;
+    STORAGE "queue-per-device" from (1, 0) to (3, 0) =>
         "dropped; `yes` gave each device `threads-per-queue` threads of its own and becomes `service-threads`: devices \
          x threads, a bound on all devices together";
-    Both "num-queues" from (1, 0) to (5, 3) =>
+    BOTH "num-queues" from (1, 0) to (5, 3) =>
         "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4; ACT 5 took the number \
          of CPUs, which a file does not tell (`--cpus` does)";
-    Both "threads-per-queue" from (1, 0) to (5, 3) =>
+    BOTH "threads-per-queue" from (1, 0) to (5, 3) =>
         "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4, then 4 by default";
-    Both "test-duration-sec" from (1, 0) => SAME;
-    Both "report-interval-sec" from (1, 0) => "the same; mandatory until ACT 4";
-    Both "read-reqs-per-sec" from (1, 0) => SAME;
-    Storage "large-block-ops-per-sec" from (1, 0) to (2, 0) =>
+    BOTH "test-duration-sec" from (1, 0) => SAME;
+    BOTH "report-interval-sec" from (1, 0) => "the same; mandatory until ACT 4";
+    BOTH "read-reqs-per-sec" from (1, 0) => SAME;
+    STORAGE "large-block-ops-per-sec" from (1, 0) to (2, 0) =>
         "replaced by `write-reqs-per-sec`, chosen so that exactly as many large blocks follow: with `defrag-lwm-pct: \
          50` if that gives a whole number, else with 0";
-    Storage "read-req-num-512-blocks" from (1, 0) to (2, 0) => "replaced by `record-bytes`: 512 times as many";
-    Storage "large-block-op-kbytes" from (1, 0) => "the same; mandatory until ACT 4; a power of two from ACT 4 on";
-    Storage "use-valloc" from (1, 0) to (3, 0) => "dropped: it chose how ACT allocated memory";
-    Storage "num-write-buffers" from (1, 0) to (2, 0) =>
+    STORAGE "read-req-num-512-blocks" from (1, 0) to (2, 0) => "replaced by `record-bytes`: 512 times as many";
+    STORAGE "large-block-op-kbytes" from (1, 0) => "the same; mandatory until ACT 4; a power of two from ACT 4 on";
+    STORAGE "use-valloc" from (1, 0) to (3, 0) => "dropped: it chose how ACT allocated memory";
+    STORAGE "num-write-buffers" from (1, 0) to (2, 0) =>
         "dropped; 0 wrote zeros and becomes `compress-pct: 0`. Any other number wrote that many random blocks over and \
          over; today every write is random, which cannot be told apart but by a drive that deduplicates";
-    Both "scheduler-mode" from (1, 0) to (6, 4) =>
+    BOTH "scheduler-mode" from (1, 0) to (6, 4) =>
         "dropped: ACT set the I/O scheduler of its devices, to `noop` when not told; here it is recorded and left \
          alone. Set it by a udev rule or through /sys/block/NAME/queue/scheduler";
-    Both "microsecond-histograms" from (2, 0) => SAME;
-    Both "write-reqs-per-sec" from (3, 0) => SAME;
-    Storage "record-bytes" from (3, 0) =>
+    BOTH "microsecond-histograms" from (2, 0) => SAME;
+    BOTH "write-reqs-per-sec" from (3, 0) => SAME;
+    STORAGE "record-bytes" from (3, 0) =>
         "the same, but ACT 3 and 4 stored records in steps of 128 bytes and later ones in steps of 16: a size from \
          these is rounded up to 128, which keeps reads and large blocks as they were. Mandatory until ACT 4";
-    Storage "record-bytes-range-max" from (4, 0) => "the same, and rounded as `record-bytes`";
-    Both "replication-factor" from (4, 0) => SAME;
-    Storage "update-pct" from (4, 0) => SAME;
-    Both "defrag-lwm-pct" from (4, 0) => "the same; ACT 3 always doubled, as 50 does";
-    Storage "commit-to-device" from (4, 0) => SAME;
-    Storage "commit-min-bytes" from (4, 0) to (6, 3) => "dropped by ACT, still works here";
-    Storage "tomb-raider" from (4, 0) => SAME;
-    Storage "tomb-raider-sleep-usec" from (4, 0) => "the same; 0 by default in every release, whatever its README says";
-    Both "file-size-mbytes" from (5, 0) => "the same; in `act_index` from 6.0 on";
-    Both "max-reqs-queued" from (5, 0) to (5, 3) =>
+    STORAGE "record-bytes-range-max" from (4, 0) => "the same, and rounded as `record-bytes`";
+    BOTH "replication-factor" from (4, 0) => SAME;
+    STORAGE "update-pct" from (4, 0) => SAME;
+    BOTH "defrag-lwm-pct" from (4, 0) => "the same; ACT 3 always doubled, as 50 does";
+    STORAGE "commit-to-device" from (4, 0) => SAME;
+    STORAGE "commit-min-bytes" from (4, 0) to (6, 3) => "dropped by ACT, still works here";
+    STORAGE "tomb-raider" from (4, 0) => SAME;
+    STORAGE "tomb-raider-sleep-usec" from (4, 0) => "the same; 0 by default in every release, whatever its README says";
+    BOTH "file-size-mbytes" from (5, 0) => "the same; in `act_index` from 6.0 on";
+    BOTH "max-reqs-queued" from (5, 0) to (5, 3) =>
         "dropped: there are no queues; until ACT 4 the limit was 100000. `max-lag-sec` stops a test that falls behind";
-    Both "max-lag-sec" from (5, 0) =>
+    BOTH "max-lag-sec" from (5, 0) =>
         "the same; 0 is no limit from 6.0 on, and in ACT 5, where it allowed no lag, becomes 1";
-    Index "num-cache-threads" from (5, 0) to (5, 0) => "renamed `cache-threads`";
-    Both "service-threads" from (5, 1) =>
+    INDEX "num-cache-threads" from (5, 0) to (5, 0) => "renamed `cache-threads`";
+    BOTH "service-threads" from (5, 1) =>
         "until 5.3 the threads that made requests for the queues: dropped. From 6.0 on the threads that do them: the \
          same, but ACT's default of 5 for each CPU is not ours (`--cpus` writes it out)";
-    Index "cache-threads" from (5, 1) => SAME;
-    Both "disable-odsync" from (5, 2) =>
+    INDEX "cache-threads" from (5, 1) => SAME;
+    BOTH "disable-odsync" from (5, 2) =>
         "the same; ACT 1 to 4 opened devices without O_DSYNC, so a file of theirs becomes `disable-odsync: yes`, \
          unless it has `commit-to-device: yes`, where that is refused";
-    Storage "compress-pct" from (5, 3) => SAME;
-    Storage "no-defrag-reads" from (6, 4) => SAME;
+    STORAGE "compress-pct" from (5, 3) => SAME;
+    STORAGE "no-defrag-reads" from (6, 4) => SAME;
 }
 
 /// `docs/act-keys.md`, whole.
@@ -136,15 +127,10 @@ pub fn markdown() -> String {
          | Key | Test | ACT | Today |\n|---|---|---|---|\n",
     );
     for key in KEYS {
-        let program = match key.program {
-            Program::Storage => "storage",
-            Program::Index => "index",
-            Program::Both => "both",
-        };
         let until = key.until.map(|until| format!(" {until}")).unwrap_or_default();
         let range =
             if key.until == Some(key.since) { key.since.to_string() } else { format!("{} -{until}", key.since) };
-        let _ = writeln!(text, "| `{}` | {program} | {range} | {} |", key.name, key.fate);
+        let _ = writeln!(text, "| `{}` | {} | {range} | {} |", key.name, tests_word(key.tests), key.fate);
     }
     text
 }
@@ -164,7 +150,7 @@ mod tests {
         }
         for key in KEYS.iter().filter(|key| key.until.is_none()) {
             let reads = Test::ALL.map(|test| table::find(test, key.name).is_some());
-            assert_eq!(reads, [key.program != Program::Index, key.program != Program::Storage], "{}", key.name);
+            assert_eq!(reads, Test::ALL.map(|test| key.tests.contains(&test)), "{}", key.name);
         }
     }
 

@@ -5,9 +5,9 @@
 
 use super::config::ActConfig;
 use super::dialect::Quoted;
-use super::options::Test;
+use super::options::{OptionSpec, Test};
 use super::problem::Problem;
-use super::sizes::{HistogramSizes, SizeHistogram, SizeWithinBucket};
+use super::sizes::HistogramSizes;
 use super::table::options_of;
 
 const READ_HISTOGRAM: &str = "storage-read-histogram";
@@ -33,222 +33,194 @@ pub fn check(config: &ActConfig) -> Vec<Problem> {
 
 /// Values that contradict each other, each being in its range.
 pub(super) fn conflicts(config: &ActConfig) -> Vec<Problem> {
-    let mut problems: Vec<_> = simulated_with_others(config).into_iter().collect();
+    let mut found = Conflicts { config, problems: Vec::new() };
+    found.of_simulated_with_others();
     if config.read_reqs_per_sec == 0 && config.write_reqs_per_sec == 0 {
-        problems.push(Problem::conflict(
-            ["read-reqs-per-sec", "write-reqs-per-sec"],
-            "read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them",
-        ));
+        let what = "read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them";
+        found.add(&["read-reqs-per-sec", "write-reqs-per-sec"], what);
     }
     if config.test == Test::Storage {
-        problems.extend(storage_conflicts(config));
+        found.of_storage();
     }
-    problems
+    found.problems
 }
 
-fn storage_conflicts(config: &ActConfig) -> Vec<Problem> {
-    let large_block_bytes = config.large_block_op_kbytes.saturating_mul(1024);
-    let ActConfig { record_bytes: min_bytes, record_bytes_range_max: max_bytes, commit_min_bytes, .. } = *config;
-    let mut problems = Vec::new();
-    if max_bytes != 0 && max_bytes <= min_bytes {
-        problems.push(Problem::conflict(
-            ["record-bytes-range-max", "record-bytes"],
-            format!(
+struct Conflicts<'a> {
+    config: &'a ActConfig,
+    problems: Vec<Problem>,
+}
+
+impl Conflicts<'_> {
+    fn add(&mut self, keys: &[&'static str], what: impl Into<String>) {
+        self.problems.push(Problem::conflict(keys, what));
+    }
+
+    /// A key that contradicts the histograms, or the lack of them.
+    fn add_beside_sizes(&mut self, key: &'static str, what: impl Into<String>) {
+        self.add(&[key, READ_HISTOGRAM, WRITE_HISTOGRAM], what);
+    }
+
+    /// Simulated drives live on virtual time and have their own size.
+    fn of_simulated_with_others(&mut self) {
+        let names = &self.config.device_names;
+        let (simulated, real): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.drive().is_some());
+        let Some(simulated) = simulated.first().map(|name| Quoted::new(name.as_str())) else { return };
+        if let Some(real) = real.first() {
+            let real = Quoted::new(real.as_str());
+            let what = format!(
+                "device-names: {simulated} is simulated on virtual time and {real} is not, and one test has one clock - \
+                 test them one after the other"
+            );
+            self.add(&["device-names"], what);
+        } else if let Some(mbytes) = self.config.file_size_mbytes {
+            let what = format!(
+                "file-size-mbytes: {simulated} is a simulated drive, not a file - drop file-size-mbytes and give the drive's \
+                 size as capacity={mbytes}MiB"
+            );
+            self.add(&["file-size-mbytes", "device-names"], what);
+        }
+    }
+
+    fn of_storage(&mut self) {
+        let config = self.config;
+        let large_block_bytes = config.large_block_op_kbytes.saturating_mul(1024);
+        let ActConfig { record_bytes: min_bytes, record_bytes_range_max: max_bytes, commit_min_bytes, .. } = *config;
+        if max_bytes != 0 && max_bytes <= min_bytes {
+            let what = format!(
                 "record-bytes-range-max: {max_bytes} bytes is not larger than record-bytes, which is {min_bytes} - \
                  give more than {min_bytes}, or 0 for records of one size"
-            ),
-        ));
-    }
-    let key = if max_bytes > min_bytes { "record-bytes-range-max" } else { "record-bytes" };
-    let (record_bytes, stored_bytes) = (config.record_bytes_max(), config.stored_bytes_max());
-    if stored_bytes > large_block_bytes {
-        problems.push(Problem::conflict(
-            [key, LARGE_BLOCK],
-            format!(
+            );
+            self.add(&["record-bytes-range-max", "record-bytes"], what);
+        }
+        let key = if max_bytes > min_bytes { "record-bytes-range-max" } else { "record-bytes" };
+        let (record_bytes, stored_bytes) = (config.record_bytes_max(), config.stored_bytes_max());
+        if stored_bytes > large_block_bytes {
+            let what = format!(
                 "{key}: a record of {record_bytes} bytes takes {stored_bytes} bytes as stored, but a large block has only \
                  {large_block_bytes} bytes and records do not straddle blocks - make {key} at most {large_block_bytes} or \
                  raise large-block-op-kbytes (at most 8192)"
-            ),
-        ));
-    }
-    problems.extend(if config.has_histograms() { beside_histograms(config) } else { without_histograms(config) });
-    if config.disable_odsync && config.commit_to_device {
-        problems.push(Problem::conflict(
-            ["disable-odsync", "commit-to-device"],
-            "disable-odsync: yes contradicts commit-to-device: yes, because a commit is a write that is durable when it \
-             returns - set one of the two to no",
-        ));
-    }
-    if commit_min_bytes > large_block_bytes {
-        problems.push(Problem::conflict(
-            ["commit-min-bytes", LARGE_BLOCK],
-            format!(
+            );
+            self.add(&[key, LARGE_BLOCK], what);
+        }
+        match config.has_histograms() {
+            true => self.of_histograms(large_block_bytes),
+            false => self.of_missing_histograms(),
+        }
+        if config.disable_odsync && config.commit_to_device {
+            let what = "disable-odsync: yes contradicts commit-to-device: yes, because a commit is a write that is durable \
+                        when it returns - set one of the two to no";
+            self.add(&["disable-odsync", "commit-to-device"], what);
+        }
+        if commit_min_bytes > large_block_bytes {
+            let what = format!(
                 "commit-min-bytes: {commit_min_bytes} bytes is more than a large block of {large_block_bytes} bytes - give \
                  at most {large_block_bytes} or raise large-block-op-kbytes (at most 8192)"
-            ),
-        ));
+            );
+            self.add(&["commit-min-bytes", LARGE_BLOCK], what);
+        }
     }
-    problems
-}
 
-/// Simulated drives live on virtual time and have their own size.
-fn simulated_with_others(config: &ActConfig) -> Option<Problem> {
-    let (simulated, real): (Vec<_>, Vec<_>) = config.device_names.iter().partition(|name| name.drive().is_some());
-    let simulated = Quoted::new(simulated.first()?.as_str());
-    if let Some(real) = real.first() {
-        let real = Quoted::new(real.as_str());
-        return Some(Problem::conflict(
-            ["device-names"],
-            format!(
-                "device-names: {simulated} is simulated on virtual time and {real} is not, and one test has one clock - \
-                 test them one after the other"
-            ),
-        ));
-    }
-    let mbytes = config.file_size_mbytes?;
-    Some(Problem::conflict(
-        ["file-size-mbytes", "device-names"],
-        format!(
-            "file-size-mbytes: {simulated} is a simulated drive, not a file - drop file-size-mbytes and give the drive's \
-             size as capacity={mbytes}MiB"
-        ),
-    ))
-}
-
-fn without_histograms(config: &ActConfig) -> Vec<Problem> {
-    let standard = ActConfig::default();
-    let changed = [
-        ("total-lbw-per-sec", config.total_lbw_per_sec != standard.total_lbw_per_sec),
-        ("direct-frees", config.direct_frees != standard.direct_frees),
-        ("lbr-req-offset", config.lbr_req_offset != standard.lbr_req_offset),
-        ("lbw-req-offset", config.lbw_req_offset != standard.lbw_req_offset),
-        ("read-size-offset", config.read_size_offset != standard.read_size_offset),
-        ("write-size-offset", config.write_size_offset != standard.write_size_offset),
-        ("size-within-bucket", config.size_within_bucket != SizeWithinBucket::default()),
-    ];
-    let unused = changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| {
-        beside_sizes(
-            key,
-            format!(
+    fn of_missing_histograms(&mut self) {
+        let standard = ActConfig::default();
+        for OptionSpec { name: key, .. } in options_of(Test::Storage).filter(|spec| spec.is_of_histograms()) {
+            if self.config.text(key) == standard.text(key) {
+                continue;
+            }
+            let what = format!(
                 "{key}: it only works with storage-read-histogram and storage-write-histogram, and neither is given - \
                  drop it, or add them"
-            ),
-        )
-    });
-    let mut problems: Vec<_> = unused.collect();
-    if config.record_bytes == 0 {
-        problems.push(beside_sizes(
-            "record-bytes",
-            "record-bytes: 0 is too small without a histogram - give a whole number from 1 to 8388608 (bytes), or the \
-             sizes as storage-read-histogram and storage-write-histogram",
-        ));
-    }
-    problems
-}
-
-/// A key that contradicts the histograms, or the lack of them.
-fn beside_sizes(key: &'static str, what: impl Into<String>) -> Problem {
-    Problem::conflict([key, READ_HISTOGRAM, WRITE_HISTOGRAM], what)
-}
-
-fn beside_histograms(config: &ActConfig) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let histogram = if config.storage_read_histogram.is_some() { READ_HISTOGRAM } else { WRITE_HISTOGRAM };
-    for (key, bytes, remedy) in [
-        ("record-bytes", config.record_bytes, "set it to 0"),
-        ("record-bytes-range-max", config.record_bytes_range_max, "drop it"),
-    ] {
-        if bytes != 0 {
-            let what = format!(
-                "{key}: {bytes} contradicts {histogram}, which gives the sizes already - {remedy}, or drop the histogram"
             );
-            problems.push(beside_sizes(key, what));
+            self.add_beside_sizes(key, what);
+        }
+        if self.config.record_bytes == 0 {
+            let what = "record-bytes: 0 is too small without a histogram - give a whole number from 1 to 8388608 (bytes), or \
+                        the sizes as storage-read-histogram and storage-write-histogram";
+            self.add_beside_sizes("record-bytes", what);
         }
     }
-    for (histogram, found, rate_key, rate) in [
-        (READ_HISTOGRAM, config.storage_read_histogram, "read-reqs-per-sec", config.read_reqs_per_sec),
-        (WRITE_HISTOGRAM, config.storage_write_histogram, "write-reqs-per-sec", config.write_reqs_per_sec),
-    ] {
-        if found.is_none() && rate != 0 {
-            let what = format!(
-                "{histogram}: missing, though {rate_key} is {rate} and the sizes come from histograms - add it, or set \
-                 {rate_key} to 0"
-            );
-            problems.push(beside_sizes(rate_key, what));
+
+    fn of_histograms(&mut self, large_block_bytes: u32) {
+        let (config, standard) = (self.config, ActConfig::default());
+        let histogram = if config.storage_read_histogram.is_some() { READ_HISTOGRAM } else { WRITE_HISTOGRAM };
+        for (key, bytes, remedy) in [
+            ("record-bytes", config.record_bytes, "set it to 0"),
+            ("record-bytes-range-max", config.record_bytes_range_max, "drop it"),
+        ] {
+            if bytes != 0 {
+                let what = format!(
+                    "{key}: {bytes} contradicts {histogram}, which gives the sizes already - {remedy}, or drop the histogram"
+                );
+                self.add_beside_sizes(key, what);
+            }
         }
-    }
-    problems.extend(already_inside(config));
-    let (frees, blocks) = (config.direct_frees, config.total_lbw_per_sec);
-    if frees > blocks {
-        problems.push(Problem::conflict(
-            ["direct-frees", "total-lbw-per-sec"],
-            format!(
+        for (histogram, found, rate_key, rate) in [
+            (READ_HISTOGRAM, config.storage_read_histogram, "read-reqs-per-sec", config.read_reqs_per_sec),
+            (WRITE_HISTOGRAM, config.storage_write_histogram, "write-reqs-per-sec", config.write_reqs_per_sec),
+        ] {
+            if found.is_none() && rate != 0 {
+                let what = format!(
+                    "{histogram}: missing, though {rate_key} is {rate} and the sizes come from histograms - add it, or set \
+                     {rate_key} to 0"
+                );
+                self.add_beside_sizes(rate_key, what);
+            }
+        }
+        // The counts come from the device, so they include the database's own I/O.
+        for (key, value, part, default) in [
+            ("replication-factor", config.replication_factor, "the replicas", standard.replication_factor),
+            ("update-pct", config.update_pct, "the reads of updates", standard.update_pct),
+            ("defrag-lwm-pct", config.defrag_lwm_pct, "the writes of defragmentation", standard.defrag_lwm_pct),
+        ] {
+            if value != default {
+                let what = format!(
+                    "{key}: {value} would count {part} twice, because the rates and sizes of a live database have them in \
+                     already - drop it (the default is {default})"
+                );
+                self.add_beside_sizes(key, what);
+            }
+        }
+        let (frees, blocks) = (config.direct_frees, config.total_lbw_per_sec);
+        if frees > blocks {
+            let what = format!(
                 "direct-frees: {frees} blocks/s are more than total-lbw-per-sec, {blocks}, of which they are a part - take \
                  both from the same moment of the database's log"
-            ),
-        ));
+            );
+            self.add(&["direct-frees", "total-lbw-per-sec"], what);
+        }
+        // Of writes that are packed into large blocks only the mean counts.
+        let issued_writes = config.write_sizes().filter(|_| config.commit_to_device);
+        self.of_sizes(READ_HISTOGRAM, "read-size-offset", config.read_sizes(), config.read_sizes(), large_block_bytes);
+        self.of_sizes(WRITE_HISTOGRAM, "write-size-offset", config.write_sizes(), issued_writes, large_block_bytes);
     }
-    problems.extend(too_large(config));
-    problems
-}
 
-/// The counts come from the device, so they include the database's own I/O.
-fn already_inside(config: &ActConfig) -> impl Iterator<Item = Problem> {
-    let standard = ActConfig::default();
-    [
-        ("replication-factor", config.replication_factor, "the replicas", standard.replication_factor),
-        ("update-pct", config.update_pct, "the reads of updates", standard.update_pct),
-        ("defrag-lwm-pct", config.defrag_lwm_pct, "the writes of defragmentation", standard.defrag_lwm_pct),
-    ]
-    .into_iter()
-    .filter(|(_, value, _, default)| value != default)
-    .map(|(key, value, part, default)| {
-        beside_sizes(
-            key,
-            format!(
-                "{key}: {value} would count {part} twice, because the rates and sizes of a live database have them in \
-                 already - drop it (the default is {default})"
-            ),
-        )
-    })
-}
-
-/// A separate read or write is of one record, and a record is within one large block.
-fn too_large(config: &ActConfig) -> Vec<Problem> {
-    let large_block_bytes = config.large_block_op_kbytes.saturating_mul(1024);
-    // Of writes that are packed into large blocks only the mean counts.
-    let issued_writes = config.write_sizes().filter(|_| config.commit_to_device);
-    let each: [(_, _, Option<SizeHistogram>, Option<HistogramSizes>); 2] = [
-        (READ_HISTOGRAM, "read-size-offset", config.storage_read_histogram, config.read_sizes()),
-        (WRITE_HISTOGRAM, "write-size-offset", config.storage_write_histogram, issued_writes),
-    ];
-    let mut problems = Vec::new();
-    for (key, offset_key, histogram, issued) in each {
-        let Some(histogram) = histogram else { continue };
-        let over_bytes = histogram.largest().lower_bytes;
+    /// A separate read or write is of one record, and a record is within one large block.
+    fn of_sizes(
+        &mut self,
+        key: &'static str,
+        offset_key: &'static str,
+        sizes: Option<HistogramSizes>,
+        issued: Option<HistogramSizes>,
+        large_block_bytes: u32,
+    ) {
+        let Some(over_bytes) = sizes.map(|sizes| sizes.histogram.largest().lower_bytes) else { return };
         if over_bytes >= large_block_bytes {
-            problems.push(Problem::conflict(
-                [key, LARGE_BLOCK],
-                format!(
-                    "{key}: it has sizes over {over_bytes} bytes, but a large block has only {large_block_bytes} bytes and \
-                     records do not straddle blocks - raise large-block-op-kbytes to the database's write-block size (at \
-                     most 8192)"
-                ),
-            ));
+            let what = format!(
+                "{key}: it has sizes over {over_bytes} bytes, but a large block has only {large_block_bytes} bytes and \
+                 records do not straddle blocks - raise large-block-op-kbytes to the database's write-block size (at \
+                 most 8192)"
+            );
+            self.add(&[key, LARGE_BLOCK], what);
         } else if let Some(sizes) = issued.filter(|sizes| sizes.bytes_max() > large_block_bytes) {
-            problems.push(Problem::conflict(
-                [offset_key, key, "size-within-bucket", LARGE_BLOCK],
-                format!(
-                    "{offset_key}: at {} % the largest records have {} bytes, more than a large block of \
-                     {large_block_bytes} bytes - lower it, choose another size-within-bucket, or raise \
-                     large-block-op-kbytes (at most 8192)",
-                    sizes.offset_pct,
-                    sizes.bytes_max()
-                ),
-            ));
+            let what = format!(
+                "{offset_key}: at {} % the largest records have {} bytes, more than a large block of \
+                 {large_block_bytes} bytes - lower it, choose another size-within-bucket, or raise \
+                 large-block-op-kbytes (at most 8192)",
+                sizes.offset_pct,
+                sizes.bytes_max()
+            );
+            self.add(&[offset_key, key, "size-within-bucket", LARGE_BLOCK], what);
         }
     }
-    problems
 }
 
 #[cfg(test)]

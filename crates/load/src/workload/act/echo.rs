@@ -94,18 +94,16 @@ pub fn settings(config: &ActConfig) -> Vec<(String, String)> {
 
 /// All three blocks as one text, each with its title and a blank line at its end.
 pub fn blocks(config: &ActConfig, rates: &Derived) -> String {
+    let block = |(title, lines): (&str, Vec<(String, String)>)| {
+        let lines: String = lines.iter().map(|(key, value)| format!("\n{key}: {value}")).collect();
+        format!("{title}{lines}\n\n")
+    };
     let blocks = [
         (config.test.configuration_title(), configuration(config)),
         ("DERIVED CONFIGURATION", derived(config, rates)),
         ("FLASHPROOF SETTINGS", settings(config)),
     ];
-    let mut text = String::new();
-    for (title, lines) in blocks {
-        text.push_str(title);
-        lines.iter().for_each(|(key, value)| text.push_str(&format!("\n{key}: {value}")));
-        text.push_str("\n\n");
-    }
-    text
+    blocks.map(block).concat()
 }
 
 /// A file that [`parse`](super::parse::parse) reads back to an equal configuration, for

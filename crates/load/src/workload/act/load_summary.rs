@@ -113,16 +113,7 @@ impl LoadSummary {
         }
     }
 
-    /// Bytes a second that are read.
-    pub fn read_bytes_per_sec(&self) -> f64 {
-        self.bytes_per_sec(false)
-    }
-
-    /// Bytes a second that are written.
-    pub fn written_bytes_per_sec(&self) -> f64 {
-        self.bytes_per_sec(true)
-    }
-
+    /// Bytes a second that are written, or read.
     fn bytes_per_sec(&self, writes: bool) -> f64 {
         // From a positive zero: an empty sum of floats is a negative one, and prints as such.
         self.flows.iter().filter(|flow| flow.writes == writes).fold(0.0, |sum, flow| sum + flow.bytes_per_sec())
@@ -132,7 +123,7 @@ impl LoadSummary {
     pub fn drive_writes_per_day(&self, drive: &Drive) -> Option<f64> {
         let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
         let share = drive.members.len() as f64 / devices.max(1) as f64;
-        Some(self.written_bytes_per_sec() * SEC_PER_DAY * share / drive.size_bytes? as f64)
+        Some(self.bytes_per_sec(true) * SEC_PER_DAY * share / drive.size_bytes? as f64)
     }
 
     /// Description, one line each, the remarks last. `rated`: rated drive writes a day, if known.
@@ -154,7 +145,7 @@ impl LoadSummary {
                 if flow.writes { "written" } else { "read" },
             ));
         }
-        for (verb, bytes_per_sec) in [("read", self.read_bytes_per_sec()), ("written", self.written_bytes_per_sec())] {
+        for (verb, bytes_per_sec) in [("read", self.bytes_per_sec(false)), ("written", self.bytes_per_sec(true))] {
             let mut line = format!(
                 "  {verb:<18} {:>12}, {} a day",
                 speed(bytes_per_sec),
@@ -166,7 +157,7 @@ impl LoadSummary {
             }
             lines.push(line);
         }
-        if self.written_bytes_per_sec() > 0.0 {
+        if self.bytes_per_sec(true) > 0.0 {
             lines.extend(self.drives.iter().map(|drive| format!("  {}", self.drive_line(drive, rated))));
         }
         lines.extend(self.remarks.iter().map(|remark| format!("  {remark}")));
@@ -261,8 +252,8 @@ mod tests {
     fn the_1x_load_writes_3_mb_a_second_and_a_quarter_of_a_terabyte_a_day() {
         let summary = load_summary(&config(2000, 1000), &[drive("a", 1, Some(266_467_764_705))]);
         let written = 400.0 / 17.0 * 131_072.0;
-        assert!((summary.written_bytes_per_sec() - written).abs() < 1e-3);
-        assert!((summary.read_bytes_per_sec() - (2000.0 * 1536.0 + written)).abs() < 1e-3);
+        assert!((summary.bytes_per_sec(true) - written).abs() < 1e-3);
+        assert!((summary.bytes_per_sec(false) - (2000.0 * 1536.0 + written)).abs() < 1e-3);
         assert_eq!(
             summary.lines(Some(0.5)),
             [
@@ -282,7 +273,7 @@ mod tests {
         let summary = load_summary(&config(0, 1000), &[drive("a", 3, Some(1 << 40)), drive("b", 1, Some(1 << 40))]);
         let [a, b] = [0, 1].map(|n| summary.drive_writes_per_day(&summary.drives[n]).unwrap());
         assert!((a / b - 3.0).abs() < 1e-9);
-        assert!((a + b - summary.written_bytes_per_sec() * 86_400.0 / (1_u64 << 40) as f64).abs() < 1e-9);
+        assert!((a + b - summary.bytes_per_sec(true) * 86_400.0 / (1_u64 << 40) as f64).abs() < 1e-9);
     }
 
     #[test]
@@ -295,8 +286,8 @@ mod tests {
             ..ActConfig::new(Test::Index)
         };
         let summary = load_summary(&config, &[drive("a", 1, None)]);
-        assert_eq!(summary.written_bytes_per_sec(), 2000.0 * 4096.0);
-        assert_eq!(summary.read_bytes_per_sec(), (3000.0 + 2000.0) * 4096.0);
+        assert_eq!(summary.bytes_per_sec(true), 2000.0 * 4096.0);
+        assert_eq!(summary.bytes_per_sec(false), (3000.0 + 2000.0) * 4096.0);
     }
 
     /// The sizing paper's load: reads at the lower edge of their buckets.
@@ -327,6 +318,6 @@ mod tests {
         assert!(lines.contains("tomb raider"), "{lines}");
         let closed = load_summary(&ActConfig { arrival: Arrival::Closed, ..config(1, 0) }, &[unknown]);
         assert_eq!((closed.flows.len(), closed.remarks.len()), (0, 1));
-        assert_eq!(closed.written_bytes_per_sec().to_string(), "0");
+        assert_eq!(closed.bytes_per_sec(true).to_string(), "0");
     }
 }

@@ -12,6 +12,18 @@ use engine::sim::SpecError;
 pub use results::act_log::Test;
 use std::fmt;
 
+pub(super) const STORAGE: &[Test] = &[Test::Storage];
+pub(super) const INDEX: &[Test] = &[Test::Index];
+pub(super) const BOTH: &[Test] = &[Test::Storage, Test::Index];
+
+/// The tests of an option, for documentation.
+pub(super) fn tests_word(tests: &[Test]) -> &'static str {
+    match tests {
+        [test] => test.name(),
+        _ => "both",
+    }
+}
+
 /// The program that introduced an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {

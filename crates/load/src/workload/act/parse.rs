@@ -187,7 +187,7 @@ impl Reader {
 }
 
 /// In the order of the lines; entries without a line come last.
-fn located<T>(file: &str, mut found: Vec<(Option<usize>, T)>) -> Vec<Located<T>> {
+pub(super) fn located<T>(file: &str, mut found: Vec<(Option<usize>, T)>) -> Vec<Located<T>> {
     found.sort_by_key(|(line, _)| line.unwrap_or(usize::MAX));
     found.into_iter().map(|(line, what)| Located { file: file.into(), line, what }).collect()
 }

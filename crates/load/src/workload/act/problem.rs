@@ -38,10 +38,8 @@ impl std::error::Error for ConfigErrors {}
 impl fmt::Display for ConfigErrors {
     /// One line per error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, error) in self.0.iter().enumerate() {
-            write!(f, "{}{error}", if i == 0 { "" } else { "\n" })?;
-        }
-        Ok(())
+        let lines: Vec<_> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
     }
 }
 

@@ -13,7 +13,7 @@
 //! unless they differ from the default. [`parse`](super::parse()) reads it back to an equal value.
 
 use super::config::ActConfig;
-use super::options::{Default, OptionSpec, Since, Test};
+use super::options::{Default, OptionSpec, Since, Test, tests_word};
 use super::table::{all, find, options_of};
 use results::units::wrapped;
 use std::fmt::{self, Write};
@@ -76,12 +76,8 @@ pub fn markdown() -> String {
         );
         for spec in options() {
             let unit = if spec.unit.is_empty() { "-" } else { spec.unit };
-            let test = match spec.tests {
-                [Test::Storage] => "storage",
-                [Test::Index] => "index",
-                _ => "both",
-            };
-            let _ = writeln!(text, "| `{}` | {test} | {unit} | {} | {} |", spec.name, default_text(spec), spec.range());
+            let (test, default) = (tests_word(spec.tests), default_text(spec));
+            let _ = writeln!(text, "| `{}` | {test} | {unit} | {default} | {} |", spec.name, spec.range());
         }
         text.push('\n');
         for spec in options() {
@@ -139,24 +135,25 @@ impl Document {
 impl fmt::Display for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.head)?;
-        let options = options_of(self.config.test).map(|spec| (spec, Line::of(&self.config, spec)));
-        let (keys, own): (Vec<_>, Vec<_>) = options.partition(|(spec, _)| spec.since == Since::Act66);
-        for (spec, line) in keys {
-            self.option(f, spec, &line)?;
-        }
+        let (keys, own): (Vec<_>, Vec<_>) = options_of(self.config.test).partition(|spec| spec.since == Since::Act66);
+        keys.into_iter().try_for_each(|spec| self.option(f, spec))?;
         f.write_str("\n# Keys that ACT 6.6 does not know: it refuses a file in which one of them is no comment.\n")?;
-        for (spec, line) in own {
-            // Keys of old files are not offered in new ones.
-            if spec.since != Since::Act4 || matches!(line, Line::Set(_)) {
-                self.option(f, spec, &line)?;
-            }
-        }
-        Ok(())
+        own.into_iter().try_for_each(|spec| self.option(f, spec))
     }
 }
 
 impl Document {
-    fn option(&self, f: &mut fmt::Formatter<'_>, spec: &OptionSpec, line: &Line) -> fmt::Result {
+    fn option(&self, f: &mut fmt::Formatter<'_>, spec: &OptionSpec) -> fmt::Result {
+        let default = match spec.default {
+            Default::Mandatory(text) | Default::Value(text) => text,
+            Default::Unset { word, .. } => word.unwrap_or_default(),
+        };
+        let value = self.config.text(spec.name);
+        let is_set = value.as_ref().is_some_and(|value| spec.since == Since::Act66 || value != default);
+        // Keys of old files are not offered in new ones.
+        if spec.since == Since::Act4 && !is_set {
+            return Ok(());
+        }
         let mut text = String::from("\n");
         let unit = if spec.unit.is_empty() { String::new() } else { format!(" Unit: {}.", spec.unit) };
         let facts = format!("{}{unit} Default: {}. Allowed: {}.", spec.help, default_text(spec), spec.range());
@@ -164,32 +161,10 @@ impl Document {
         for paragraph in std::iter::once(&facts).chain(notes) {
             text += &wrapped(paragraph, "# ", COLUMNS);
         }
-        match line {
-            Line::Set(value) => text.push_str(&format!("{}: {value}", spec.name)),
-            Line::Comment(value) => text.push_str(format!("# {}: {value}", spec.name).trim_end()),
-        }
+        let mark = if is_set { "" } else { "# " };
+        text += format!("{mark}{}: {}", spec.name, value.as_deref().unwrap_or(default)).trim_end();
         text.push('\n');
         f.write_str(&text)
-    }
-}
-
-/// How an option is written: as a line or as a comment.
-enum Line {
-    Set(String),
-    Comment(String),
-}
-
-impl Line {
-    fn of(config: &ActConfig, spec: &OptionSpec) -> Self {
-        let value = config.text(spec.name);
-        let default = match spec.default {
-            Default::Mandatory(text) | Default::Value(text) => text,
-            Default::Unset { word, .. } => word.unwrap_or_default(),
-        };
-        match value {
-            Some(value) if spec.since == Since::Act66 || value != default => Self::Set(value),
-            value => Self::Comment(value.unwrap_or_else(|| default.to_owned())),
-        }
     }
 }
 

@@ -8,7 +8,6 @@ use super::options::{Kind, OptionSpec};
 use super::table::options_of;
 use crate::factor::{Factor, ONE, decimal};
 use std::fmt;
-use thiserror::Error;
 
 /// Reads a second and drive in the load called 1x. Source: ACT's README.
 pub const READS_PER_SEC_1X: u64 = 2000;
@@ -44,16 +43,11 @@ impl fmt::Display for Scaled {
     }
 }
 
-/// A rate that cannot be multiplied: a sentence.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct ScaleError(String);
-
 /// Multiplies every rate of `config` that is not 0.
 ///
-/// Shape: the rates that were multiplied, in the order of the option table. Errors: one for each rate
+/// Shape: the rates that were multiplied, in the order of the option table. Errors: a sentence for each rate
 /// that cannot be; nothing changes then.
-pub fn scale(config: &mut ActConfig, factor: Factor) -> Result<Vec<Scaled>, Vec<ScaleError>> {
+pub fn scale(config: &mut ActConfig, factor: Factor) -> Result<Vec<Scaled>, Vec<String>> {
     let rates: Vec<_> = options_of(config.test)
         .filter(|spec| is_rate(spec))
         .filter_map(|spec| Some((spec, config.number(spec.name).filter(|rate| *rate > 0)?)))
@@ -64,7 +58,7 @@ pub fn scale(config: &mut ActConfig, factor: Factor) -> Result<Vec<Scaled>, Vec<
 /// Sets the rates of `config` to `factor` times the 1x load of `drives` drives.
 ///
 /// Shape and errors as those of [`scale`].
-pub fn set_load(config: &mut ActConfig, factor: Factor, drives: u64) -> Result<Vec<Scaled>, Vec<ScaleError>> {
+pub fn set_load(config: &mut ActConfig, factor: Factor, drives: u64) -> Result<Vec<Scaled>, Vec<String>> {
     let specs = options_of(config.test).filter_map(|spec| {
         let (_, rate) = LOAD_1X.iter().find(|(key, _)| *key == spec.name)?;
         Some(times(spec, rate.saturating_mul(drives), factor))
@@ -77,7 +71,7 @@ fn is_rate(spec: &OptionSpec) -> bool {
     spec.unit.ends_with("/s") && !RATIO_KEYS.contains(&spec.name)
 }
 
-fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<Scaled, ScaleError> {
+fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<Scaled, String> {
     let (key, product) = (spec.name, u128::from(from) * u128::from(factor.billionths));
     let nearest = (product + u128::from(ONE / 2)) / u128::from(ONE);
     let exact = decimal(product);
@@ -86,24 +80,24 @@ fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<Scaled, ScaleEr
         _ => u64::MAX,
     };
     match u64::try_from(nearest) {
-        Ok(0) => Err(ScaleError(format!(
+        Ok(0) => Err(format!(
             "{key}: {factor} x {from} is {exact} a second, which as a whole number is 0, and the stream would be gone - give \
              a larger factor"
-        ))),
+        )),
         Ok(to) if to <= max => {
             let rounded = (u128::from(to) * u128::from(ONE) != product).then_some(exact);
             Ok(Scaled { key, from, to, rounded })
         }
-        _ => Err(ScaleError(format!(
+        _ => Err(format!(
             "{key}: {factor} x {from} is {exact} a second, and at most {max} can be configured - give a smaller factor"
-        ))),
+        )),
     }
 }
 
 fn set_all(
     config: &mut ActConfig,
-    rates: impl Iterator<Item = Result<Scaled, ScaleError>>,
-) -> Result<Vec<Scaled>, Vec<ScaleError>> {
+    rates: impl Iterator<Item = Result<Scaled, String>>,
+) -> Result<Vec<Scaled>, Vec<String>> {
     let (scaled, errors): (Vec<_>, Vec<_>) = rates.partition(Result::is_ok);
     if !errors.is_empty() {
         return Err(errors.into_iter().filter_map(Result::err).collect());
@@ -169,12 +163,12 @@ mod tests {
         let mut scaled = config(2000, 5);
         let errors = scale(&mut scaled, factor("0.09")).unwrap_err();
         assert!(
-            errors.len() == 1 && errors[0].0.contains("write-reqs-per-sec: ") && errors[0].0.contains("is 0, and"),
+            errors.len() == 1 && errors[0].contains("write-reqs-per-sec: ") && errors[0].contains("is 0, and"),
             "{errors:?}"
         );
         assert!(errors[0].to_string().starts_with("write-reqs-per-sec: 0.09 x 5 is 0.45 a second, which"));
         let errors = scale(&mut scaled, factor("999999999")).unwrap_err();
-        assert!(errors.len() == 2 && errors.iter().all(|error| error.0.contains("at most")), "{errors:?}");
+        assert!(errors.len() == 2 && errors.iter().all(|error| error.contains("at most")), "{errors:?}");
         assert_eq!(scaled, config(2000, 5));
         let mut most = config(u32::MAX, 0);
         scale(&mut most, factor("1")).unwrap();

@@ -11,16 +11,29 @@
 
 use super::config::ActConfig;
 use super::echo::to_text;
+use super::problem::Problem;
 use super::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X, scale};
+use super::table::options_of;
 use super::workload::ActWorkload;
 use crate::choice::Arrival;
 use crate::factor::Factor;
 use crate::workload::{Load, RunSpec};
 use engine::DeviceName;
-use std::fmt::Display;
 
 /// Bounds on operations in flight over all devices.
 const BOUNDS: [&str; 2] = ["service-threads", "cache-threads"];
+
+/// Keys that say how a load is issued and reported.
+const ISSUE_KEYS: [&str; 8] = [
+    "arrival",
+    "test-duration-sec",
+    "report-interval-sec",
+    "microsecond-histograms",
+    "pacing",
+    "engine",
+    "seed",
+    "shards",
+];
 
 /// A load of 1x on all its devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,27 +96,18 @@ impl Base {
         let rounded = spread(&mut config, factor, chosen.len(), self.given.device_names.len())?;
         config.device_names = chosen;
         let text = to_text(&config);
+        let sentences = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
         let workload = ActWorkload::of(config).map_err(sentences)?;
         Ok(Load { workload, text, rounded })
     }
 
     /// True if the load of 1x is that of published ratings. Only the load counts, not how it is issued and reported.
     pub fn is_standard(&self) -> bool {
-        let config = &self.given;
-        let acts_own = matches!(config.arrival, Arrival::Paced | Arrival::Act);
-        let Self { config: acts, .. } = Self::of_act(&config.device_names, Arrival::Paced);
-        let alike = ActConfig {
-            arrival: acts.arrival,
-            test_duration_sec: acts.test_duration_sec,
-            report_interval_sec: acts.report_interval_sec,
-            microsecond_histograms: acts.microsecond_histograms,
-            pacing: acts.pacing,
-            engine: acts.engine,
-            seed: acts.seed,
-            shards: acts.shards,
-            ..config.clone()
-        };
-        acts_own && alike == acts
+        let own = &self.given;
+        let act = Self::of_act(&own.device_names, Arrival::Paced).given;
+        let is_same = |key: &str| ISSUE_KEYS.contains(&key) || own.text(key) == act.text(key);
+        let is_open = matches!(own.arrival, Arrival::Paced | Arrival::Act);
+        is_open && own.test == act.test && options_of(act.test).all(|spec| is_same(spec.name))
     }
 
     /// True if operations are paced as in published ratings.
@@ -121,7 +125,7 @@ impl Base {
 /// alone.
 fn spread(config: &mut ActConfig, factor: Factor, devices: usize, of: usize) -> Result<Vec<String>, Vec<String>> {
     let share = |factor: Factor| factor.share(devices as u64, of as u64).map_err(|error| vec![error.to_string()]);
-    let scaled = scale(config, share(factor)?).map_err(sentences)?;
+    let scaled = scale(config, share(factor)?)?;
     for key in BOUNDS.into_iter().filter(|_| devices != of) {
         if let Some(bound) = config.number(key) {
             let spread = (u128::from(bound) * devices as u128).div_ceil((of as u128).max(1)).max(1);
@@ -130,10 +134,6 @@ fn spread(config: &mut ActConfig, factor: Factor, devices: usize, of: usize) -> 
     }
     let rounded = scaled.iter().filter(|rate| rate.rounded.is_some());
     Ok(rounded.map(|rate| format!("{}: {rate}", rate.key)).collect())
-}
-
-fn sentences<T: Display>(problems: Vec<T>) -> Vec<String> {
-    problems.iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! allowed values, the default, and the texts; parsing, checking, the echo, `--help` and docs/options.md all read it.
 //! Defaults and ranges of ACT's keys are those of its `cfg_storage.c`; where a range is narrower, the advice says why.
 
-use super::options::{Default, Kind, OptionSpec, Setting, Since, Test};
+use super::options::{BOTH, Default, INDEX, Kind, OptionSpec, STORAGE, Setting, Since, Test};
 use super::sizes::{SizeHistogram, SizeWithinBucket};
 use crate::choice::{Arrival, Choice, Engine, Pacing};
 use engine::DeviceName;
@@ -26,10 +26,6 @@ const SIZE_OFFSET_PCT_MAX: u64 = 200;
 pub(super) const fn from(min: u64, max: u64) -> Kind {
     Kind::Whole { min, max, power_of_two: false }
 }
-
-const STORAGE: &[Test] = &[Test::Storage];
-const INDEX: &[Test] = &[Test::Index];
-const BOTH: &[Test] = &[Test::Storage, Test::Index];
 
 /// Values of columns that a row omits: an option of the storage test that ACT 6.6 has too, any number, default 0.
 pub(super) const ROW: OptionSpec = OptionSpec {

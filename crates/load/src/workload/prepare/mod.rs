@@ -11,18 +11,20 @@ mod sweep;
 
 pub(crate) use order::permuted;
 pub use order::{Order, OrderSpec};
-pub use sample::{Compared, Mismatch, SPOT_BYTES, Sample};
-pub use sweep::{BLOCK_BYTES, Sweep};
+pub use sample::{Compared, Mismatch, SPOT_BYTES};
+pub use sweep::BLOCK_BYTES;
 
-use super::{CannotRun, Choices, DeviceShape, NO_END_SEC, RunPlan, RunSpec, Workload, recorded};
+use super::{Built, Choices, DeviceShape, NO_END_SEC, RunPlan, RunSpec, Workload, recorded};
 use crate::plan::{Arrival, BufferClass, Fill};
 use crate::stream::Stream;
 use device::salt::PlacedSalt;
 use engine::DeviceName;
 use results::run_dir::WorkloadRecord;
+use sample::Sample;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use sweep::Sweep;
 
 /// Bytes kept in flight, and the bounds of their operations: enough for a drive of many channels to be busy while we
 /// fill buffers.
@@ -113,7 +115,7 @@ impl Workload for Pass {
         self.random.as_ref().map_or(BLOCK_BYTES, |random| random.order.block_bytes()).into()
     }
 
-    fn build(&self, devices: &[DeviceShape], _: &Choices, run: &mut RunPlan) -> Result<WorkloadRecord, CannotRun> {
+    fn build(&self, devices: &[DeviceShape], _: &Choices, run: &mut RunPlan) -> Built {
         let Some(RandomPass { order, reached, first }) = &self.random else {
             let sweep = Sweep::new(self.range.clone(), self.mark.clone());
             return Ok(add(run, self.kind(), devices, sweep, BLOCK_BYTES, &[self.content.fill()]));
@@ -147,12 +149,8 @@ impl Workload for ReadBack {
         SPOT_BYTES as u64
     }
 
-    fn build(&self, devices: &[DeviceShape], _: &Choices, run: &mut RunPlan) -> Result<WorkloadRecord, CannotRun> {
-        let mut sample = Sample::new(self.end, self.spots, self.seed, self.content, self.compared.clone());
-        if let Some((order, writes)) = &self.order {
-            sample = sample.of(order.clone(), *writes);
-        }
-        Ok(add(run, self.kind(), devices, sample, SPOT_BYTES as u32, &[Fill::AsIs]))
+    fn build(&self, devices: &[DeviceShape], _: &Choices, run: &mut RunPlan) -> Built {
+        Ok(add(run, self.kind(), devices, Sample::new(self), SPOT_BYTES as u32, &[Fill::AsIs]))
     }
 }
 

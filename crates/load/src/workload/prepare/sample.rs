@@ -3,8 +3,8 @@
 //! The device is cut into as many stretches as there are places to read, and one place is drawn in each: no place is
 //! read twice, all are read if there are no more than that, and damage longer than two stretches is always found.
 
-use super::Content;
 use super::order::Order;
+use super::{Content, ReadBack};
 use crate::stream::{Request, Stream};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -84,7 +84,7 @@ impl Compared {
 }
 
 #[derive(Debug)]
-pub struct Sample {
+pub(super) struct Sample {
     end: u64,
     /// Places are those of its lasting writes, of so many blocks.
     order: Option<(Arc<Order>, u64)>,
@@ -99,19 +99,25 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Reads `spots` places before `end` (a multiple of the device's minimum direct I/O), or all where
-    /// there are no more, and compares them with `content`.
-    pub fn new(end: u64, spots: u64, seed: u64, content: Content, compared: Arc<Compared>) -> Self {
-        let places = end.div_ceil(SPOT_BYTES as u64);
-        let (random, expected) = (Random::new(seed), Box::new([0; SPOT_BYTES]));
-        Self { end, order: None, places, spots: spots.min(places), next: 0, random, content, expected, compared }
-    }
-
-    /// Reads only blocks that the first `writes` of `order` wrote for good.
-    pub fn of(self, order: Arc<Order>, writes: u64) -> Self {
-        let blocks = order.lasting(writes);
-        let places = blocks * u64::from(order.block_bytes()) / SPOT_BYTES as u64;
-        Self { order: Some((order, blocks)), places, spots: self.spots.min(places), ..self }
+    pub(super) fn new(read_back: &ReadBack) -> Self {
+        let ReadBack { end, order, seed, content, compared, .. } = read_back;
+        let mut places = end.div_ceil(SPOT_BYTES as u64);
+        let order = order.as_ref().map(|(order, writes)| {
+            let blocks = order.lasting(*writes);
+            places = blocks * u64::from(order.block_bytes()) / SPOT_BYTES as u64;
+            (order.clone(), blocks)
+        });
+        Self {
+            end: *end,
+            order,
+            places,
+            spots: read_back.spots().min(places),
+            next: 0,
+            random: Random::new(*seed),
+            content: *content,
+            expected: Box::new([0; SPOT_BYTES]),
+            compared: compared.clone(),
+        }
     }
 
     /// Offset of place number `place`.
@@ -122,11 +128,6 @@ impl Sample {
         let block = order.lasting_offset(place / in_block, *blocks);
         // The last block of the device may be shorter.
         Some(block + place % in_block * spot).filter(|offset| *offset < self.end).unwrap_or(block)
-    }
-
-    /// Places that are read in all.
-    pub fn spots(&self) -> u64 {
-        self.spots
     }
 
     /// First place of stretch `index`.
@@ -173,7 +174,8 @@ mod tests {
 
     fn sample(end: u64, spots: u64, seed: u64) -> Sample {
         let content = Content::Salt(PlacedSalt::new(1, 1, 42));
-        Sample::new(end, spots, seed, content, Arc::new(Compared::default()))
+        let (device, compared) = ("sim:".parse().unwrap(), Arc::default());
+        Sample::new(&ReadBack { device, end, order: None, spots, seed, content, compared })
     }
 
     fn requests(mut sample: Sample) -> Vec<(u64, u32)> {

@@ -27,7 +27,7 @@ const FIRST: u16 = 1;
 
 /// Writes target 0 from end to end.
 #[derive(Debug)]
-pub struct Sweep {
+pub(super) struct Sweep {
     next: u64,
     end: u64,
     /// Bytes of the device.
@@ -41,7 +41,7 @@ pub struct Sweep {
 impl Sweep {
     /// Writes the bytes in `range`, starting at a multiple of [`BLOCK_BYTES`] and ending at one of the device's minimum
     /// direct I/O. `mark` follows: the range before it is written.
-    pub fn new(range: Range<u64>, mark: Arc<AtomicU64>) -> Self {
+    pub(super) fn new(range: Range<u64>, mark: Arc<AtomicU64>) -> Self {
         mark.store(range.start, Ordering::Release);
         let Range { start, end } = range;
         let open = Vec::with_capacity(*DEPTHS.end() as usize);
@@ -49,7 +49,7 @@ impl Sweep {
     }
 
     /// Makes the writes of `order` from position `from` on, on a device of `reached` bytes.
-    pub fn ordered(from: u64, order: Arc<Order>, reached: u64, mark: Arc<AtomicU64>) -> Self {
+    pub(super) fn ordered(from: u64, order: Arc<Order>, reached: u64, mark: Arc<AtomicU64>) -> Self {
         let end = order.writes() * u64::from(order.block_bytes());
         Self { reached, order: Some(order), ..Self::new(from..end, mark) }
     }

@@ -12,7 +12,8 @@
 //! Of skewed keys each shard has the same distribution over its own.
 
 use super::{
-    CannotRun, Choices, DeviceShape, Extras, MAX_LAG_SEC, Place, RunPlan, RunSpec, Workload, offered, recorded, setting,
+    Built, CannotRun, Choices, DeviceShape, Extras, MAX_LAG_SEC, Place, RunPlan, RunSpec, Workload, offered, recorded,
+    setting,
 };
 use crate::keys::{Draw, Keys};
 use crate::plan::{Arrival, BufferClass};
@@ -168,13 +169,12 @@ impl Records {
     }
 
     fn stream(&self, shard: u32, shards: u32, place: &Place, target: u16, choices: &Choices) -> Transactions {
-        let cell = |name| place.cell(self.streams().iter().position(|info| info.name == name).unwrap_or(0), target);
         let keys = self.keys_of(shard, shards);
         Transactions {
             request: Request { len: self.record_bytes, ..Request::new(OpKind::Write, 0, 0, place.buffers(0)) },
             batch_bytes: self.record_bytes.saturating_mul(self.batch_records.max(1)),
-            reads: cell(READS),
-            writes: cell(WRITES),
+            reads: place.cell_of(READS, target).unwrap_or(0),
+            writes: place.cell_of(WRITES, target).unwrap_or(0),
             read_pct: self.mix.read_pct(),
             draw: Draw::new(if self.mix == Mix::Insert { Keys::Sequential } else { self.next_key }, keys),
             left: (self.mix == Mix::Insert).then_some(keys),
@@ -218,12 +218,7 @@ impl Workload for Records {
         self.device_bytes_min
     }
 
-    fn build(
-        &self,
-        devices: &[DeviceShape],
-        choices: &Choices,
-        run: &mut RunPlan,
-    ) -> Result<WorkloadRecord, CannotRun> {
+    fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan) -> Built {
         let [device] = devices else { return Err(CannotRun(format!("{} is not open", self.target))) };
         let shards = self.shards(choices.shards_max);
         let place = run.add(self.streams(), shards as usize);

@@ -16,9 +16,11 @@
 
 mod trace;
 
-pub use trace::{OPERATIONS_MAX, Trace, TraceBuilder, TraceError};
+pub use trace::{OPERATIONS_MAX, Trace, TraceBuilder};
 
-use super::{CannotRun, Choices, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered, recorded, setting};
+use super::{
+    Built, CannotRun, Choices, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered, recorded, setting,
+};
 use crate::plan::{Arrival, BufferClass, SALTED_AHEAD};
 use crate::schedule::{Listed, Schedule};
 use crate::stream::{Request, Stream};
@@ -26,6 +28,8 @@ use engine::DeviceName;
 use results::cell::StreamInfo;
 use results::run_dir::{Config, WorkloadRecord};
 use results::units::{self, Grouped};
+use std::iter::StepBy;
+use std::ops::Range;
 use std::sync::Arc;
 use sys::op::OpKind;
 use sys::random::Random;
@@ -71,8 +75,8 @@ impl Replay {
         let laps = if self.laps > 1 { format!(", {} times", self.laps) } else { String::new() };
         let mut text = format!(
             "replay of {} in {} s{laps}\n",
-            units::count(trace.operations(), "operation"),
-            units::number(trace.span_ns() as f64 / 1e9)
+            units::count(trace.operations, "operation"),
+            units::number(trace.span_ns as f64 / 1e9)
         );
         for (device, name) in trace.devices().into_iter().zip(&self.devices) {
             text += &format!("  {},{} on {name}\n", device.0, device.1);
@@ -87,7 +91,7 @@ impl Replay {
 
     fn duration_sec(&self) -> u64 {
         // The last operation is within the duration, whatever its instant.
-        self.trace.span_ns().saturating_mul(self.laps.into()) / NS_PER_SEC + 1
+        self.trace.span_ns.saturating_mul(self.laps.into()) / NS_PER_SEC + 1
     }
 
     /// Arrivals a second of a stream over the whole run.
@@ -198,15 +202,9 @@ impl Workload for Replay {
         self.trace.largest_bytes() + 4_096
     }
 
-    fn build(
-        &self,
-        devices: &[DeviceShape],
-        choices: &Choices,
-        run: &mut RunPlan,
-    ) -> Result<WorkloadRecord, CannotRun> {
-        let classes = self.trace.classes();
+    fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan) -> Built {
         // While it lasts, and not over the whole seconds of the run.
-        let iops = self.trace.operations() as f64 * NS_PER_SEC as f64 / self.trace.span_ns().max(1) as f64;
+        let iops = self.trace.operations as f64 * NS_PER_SEC as f64 / self.trace.span_ns.max(1) as f64;
         let shards = choices.shards_for(iops);
         let groups: Vec<_> = self.trace.devices().into_iter().map(|device| self.trace.on(device)).collect();
         let changes: Vec<_> =
@@ -216,7 +214,7 @@ impl Workload for Replay {
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             for (device, groups) in devices.iter().zip(&groups) {
                 for (class, group) in groups {
-                    let stream = classes.iter().position(|known| known == class).unwrap_or(0);
+                    let cell = place.cell_of(class.name(), device.target).unwrap_or(0);
                     let span = Span::of(device, *class);
                     let largest = span.largest(group);
                     let carried = carried_by_memory(*class, largest);
@@ -232,26 +230,21 @@ impl Workload for Replay {
                         kind => BufferClass::plain(if kind.moves_data() { largest as usize } else { 0 }, slots),
                     });
                     let (first, stride) = (u64::from(shard), u64::from(shards));
-                    let lap_ns = self.trace.span_ns().max(1);
+                    let lap_ns = self.trace.span_ns.max(1);
                     let schedule = Listed::new(group.at_ns.clone(), lap_ns, self.laps.into(), first, stride);
                     let playback = Playback {
                         operations: group.operations.clone(),
-                        next: first,
-                        stride,
-                        end: group.operations.len() as u64 * u64::from(self.laps),
+                        indices: (first..group.operations.len() as u64 * u64::from(self.laps)).step_by(shards as usize),
                         span,
-                        request: Request::new(class.kind(), device.target, place.cell(stream, device.target), buffers),
+                        request: Request::new(class.kind(), device.target, cell, buffers),
                     };
                     let (limit, name) = (plan.add_limit(slots, false), place.lane_name(class.name(), &device.name));
                     plan.add_lane(playback, Arrival::Scheduled(Schedule::Listed(schedule)), limit, name);
                 }
             }
         }
-        Ok(WorkloadRecord {
-            kind: self.kind().to_owned(),
-            config: self.record(devices, &changes, few),
-            ..WorkloadRecord::default()
-        })
+        let config = self.record(devices, &changes, few);
+        Ok(WorkloadRecord { kind: self.kind().to_owned(), config, ..WorkloadRecord::default() })
     }
 }
 
@@ -260,11 +253,11 @@ impl Replay {
     fn record(&self, devices: &[DeviceShape], changes: &[Changes], few: Vec<(String, String)>) -> Config {
         let trace = &self.trace;
         let mut settings = vec![
-            setting("operations", &trace.operations()),
-            setting("span-sec", &format!("{:.6}", trace.span_ns() as f64 / 1e9)),
-            setting("speed", &trace.speed()),
+            setting("operations", &trace.operations),
+            setting("span-sec", &format!("{:.6}", trace.span_ns as f64 / 1e9)),
+            setting("speed", &trace.speed),
             setting("repeat", &self.laps),
-            setting("left-out", &trace.left_out()),
+            setting("left-out", &trace.left_out),
         ];
         for ((device, changes), number) in devices.iter().zip(changes).zip(trace.devices()) {
             settings.push(setting(&format!("{},{}", number.0, number.1), &device.name));
@@ -306,12 +299,10 @@ fn carried_by_memory(class: Class, largest: u64) -> u64 {
 
 /// The operations of a stream on a device: every n-th of a list that is shared.
 #[derive(Debug, Clone)]
-pub struct Playback {
+struct Playback {
     operations: Arc<[Operation]>,
-    next: u64,
-    stride: u64,
-    /// Behind the last, over all laps.
-    end: u64,
+    /// Its part of them, over all laps.
+    indices: StepBy<Range<u64>>,
     span: Span,
     /// Fields that all requests share.
     request: Request,
@@ -320,11 +311,8 @@ pub struct Playback {
 impl Stream for Playback {
     #[inline]
     fn next(&mut self) -> Option<Request> {
-        if self.next >= self.end {
-            return None;
-        }
-        let operation = &self.operations[(self.next % self.operations.len() as u64) as usize];
-        self.next += self.stride;
+        let index = self.indices.next()?;
+        let operation = &self.operations[(index % self.operations.len() as u64) as usize];
         let (offset, len) = if self.request.kind == OpKind::Flush { (0, 0) } else { self.span.place(operation) };
         Some(Request { offset, len, sync: operation.sync, ..self.request })
     }

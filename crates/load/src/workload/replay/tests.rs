@@ -30,7 +30,7 @@ fn requests() -> Vec<Traced> {
     (0..400).map(of).collect()
 }
 
-fn trace(requests: &[Traced], speed: &str) -> Result<Trace, TraceError> {
+fn trace(requests: &[Traced], speed: &str) -> Result<Trace, CannotRun> {
     let mut builder = TraceBuilder::default();
     requests.iter().try_for_each(|request| builder.add(request))?;
     builder.build(speed.parse::<Factor>().unwrap())
@@ -127,7 +127,7 @@ fn any_number_of_shards_wants_the_trace_and_nothing_else() {
     assert_eq!(plan.shards.len(), 3);
     assert_eq!(wanted(plan), expected(100_000));
     let laps = wanted(self::plan(&replay("1", 3), shape(1 << 30, 512), 1).unwrap().0);
-    let lap_ns = replay("1", 1).trace.span_ns();
+    let lap_ns = replay("1", 1).trace.span_ns;
     let mut thrice: Vec<Seen> = (0..3)
         .flat_map(|lap| {
             expected(1).into_iter().map(move |seen| (seen.0 + lap * lap_ns, seen.1, seen.2, seen.3, seen.4))

@@ -1,6 +1,7 @@
 //! A trace in memory: 24 bytes an operation, by device and stream.
 
 use crate::factor::{Factor, ONE};
+use crate::workload::CannotRun;
 use device::observe::DeviceNumber;
 use device::observe::diskstats::SECTOR_BYTES;
 use device::observe::trace::{EventOp, Request};
@@ -111,13 +112,8 @@ pub struct Group {
     pub operations: Arc<[Operation]>,
 }
 
-/// Why a trace cannot be replayed: a sentence.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TraceError(String);
-
-fn wrong<T>(why: impl Into<String>) -> Result<T, TraceError> {
-    Err(TraceError(why.into()))
+fn wrong<T>(why: impl Into<String>) -> Result<T, CannotRun> {
+    Err(CannotRun(why.into()))
 }
 
 /// Takes the requests of a trace.
@@ -132,7 +128,7 @@ pub struct TraceBuilder {
 
 impl TraceBuilder {
     /// Takes one. Errors: there are too many.
-    pub fn add(&mut self, request: &Request) -> Result<(), TraceError> {
+    pub fn add(&mut self, request: &Request) -> Result<(), CannotRun> {
         let Some(class) = Class::of(request) else {
             self.left_out += 1;
             return Ok(());
@@ -157,23 +153,17 @@ impl TraceBuilder {
             ));
         }
         self.operations += 1;
-        // Bios can request a flush before them; on the medium they are all equal.
-        let operation = Operation {
-            sector: request.sector,
-            sectors: request.sectors,
-            sync: if request.fua || request.preflush { WriteSync::Data } else { WriteSync::No },
-        };
         // A flush has no offset, whatever the trace has.
-        let operation = match class {
-            Class::Flushes => Operation { sector: 0, sectors: 0, ..operation },
-            _ => operation,
-        };
+        let (sector, sectors) = if class == Class::Flushes { (0, 0) } else { (request.sector, request.sectors) };
+        // Bios can request a flush before them; on the medium they are all equal.
+        let sync = if request.fua || request.preflush { WriteSync::Data } else { WriteSync::No };
+        let operation = Operation { sector, sectors, sync };
         self.groups.entry((request.device, class)).or_default().push((request.wanted_ns(), operation));
         Ok(())
     }
 
     /// The trace, `speed` times as fast.
-    pub fn build(self, speed: Factor) -> Result<Trace, TraceError> {
+    pub fn build(self, speed: Factor) -> Result<Trace, CannotRun> {
         let Self { groups, operations, left_out, without_size, without_time } = self;
         let again = "record it with flashproof trace --ops";
         match (without_size, without_time) {
@@ -206,32 +196,16 @@ impl TraceBuilder {
 #[derive(Debug)]
 pub struct Trace {
     groups: BTreeMap<(DeviceNumber, Class), Group>,
-    operations: u64,
-    left_out: u64,
-    span_ns: u64,
-    speed: Factor,
+    pub operations: u64,
+    /// Requests that are not replayed: passthrough commands and the like.
+    pub left_out: u64,
+    /// From the first to the last, nanoseconds, at its speed.
+    pub span_ns: u64,
+    /// Speed relative to the recording.
+    pub speed: Factor,
 }
 
 impl Trace {
-    pub fn operations(&self) -> u64 {
-        self.operations
-    }
-
-    /// Requests that are not replayed: passthrough commands and the like.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
-    }
-
-    /// From the first to the last, nanoseconds, at its speed.
-    pub fn span_ns(&self) -> u64 {
-        self.span_ns
-    }
-
-    /// Speed relative to the recording.
-    pub fn speed(&self) -> Factor {
-        self.speed
-    }
-
     /// The devices in it, by their numbers.
     pub fn devices(&self) -> Vec<DeviceNumber> {
         let mut devices: Vec<_> = self.groups.keys().map(|(device, _)| *device).collect();

@@ -4,6 +4,7 @@ use super::{Reuse, Size, Space, Tenant, Tenants};
 use crate::choice::{Choice, Engine};
 use crate::keys::Keys;
 use crate::rate::Rate;
+use crate::workload::CannotRun;
 use crate::workload::act::config::stored_bytes;
 use engine::sim::size_bytes;
 use results::units::{self, Grouped, quoted};
@@ -22,11 +23,6 @@ const WRITE_BLOCK_BYTES: RangeInclusive<u64> = 32 << 10..=8 << 20;
 
 /// Maximum rate, a second.
 const OPERATIONS_MAX: u64 = 1_000_000_000;
-
-/// Tenants that cannot be: a sentence.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TenantsError(pub String);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -106,11 +102,11 @@ fn fitting<T: std::fmt::Display>(
 
 impl Tenants {
     /// Reads `text`, which is called `path`. Errors: each with its line.
-    pub fn parse(path: &str, text: &str) -> Result<Self, TenantsError> {
+    pub fn parse(path: &str, text: &str) -> Result<Self, CannotRun> {
         let path = units::printable(path);
         let at = |offset: usize, why: &str| {
             let line = text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
-            TenantsError(format!("{path} line {line}: {why}"))
+            CannotRun(format!("{path} line {line}: {why}"))
         };
         let file: File = toml::from_str(text).map_err(|error| {
             let why = units::in_one_line(&error.message().chars().take(400).collect::<String>());
@@ -122,7 +118,7 @@ impl Tenants {
                 "it has {} - give 1 to {TENANTS_MAX}, each as [[tenant]]",
                 units::count(count as u64, "tenant")
             );
-            return Err(TenantsError(format!("{path}: {why}")));
+            return Err(CannotRun(format!("{path}: {why}")));
         }
         let weights: u64 = file.tenant.iter().map(|own| u64::from(weight(own.get_ref(), &file.defaults))).sum();
         let mut tenants: Vec<Tenant> = Vec::new();
@@ -150,6 +146,77 @@ impl Tenants {
             })?,
         };
         Ok(Self { tenants, duration_sec, seed: file.seed, engine })
+    }
+
+    /// Indices and byte ranges of the tenants on `device`, which has `device_bytes`. Tenants that name no device are on
+    /// it if `is_default`.
+    ///
+    /// Errors: they do not fit it, or overlap.
+    pub fn layout(
+        &self,
+        device: &str,
+        is_default: bool,
+        device_bytes: u64,
+    ) -> Result<Vec<(usize, Range<u64>)>, CannotRun> {
+        let is_on = |tenant: &Tenant| tenant.device.as_deref().map_or(is_default, |own| own == device);
+        let device = units::printable(device);
+        let mut placed: Vec<(usize, Range<u64>)> = Vec::new();
+        let on = || self.tenants.iter().enumerate().filter(|(_, tenant)| is_on(tenant));
+        // So that each range begins at a multiple of its own block size.
+        let step = on().map(|(_, tenant)| u64::from(tenant.write_block_bytes)).max().unwrap_or(1);
+        let mut next = 0;
+        for (place, tenant) in on() {
+            let block = u64::from(tenant.write_block_bytes);
+            let start = tenant.space.at.unwrap_or(next);
+            let size = match tenant.space.size {
+                Size::Bytes(bytes) => bytes,
+                // Exact to a byte up to 2^53; rounded down to whole steps in any case.
+                Size::Pct(pct) => (device_bytes as f64 * (pct / 100.0)) as u64 / step * step,
+            };
+            for (what, bytes) in [("begins at byte", start), ("has", size)] {
+                if bytes % block != 0 {
+                    return Err(tenant.cannot(format_args!(
+                        "cannot use its space on {device} - it {what} {}, no multiple of its write block of {} - give {} or {}",
+                        Grouped(bytes),
+                        Grouped(block),
+                        bytes / block * block,
+                        bytes.next_multiple_of(block)
+                    )));
+                }
+            }
+            if size == 0 {
+                return Err(tenant.cannot(format_args!(
+                    "its share of {device} is smaller than {}, a write block of the tenant with the largest - give it more \
+                     space, or another device",
+                    units::bytes(step as f64)
+                )));
+            }
+            let end = start.saturating_add(size);
+            if end > device_bytes {
+                return Err(tenant.cannot(format_args!(
+                    "cannot use bytes {} to {} of {device} - it has {} - give it less space, or another device",
+                    Grouped(start),
+                    Grouped(end),
+                    Grouped(device_bytes)
+                )));
+            }
+            let own = start..end;
+            if let Some((other, theirs)) =
+                placed.iter().find(|(_, theirs)| theirs.start < own.end && own.start < theirs.end)
+            {
+                return Err(tenant.cannot(format_args!(
+                    "cannot use bytes {} to {} of {device} - tenant {} has bytes {} to {} - move one of them (at), or make it smaller",
+                    Grouped(own.start),
+                    Grouped(own.end),
+                    quoted(&self.tenants[*other].name),
+                    Grouped(theirs.start),
+                    Grouped(theirs.end)
+                )));
+            }
+            next = end.next_multiple_of(step);
+            placed.push((place, own));
+        }
+        Ok(placed)
     }
 }
 
@@ -349,75 +416,6 @@ fn rates(own: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), Wrong
     let weight = u128::from(fitting("weight", weight(own, defaults), |weight| *weight > 0, "at least 1")?);
     let part = |pct: u32| Rate::nearest(u128::from(all) * weight * u128::from(pct), u128::from(weights) * 100);
     Ok((part(read_pct), part(100 - read_pct)))
-}
-
-/// See [`Tenants::layout`].
-pub(super) fn layout(
-    tenants: &Tenants,
-    device: &str,
-    is_default: bool,
-    device_bytes: u64,
-) -> Result<Vec<(usize, Range<u64>)>, TenantsError> {
-    let is_on = |tenant: &Tenant| tenant.device.as_deref().map_or(is_default, |own| own == device);
-    let device = units::printable(device);
-    let mut placed: Vec<(usize, Range<u64>)> = Vec::new();
-    let on = || tenants.tenants.iter().enumerate().filter(|(_, tenant)| is_on(tenant));
-    // So that each range begins at a multiple of its own block size.
-    let step = on().map(|(_, tenant)| u64::from(tenant.write_block_bytes)).max().unwrap_or(1);
-    let mut next = 0;
-    for (place, tenant) in on() {
-        let fail = |why: String| Err(TenantsError(format!("tenant {}: {why}", quoted(&tenant.name))));
-        let block = u64::from(tenant.write_block_bytes);
-        let start = tenant.space.at.unwrap_or(next);
-        let size = match tenant.space.size {
-            Size::Bytes(bytes) => bytes,
-            // Exact to a byte up to 2^53; rounded down to whole steps in any case.
-            Size::Pct(pct) => (device_bytes as f64 * (pct / 100.0)) as u64 / step * step,
-        };
-        for (what, bytes) in [("begins at byte", start), ("has", size)] {
-            if bytes % block != 0 {
-                return fail(format!(
-                    "cannot use its space on {device} - it {what} {}, no multiple of its write block of {} - give {} or {}",
-                    Grouped(bytes),
-                    Grouped(block),
-                    bytes / block * block,
-                    bytes.next_multiple_of(block)
-                ));
-            }
-        }
-        if size == 0 {
-            return fail(format!(
-                "its share of {device} is smaller than {}, a write block of the tenant with the largest - give it more \
-                 space, or another device",
-                units::bytes(step as f64)
-            ));
-        }
-        let end = start.saturating_add(size);
-        if end > device_bytes {
-            return fail(format!(
-                "cannot use bytes {} to {} of {device} - it has {} - give it less space, or another device",
-                Grouped(start),
-                Grouped(end),
-                Grouped(device_bytes)
-            ));
-        }
-        let own = start..end;
-        if let Some((other, theirs)) =
-            placed.iter().find(|(_, theirs)| theirs.start < own.end && own.start < theirs.end)
-        {
-            return fail(format!(
-                "cannot use bytes {} to {} of {device} - tenant {} has bytes {} to {} - move one of them (at), or make it smaller",
-                Grouped(own.start),
-                Grouped(own.end),
-                quoted(&tenants.tenants[*other].name),
-                Grouped(theirs.start),
-                Grouped(theirs.end)
-            ));
-        }
-        next = end.next_multiple_of(step);
-        placed.push((place, own));
-    }
-    Ok(placed)
 }
 
 #[cfg(test)]

@@ -9,34 +9,38 @@
 //! ```
 //!
 //! Defragmentation follows the client's write in its slot, so it keeps up by itself and its rates are the model's. The
-//! space counts as long in use when a run begins: earlier data are not read back, only their places matter.
+//! space counts as long in use when a run begins: earlier data are not read back, only their places matter. A real drive
+//! gets to be in use by [`TenantFill`], which writes the space once from its beginning to its end.
 
-use super::host::{BlockWrite, Cause, Host, OutOfSpace, Step};
+use super::host::{BlockWrite, Cause, Host, Step};
 use super::{Tenant, Tenants};
 use crate::plan::{Arrival, BufferClass, Plan};
 use crate::rate::Rate;
 use crate::schedule::phase;
 use crate::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
 use crate::workload::{
-    CannotRun, Choices, DeviceShape, MAX_LAG_SEC, Place, RunPlan, RunSpec, Workload, offered, recorded, setting,
+    Built, CannotRun, Choices, DeviceShape, MAX_LAG_SEC, NO_END_SEC, Place, RunPlan, RunSpec, Workload, offered,
+    recorded, setting,
 };
 use engine::DeviceName;
 use results::cell::StreamInfo;
 use results::run_dir::{Config, WorkloadRecord};
-use results::units::quoted;
 use std::ops::Range;
 use std::sync::Arc;
 use sys::op::{OpKind, Outcome, Placement};
 use sys::random::Random;
 
 /// Memory for the buffers of a tenant's reads, and of its blocks.
-pub(super) const MEMORY_BYTES: u64 = 32 << 20;
+const MEMORY_BYTES: u64 = 32 << 20;
 
 /// Reads in flight of a tenant at most.
 const READ_SLOTS: u64 = 1_024;
 
 /// Maximum client blocks in flight of a tenant, each with its followers.
 const BLOCK_SLOTS: u64 = 64;
+
+/// Blocks in flight of a fill at most.
+const FILL_SLOTS: u64 = 16;
 
 /// A tenant, and its device.
 #[derive(Debug, Clone)]
@@ -63,10 +67,8 @@ impl TenantLoad {
                 }
                 (None, Some(default)) => default.clone(),
                 (None, None) => {
-                    return Err(CannotRun(format!(
-                        "tenant {}: it has no device - give --device DEVICE, or \"device\" in the file",
-                        quoted(&tenant.name)
-                    )));
+                    let why = "it has no device - give --device DEVICE, or \"device\" in the file";
+                    return Err(tenant.cannot(why));
                 }
             };
             let is_default = Some(&device) == default;
@@ -92,12 +94,10 @@ impl TenantLoad {
         let handles = if handles > 1 { handles } else { 0 };
         match self.placements(&self.device).iter().flatten().find(|placement| placement.0 > handles) {
             None => Ok(()),
-            Some(placement) => Err(CannotRun(format!(
-                "tenant {}: cannot write by placement handle {} of {} - it takes {handles} - give it more (\"sim:ftl+handles=4\"), leave \
+            Some(placement) => Err(self.tenant().cannot(format_args!(
+                "cannot write by placement handle {} of {} - it takes {handles} - give it more (\"sim:ftl+handles=4\"), leave \
                  placement out, or let tenants share handles",
-                quoted(&self.tenant().name),
-                placement.0,
-                self.device
+                placement.0, self.device
             ))),
         }
     }
@@ -105,9 +105,8 @@ impl TenantLoad {
     /// Byte range of the tenant on its device of `size_bytes`.
     ///
     /// Errors: the tenant does not fit, or overlaps another.
-    pub(super) fn range(&self, size_bytes: u64) -> Result<Range<u64>, CannotRun> {
-        let layout = self.tenants.layout(self.device.as_str(), self.is_default, size_bytes);
-        let layout = layout.map_err(|error| CannotRun(error.0))?;
+    fn range(&self, size_bytes: u64) -> Result<Range<u64>, CannotRun> {
+        let layout = self.tenants.layout(self.device.as_str(), self.is_default, size_bytes)?;
         let own = layout.into_iter().find(|(place, _)| *place == self.place);
         Ok(own.map_or(0..0, |(_, range)| range))
     }
@@ -166,26 +165,21 @@ impl Workload for TenantLoad {
         self.tenant().write_block_bytes.into()
     }
 
-    fn build(
-        &self,
-        devices: &[DeviceShape],
-        choices: &Choices,
-        run: &mut RunPlan,
-    ) -> Result<WorkloadRecord, CannotRun> {
+    fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan) -> Built {
         let [device] = devices else { return Err(CannotRun(format!("{} is not open", self.device))) };
         self.check_placements()?;
         let (tenant, range) = (self.tenant(), self.range(device.size_bytes)?);
         let blocks = (range.end - range.start) / u64::from(tenant.write_block_bytes);
         let host = match &self.host {
             Some(host) => host.clone(),
-            None => Host::new(tenant, blocks, choices.seed).map_err(|error| CannotRun(error.to_string()))?,
+            None => Host::new(tenant, blocks, choices.seed)?,
         };
         let streams = self.streams(host.expected_engine_wa());
         let iops: f64 = self.tenants.tenants.iter().map(|other| other.reads.per_sec_f64()).sum();
         let shards = choices.shards_for(iops);
         let config = self.record(device, &range, &host, &streams);
-        let place = run.add(streams.iter().cloned(), shards as usize);
-        let builder = Builder { tenant, device, range, choices, place, streams: &streams, shards };
+        let place = run.add(streams, shards as usize);
+        let builder = Builder { tenant, device, range, choices, place, shards };
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             builder.reads(shard, plan);
         }
@@ -229,14 +223,16 @@ struct Builder<'a> {
     range: Range<u64>,
     choices: &'a Choices,
     place: Place,
-    streams: &'a [StreamInfo],
     shards: u32,
 }
 
 impl Builder<'_> {
-    fn cell(&self, stream: &str) -> u32 {
-        let place = self.streams.iter().position(|info| info.name == stream).unwrap_or(0);
-        self.place.cell(place, self.device.target)
+    /// Fields that the operations of a stream share, at the first byte of the space. A stream without a rate has no
+    /// operations.
+    fn request(&self, kind: OpKind, stream: &str, buffers: u16) -> Request {
+        let target = self.device.target;
+        let cell = self.place.cell_of(stream, target).unwrap_or(0);
+        Request { offset: self.range.start, ..Request::new(kind, target, cell, buffers) }
     }
 
     /// The phase of its `stream`-th stream: no two of a run begin together.
@@ -255,33 +251,32 @@ impl Builder<'_> {
     }
 
     fn reads(&self, shard: u32, plan: &mut Plan) {
-        let (tenant, device) = (self.tenant, self.device);
+        let tenant = self.tenant;
         let (first, stride) = (u64::from(shard), u64::from(self.shards));
         let Some(arrival) = Arrival::even(tenant.reads, first, stride, self.phase(0)) else { return };
-        let (space_bytes, step_bytes) = (self.range.end - self.range.start, device.min_io_bytes);
-        let lens = SizeDistribution::records(tenant.record_bytes, tenant.record_bytes, step_bytes);
-        let Some(extent) = Extent::new(device.target, self.cell(READS), space_bytes, step_bytes, lens) else { return };
-        let len_bytes = extent.len_max_bytes();
+        let (space_bytes, step_bytes) = (self.range.end - self.range.start, self.device.min_io_bytes);
+        let sizes = SizeDistribution::records(tenant.record_bytes, tenant.record_bytes, step_bytes);
+        let request = self.request(OpKind::Read, READS, plan.buffers.len() as u16);
+        let Some(extent) = Extent::new(request, space_bytes, step_bytes, sizes) else { return };
+        let len_bytes = extent.sizes.max_bytes();
         let slots = (self.slots(READ_SLOTS, len_bytes) / self.shards).max(1);
-        let buffers = plan.add_buffers(BufferClass::plain(len_bytes as usize, slots));
-        let random = Random::for_part(self.choices.seed, READS_PART | first);
-        let records = Uniform { extent, kind: OpKind::Read, buffers, random };
-        self.add_lane(Reads { records, first: self.range.start }, arrival, slots, READS, plan);
+        plan.add_buffers(BufferClass::plain(len_bytes as usize, slots));
+        let records = Uniform { extent, random: Random::for_part(self.choices.seed, READS_PART | first) };
+        self.add_lane(records, arrival, slots, READS, plan);
     }
 
     fn blocks(&self, host: Host, plan: &mut Plan) {
-        let (tenant, device) = (self.tenant, self.device);
+        let tenant = self.tenant;
         let Some(arrival) = Arrival::even(tenant.client_blocks(), 0, 1, self.phase(1)) else { return };
         let slots = self.slots(BLOCK_SLOTS, tenant.write_block_bytes);
-        let salt = device.salt(Random::for_part(self.choices.seed, SALT_PART), 100);
+        let salt = self.device.salt(Random::for_part(self.choices.seed, SALT_PART), 100);
         let len_bytes = tenant.write_block_bytes as usize;
         let reads = plan.add_buffers(BufferClass::plain(len_bytes, slots));
         let writes = plan.add_buffers(BufferClass::fresh(len_bytes, slots, salt));
         let request = |stream, kind, buffers, placement: Option<u16>| Request {
-            offset: self.range.start,
             len: tenant.write_block_bytes,
             placement: placement.map(Placement),
-            ..Request::new(kind, device.target, self.cell(stream), buffers)
+            ..self.request(kind, stream, buffers)
         };
         let blocks = Blocks {
             host,
@@ -303,21 +298,12 @@ impl Builder<'_> {
 const READS_PART: u64 = 1 << 32;
 const SALT_PART: u64 = 2 << 32;
 
-/// A tenant's reads of records.
-#[derive(Debug)]
-struct Reads {
-    /// From the first byte of the space.
-    records: Uniform,
-    /// Offset of the range on the device.
-    first: u64,
-}
-
 /// The blocks of a tenant: its store, and the common fields of their operations, each at the first byte of the space.
 #[derive(Debug)]
 struct Blocks {
     host: Host,
     /// Set while the store has no free block.
-    full: Option<OutOfSpace>,
+    full: Option<CannotRun>,
     client: Request,
     collect: Request,
     defrag: Request,
@@ -326,7 +312,7 @@ struct Blocks {
 impl Blocks {
     /// The next block of the store, if it has a free block for it.
     #[inline]
-    fn step<T>(&mut self, of: impl FnOnce(&mut Host) -> Result<T, OutOfSpace>) -> Option<T> {
+    fn step<T>(&mut self, of: impl FnOnce(&mut Host) -> Result<T, CannotRun>) -> Option<T> {
         let next = of(&mut self.host);
         self.full = None;
         next.map_err(|full| self.full = Some(full)).ok()
@@ -342,17 +328,6 @@ impl Blocks {
     }
 }
 
-impl Stream for Reads {
-    fn next(&mut self) -> Option<Request> {
-        let request = self.records.next()?;
-        Some(Request { offset: request.offset + self.first, ..request })
-    }
-
-    fn only_cell(&self) -> Option<u32> {
-        self.records.only_cell()
-    }
-}
-
 impl Stream for Blocks {
     fn next(&mut self) -> Option<Request> {
         let write = self.step(Host::client_block)?;
@@ -360,7 +335,7 @@ impl Stream for Blocks {
     }
 
     fn stuck(&self) -> Option<String> {
-        self.full.as_ref().map(OutOfSpace::to_string)
+        self.full.as_ref().map(CannotRun::to_string)
     }
 
     fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
@@ -370,6 +345,78 @@ impl Stream for Blocks {
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         cells(self.client.cell, arrivals);
+    }
+}
+
+/// The first writes of a tenant, even a read-only one.
+#[derive(Debug, Clone)]
+pub struct TenantFill(pub TenantLoad);
+
+impl TenantFill {
+    /// Bytes that it writes on a device of that size. Errors: it does not fit.
+    pub fn bytes(&self, device_bytes: u64) -> Result<u64, CannotRun> {
+        let range = self.0.range(device_bytes)?;
+        Ok(range.end - range.start)
+    }
+}
+
+impl Workload for TenantFill {
+    fn kind(&self) -> &'static str {
+        "tenants"
+    }
+
+    fn spec(&self) -> RunSpec {
+        RunSpec { duration_sec: NO_END_SEC, max_lag_sec: 0, ..self.0.spec() }
+    }
+
+    fn writes(&self) -> bool {
+        true
+    }
+
+    fn unit_bytes(&self) -> u64 {
+        self.0.unit_bytes()
+    }
+
+    fn placements(&self, _device: &DeviceName) -> Vec<Option<Placement>> {
+        vec![self.0.tenant().placement.map(Placement)]
+    }
+
+    fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan) -> Built {
+        let [device] = devices else { return Err(CannotRun("it needs one device".to_owned())) };
+        let (tenant, range) = (self.0.tenant(), self.0.range(device.size_bytes)?);
+        let place = run.add([recorded("fill", false, 0.0)], 1);
+        let plan = &mut run.shards[0];
+        let block = tenant.write_block_bytes;
+        let most =
+            device.queue_requests.or(choices.in_flight_max).map_or(FILL_SLOTS, |most| u64::from(most).min(FILL_SLOTS));
+        let depth = (MEMORY_BYTES / u64::from(block)).clamp(1, most.max(1)) as u32;
+        let salt = device.salt(Random::new(choices.seed), 100);
+        let buffers = plan.add_buffers(BufferClass::fresh(block as usize, depth, salt));
+        let (target, placement) = (device.target, tenant.placement.map(Placement));
+        let request = Request::new(OpKind::Write, target, place.cell(0, target), buffers);
+        let next = Request { offset: range.start, len: block, placement, ..request };
+        let (limit, name) = (plan.add_limit(depth, false), place.lane_name("fill", &device.name));
+        plan.add_lane(Filling { next, end: range.end }, Arrival::Closed { depth, think_ns: 0 }, limit, name);
+        Ok(WorkloadRecord { kind: self.kind().to_owned(), ..WorkloadRecord::default() })
+    }
+}
+
+/// Blocks one after the other, up to the end of the space.
+#[derive(Debug, Clone)]
+struct Filling {
+    next: Request,
+    end: u64,
+}
+
+impl Stream for Filling {
+    fn next(&mut self) -> Option<Request> {
+        let block = self.next;
+        self.next.offset += u64::from(block.len);
+        (block.offset < self.end).then_some(block)
+    }
+
+    fn follows(&self) -> bool {
+        false
     }
 }
 

@@ -11,19 +11,18 @@
 //! through a model of one.
 
 mod file;
-mod fill;
 mod host;
 mod load;
 
-pub use file::TenantsError;
-pub use fill::{Filling, TenantFill};
-pub use host::{BlockWrite, Cause, Host, HostCounters, HostError, OutOfSpace, Steady, Step};
-pub use load::{TenantLoad, client_stream};
+pub use host::{BlockWrite, Cause, Host, HostCounters, Steady, Step};
+pub use load::{TenantFill, TenantLoad, client_stream};
 
 use crate::choice::{Engine, choice};
 use crate::keys::Keys;
 use crate::rate::Rate;
-use std::ops::Range;
+use crate::workload::CannotRun;
+use results::units::quoted;
+use std::fmt::Display;
 
 /// Tenants, and how they are run.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,6 +80,11 @@ impl Tenant {
             u128::from(self.writes.seconds()) * u128::from(self.records_per_block()),
         )
     }
+
+    /// Why it cannot be run.
+    pub(crate) fn cannot(&self, why: impl Display) -> CannotRun {
+        CannotRun(format!("tenant {}: {why}", quoted(&self.name)))
+    }
 }
 
 /// A part of a device. Parts without a place follow each other in the order of the tenants.
@@ -110,20 +114,5 @@ choice! {
         /// The one with the lowest address.
         Lowest = "lowest",
         Random = "random",
-    }
-}
-
-impl Tenants {
-    /// Indices and byte ranges of the tenants on `device`, which has `size_bytes`. Tenants that name no device are on
-    /// it if `is_default`.
-    ///
-    /// Errors: they do not fit it, or overlap.
-    pub fn layout(
-        &self,
-        device: &str,
-        is_default: bool,
-        size_bytes: u64,
-    ) -> Result<Vec<(usize, Range<u64>)>, TenantsError> {
-        file::layout(self, device, is_default, size_bytes)
     }
 }

@@ -3,13 +3,212 @@
 //! The one idea: everything about a stream on a device (its cell, buffers, phase and random numbers)
 //! follows from the stream, the device and the shard. Pure: it sees devices as sizes only.
 //!
-//! * [`storage`](mod@storage), [`index`](mod@index): check that the devices are large enough, and add the streams of either test with
-//!   their limits and buffers, shard by shard
-//! * `common`: how rates become arrivals, limits and shards
+//! Here are arrivals of a rate, in-flight limits and the number of issuing threads, as both tests have them.
+//! [`storage`](mod@storage), [`index`](mod@index) check that the devices are large enough, and add the streams of either test
+//! with their limits and buffers, shard by shard.
 
-mod common;
 mod index;
 mod storage;
 
 pub(super) use index::index;
 pub(super) use storage::storage;
+
+use crate::choice::Arrival as Arrivals;
+use crate::plan::{Arrival, Plan};
+use crate::rate::Rate;
+use crate::schedule::{Even, Poisson, Schedule, Woken, phase};
+use crate::sizes::SizeTable;
+use crate::stream::{Extent, Request, Stream};
+use crate::workload::act::config::{ActConfig, SERVICE_THREADS_PER_DEVICE};
+use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, SHARD_IOPS};
+use results::cell::StreamInfo;
+use std::sync::Arc;
+use sys::op::OpKind;
+use sys::random::Random;
+
+/// Memory for the buffers of the operations that clients wait for, over all devices, when the
+/// configuration does not say how many may be in flight.
+const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
+
+/// Fewest operations in flight that clients wait for on a device, however large they are.
+const CLIENT_SLOTS_MIN: u64 = 16;
+
+/// Default number of operations in flight on each device for `arrival: closed`.
+const CLOSED_DEPTH_PER_DEVICE: u32 = 32;
+
+/// ACT's default number of threads per CPU. Source: ACT 6.6, `cfg_storage.c`.
+const ACT_THREADS_PER_CPU: u32 = 5;
+
+/// Upper bound of the delay with which ACT 6.6's threads wake from usleep, with few exceptions, nanoseconds: the
+/// kernel's timer slack of 50 us and waiting for a CPU among each other. Measured: docs/method.md.
+const ACT_WAKES_LATE_NS: u64 = 150_000;
+
+/// Larger than the number of streams of a workload, so that streams of several workloads are not in phase.
+const STREAMS_MAX: usize = 8;
+
+/// Inputs of the lanes of a test with the derived values `D`.
+struct Builder<'a, D> {
+    config: &'a ActConfig,
+    derived: &'a D,
+    devices: &'a [DeviceShape],
+    choices: &'a Choices,
+    /// Bytes of the largest operation that a client waits for, on any device, at least 1.
+    client_bytes: u32,
+    /// Operations in flight on each device that no client waits for, at most.
+    other_slots: u32,
+    /// Sizes that a histogram gives, of reads and of commit writes on each device. Empty in an index test.
+    tables: Vec<[Option<Arc<SizeTable>>; 2]>,
+    /// Number of issuing threads.
+    shards: u32,
+    /// Its place among the workloads of the run.
+    place: Place,
+}
+
+impl<D> Builder<'_, D> {
+    /// Divides the load, `iops` operations a second in at most `parts`, into shards of `run`: the requested number of them,
+    /// or as many as it needs. Adds its `streams`, and the work of each shard by `add`.
+    fn build(
+        mut self,
+        run: &mut RunPlan,
+        streams: Vec<StreamInfo>,
+        iops: f64,
+        parts: u32,
+        add: impl Fn(&Self, u32, &mut Plan),
+    ) {
+        let needed = match self.config.arrival {
+            // Without a rate each device may get as much as one core can issue.
+            Arrivals::Closed => self.devices.len() as u32,
+            _ => (iops / SHARD_IOPS).ceil() as u32,
+        };
+        let shards = self.config.shards.unwrap_or(needed.min(self.choices.shards_max));
+        self.shards = if self.choices.shards_max == 1 { 1 } else { shards.clamp(1, parts.max(1)) };
+        self.place = run.add(streams, self.shards as usize);
+        (0..self.shards).zip(&mut run.shards).for_each(|(shard, plan)| add(&self, shard, plan));
+    }
+
+    /// The arrivals of the `part`-th of `parts` equal parts of a stream; `None` without a rate.
+    fn arrival(&self, stream: usize, rate: Rate, part: u64, parts: u64) -> Option<Arrival> {
+        let random = || Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
+        let schedule = match self.config.arrival {
+            Arrivals::Paced | Arrivals::Closed => {
+                return Arrival::even(rate, part, parts, phase(STREAMS_MAX * self.place.workload + stream));
+            }
+            // ACT's threads all begin at the same moment, each at its part of the rate.
+            Arrivals::Act => {
+                Schedule::Woken(Woken::new(Even::new(rate.divided(parts)?, 0, 1, 0)?, ACT_WAKES_LATE_NS, random()))
+            }
+            Arrivals::Poisson => Schedule::Poisson(Poisson::new(rate.divided(parts)?, random())?),
+        };
+        Some(Arrival::Scheduled(schedule))
+    }
+
+    /// The arrivals on a device of this shard's part of a stream that `shards` of them share.
+    fn arrival_on(&self, stream: usize, rate: Rate, index: usize, shard: u32, shards: u32) -> Option<Arrival> {
+        let devices = self.devices.len() as u64;
+        self.arrival(stream, rate, u64::from(shard) * devices + index as u64, devices * u64::from(shards))
+    }
+
+    /// Random numbers of a stream on a device (or of a thread), on this shard.
+    fn random(&self, stream: usize, index: usize, shard: u32) -> Random {
+        Random::for_part(self.choices.seed, random_part(stream, index, shard))
+    }
+
+    /// Fields that the operations of a recorded stream on a device share, with buffers of its `class`-th class.
+    fn request(&self, kind: OpKind, stream: &str, index: usize, class: u16) -> Request {
+        let target = self.devices[index].target;
+        let cell = self.place.cell_of(stream, target).expect("only lanes of streams that are recorded are built");
+        Request::new(kind, target, cell, self.place.buffers(class))
+    }
+
+    /// Blocks of `bytes` on a device. Each device was checked to hold one.
+    fn blocks(&self, request: Request, index: usize, bytes: u32) -> Extent {
+        let extent = Extent::blocks(request, self.devices[index].size_bytes, bytes);
+        extent.expect("a block fits each device, as was checked")
+    }
+
+    /// Name of a lane in messages.
+    fn lane_name(&self, stream: &str, index: usize) -> String {
+        self.place.lane_name(stream, &self.devices[index].name)
+    }
+
+    /// Threads of ACT, `threads` over all shards: each does the operations of its `pattern` one at a time
+    /// and has its part of the arrivals.
+    fn act_threads<S: Stream + 'static>(
+        &self,
+        (shard, threads, name): (u32, u32, &str),
+        (stream, rate): (usize, Rate),
+        plan: &mut Plan,
+        pattern: impl Fn(usize) -> S,
+    ) {
+        let name = format!("{}{name}", self.place.prefix);
+        for thread in (shard..threads).step_by(self.shards as usize) {
+            let Some(arrival) = self.arrival(stream, rate, thread.into(), threads.into()) else { continue };
+            // ACT or the user chose their number, never the device.
+            let limit = plan.add_limit(1, true);
+            plan.add_lane(pattern(thread as usize), arrival, limit, name.clone());
+        }
+    }
+
+    /// Adds the limits of client operations, and returns the limit of each device: one for all if `service-threads` is
+    /// given, else one for each.
+    fn client_limits(&self, shard: u32, plan: &mut Plan) -> Vec<u32> {
+        let devices = 0..self.devices.len();
+        let part = |slots| share(slots, self.shards, shard).max(1);
+        match self.config.service_threads {
+            Some(threads) => vec![plan.add_limit(part(threads), true); devices.len()],
+            None => devices.map(|index| plan.add_limit(part(self.client_slots_on(index)), false)).collect(),
+        }
+    }
+
+    /// This shard's part of a device's closed loop if no rate is offered.
+    fn closed_on(&self, index: usize, shard: u32) -> Arrival {
+        Arrival::Closed { depth: share(self.client_slots_on(index), self.shards, shard), think_ns: 0 }
+    }
+
+    /// Operations in flight at most that clients wait for, over all devices and shards.
+    fn client_slots_total(&self) -> u32 {
+        match (self.config.service_threads, self.config.arrival) {
+            (Some(threads), _) => threads,
+            (None, Arrivals::Act) => self.choices.cpus.saturating_mul(ACT_THREADS_PER_CPU).max(1),
+            (None, _) => (0..self.devices.len()).map(|index| self.client_slots_on(index)).sum(),
+        }
+    }
+
+    /// The same on one device, over all shards.
+    fn client_slots_on(&self, index: usize) -> u32 {
+        let devices = self.devices.len() as u32;
+        match (self.config.service_threads, self.config.arrival) {
+            (Some(threads), _) => share(threads, devices, index as u32).max(1),
+            (None, Arrivals::Closed) => CLOSED_DEPTH_PER_DEVICE,
+            (None, _) => {
+                let fit = CLIENT_MEMORY_BYTES / u64::from(devices) / u64::from(self.client_bytes);
+                let fit = fit.clamp(CLIENT_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
+                // The others need the engine and the device's queue, too.
+                let carried = self.choices.in_flight_max.map_or(u32::MAX, |most| most / devices);
+                let queued = self.devices[index].queue_requests.unwrap_or(u32::MAX);
+                fit.min(carried.min(queued).saturating_sub(self.other_slots)).max(1)
+            }
+        }
+    }
+}
+
+/// Checks that a device holds one `unit` of `bytes`. Errors: it does not; with `advice`.
+fn check_room(device: &DeviceShape, bytes: u32, unit: &str, advice: &str) -> Result<(), CannotRun> {
+    let DeviceShape { name, size_bytes, .. } = device;
+    match *size_bytes < u64::from(bytes) {
+        true => Err(CannotRun(format!(
+            "cannot use {name} - its {size_bytes} bytes do not hold one {unit} of {bytes} bytes - {advice}"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// `whole` shared out over `parts`: the part that `part` gets.
+fn share(whole: u32, parts: u32, part: u32) -> u32 {
+    whole / parts + u32::from(part < whole % parts)
+}
+
+/// Streams of random numbers: one for each stream, device (or thread) and shard.
+fn random_part(stream: usize, index: usize, shard: u32) -> u64 {
+    ((stream as u64) << 48) | ((index as u64) << 16) | u64::from(shard)
+}

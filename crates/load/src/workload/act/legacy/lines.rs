@@ -5,6 +5,7 @@
 
 use super::super::dialect;
 use super::super::options::{Kind, OptionSpec, Setting, whole_number};
+use super::super::parse::located;
 use super::super::problem::{Located, Problem};
 use super::super::table::{ROW, U32_MAX, from};
 
@@ -64,9 +65,7 @@ impl Lines {
 
     /// Line and value of a key; removes its lines. A second one is an error.
     pub(super) fn take(&mut self, key: &'static str) -> Option<(usize, String)> {
-        let (taken, kept) = std::mem::take(&mut self.lines).into_iter().partition(|entry| entry.key == key);
-        self.lines = kept;
-        let mut taken: std::vec::IntoIter<Entry> = Vec::into_iter(taken);
+        let mut taken = self.take_entries(|there| there == key).into_iter();
         let first = taken.next()?;
         let again = taken.map(|entry| (Some(entry.number), Problem::given_twice(key, first.number)));
         self.problems.extend(again);
@@ -75,40 +74,33 @@ impl Lines {
 
     /// Keys and values of all lines whose key is `unwanted`; removes them.
     pub(super) fn take_all(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
-        let (taken, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.lines).into_iter().partition(|entry| unwanted(&entry.key));
+        self.take_entries(unwanted).into_iter().map(|entry| (entry.key, entry.value)).collect()
+    }
+
+    fn take_entries(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<Entry> {
+        let (taken, kept) = std::mem::take(&mut self.lines).into_iter().partition(|entry| unwanted(&entry.key));
         self.lines = kept;
-        taken.into_iter().map(|entry| (entry.key, entry.value)).collect()
+        taken
     }
 
     /// Line and number of a key; removes its lines. `None` also for a value that is no number from `min` on, which is
     /// an error.
     pub(super) fn take_number(&mut self, key: &'static str, min: u32) -> Option<(usize, u32)> {
-        let (line, value) = self.take(key)?;
-        let mut number = 0;
-        self.understood(line, key, from(min.into(), U32_MAX), &mut number, &value).then_some((line, number))
+        self.take_as(key, from(min.into(), U32_MAX))
     }
 
-    /// Line and value of a `yes` or `no` key; removes its lines.
-    pub(super) fn take_flag(&mut self, key: &'static str) -> Option<(usize, bool)> {
-        let (line, value) = self.take(key)?;
-        let mut flag = false;
-        self.understood(line, key, Kind::YesNo, &mut flag, &value).then_some((line, flag))
-    }
-
-    /// Sets `setting` from the value of a key that no table has. `false`: an error, which is noted.
-    fn understood(
-        &mut self,
-        line: usize,
-        key: &'static str,
-        kind: Kind,
-        setting: &mut dyn Setting,
-        value: &str,
-    ) -> bool {
-        let set = OptionSpec { name: key, kind, ..ROW }.set(setting, value);
-        let is_understood = set.is_ok();
-        self.problems.extend(set.err().map(|problem| (Some(line), problem)));
-        is_understood
+    /// Line and value of a key that no table has, as `kind` allows; removes its lines. `None` also for any other value,
+    /// which is an error.
+    pub(super) fn take_as<T: Setting + Default>(&mut self, key: &'static str, kind: Kind) -> Option<(usize, T)> {
+        let (line, text) = self.take(key)?;
+        let mut value = T::default();
+        match (OptionSpec { name: key, kind, ..ROW }).set(&mut value, &text) {
+            Ok(()) => Some((line, value)),
+            Err(problem) => {
+                self.problem(Some(line), problem);
+                None
+            }
+        }
     }
 
     /// Puts a line in the place of a removed one.
@@ -155,12 +147,10 @@ impl Lines {
         text
     }
 
-    /// Merges the problems found here with those of the parser, in the order of the lines.
-    pub(super) fn problems(self, file: &str, parser: Vec<Located<Problem>>) -> Vec<Located<Problem>> {
-        let own = self.problems.into_iter().map(|(line, what)| Located { file: file.to_owned(), line, what });
-        let mut all: Vec<_> = own.chain(parser).collect();
-        all.sort_by_key(|problem| problem.line.unwrap_or(usize::MAX));
-        all
+    /// The problems found here and those of the parser, in the order of the lines.
+    pub(super) fn problems(mut self, file: &str, parser: Vec<Located<Problem>>) -> Vec<Located<Problem>> {
+        self.problems.extend(parser.into_iter().map(|problem| (problem.line, problem.what)));
+        located(file, self.problems)
     }
 }
 
@@ -183,7 +173,7 @@ mod tests {
     fn bad_old_values_are_problems_with_their_line() {
         let mut lines = Lines::new(b"n: 0\nf: maybe\nn: 3\n: 4\n");
         assert_eq!(lines.take_number("n", 1), None);
-        assert_eq!(lines.take_flag("f"), None);
+        assert_eq!(lines.take_as::<bool>("f", Kind::YesNo), None);
         let texts: Vec<_> = lines.problems("x", Vec::new()).iter().map(ToString::to_string).collect();
         assert_eq!(
             texts,

@@ -13,10 +13,10 @@
 mod lines;
 mod translate;
 
-use super::act_keys::{self, ActKey, Program};
+use super::act_keys::{self, ActKey};
 use super::config::ActConfig;
 use super::dialect::FILE_BYTES_MAX;
-use super::options::{OptionSpec, Since, Test};
+use super::options::{INDEX, OptionSpec, Since, Test};
 use super::parse::{Parsed, parse};
 use super::problem::{ConfigErrors, Located, Problem};
 use super::table::{all, options_of};
@@ -127,7 +127,7 @@ fn test_of(lines: &Lines) -> Option<Test> {
     // Keys of old ACTs are in the other table.
     let lives = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
     let only = |test| options_of(test).filter(lives).map(|spec| spec.name);
-    let of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.program == Program::Index);
+    let of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
     let has = |test: Test| only(test).any(|key| lines.has(key));
     // With keys of both the parser reports the wrong ones.
     match (has(Test::Storage), has(Test::Index) || lines.keys().any(of_index)) {

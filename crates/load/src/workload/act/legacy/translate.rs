@@ -6,7 +6,7 @@
 use super::super::act_keys;
 use super::super::config::threads_of_queues;
 use super::super::dialect::{Quoted, device_names};
-use super::super::options::{Default, OptionSpec, Test};
+use super::super::options::{Default, Kind, OptionSpec, Test};
 use super::super::problem::Problem;
 use super::super::table::{all, nearest, options_of};
 use super::lines::Lines;
@@ -180,7 +180,7 @@ fn lag_limit(lines: &mut Lines) {
 
 /// Queues and their threads, which ACT 1 to 5 had, become service threads.
 fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>) {
-    let per_device = lines.take_flag("queue-per-device");
+    let per_device = lines.take_as("queue-per-device", Kind::YesNo);
     let (has_queues, has_threads) = (lines.has("num-queues"), lines.has("threads-per-queue"));
     let queues = lines.take_number("num-queues", 1);
     let threads = lines.take_number("threads-per-queue", 1);

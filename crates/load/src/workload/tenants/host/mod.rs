@@ -13,8 +13,6 @@
 //! blocks fall below the mark. Defragmentation keeps up: a block is collected as soon as it is below the mark, as in a
 //! server with a short defrag-sleep. No clock, no device; all chance comes from the seed.
 
-mod error;
-mod free;
 mod records;
 mod skewed;
 mod steady;
@@ -24,17 +22,17 @@ mod wheel;
 #[cfg(test)]
 mod tests;
 
-pub use error::{HostError, OutOfSpace};
 pub use steady::Steady;
 
-use super::Tenant;
+use super::{Reuse, Tenant};
 use crate::keys::{Draw, Keys};
 use crate::memory;
-use free::FreeBlocks;
+use crate::workload::CannotRun;
 use records::{MEMORY_MAX, Records, shuffle};
 use results::units::{self, Grouped};
 use skewed::Skewed;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use steady::RESERVE;
 use sys::random::Random;
 use uniform::Uniform;
@@ -87,8 +85,7 @@ impl HostCounters {
 
 #[derive(Debug, Clone)]
 pub struct Host {
-    name: String,
-    lwm_pct: u32,
+    tenant: Tenant,
     steady: Steady,
     store: Store,
     free: FreeBlocks,
@@ -110,12 +107,59 @@ enum Store {
     Records(Box<Records>),
 }
 
+/// Free blocks in the order in which they are reused.
+#[derive(Debug, Clone)]
+enum FreeBlocks {
+    Fifo(VecDeque<u32>),
+    Lowest(BinaryHeap<Reverse<u32>>),
+    Random(Vec<u32>, Random),
+}
+
+impl FreeBlocks {
+    fn new(reuse: Reuse, blocks: Vec<u32>, random: Random) -> Self {
+        match reuse {
+            Reuse::Fifo => Self::Fifo(blocks.into()),
+            Reuse::Lowest => Self::Lowest(blocks.into_iter().map(Reverse).collect()),
+            Reuse::Random => Self::Random(blocks, random),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<u32> {
+        match self {
+            Self::Fifo(blocks) => blocks.pop_front(),
+            Self::Lowest(blocks) => blocks.pop().map(|Reverse(block)| block),
+            Self::Random(blocks, random) => {
+                (!blocks.is_empty()).then(|| blocks.swap_remove(random.below(blocks.len() as u64) as usize))
+            }
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, block: u32) {
+        match self {
+            Self::Fifo(blocks) => blocks.push_back(block),
+            Self::Lowest(blocks) => blocks.push(Reverse(block)),
+            Self::Random(blocks, _) => blocks.push(block),
+        }
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        match self {
+            Self::Fifo(blocks) => blocks.len(),
+            Self::Lowest(blocks) => blocks.len(),
+            Self::Random(blocks, _) => blocks.len(),
+        }
+    }
+}
+
 impl Host {
     /// `tenant` on a space of `blocks` write blocks after long use: blocks of every age, spread over the space. Every
     /// block was written at least once.
     ///
     /// Errors: an invalid store, or a fill that defragmentation cannot sustain.
-    pub fn new(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, HostError> {
+    pub fn new(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, CannotRun> {
         let steady = Steady::of(tenant, blocks)?;
         steady.check_fill(tenant)?;
         // Keys that are not uniform reach their own steady state, which can be denser than that of uniform keys.
@@ -135,24 +179,14 @@ impl Host {
         Ok(host)
     }
 
-    /// `tenant` just loaded: [`Self::loaded_blocks`] from the first on are full, the rest was never written. All blocks
-    /// have the same age, which takes some turns to wear off.
-    ///
-    /// Errors: as of [`Self::new`]. Above [`Steady::fill_max_loaded`] it can run out of space in its first turn.
-    pub fn loaded(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, HostError> {
-        let steady = Steady::of(tenant, blocks)?;
-        steady.check_fill(tenant)?;
-        Self::with(tenant, steady, false, seed)
-    }
-
-    fn with(tenant: &Tenant, steady: Steady, spread: bool, seed: u64) -> Result<Self, HostError> {
+    fn with(tenant: &Tenant, steady: Steady, spread: bool, seed: u64) -> Result<Self, CannotRun> {
         // A free one is in two lists while the store is made.
         let bytes = Wheel::memory_bytes(steady.blocks) + 8 * steady.blocks;
         memory::check(bytes).map_err(|why| {
             let blocks = Grouped(steady.blocks);
-            let why =
-                format!("cannot model {blocks} write blocks - {why} - use larger write blocks or a smaller space");
-            HostError::of(tenant, why)
+            tenant.cannot(format_args!(
+                "cannot model {blocks} write blocks - {why} - use larger write blocks or a smaller space"
+            ))
         })?;
         let mut random = Random::for_part(seed, 0);
         // Taken from the end.
@@ -162,14 +196,12 @@ impl Host {
         }
         let of_store = Random::for_part(seed, 1);
         let store = match tenant.keys {
-            Keys::Uniform if spread => Store::Uniform(Uniform::steady(&steady, &mut blocks, of_store).into()),
-            Keys::Uniform => Store::Uniform(Uniform::loaded(&steady, &mut blocks, of_store).into()),
+            Keys::Uniform => Store::Uniform(Uniform::new(&steady, &mut blocks, of_store).into()),
             keys => Self::records(tenant, &steady, keys, spread, &mut blocks, of_store)?,
         };
         blocks.reverse();
         let mut host = Self {
-            name: tenant.name.clone(),
-            lwm_pct: tenant.defrag_lwm_pct,
+            tenant: tenant.clone(),
             steady,
             store,
             free: FreeBlocks::new(tenant.reuse, blocks, random),
@@ -193,20 +225,19 @@ impl Host {
         spread: bool,
         blocks: &mut Vec<u32>,
         random: Random,
-    ) -> Result<Store, HostError> {
+    ) -> Result<Store, CannotRun> {
         let bytes = match keys {
             Keys::Sequential => Records::memory_bytes(steady),
             _ => Skewed::memory_bytes(steady),
         };
         if bytes > MEMORY_MAX {
-            let why = format!(
+            return Err(tenant.cannot(format_args!(
                 "cannot model {} records of keys that are not uniform - what is known of each takes {} of memory, and at most \
                  {} are taken - use larger records, a smaller space or uniform keys",
                 Grouped(steady.records),
                 units::bytes(bytes as f64),
                 units::bytes(MEMORY_MAX as f64)
-            );
-            return Err(HostError::of(tenant, why));
+            )));
         }
         if keys != Keys::Sequential {
             return Ok(Store::Skewed(Skewed::new(steady, keys, spread, blocks, random).into()));
@@ -219,7 +250,7 @@ impl Host {
     ///
     /// Errors: its space is full, which is final.
     #[inline]
-    pub fn step(&mut self) -> Result<Step, OutOfSpace> {
+    pub fn step(&mut self) -> Result<Step, CannotRun> {
         match self.defrag_step()? {
             Some(step) => Ok(step),
             None => self.client_block().map(Step::Write),
@@ -228,7 +259,7 @@ impl Host {
 
     /// The next step of defragmentation; `None` when none is pending. Errors: as of [`Self::step`].
     #[inline]
-    pub fn defrag_step(&mut self) -> Result<Option<Step>, OutOfSpace> {
+    pub fn defrag_step(&mut self) -> Result<Option<Step>, CannotRun> {
         let per_block = u64::from(self.steady.records_per_block);
         if self.waiting >= per_block {
             return self.defrag_block().map(|write| Some(Step::Write(write)));
@@ -254,7 +285,7 @@ impl Host {
 
     /// The next block that it writes. Errors: as of [`Self::step`].
     #[inline]
-    pub fn next_block(&mut self) -> Result<BlockWrite, OutOfSpace> {
+    pub fn next_block(&mut self) -> Result<BlockWrite, CannotRun> {
         loop {
             if let Step::Write(write) = self.step()? {
                 return Ok(write);
@@ -264,7 +295,7 @@ impl Host {
 
     /// The next block that clients fill, even if defragmentation is behind. Errors: as of [`Self::step`].
     #[inline]
-    pub fn client_block(&mut self) -> Result<BlockWrite, OutOfSpace> {
+    pub fn client_block(&mut self) -> Result<BlockWrite, CannotRun> {
         let next = self.take(RESERVE as usize)?;
         let block = std::mem::replace(&mut self.client, next);
         match &mut self.store {
@@ -276,7 +307,7 @@ impl Host {
         Ok(BlockWrite { block, cause: Cause::Client })
     }
 
-    fn defrag_block(&mut self) -> Result<BlockWrite, OutOfSpace> {
+    fn defrag_block(&mut self) -> Result<BlockWrite, CannotRun> {
         let next = self.take(0)?;
         self.waiting -= u64::from(self.steady.records_per_block);
         let block = std::mem::replace(&mut self.defrag, next);
@@ -297,14 +328,16 @@ impl Host {
     }
 
     /// Takes a free block, unless only `reserve` are left.
-    fn take(&mut self, reserve: usize) -> Result<u32, OutOfSpace> {
+    fn take(&mut self, reserve: usize) -> Result<u32, CannotRun> {
         let block = if self.free.len() > reserve { self.free.take() } else { None };
-        block.ok_or_else(|| OutOfSpace {
-            tenant: self.name.clone(),
-            written: self.counters.client_blocks,
-            used: self.steady.blocks - self.free.len() as u64,
-            blocks: self.steady.blocks,
-            lwm_pct: self.lwm_pct,
+        block.ok_or_else(|| {
+            let (blocks, written) = (self.steady.blocks, units::count(self.counters.client_blocks, "block"));
+            let (used, blocks) = (Grouped(blocks - self.free.len() as u64), Grouped(blocks));
+            self.tenant.cannot(format_args!(
+                "its space is full after {written} of client writes - {used} of its {blocks} blocks are in use, and too few fall \
+                 below the low-water mark of {} % - lower fill-pct, or raise defrag-lwm-pct",
+                self.tenant.defrag_lwm_pct
+            ))
         })
     }
 
@@ -327,9 +360,5 @@ impl Host {
     /// Blocks that a load fills.
     pub fn loaded_blocks(&self) -> u64 {
         self.steady.records.div_ceil(self.steady.records_per_block.into())
-    }
-
-    pub fn free_blocks(&self) -> u64 {
-        self.free.len() as u64
     }
 }

@@ -16,8 +16,8 @@
 //! whatever the number of records.
 
 use super::super::Tenant;
-use super::error::HostError;
 use crate::keys::Keys;
+use crate::workload::CannotRun;
 use results::units::{self, Grouped};
 
 /// Blocks reserved for defragmentation when clients find none: the real engine's reserve (`DRV_DEFRAG_RESERVE`,
@@ -42,41 +42,38 @@ pub struct Steady {
     pub blocks_used: f64,
     /// The highest fill at which uniform updates never run out of blocks, a share of the space.
     pub fill_max: f64,
-    /// Maximum fill that a store survives right after its records were loaded in sequence.
-    pub fill_max_loaded: f64,
 }
 
 impl Steady {
     /// `tenant` on a space of `blocks`. Errors: it cannot be.
-    pub fn of(tenant: &Tenant, blocks: u64) -> Result<Self, HostError> {
-        let fail = |why: String| Err(HostError::of(tenant, why));
+    pub fn of(tenant: &Tenant, blocks: u64) -> Result<Self, CannotRun> {
         let (block_bytes, record_bytes) = (tenant.write_block_bytes, tenant.record_bytes);
         if blocks < BLOCKS_MIN {
-            return fail(format!(
+            return Err(tenant.cannot(format_args!(
                 "cannot use a space of {} of {block_bytes} bytes - a store has at least {BLOCKS_MIN} - give it more space or \
                  smaller write blocks",
                 units::count(blocks, "write block")
-            ));
+            )));
         }
         if blocks >= u64::from(u32::MAX) {
-            return fail(format!(
+            return Err(tenant.cannot(format_args!(
                 "cannot use a space of {} write blocks of {block_bytes} bytes - at most {} are counted - use larger write \
                  blocks",
                 Grouped(blocks),
                 Grouped(u64::from(u32::MAX) - 1)
-            ));
+            )));
         }
         let records_per_block = block_bytes / record_bytes;
         let marked_bytes = u64::from(block_bytes) * u64::from(tenant.defrag_lwm_pct);
         let mark = (marked_bytes.div_ceil(100 * u64::from(record_bytes)) as u32).max(1);
         if mark > records_per_block {
-            return fail(format!(
+            return Err(tenant.cannot(format_args!(
                 "cannot use a low-water mark of {} % - {records_per_block} records of {record_bytes} bytes fill {} of a write \
                  block of {block_bytes} bytes, so a full one would be collected at once - lower defrag-lwm-pct, or choose a \
                  record-bytes that fills blocks better",
                 tenant.defrag_lwm_pct,
                 units::percent(f64::from(records_per_block) * f64::from(record_bytes) / f64::from(block_bytes))
-            ));
+            )));
         }
         let space_bytes = blocks as f64 * f64::from(block_bytes);
         let records = (space_bytes * tenant.fill / f64::from(record_bytes)).floor().max(1.0) as u64;
@@ -85,17 +82,8 @@ impl Steady {
         let blocks_used = records as f64 * lifetime / freed;
         // As many as there are plus random variation, the root of their number.
         let usable = (((1.0 + 4.0 * (blocks - RESERVE) as f64).sqrt() - 1.0) / 2.0).powi(2);
-        let highest = |needed: f64| (tenant.fill * usable / needed).min(1.0);
-        let loaded = records as f64 / f64::from(records_per_block) * (1.0 + lifetime);
-        Ok(Self {
-            blocks,
-            records,
-            records_per_block,
-            mark,
-            blocks_used,
-            fill_max: highest(blocks_used),
-            fill_max_loaded: highest(loaded),
-        })
+        let fill_max = (tenant.fill * usable / blocks_used).min(1.0);
+        Ok(Self { blocks, records, records_per_block, mark, blocks_used, fill_max })
     }
 
     /// Write amplification of the store itself under uniform keys: bytes written per byte of clients.
@@ -103,18 +91,13 @@ impl Steady {
         f64::from(self.records_per_block) / f64::from(self.records_per_block - self.mark + 1)
     }
 
-    /// Live share of a block when it is collected.
-    pub fn collected_share(&self) -> f64 {
-        f64::from(self.mark - 1) / f64::from(self.records_per_block)
-    }
-
     /// Refuses a fill with which uniform updates run out of blocks. The limit for other keys shows only in the model.
-    pub fn check_fill(&self, tenant: &Tenant) -> Result<(), HostError> {
+    pub fn check_fill(&self, tenant: &Tenant) -> Result<(), CannotRun> {
         let average = self.records as f64 / (self.blocks_used * f64::from(self.records_per_block));
         if tenant.fill <= self.fill_max || tenant.keys != Keys::Uniform {
             return Ok(());
         }
-        let why = format!(
+        Err(tenant.cannot(format_args!(
             "cannot fill {} of its space - under uniform updates blocks that are collected below {} % are {} full on \
              average, so it would need {} blocks and has {} - lower fill-pct to {} at most, or raise defrag-lwm-pct (and with it its engine WA of {})",
             units::percent(tenant.fill),
@@ -124,7 +107,6 @@ impl Steady {
             Grouped(self.blocks),
             (self.fill_max * 1_000.0).floor() / 10.0,
             units::number(self.engine_wa()),
-        );
-        Err(HostError::of(tenant, why))
+        )))
     }
 }

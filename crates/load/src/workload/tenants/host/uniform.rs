@@ -30,30 +30,20 @@ pub(super) struct Uniform {
 
 impl Uniform {
     /// In its steady state: blocks in use are taken from `blocks`, until all records have a place.
-    pub(super) fn steady(steady: &Steady, blocks: &mut Vec<u32>, random: Random) -> Self {
+    pub(super) fn new(steady: &Steady, blocks: &mut Vec<u32>, random: Random) -> Self {
         let mut store = Self::empty(steady, random);
         let mut live = 0;
         while live < steady.records
             && let Some(block) = blocks.pop()
         {
             let of_block = age(&mut store.random, steady.mark, steady.records_per_block);
-            let deaths = Gamma::new(of_block - steady.mark + 1);
-            store.schedule(block, deaths);
+            store.schedule(block, Gamma::new(of_block - steady.mark + 1));
             live += u64::from(of_block);
         }
         store
     }
 
-    /// A store just loaded: full blocks.
-    pub(super) fn loaded(steady: &Steady, blocks: &mut Vec<u32>, random: Random) -> Self {
-        let mut store = Self::empty(steady, random);
-        for _ in 0..steady.records.div_ceil(steady.records_per_block.into()) {
-            blocks.pop().into_iter().for_each(|block| store.write(block));
-        }
-        store
-    }
-
-    fn empty(steady: &Steady, random: Random) -> Self {
+    pub(super) fn empty(steady: &Steady, random: Random) -> Self {
         let turn = steady.records as f64 / f64::from(steady.records_per_block);
         // Longer than a block of many records lives.
         let life = turn * (f64::from(steady.records_per_block) / f64::from(steady.mark)).ln().max(0.5);

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::common::{Common, check_room, share};
+use super::{Builder, check_room, share};
 use crate::choice::Arrival as Arrivals;
 use crate::plan::{BufferClass, Fill, Plan, salted_ahead};
 use crate::rate::Rate;
@@ -18,10 +18,10 @@ use results::cell::StreamInfo;
 use sys::op::OpKind;
 use sys::random::Random;
 
-/// The streams that are recorded, in the order of the layout.
-const STREAMS: [&str; 2] = ["reads", "writes"];
-const READS: usize = 0;
-const WRITES: usize = 1;
+/// The streams that are recorded.
+const READS: &str = "reads";
+const WRITES: &str = "writes";
+const STREAMS: usize = 2;
 
 /// The streams that arrive: reads that clients wait for, and updates that nobody waits for.
 const SERVICE: usize = 0;
@@ -46,11 +46,6 @@ fn page_writes(index: usize) -> u16 {
     1 + index as u16
 }
 
-struct Builder<'a> {
-    common: Common<'a>,
-    derived: &'a IndexDerived,
-}
-
 /// Adds the load of `config` on `devices`, which are those of `config.device_names`, to `run`; returns the
 /// service-threads in force, as for a storage test.
 ///
@@ -63,29 +58,31 @@ pub(in super::super) fn index(
     run: &mut RunPlan,
 ) -> Result<u32, CannotRun> {
     devices.iter().try_for_each(|device| check_room(device, PAGE_BYTES, "index page", "use a larger device"))?;
-    let common = Common {
+    let builder = Builder {
         config,
+        derived,
         devices,
         choices,
         client_bytes: PAGE_BYTES,
         other_slots: config.cache_threads.div_ceil(devices.len() as u32),
+        tables: Vec::new(),
         shards: 1,
         place: Place::default(),
     };
-    let mut builder = Builder { common, derived };
     let iops = derived.service_read_rate.per_sec_f64() + 2.0 * derived.update_rate.per_sec_f64();
-    let service_threads = builder.common.client_slots_total();
-    builder.common.divide(run, streams(config, derived), iops, service_threads);
-    (0..builder.common.shards).zip(&mut run.shards).for_each(|(shard, plan)| builder.add_to(shard, plan));
+    let service_threads = builder.client_slots_total();
+    builder.build(run, streams(config, derived), iops, service_threads, |builder, shard, plan| {
+        builder.add_to(shard, plan);
+    });
     Ok(service_threads)
 }
 
 /// Recorded streams: the verdict is about reads, which include all that a client waits for.
 fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
-    let stream = |stream: usize, offered_iops: f64| StreamInfo {
+    let stream = |name: &str, offered_iops: f64| StreamInfo {
         act: Some(config.histograms(true)),
-        late_ns: config.late_ns().filter(|_| stream != READS),
-        ..recorded(STREAMS[stream], stream == READS, offered_iops)
+        late_ns: config.late_ns().filter(|_| name != READS),
+        ..recorded(name, name == READS, offered_iops)
     };
     let updates_iops = derived.update_rate.per_sec_f64();
     let reads_iops = match config.arrival {
@@ -97,95 +94,87 @@ fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
     [stream(READS, reads_iops)].into_iter().chain(writes).collect()
 }
 
-impl Builder<'_> {
+impl Builder<'_, IndexDerived> {
     /// Adds the work of shard `shard` to its `plan`.
     fn add_to(&self, shard: u32, plan: &mut Plan) {
         let slots = |plan: &Plan| plan.limits.iter().map(|limit| limit.slots).sum::<u32>();
+        let is_act = self.config.arrival == Arrivals::Act;
         let before = slots(plan);
-        match self.common.config.arrival {
-            Arrivals::Act => self.service_threads(shard, plan),
-            _ => self.service_reads(shard, plan),
+        match is_act {
+            true => self.service_threads(shard, plan),
+            false => self.service_reads(shard, plan),
         }
         let with_services = slots(plan);
-        match self.common.config.arrival {
-            Arrivals::Act => self.cache_threads(shard, plan),
-            _ => self.updates(shard, plan),
+        match is_act {
+            true => self.cache_threads(shard, plan),
+            false => self.updates(shard, plan),
         }
         let with_updates = slots(plan);
         plan.buffers.extend(self.buffers(shard, with_updates - before, with_updates - with_services));
     }
 
-    fn class(&self, class: u16) -> u16 {
-        self.common.place.buffers(class)
-    }
-
-    /// All pages of a device, to be counted in the cell of `stream`.
-    fn pages(&self, stream: usize, index: usize) -> Extent {
-        self.common.blocks(stream, index, PAGE_BYTES)
+    /// Reads of all pages of a device.
+    fn page_reads(&self, index: usize) -> Extent {
+        self.blocks(self.request(OpKind::Read, READS, index, PAGE_READS), index, PAGE_BYTES)
     }
 
     /// Reads that clients wait for, by device: each has this shard's part of its schedule.
     fn service_reads(&self, shard: u32, plan: &mut Plan) {
-        let common = &self.common;
-        for (index, limit) in common.client_limits(shard, plan).into_iter().enumerate() {
-            let arrival = match self.common.config.arrival {
-                Arrivals::Closed => Some(common.closed_on(index, shard)),
-                _ => common.arrival_on(SERVICE, self.derived.service_read_rate, index, shard, common.shards),
+        for (index, limit) in self.client_limits(shard, plan).into_iter().enumerate() {
+            let arrival = match self.config.arrival {
+                Arrivals::Closed => Some(self.closed_on(index, shard)),
+                _ => self.arrival_on(SERVICE, self.derived.service_read_rate, index, shard, self.shards),
             };
             let Some(arrival) = arrival else { continue };
-            let (extent, random) = (self.pages(READS, index), common.random(SERVICE, index, shard));
-            let stream = Uniform { extent, kind: OpKind::Read, buffers: self.class(PAGE_READS), random };
-            plan.add_lane(stream, arrival, limit, common.lane_name(STREAMS[READS], index));
+            let stream = Uniform { extent: self.page_reads(index), random: self.random(SERVICE, index, shard) };
+            plan.add_lane(stream, arrival, limit, self.lane_name(READS, index));
         }
     }
 
     /// Page updates, by device; `cache-threads` bounds their sum over all devices.
     fn updates(&self, shard: u32, plan: &mut Plan) {
-        let threads = self.common.config.cache_threads;
+        let threads = self.config.cache_threads;
         // More shards than threads would make the bound larger.
-        let shards = self.common.shards.min(threads);
+        let shards = self.shards.min(threads);
         if shard >= shards || self.derived.update_rate.is_zero() {
             return;
         }
         let limit = plan.add_limit(share(threads, shards, shard), threads != ACT_CACHE_THREADS);
-        for index in 0..self.common.devices.len() {
-            if let Some(arrival) = self.common.arrival_on(UPDATES, self.derived.update_rate, index, shard, shards) {
-                let random = self.common.random(UPDATES, index, shard);
-                let stream = self.update_stream(&[index], 1, random);
-                let name = self.common.lane_name("page-updates", index);
-                plan.add_lane(stream, arrival, limit, name);
+        for index in 0..self.devices.len() {
+            if let Some(arrival) = self.arrival_on(UPDATES, self.derived.update_rate, index, shard, shards) {
+                let stream = self.update_stream(&[index], 1, self.random(UPDATES, index, shard));
+                plan.add_lane(stream, arrival, limit, self.lane_name("page-updates", index));
             }
         }
     }
 
     /// Stream of updates on `devices`; each arrival issues `bundle` updates.
     fn update_stream(&self, devices: &[usize], bundle: u32, random: Random) -> Updates {
-        let reads = devices.iter().map(|index| self.pages(READS, *index)).collect();
-        let writes =
-            devices.iter().map(|index| (self.pages(WRITES, *index), self.class(page_writes(*index)))).collect();
-        Updates::new(reads, writes, self.class(PAGE_READS), bundle, random)
+        let writes = |index: &usize| {
+            self.blocks(self.request(OpKind::Write, WRITES, *index, page_writes(*index)), *index, PAGE_BYTES)
+        };
+        let reads = devices.iter().map(|index| self.page_reads(*index)).collect();
+        Updates::new(reads, devices.iter().map(writes).collect(), bundle, random)
     }
 
     /// ACT's service threads: each reads one page at a time from any device.
     fn service_threads(&self, shard: u32, plan: &mut Plan) {
-        let name = format!("{}service-threads", self.common.place.prefix);
-        let (threads, rate) = (self.common.client_slots_total(), self.derived.service_read_rate);
-        self.common.act_threads(shard, threads, (SERVICE, rate, name), plan, |thread| {
-            let reads = (0..self.common.devices.len()).map(|index| self.pages(READS, index)).collect();
-            let random = self.common.random(SERVICE, thread, shard);
-            Mixed { reads, writes: Vec::new(), split: (1, 1), buffers: self.class(PAGE_READS), random }
+        let (threads, rate) = (self.client_slots_total(), self.derived.service_read_rate);
+        self.act_threads((shard, threads, "service-threads"), (SERVICE, rate), plan, |thread| Mixed {
+            reads: (0..self.devices.len()).map(|index| self.page_reads(index)).collect(),
+            writes: Vec::new(),
+            split: (1, 1),
+            random: self.random(SERVICE, thread, shard),
         });
     }
 
     /// ACT's cache threads: each does a bundle of updates, one after the other, and sleeps until it is
     /// time for the next.
     fn cache_threads(&self, shard: u32, plan: &mut Plan) {
-        let name = format!("{}cache-threads", self.common.place.prefix);
         let bundles = self.derived.update_rate.divided(ACT_BUNDLE.into()).unwrap_or(Rate::ZERO);
-        let devices: Vec<_> = (0..self.common.devices.len()).collect();
-        self.common.act_threads(shard, self.common.config.cache_threads, (UPDATES, bundles, name), plan, |thread| {
-            let random = self.common.random(UPDATES, thread, shard);
-            self.update_stream(&devices, ACT_BUNDLE, random)
+        let devices: Vec<_> = (0..self.devices.len()).collect();
+        self.act_threads((shard, self.config.cache_threads, "cache-threads"), (UPDATES, bundles), plan, |thread| {
+            self.update_stream(&devices, ACT_BUNDLE, self.random(UPDATES, thread, shard))
         });
     }
 
@@ -195,10 +184,10 @@ impl Builder<'_> {
         let mut classes = vec![BufferClass::plain(len_bytes, slots)];
         // All updates can be on one device at once. If that takes too much memory, a write waits until a buffer in
         // flight is free.
-        let fit = WRITE_MEMORY_BYTES / PAGE_BYTES / self.common.devices.len() as u32;
+        let fit = WRITE_MEMORY_BYTES / PAGE_BYTES / self.devices.len() as u32;
         let count = salted_ahead(update_slots).min(fit.max(WRITE_BUFFERS_MIN));
-        for (index, device) in self.common.devices.iter().enumerate() {
-            let salt = device.salt(self.common.random(STREAMS.len(), page_writes(index).into(), shard), 100);
+        for (index, device) in self.devices.iter().enumerate() {
+            let salt = device.salt(self.random(STREAMS, page_writes(index).into(), shard), 100);
             classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
         }
         classes

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::common::{Common, check_room, share};
+use super::{Builder, check_room, share};
 use crate::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, BufferClass, Fill, Plan, salted_ahead};
 use crate::rate::Rate;
@@ -43,16 +43,6 @@ fn block_writes(index: usize) -> u16 {
     record_writes(index) + 1
 }
 
-/// Data shared by the parts of the storage test's builder.
-struct Builder<'a> {
-    common: Common<'a>,
-    derived: &'a StorageDerived,
-    /// The streams of the configuration, in the order of their records.
-    names: Vec<String>,
-    /// Sizes that a histogram gives, of reads and of commit writes on each device.
-    tables: Vec<[Option<Arc<SizeTable>>; 2]>,
-}
-
 /// Adds the load of `config` on `devices`, which are those of `config.device_names`, to `run`; returns the limit of
 /// client operations in flight over all devices and shards: the service-threads in force.
 ///
@@ -64,28 +54,33 @@ pub(in super::super) fn storage(
     choices: &Choices,
     run: &mut RunPlan,
 ) -> Result<u32, CannotRun> {
-    let common = Common {
+    let mut builder = Builder {
         config,
+        derived,
         devices,
         choices,
         client_bytes: 1,
         // Large blocks and the tomb raider.
         other_slots: 2 * config.large_block_concurrency + 1,
+        tables: Vec::new(),
         shards: 1,
         place: Place::default(),
     };
-    let streams = streams(config, derived);
-    let names = streams.iter().map(|stream| stream.name.clone()).collect();
-    let mut builder = Builder { common, derived, names, tables: Vec::new() };
     builder.check()?;
     builder.tables = devices.iter().map(|device| builder.size_tables(device)).collect();
-    if builder.has_records() {
-        builder.common.client_bytes = builder.largest_record_bytes();
-    }
-    let parts = if builder.has_records() { builder.common.client_slots_total() } else { u32::MAX };
-    builder.common.divide(run, streams, builder.iops(), parts);
-    (0..builder.common.shards).zip(&mut run.shards).for_each(|(shard, plan)| builder.add_to(shard, plan));
-    Ok(if builder.has_records() { builder.common.client_slots_total() } else { 0 })
+    builder.client_bytes = builder.largest_record_bytes();
+    let (has_records, slots) = (builder.has_records(), builder.client_slots_total());
+    let iops = builder.iops();
+    builder.build(
+        run,
+        streams(config, derived),
+        iops,
+        if has_records { slots } else { u32::MAX },
+        |builder, shard, plan| {
+            builder.add_to(shard, plan);
+        },
+    );
+    Ok(if has_records { slots } else { 0 })
 }
 
 /// Recorded streams: those that the configuration has, on every device.
@@ -115,10 +110,10 @@ fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
     streams.into_iter().flatten().collect()
 }
 
-impl Builder<'_> {
+impl Builder<'_, StorageDerived> {
     fn check(&self) -> Result<(), CannotRun> {
         let block_bytes = self.derived.large_block_bytes;
-        for device in self.common.devices {
+        for device in self.devices {
             let DeviceShape { name, min_io_bytes, .. } = device;
             if *min_io_bytes > block_bytes {
                 return Err(CannotRun(format!(
@@ -128,7 +123,7 @@ impl Builder<'_> {
             }
             check_room(device, block_bytes, "large block", "use a larger device or a smaller large-block-op-kbytes")?;
         }
-        if self.common.config.arrival == Arrivals::Closed && !self.has_records() {
+        if self.config.arrival == Arrivals::Closed && !self.has_records() {
             return Err(CannotRun(
                 "cannot run arrival: closed - the configuration has no record reads or commit writes to keep going - set \
                  read-reqs-per-sec, or choose another arrival"
@@ -142,31 +137,28 @@ impl Builder<'_> {
         !self.derived.commit_write_rate.is_zero()
     }
 
-    /// True if there are record operations at all.
-    fn has_records(&self) -> bool {
-        self.has_commits() || !self.derived.read_rate.is_zero()
+    /// The streams of record operations, and their rates.
+    fn record_rates(&self) -> [(usize, Rate); 2] {
+        [(READS, self.derived.read_rate), (WRITES, self.derived.commit_write_rate)]
     }
 
-    /// Step of the place and size of commit writes on a device: its minimum, or `commit-min-bytes`. Both
-    /// are powers of two and no larger than a large block, so a record still fits one when rounded up.
-    fn write_step_bytes(&self, device: &DeviceShape) -> u32 {
-        device.min_io_bytes.max(self.common.config.commit_min_bytes)
+    /// True if there are record operations at all.
+    fn has_records(&self) -> bool {
+        self.record_rates().iter().any(|(_, rate)| !rate.is_zero())
+    }
+
+    /// Step of the place and size of record operations on a device: its minimum, and `commit-min-bytes` for commit writes.
+    /// Both are powers of two and no larger than a large block, so a record still fits one when rounded up.
+    fn step_bytes(&self, stream: usize, device: &DeviceShape) -> u32 {
+        let least_bytes = if stream == WRITES { self.config.commit_min_bytes } else { 0 };
+        device.min_io_bytes.max(least_bytes)
     }
 
     /// Once for each device, because the smallest step may differ; its lanes share them.
     fn size_tables(&self, device: &DeviceShape) -> [Option<Arc<SizeTable>>; 2] {
-        let StorageDerived { read_sizes, write_sizes, .. } = self.derived;
-        let commits = write_sizes.filter(|_| self.has_commits());
-        [
-            read_sizes.map(|sizes| Arc::new(sizes.table(device.min_io_bytes))),
-            commits.map(|sizes| Arc::new(sizes.table(self.write_step_bytes(device)))),
-        ]
-    }
-
-    /// Bytes in use: whole large blocks, a partial one at the end is left alone.
-    fn usable_bytes(&self, device: &DeviceShape) -> u64 {
-        let block_bytes = u64::from(self.derived.large_block_bytes);
-        device.size_bytes / block_bytes * block_bytes
+        let commits = self.derived.write_sizes.filter(|_| self.has_commits());
+        [(READS, self.derived.read_sizes), (WRITES, commits)]
+            .map(|(stream, sizes)| Some(Arc::new(sizes?.table(self.step_bytes(stream, device)))))
     }
 
     /// Operations a second that the load offers, over all devices.
@@ -185,82 +177,68 @@ impl Builder<'_> {
     fn add_to(&self, shard: u32, plan: &mut Plan) {
         let (first_lane, first_limit) = (plan.lanes.len(), plan.limits.len());
         if self.has_records() {
-            match self.common.config.arrival {
+            match self.config.arrival {
                 Arrivals::Act => self.service_threads(shard, plan),
                 _ => self.records(shard, plan),
             }
         }
         let record_slots = plan.limits[first_limit..].iter().map(|limit| limit.slots).sum();
-        for index in (0..self.common.devices.len()).filter(|index| *index as u32 % self.common.shards == shard) {
+        for index in (0..self.devices.len()).filter(|index| *index as u32 % self.shards == shard) {
             self.large_blocks(index, plan);
         }
         let buffers = self.buffers(shard, plan, first_lane, record_slots);
         plan.buffers.extend(buffers);
     }
 
-    /// Index of a stream that the configuration has among its streams.
-    fn place(&self, stream: usize) -> usize {
-        let place = self.names.iter().position(|name| *name == STREAMS[stream]);
-        place.expect("only lanes of streams that are recorded are built")
-    }
-
     fn name(&self, stream: usize, index: usize) -> String {
-        self.common.lane_name(STREAMS[stream], index)
+        self.lane_name(STREAMS[stream], index)
     }
 
-    fn class(&self, class: u16) -> u16 {
-        self.common.place.buffers(class)
+    /// Sizes of record operations on a device.
+    fn record_sizes(&self, stream: usize, index: usize) -> SizeDistribution {
+        let StorageDerived { record_stored_bytes_min: min, record_stored_bytes_max: max, .. } = *self.derived;
+        match &self.tables[index][usize::from(stream == WRITES)] {
+            Some(table) => SizeDistribution::Drawn(table.clone()),
+            None => SizeDistribution::records(min, max, self.step_bytes(stream, &self.devices[index])),
+        }
     }
 
-    fn uniform(&self, stream: usize, index: usize, shard: u32) -> Uniform {
-        let (kind, buffers) = match stream {
+    /// Operations of a stream on a device. Whole large blocks are in use, a partial one at the end is left alone.
+    fn extent(&self, stream: usize, index: usize) -> Extent {
+        let (kind, class) = match stream {
             READS => (OpKind::Read, RECORD_READS),
             WRITES => (OpKind::Write, record_writes(index)),
-            LARGE_BLOCK_READS => (OpKind::Read, BLOCK_READS),
-            _ => (OpKind::Write, block_writes(index)),
+            LARGE_BLOCK_WRITES => (OpKind::Write, block_writes(index)),
+            _ => (OpKind::Read, BLOCK_READS),
         };
-        let extent = match stream {
-            READS | WRITES => self.records_on(stream, index),
-            _ => self.blocks_on(stream, index),
-        };
-        let random = self.common.random(stream, index, shard);
-        Uniform { extent, kind, buffers: self.class(buffers), random }
-    }
-
-    fn records_on(&self, stream: usize, index: usize) -> Extent {
-        let device = &self.common.devices[index];
-        let step_bytes = if stream == WRITES { self.write_step_bytes(device) } else { device.min_io_bytes };
-        let (target, cell, usable_bytes) =
-            (device.target, self.common.cell(self.place(stream), index), self.usable_bytes(device));
-        let [reads, writes] = &self.tables[index];
-        let lens = match if stream == WRITES { writes } else { reads } {
-            Some(table) => SizeDistribution::Drawn(table.clone()),
-            None => {
-                let (min, max) = (self.derived.record_stored_bytes_min, self.derived.record_stored_bytes_max);
-                SizeDistribution::records(min, max, step_bytes)
-            }
-        };
-        let extent = Extent::new(target, cell, usable_bytes, step_bytes, lens);
+        let (request, block_bytes) =
+            (self.request(kind, STREAMS[stream], index, class), self.derived.large_block_bytes);
+        if !matches!(stream, READS | WRITES) {
+            return self.blocks(request, index, block_bytes);
+        }
+        let device = &self.devices[index];
+        let usable_bytes = device.size_bytes / u64::from(block_bytes) * u64::from(block_bytes);
+        let (step_bytes, sizes) = (self.step_bytes(stream, device), self.record_sizes(stream, index));
+        let extent = Extent::new(request, usable_bytes, step_bytes, sizes);
         extent.expect("a record fits a large block, and a large block the device, as was checked")
     }
 
-    fn blocks_on(&self, stream: usize, index: usize) -> Extent {
-        self.common.blocks(self.place(stream), index, self.derived.large_block_bytes)
+    fn uniform(&self, stream: usize, index: usize, shard: u32) -> Uniform {
+        Uniform { extent: self.extent(stream, index), random: self.random(stream, index, shard) }
     }
 
     /// Record operations, by device: each device has this shard's part of its schedule, or of its
     /// depth.
     fn records(&self, shard: u32, plan: &mut Plan) {
-        let common = &self.common;
-        for (index, limit) in common.client_limits(shard, plan).into_iter().enumerate() {
-            if self.common.config.arrival == Arrivals::Closed {
+        for (index, limit) in self.client_limits(shard, plan).into_iter().enumerate() {
+            if self.config.arrival == Arrivals::Closed {
                 let reads_or_writes = if self.derived.read_rate.is_zero() { WRITES } else { READS };
                 let (stream, name) = (self.mixed(&[index], index, shard), self.name(reads_or_writes, index));
-                plan.add_lane(stream, common.closed_on(index, shard), limit, name);
+                plan.add_lane(stream, self.closed_on(index, shard), limit, name);
                 continue;
             }
-            for (stream, rate) in [(READS, self.derived.read_rate), (WRITES, self.derived.commit_write_rate)] {
-                if let Some(arrival) = common.arrival_on(stream, rate, index, shard, common.shards) {
+            for (stream, rate) in self.record_rates() {
+                if let Some(arrival) = self.arrival_on(stream, rate, index, shard, self.shards) {
                     let (pattern, name) = (self.uniform(stream, index, shard), self.name(stream, index));
                     plan.add_lane(pattern, arrival, limit, name);
                 }
@@ -271,59 +249,50 @@ impl Builder<'_> {
     /// ACT's service threads: each does one operation at a time, read or write, on any device.
     fn service_threads(&self, shard: u32, plan: &mut Plan) {
         let rate = sum(self.derived.read_rate, self.derived.commit_write_rate);
-        let (threads, name) =
-            (self.common.client_slots_total(), format!("{}service-threads", self.common.place.prefix));
-        let devices: Vec<_> = (0..self.common.devices.len()).collect();
-        self.common
-            .act_threads(shard, threads, (READS, rate, name), plan, |thread| self.mixed(&devices, thread, shard));
+        let devices: Vec<_> = (0..self.devices.len()).collect();
+        let threads = (shard, self.client_slots_total(), "service-threads");
+        self.act_threads(threads, (READS, rate), plan, |thread| self.mixed(&devices, thread, shard));
     }
 
     /// Reads and writes on `devices` in the proportion of their rates.
     fn mixed(&self, devices: &[usize], index: usize, shard: u32) -> Mixed {
-        let (reads, writes) = (self.derived.read_rate, self.derived.commit_write_rate);
-        let on = |rate: Rate| devices.iter().copied().filter(move |_| !rate.is_zero());
-        Mixed {
-            reads: on(reads).map(|index| self.records_on(READS, index)).collect(),
-            writes: on(writes)
-                .map(|index| (self.records_on(WRITES, index), self.class(record_writes(index))))
-                .collect(),
-            split: proportion(reads, writes),
-            buffers: self.class(RECORD_READS),
-            random: self.common.random(READS, index, shard),
-        }
+        let [reads, writes] = self.record_rates().map(|(stream, rate)| {
+            let devices = devices.iter().filter(|_| !rate.is_zero());
+            devices.map(|index| self.extent(stream, *index)).collect()
+        });
+        let split = proportion(self.derived.read_rate, self.derived.commit_write_rate);
+        Mixed { reads, writes, split, random: self.random(READS, index, shard) }
     }
 
     /// Large blocks and the tomb raider of one device.
     fn large_blocks(&self, index: usize, plan: &mut Plan) {
-        let (derived, devices) = (self.derived, self.common.devices.len() as u64);
+        let (derived, devices) = (self.derived, self.devices.len() as u64);
         let rates =
             [(LARGE_BLOCK_READS, derived.large_block_read_rate), (LARGE_BLOCK_WRITES, derived.large_block_write_rate)];
         for (stream, rate) in rates {
-            if let Some(arrival) = self.common.arrival(stream, rate, index as u64, devices) {
-                let slots = self.common.config.large_block_concurrency;
+            if let Some(arrival) = self.arrival(stream, rate, index as u64, devices) {
+                let slots = self.config.large_block_concurrency;
                 // One at a time is the model; any other number is the user's choice.
                 let limit = plan.add_limit(slots, slots > 1);
                 plan.add_lane(self.uniform(stream, index, 0), arrival, limit, self.name(stream, index));
             }
         }
-        if self.common.config.tomb_raider {
+        if self.config.tomb_raider {
             let limit = plan.add_limit(1, false);
-            let extent = self.blocks_on(TOMB_RAIDER, index);
-            let stream = Sequential { extent, buffers: self.class(BLOCK_READS), next: 0 };
-            let think_ns = u64::from(self.common.config.tomb_raider_sleep_usec) * 1_000;
-            let arrival = Arrival::Closed { depth: 1, think_ns };
-            plan.add_lane(stream, arrival, limit, self.name(TOMB_RAIDER, index));
+            let stream = Sequential { extent: self.extent(TOMB_RAIDER, index), next: 0 };
+            let think_ns = u64::from(self.config.tomb_raider_sleep_usec) * 1_000;
+            plan.add_lane(stream, Arrival::Closed { depth: 1, think_ns }, limit, self.name(TOMB_RAIDER, index));
         }
     }
 
-    /// Bytes of the largest record operation on any device. There are record operations.
+    /// Bytes of the largest record operation on any device, at least 1.
     fn largest_record_bytes(&self) -> u32 {
         // With histograms either can have the larger ones; otherwise the steps of writes are the wider ones.
-        let streams = [(READS, self.derived.read_rate), (WRITES, self.derived.commit_write_rate)];
-        let streams = streams.into_iter().filter(|(_, rate)| !rate.is_zero()).map(|(stream, _)| stream);
-        let extents = streams.flat_map(|stream| (0..self.common.devices.len()).map(move |index| (stream, index)));
-        let largest = extents.map(|(stream, index)| self.records_on(stream, index).len_max_bytes()).max();
-        largest.unwrap_or(0).max(1)
+        let streams = self.record_rates().into_iter().filter(|(_, rate)| !rate.is_zero());
+        let sizes = streams.flat_map(|(stream, _)| {
+            (0..self.devices.len()).map(move |index| self.record_sizes(stream, index).max_bytes())
+        });
+        sizes.max().unwrap_or(0).max(1)
     }
 
     /// The buffers that the lanes of a plan from `first_lane` on need. `record_slots`: record operations in
@@ -334,20 +303,19 @@ impl Builder<'_> {
             let lanes = plan.lanes[first_lane..].iter().filter(|lane| lane.name == name);
             lanes.map(|lane| plan.limits[lane.limit as usize].slots).sum()
         };
-        let over_all = |stream| (0..self.common.devices.len()).map(|index| slots_of(stream, index)).sum::<u32>();
-        let record_bytes = if self.has_records() { self.common.client_bytes as usize } else { 0 };
+        let over_all = |stream| (0..self.devices.len()).map(|index| slots_of(stream, index)).sum::<u32>();
+        let record_bytes = if self.has_records() { self.client_bytes as usize } else { 0 };
         let block_bytes = self.derived.large_block_bytes as usize;
         let reads = if self.derived.read_rate.is_zero() { 0 } else { record_slots };
         let blocks = over_all(LARGE_BLOCK_READS) + over_all(TOMB_RAIDER);
         let mut classes = vec![BufferClass::plain(record_bytes, reads), BufferClass::plain(block_bytes, blocks)];
-        for (index, device) in self.common.devices.iter().enumerate() {
+        for (index, device) in self.devices.iter().enumerate() {
             let commits = if self.has_commits() { self.commit_buffers(shard, index, record_slots) } else { 0 };
             let blocks = 2 * slots_of(LARGE_BLOCK_WRITES, index);
             for (class, len_bytes, count) in
                 [(record_writes(index), record_bytes, commits), (block_writes(index), block_bytes, blocks)]
             {
-                let random = self.common.random(STREAMS.len(), class.into(), shard);
-                let salt = device.salt(random, self.common.config.compress_pct);
+                let salt = device.salt(self.random(STREAMS.len(), class.into(), shard), self.config.compress_pct);
                 classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
             }
         }
@@ -357,13 +325,11 @@ impl Builder<'_> {
     /// Buffers for the commit writes of a shard to a device.
     fn commit_buffers(&self, shard: u32, index: usize, record_slots: u32) -> u32 {
         // If all devices share one limit, all operations can be on one of them.
-        let alone = self.common.config.service_threads.is_none() && self.common.config.arrival != Arrivals::Act;
-        let slots = if alone {
-            share(self.common.client_slots_on(index), self.common.shards, shard).max(1)
-        } else {
-            record_slots
-        };
-        salted_ahead(slots)
+        let alone = self.config.service_threads.is_none() && self.config.arrival != Arrivals::Act;
+        salted_ahead(match alone {
+            true => share(self.client_slots_on(index), self.shards, shard).max(1),
+            false => record_slots,
+        })
     }
 }
 
