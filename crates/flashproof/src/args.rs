@@ -11,10 +11,10 @@ mod series;
 mod waf;
 
 pub use engine::{AccessArgs, Auth, ClientArgs, RowKind, ServeArgs, TransactionsArgs};
-pub use fleet::{CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, RunArgs, TaskArgs};
+pub use fleet::{CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, RunArgs};
 pub use help::{CompletionsArgs, HelpArgs, completions, man_pages, page as help_page};
 pub use loads::{FIO_HELP, FioArgs, PatienceArgs, RecordArgs, StorageArgs, TestArgs};
-pub use plan::{AlignArgs, CollectArgs, ConfigArgs, Instant, NodeArgs, RestoreArgs, SelectArgs, SizeArgs};
+pub use plan::{CollectArgs, ConfigArgs, Instant, NodeArgs, RestoreArgs, SelectArgs, SizeArgs};
 pub use prepare::{DoctorArgs, PrepArgs};
 pub use reports::{
     ACT_USAGE, CompareArgs, FormArgs, Format, LatencyArgs, LogLatencyArgs, ReportArgs, StatusArgs, TraceArgs,
@@ -26,12 +26,13 @@ pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeAr
 
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use load::workload::act::options::Test;
+use procedures::align::Alignment;
+use procedures::configuration::{percent, positive};
 use report::comparison::Named;
 use results::units;
 use session::Manner;
 use session::console;
 use std::ffi::{OsStr, OsString};
-use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// The command line, and the program whose behaviour it gets.
@@ -191,7 +192,7 @@ pub enum Sizing {
     Profile(Box<SizeArgs>),
     /// Adjust a configuration with histograms until a device receives the I/O that a cluster's drive had; ERASES it
     #[command(after_long_help = help::laid_out(include_str!("args/examples/align.txt")))]
-    Align(Box<AlignArgs>),
+    Align(Box<Alignment>),
     /// Compute how many drives of each candidate a cluster needs, now and scaled, and which limit binds
     #[command(after_long_help = help::laid_out(include_str!("args/examples/select.txt")))]
     Select(Box<SelectArgs>),
@@ -288,13 +289,10 @@ fn own(arguments: Vec<OsString>) -> Invocation {
 /// Parses the words of a command line behind the program's name. Errors: the reason, one sentence.
 pub fn parses(words: &[String]) -> Result<(), String> {
     let name = std::iter::once("flashproof").chain(words.iter().map(String::as_str));
-    match help::whole().try_get_matches_from(name) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let text = error.render().to_string();
-            Err(text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
-        }
-    }
+    help::whole().try_get_matches_from(name).map(drop).map_err(|error| {
+        let text = error.render().to_string();
+        text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    })
 }
 
 /// True if the innermost command has the flag `--quiet`, and it was given.
@@ -352,28 +350,4 @@ fn number(text: &str) -> Result<(String, f64), String> {
         return Err("the name before \"=\" is missing".to_owned());
     }
     Ok((name.to_owned(), positive(value)?))
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        _ => Err(format!("{} is no number above 0", units::quoted(text))),
-    }
-}
-
-/// Parses a percentage within `range`, with or without `%`.
-fn percent(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
-    let percent = text.trim().trim_end_matches('%').parse().ok().filter(|percent| range.contains(percent));
-    percent.ok_or_else(|| format!("that is no percentage from {} to {}, such as 2", range.start(), range.end()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::percent;
-
-    #[test]
-    fn a_percentage_lies_within_its_range() {
-        assert_eq!((percent("2", 1.0..=50.0), percent("5%", 1.0..=50.0)), (Ok(2.0), Ok(5.0)));
-        assert!(["0.5", "51", "0", "two", "nan"].iter().all(|text| percent(text, 1.0..=50.0).is_err()));
-    }
 }

@@ -1,11 +1,12 @@
 //! `campaign.toml`: which drives, which steps, how many at once, and which drives may be erased.
 
 use crate::inventory::{Drive, DriveState, Inventory};
-use crate::plan::{Host, PlannedDrive};
+use crate::plan::PlannedDrive;
 use results::files::{self, Links};
 use results::units::{self, quoted, seconds};
 use serde::Deserialize;
 use session::failure::Failure;
+use session::runner::cpus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -234,7 +235,7 @@ impl Campaign {
                 }
                 match drive.state {
                     DriveState::InUse if !self.drives.in_use => in_use.push(drive.clone()),
-                    _ => chosen.push(PlannedDrive { host: Host::of(inventory.host.as_deref()), drive: drive.clone() }),
+                    _ => chosen.push(PlannedDrive { host: inventory.host.clone(), drive: drive.clone() }),
                 }
             }
         }
@@ -382,7 +383,6 @@ pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -
     for (name, run, limit) in if simulated { &tried[..] } else { &real[..] } {
         let _ = write!(steps, "[[step]]\nname = \"{name}\"\nrun = \"{run}\"\nlimit = \"{limit}\"\n\n");
     }
-    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let with_data: Vec<_> =
         drives().filter(|drive| drive.state == DriveState::HasData).map(|drive| quoted(&drive.id)).collect();
     let mut consent = String::new();
@@ -395,7 +395,7 @@ pub fn template(dir: &Path, inventories: &[(PathBuf, Inventory)], slurm: bool) -
     let words = [
         ("@NAME@", name),
         ("@STEPS@", steps),
-        ("@PER_HOST@", if simulated { cpus } else { 1 }.to_string()),
+        ("@PER_HOST@", if simulated { cpus() } else { 1 }.to_string()),
         ("@SLURM@", if slurm { include_str!("slurm.toml") } else { "" }.to_owned()),
         ("@CONDITIONS@", conditions),
         ("@CONSENT@", consent),

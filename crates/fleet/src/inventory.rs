@@ -10,6 +10,7 @@ use results::files::{self, Links, Over};
 use results::units::{self, quoted};
 use serde::{Deserialize, Serialize};
 use session::failure::Failure;
+use session::runner::now_unix_ms;
 use std::path::{Path, PathBuf};
 
 /// Version of the format. Grows when a field changes its meaning.
@@ -31,7 +32,7 @@ pub struct Inventory {
 }
 
 /// A drive of a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drive {
     /// Name that stays with the drive: serial number, world-wide name if several drives share the serial number, or
@@ -57,10 +58,11 @@ pub struct Drive {
 }
 
 /// Availability of a drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriveState {
     /// Empty, and nothing uses it.
+    #[default]
     Free,
     /// Nothing uses it, and it holds data: erased only with consent.
     HasData,
@@ -137,22 +139,15 @@ impl Inventory {
                 path,
                 model: Some("simulated".to_owned()),
                 serial: Some(format!("SIM{number:05}")),
-                wwid: None,
-                firmware: None,
                 size_bytes: size_bytes.ok_or_else(hint)?,
-                slot: None,
-                link: None,
-                numa_node: None,
-                wear_percent: None,
-                state: DriveState::Free,
-                why: None,
+                ..Drive::default()
             })
         };
         Ok(Self::new(None, (1..=count).map(drive).collect::<Result<_, Failure>>()?))
     }
 
     fn new(host: Option<String>, drives: Vec<Drive>) -> Self {
-        Self { format_version: INVENTORY_VERSION, host, taken_unix_ms: crate::now_unix_ms(), drives }
+        Self { format_version: INVENTORY_VERSION, host, taken_unix_ms: now_unix_ms(), drives }
     }
 
     /// Reads an inventory.

@@ -2,12 +2,12 @@
 //!
 //! Only the holder of the task's lock appends. The kernel releases the lock however the process ends.
 
-use crate::now_unix_ms;
 use results::files::{self, Links};
 use results::judge::Outcome;
 use results::run_dir::Process;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use session::runner::now_unix_ms;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, ErrorKind, Write};
 use std::os::unix::fs::FileExt;

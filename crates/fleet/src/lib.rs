@@ -71,9 +71,3 @@ fn ask_to_end(pid: u32) {
 fn failed(tried: impl Display, error: &io::Error, advice: &str) -> Failure {
     Failure::environment(format!("{tried} - {error} - {}", sys::remedy(error, advice)))
 }
-
-/// Milliseconds since 1970 by this host's clock.
-fn now_unix_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
-}

@@ -4,12 +4,13 @@ use crate::campaign::{Campaign, Step};
 use crate::inventory::{Drive, DriveState, Inventory};
 use crate::journal::LOCK;
 use crate::task::RESULTS;
-use crate::{FILE_BYTES_MAX, failed, now_unix_ms};
+use crate::{FILE_BYTES_MAX, failed};
 use report::table::Table;
 use results::files::{self, Links, Over};
 use results::units::{count, quoted, span};
 use serde::{Deserialize, Serialize};
 use session::failure::Failure;
+use session::runner::now_unix_ms;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -22,25 +23,12 @@ pub const PLAN: &str = "plan.json";
 /// Version of the format. Grows when a field changes its meaning.
 const PLAN_VERSION: u32 = 1;
 
-/// A host, or any: simulated drives are everywhere.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Host(Option<String>);
+/// The name of a host; `None` for any: simulated drives are everywhere.
+pub type Host = Option<String>;
 
-impl Host {
-    pub fn of(name: Option<&str>) -> Self {
-        Self(name.map(str::to_owned))
-    }
-
-    /// The name; `None` for any host.
-    pub fn name(&self) -> Option<&str> {
-        self.0.as_deref()
-    }
-
-    /// The name, or `any`.
-    pub fn text(&self) -> &str {
-        self.name().unwrap_or("any")
-    }
+/// The name of a host, or `any`.
+pub fn host_text(host: &Host) -> &str {
+    host.as_deref().unwrap_or("any")
 }
 
 /// A drive and its host.
@@ -160,10 +148,9 @@ impl Plan {
     /// Task numbers by host.
     pub fn by_host(&self) -> BTreeMap<Host, Vec<usize>> {
         let mut hosts: BTreeMap<Host, Vec<usize>> = BTreeMap::new();
-        self.drives
-            .iter()
-            .enumerate()
-            .for_each(|(index, drive)| hosts.entry(drive.host.clone()).or_default().push(index));
+        for (index, drive) in self.drives.iter().enumerate() {
+            hosts.entry(drive.host.clone()).or_default().push(index);
+        }
         hosts
     }
 
@@ -177,8 +164,7 @@ impl Plan {
             .map(|(host, tasks)| (host.clone(), Share { at_once: at_once(tasks), behind: Vec::new() }))
             .collect();
         for domain in domains {
-            let is_in = |host: &Host| host.name().is_some_and(|name| domain.hosts.iter().any(|other| other == name));
-            divide(&mut shares, domain.at_once, is_in);
+            divide(&mut shares, domain.at_once, |host| host.as_ref().is_some_and(|name| domain.hosts.contains(name)));
         }
         if let Some(total) = limits.total {
             // Simulated drives have no host: one array with a limit of its own.
@@ -198,9 +184,9 @@ impl Plan {
             let begins = share.behind.iter().filter_map(|before| ends.get(before)).max().copied().unwrap_or(0);
             let takes = (tasks as u64).div_ceil(u64::from(share.at_once)) * of_drive;
             ends.insert(host, begins + takes);
-            let behind: Vec<_> = share.behind.iter().map(Host::text).collect();
+            let behind: Vec<_> = share.behind.iter().map(host_text).collect();
             let starts = if behind.is_empty() { "now".to_owned() } else { format!("after {}", behind.join(", ")) };
-            table.row([host.text().to_owned(), tasks.to_string(), share.at_once.to_string(), starts, span(takes)]);
+            table.row([host_text(host).to_owned(), tasks.to_string(), share.at_once.to_string(), starts, span(takes)]);
         }
         let mut text = format!(
             "campaign {}: {} on {}\n\n",
@@ -229,12 +215,8 @@ impl Plan {
             );
         }
         for drive in &self.in_use {
-            let _ = writeln!(
-                text,
-                "left out: {} is in use: {}",
-                drive.id,
-                drive.why.as_deref().unwrap_or("no reason given")
-            );
+            let why = drive.why.as_deref().unwrap_or("no reason given");
+            let _ = writeln!(text, "left out: {} is in use: {why}", drive.id);
         }
         let unknown =
             self.campaign.erase.iter().filter(|id| self.drives.iter().all(|planned| planned.drive.id != **id));
@@ -324,7 +306,7 @@ mod tests {
     use super::*;
 
     fn shares(hosts: &[(&str, u32)]) -> BTreeMap<Host, Share> {
-        let share = |&(name, at_once): &(&str, u32)| (Host::of(Some(name)), Share { at_once, behind: Vec::new() });
+        let share = |&(name, at_once): &(&str, u32)| (Some(name.to_owned()), Share { at_once, behind: Vec::new() });
         hosts.iter().map(share).collect()
     }
 
@@ -335,8 +317,8 @@ mod tests {
         assert_eq!(some.values().map(|share| share.at_once).collect::<Vec<_>>(), [3, 2, 1]);
         assert!(some.values().all(|share| share.behind.is_empty()));
         let mut more = shares(&[("a", 2), ("b", 2), ("c", 2), ("d", 2), ("e", 2)]);
-        divide(&mut more, 2, |host| host.name() != Some("e"));
-        let lanes: Vec<Vec<&str>> = more.values().map(|share| share.behind.iter().map(Host::text).collect()).collect();
+        divide(&mut more, 2, |host| host_text(host) != "e");
+        let lanes: Vec<Vec<&str>> = more.values().map(|share| share.behind.iter().map(host_text).collect()).collect();
         assert_eq!(lanes, [vec![], vec![], vec!["a"], vec!["b"], vec![]]);
         assert_eq!(more.values().map(|share| share.at_once).collect::<Vec<_>>(), [1, 1, 1, 1, 2]);
     }
@@ -384,8 +366,8 @@ mod tests {
         }
         let domain = "[[domain]]\nname = \"rack\"\nhosts = [\"n1\", \"n2\"]\nat_once = 1\n";
         let mut plan = read(campaign(2, &format!("{STEP}{domain}")).path()).unwrap();
-        plan.drives.iter_mut().zip(["n1", "n2"]).for_each(|(drive, host)| drive.host = Host::of(Some(host)));
-        assert_eq!(plan.shares()[&Host::of(Some("n2"))].behind, [Host::of(Some("n1"))]);
+        plan.drives.iter_mut().zip(["n1", "n2"]).for_each(|(drive, host)| drive.host = Some(host.to_owned()));
+        assert_eq!(plan.shares()[&Some("n2".to_owned())].behind, [Some("n1".to_owned())]);
         // Two tasks at once, but one host behind the other.
         plan.campaign.steps[0].together_sec = Some(9);
         assert!(plan.check_together().is_err());

@@ -8,6 +8,7 @@ use results::rejudge::place_of;
 use results::run_dir::{self, Holds, holds};
 use results::series::{REPORT, Series};
 use session::failure::Failure;
+use session::runner::{cpus, tool};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +48,7 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
     ];
     let campaign = Campaign {
         format_version: CAMPAIGN_FORMAT_VERSION,
-        made_by: format!("flashproof {}", env!("CARGO_PKG_VERSION")),
+        made_by: tool(),
         name: plan.campaign.name.clone(),
         anonymous,
         steps: plan.campaign.steps.iter().map(|step| step.name.clone()).collect(),
@@ -88,7 +89,7 @@ fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDriv
         drive: planned.drive.id.clone(),
         model: text(&planned.drive.model),
         firmware: text(&planned.drive.firmware),
-        host: planned.host.name().map(str::to_owned).or(ran_on).unwrap_or_default(),
+        host: planned.host.clone().or(ran_on).unwrap_or_default(),
         slot: text(&planned.drive.slot),
         link: text(&planned.drive.link),
         results: task.steps.iter().map(result).collect(),
@@ -131,9 +132,8 @@ fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<S
     let next = AtomicUsize::new(0);
     let numbers = || std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
     let work = || numbers().take_while(|index| *index < plan.drives.len()).map(read).collect::<Vec<_>>();
-    let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut done: Vec<_> = thread::scope(|scope| {
-        let started: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let started: Vec<_> = (0..cpus()).map(|_| scope.spawn(work)).collect();
         started.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     done.sort_by_key(|(index, _)| *index);
@@ -158,7 +158,7 @@ fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
         let known = [Some(&of.id), of.serial.as_ref(), of.wwid.as_ref()].into_iter().flatten();
         let known = known.filter(|name| **name != of.path);
         names.extend(known.map(|name| (name.clone(), format!("drive-{:04}", index + 1))));
-        for host in [Some(drive.host.as_str()), planned.host.name()].into_iter().flatten() {
+        for host in [Some(drive.host.as_str()), planned.host.as_deref()].into_iter().flatten() {
             // A number, as an address begins, may stand anywhere.
             let is_name = |label: &&str| !label.bytes().all(|byte| byte.is_ascii_digit());
             let host = host.split('.').next().filter(is_name).unwrap_or(host);

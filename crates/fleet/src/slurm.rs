@@ -7,7 +7,7 @@
 
 use crate::campaign::Slurm;
 use crate::inventory::INVENTORY_DIR;
-use crate::plan::{Host, Plan};
+use crate::plan::{Host, Plan, host_text};
 use results::units::quoted;
 use session::console;
 use session::failure::Failure;
@@ -88,11 +88,11 @@ pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(usize) -> bool) -> Res
                 continue;
             }
             // Behind the jobs of its own host, which have a limit each, and of the hosts before it.
-            let before = share.behind.iter().chain([host]).filter_map(|host| jobs.get(host.text())).flatten();
+            let before = share.behind.iter().chain([host]).filter_map(|host| jobs.get(host_text(host))).flatten();
             let before: Vec<&str> = before.map(String::as_str).collect();
             let job = array(plan, slurm, host, &indices, share.at_once, &before)?;
             submitted += indices.len();
-            jobs.entry(host.text().to_owned()).or_default().insert(job);
+            jobs.entry(host_text(host).to_owned()).or_default().insert(job);
         }
     }
     Ok(submitted)
@@ -123,7 +123,7 @@ fn array(
     let mut args = vec![
         "--parsable".to_owned(),
         format!("--job-name={}", name(plan)),
-        format!("--comment={first} {}", host.text()),
+        format!("--comment={first} {}", host_text(host)),
         format!("--array={}%{at_once}", listed.join(",")),
         format!("--time={minutes}"),
         format!("--signal=B:TERM@{grace}"),
@@ -132,7 +132,7 @@ fn array(
         format!("--output={output}/%A_%a.log"),
         format!("--chdir={}", plan.dir.display()),
     ];
-    args.extend(host.name().map(|host| format!("--nodelist={host}")));
+    args.extend(host.as_ref().map(|host| format!("--nodelist={host}")));
     args.extend(slurm.gres.as_ref().map(|gres| format!("--gres={gres}")));
     args.extend((!before.is_empty()).then(|| format!("--dependency=afterany:{}", before.join(":"))));
     args.extend(slurm.options.iter().cloned());

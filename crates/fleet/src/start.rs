@@ -16,18 +16,9 @@ use std::process::Child;
 use std::time::Duration;
 use std::{fs, io};
 
-/// Result of a start.
-#[derive(Debug)]
-pub enum Started {
-    /// Slurm has that many more tasks.
-    Submitted(usize),
-    /// The tasks ran on this machine.
-    Ran,
-}
-
 /// Submits or runs every step without a result that nothing runs. With `again`, also steps that could not run, failed
-/// without a verdict, or are invalid.
-pub fn run(plan: &Plan, again: bool) -> Result<Started, Failure> {
+/// without a verdict, or are invalid. Returns how many more tasks Slurm has; `None`: the tasks ran on this machine.
+pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
     let lock = plan.lock()?;
     let mark = plan.dir.join(CANCELLED);
     match fs::remove_file(&mark) {
@@ -42,11 +33,11 @@ pub fn run(plan: &Plan, again: bool) -> Result<Started, Failure> {
     }
     let wanted = |index: usize| is_wanted(plan, &status, index);
     match &plan.campaign.slurm {
-        Some(settings) => slurm::submit(plan, settings, &wanted).map(Started::Submitted),
+        Some(settings) => slurm::submit(plan, settings, &wanted).map(Some),
         None => {
             let tasks = (0..plan.drives.len()).filter(|index| wanted(*index)).collect();
             drop(lock);
-            run_here(plan, tasks).map(|()| Started::Ran)
+            run_here(plan, tasks).map(|()| None)
         }
     }
 }
@@ -129,7 +120,7 @@ const LOG: &str = "task.log";
 /// Errors: a drive is on another host; a task cannot be started.
 fn run_here(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
     let here = host_name();
-    let elsewhere = plan.drives.iter().filter_map(|drive| drive.host.name()).find(|host| *host != here);
+    let elsewhere = plan.drives.iter().filter_map(|drive| drive.host.as_ref()).find(|host| **host != here);
     if let Some(host) = elsewhere {
         return Err(Failure::usage(format!(
             "running the campaign in {} on this machine ({here}) - it has drives of {host} - add [slurm] to run it on \

@@ -168,9 +168,8 @@ impl CampaignStatus {
                     clocks.insert(host.clone(), ahead);
                 }
             }
-            let host = planned.host.name().map(str::to_owned);
             journals.push(journal);
-            tasks.push(TaskStatus { index, drive: planned.drive.id.clone(), host, steps });
+            tasks.push(TaskStatus { index, drive: planned.drive.id.clone(), host: planned.host.clone(), steps });
         }
         for (host, ahead) in clocks.iter().filter(|(_, ahead)| ahead.unsigned_abs() > CLOCK_MS_MAX) {
             let (sec, side) = (ahead.unsigned_abs() as f64 / 1e3, if *ahead > 0 { "ahead of" } else { "behind" });

@@ -8,8 +8,8 @@ use crate::inventory::{Drive, Inventory};
 use crate::journal::{Begun, Ended, Event, Journal, LockError, TaskLock};
 use crate::plan::{Plan, PlannedDrive};
 use crate::together::Barrier;
-use crate::{ask_to_end, failed, host_name, now_unix_ms, own_command};
-use device::discover::{self, Roots};
+use crate::{ask_to_end, failed, host_name, own_command};
+use device::discover::{self, DeviceFacts, Roots};
 use device::guard::{Guard, ONLY_VARIABLE};
 use device::observe::process::{Alive, is_alive, this_process};
 use report::status::Status;
@@ -22,6 +22,7 @@ use session::console;
 use session::devices::ERASE_VARIABLE;
 use session::failure::Failure;
 use session::recording::START_VARIABLE;
+use session::runner::now_unix_ms;
 use session::signals::{Ending, name as signal_name};
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -77,8 +78,9 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     }
     let dir = plan.task_dir(index);
     let job = plan.campaign.slurm.as_ref().and_then(|_| job());
-    let mut task =
-        Task { plan, index, planned, lock: lock(&dir, planned, job.as_deref())?, dir, ending: listen()?, job };
+    let lock = lock(&dir, planned, job.as_deref())?;
+    let ending = Ending::listen("the step's command was killed; it goes on when the task is run again".to_owned())?;
+    let mut task = Task { plan, index, planned, lock, dir, ending, job };
     let mut code = 0;
     for step in plan.campaign.steps.iter().filter(|step| only.is_none_or(|only| step.name == only)) {
         match task.step(step)? {
@@ -341,10 +343,6 @@ pub(crate) fn read_journal(dir: &Path) -> Result<Journal, Failure> {
     Journal::read(dir).map_err(|error| cannot("reading the journal of the task", dir, &error))
 }
 
-fn listen() -> Result<Ending, Failure> {
-    Ending::listen("the step's command was killed; it goes on when the task is run again".to_owned())
-}
-
 /// The task in Slurm's words; `None` outside of its jobs.
 fn job() -> Option<String> {
     let variable = |name| std::env::var(name).ok().filter(|text: &String| !text.is_empty());
@@ -411,14 +409,13 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
 fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
     let Drive { id, path, .. } = &planned.drive;
     let here = host_name();
-    if let Some(host) = planned.host.name().filter(|host| *host != here) {
+    if let Some(host) = planned.host.as_ref().filter(|host| **host != here) {
         return Err(format!("the drive is on host {host}, and this is {here}"));
     }
     if planned.drive.is_simulated() {
         // Simulated drives are where the inventory says now.
         let inventories = Inventory::read_all(&plan.dir).map_err(|failure| failure.message)?;
-        let drives =
-            inventories.iter().filter(|(_, of)| of.host.is_none() || of.host == planned.host.name().map(str::to_owned));
+        let drives = inventories.iter().filter(|(_, of)| of.host.is_none() || of.host == planned.host);
         let drives = drives.flat_map(|(_, inventory)| &inventory.drives);
         let drives: Vec<&Drive> = drives.filter(|drive| drive.is_simulated()).collect();
         let replaced = drives.iter().find(|drive| drive.path == *path);
@@ -433,18 +430,12 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
         return Ok(path.clone());
     }
     let (disks, _) = discover::list(&Roots::default());
-    match disks.iter().find(|listed| guard.is_name_of(id, &listed.disk)) {
-        Some(listed) => Ok(listed.disk.clone()),
-        None => {
-            let there = discover::discover(path, &Roots::default()).ok();
-            Err(missing(
-                path,
-                there.map(|facts| {
-                    facts.serial.or(facts.wwid).unwrap_or_else(|| "a drive without a serial number".to_owned())
-                }),
-            ))
-        }
+    if let Some(listed) = disks.iter().find(|listed| guard.is_name_of(id, &listed.disk)) {
+        return Ok(listed.disk.clone());
     }
+    let there = discover::discover(path, &Roots::default()).ok();
+    let name = |facts: DeviceFacts| facts.serial.or(facts.wwid);
+    Err(missing(path, there.map(|facts| name(facts).unwrap_or_else(|| "a drive without a serial number".to_owned()))))
 }
 
 fn missing(path: &str, replaced: Option<String>) -> String {

@@ -5,11 +5,11 @@
 
 use crate::campaign::Step;
 use crate::journal::{Event, Journal};
-use crate::now_unix_ms;
 use crate::plan::Plan;
 use crate::status::TaskStatus;
 use results::files::{self, Links, Over};
 use results::together::{Part, Together, judge};
+use session::runner::now_unix_ms;
 use std::fs;
 use std::io;
 use std::path::PathBuf;

@@ -14,6 +14,7 @@ use session::failure::Failure;
 use session::{console, user_file};
 use std::fs;
 use std::io::{self, Read};
+use std::ops::RangeInclusive;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -49,7 +50,14 @@ pub fn read_any(path: &Path, as_act: bool) -> Result<ActConfig, Failure> {
 
 /// Reads the bytes of a configuration; `-` is standard input.
 pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
-    if path == Path::new("-") { read_stdin() } else { read_configuration(path) }
+    if path != Path::new("-") {
+        return read_configuration(path);
+    }
+    let mut bytes = Vec::new();
+    // One byte more than the maximum, so that the parser can report an excess.
+    let read = io::stdin().lock().take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+    read.map(|_| bytes)
+        .map_err(|error| Failure::usage(format!("cannot read the configuration from standard input - {error}")))
 }
 
 /// Translates the `bytes` of the file `path`, a configuration of any ACT version, as far as its keys determine the
@@ -64,14 +72,6 @@ pub fn translation_of(path: &Path, bytes: &[u8], reading: &Reading) -> Result<Tr
         )));
     }
     legacy::read(&name, bytes, reading).map_err(Failure::usage)
-}
-
-fn read_stdin() -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    // One byte more than the maximum, so that the parser can report an excess.
-    let read = io::stdin().lock().take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-    read.map(|_| bytes)
-        .map_err(|error| Failure::usage(format!("cannot read the configuration from standard input - {error}")))
 }
 
 /// Reads a configuration. Errors: it cannot be read, is no regular file, or is too long.
@@ -160,4 +160,29 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<Requests,
         ));
     }
     Ok(facts)
+}
+
+/// Parses a number above 0.
+pub fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+        _ => Err(format!("{} is no number above 0", units::quoted(text))),
+    }
+}
+
+/// Parses a percentage within `range`, with or without `%`.
+pub fn percent(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
+    let percent = text.trim().trim_end_matches('%').parse().ok().filter(|percent| range.contains(percent));
+    percent.ok_or_else(|| format!("that is no percentage from {} to {}, such as 2", range.start(), range.end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn a_percentage_lies_within_its_range() {
+        assert_eq!((percent("2", 1.0..=50.0), percent("5%", 1.0..=50.0)), (Ok(2.0), Ok(5.0)));
+        assert!(["0.5", "51", "0", "two", "nan"].iter().all(|text| percent(text, 1.0..=50.0).is_err()));
+    }
 }

@@ -90,9 +90,6 @@ impl Transfers {
         self.engine.reap(Wait { until_ns, completions: 1 }, &mut out)?;
         let done = out.pop().ok_or(io::ErrorKind::TimedOut)?;
         self.buf = Some(done.buf);
-        match done.outcome.is_done() {
-            true => Ok(()),
-            false => Err(io::Error::other(done.outcome.to_string())),
-        }
+        if done.outcome.is_done() { Ok(()) } else { Err(io::Error::other(done.outcome.to_string())) }
     }
 }

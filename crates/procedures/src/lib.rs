@@ -1,4 +1,5 @@
-//! Procedures on drives that take several runs, or none: each from a request of plain values to its result.
+//! Procedures on drives that take several runs, or none: each from a request to its result. A request that is nothing but
+//! options has their names and help ([`clap::Args`]).
 //!
 //! * [`configuration`]: reads configurations
 //! * [`prep`]: writes whole drives, and reads a sample back

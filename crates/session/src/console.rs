@@ -4,11 +4,10 @@ use crate::failure::Failure;
 use crate::stderr::StderrWriter;
 use results::judge::Outcome;
 use results::units::{printable, wrapped};
+use rustix::fs::{FileType, fstat};
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
@@ -142,19 +141,13 @@ pub fn drawing_if_read(text: &str) -> Result<bool, Failure> {
 }
 
 /// True if `error` means that the reader is gone: a closed pipe, or a closed terminal, which returns EIO. For a file,
-/// EIO means a failing disk.
+/// EIO means a failing disk. A terminal that hung up is no longer one for isatty(3), but still a character device.
 fn is_gone(error: &io::Error, out: &impl AsFd) -> bool {
     match error.raw_os_error() {
         Some(libc::EPIPE) => true,
-        Some(libc::EIO) => is_character_device(out),
+        Some(libc::EIO) => fstat(out).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_char_device()),
         _ => false,
     }
-}
-
-/// A terminal that hung up is no longer a terminal for isatty(3), but still a character device.
-fn is_character_device(out: &impl AsFd) -> bool {
-    let file = out.as_fd().try_clone_to_owned().map(File::from);
-    file.and_then(|file| file.metadata()).is_ok_and(|metadata| metadata.file_type().is_char_device())
 }
 
 /// Starts the thread that writes to standard error.

@@ -90,8 +90,14 @@ impl Devices {
     pub fn shapes(&self) -> Vec<DeviceShape> {
         match self {
             Self::Real(targets) => (0..).zip(targets).map(|(place, target)| shape_of_target(place, target)).collect(),
-            Self::Simulated(drives) => (0..).zip(drives).map(|(place, drive)| shape_of_drive(place, drive)).collect(),
-            Self::Namespace(name, _) => vec![shape_of_namespace(name)],
+            Self::Simulated(drives) => {
+                let shape = |(place, (name, drive)): (u16, &(String, DriveSpec))| {
+                    DeviceShape::new(name, place, drive.capacity_bytes, drive.min_io_bytes)
+                };
+                (0..).zip(drives).map(shape).collect()
+            }
+            // Neither a size nor sectors: keys are its positions.
+            Self::Namespace(name, _) => vec![DeviceShape::new(name, 0, u64::MAX, 1)],
         }
     }
 
@@ -122,10 +128,8 @@ impl Devices {
 
     /// Major and minor numbers of the block devices.
     pub fn numbers(&self) -> Vec<DeviceNumber> {
-        match self {
-            Self::Real(targets) => targets.iter().filter_map(|target| number(target.facts())).collect(),
-            Self::Simulated(_) | Self::Namespace(..) => Vec::new(),
-        }
+        let numbers = self.real_facts().into_iter().filter_map(|(_, facts)| facts.number);
+        numbers.map(|number| (number.major, number.minor)).collect()
     }
 
     /// Facts about each real device, with its name; empty for simulated ones.
@@ -162,10 +166,6 @@ pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
         return Err(Failure::usage("there is no device sim - a simulated drive has a colon - give sim:"));
     }
     all(names.iter().map(|name| name.parse()), Failure::usage)
-}
-
-fn number(facts: &DeviceFacts) -> Option<DeviceNumber> {
-    facts.number.map(|number| (number.major, number.minor))
 }
 
 /// Rejects a file size given for a block device: it would be ignored, and the whole device used.
@@ -237,7 +237,12 @@ pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Res
     }
     let mut answers = Answers::named(named).or_ask(ask_on_terminal);
     let consents = guard.consent(requests, &mut answers).map_err(Failure::environment)?;
-    Ok(consents.into_iter().map(told).collect())
+    // A store that is opened is not erased.
+    for consent in consents.iter().filter(|consent| !consent.erases().is_empty() && !consent.keeps_store()) {
+        let erased: Vec<_> = consent.erases().iter().map(ToString::to_string).collect();
+        console::notice(&format!("{}: erasing {}", consent.name(), erased.join(", ")));
+    }
+    Ok(consents)
 }
 
 /// Names of devices that may be erased: those of options, and those of [`ERASE_VARIABLE`].
@@ -272,16 +277,6 @@ pub fn agree(requests: &[Request], erase: &[String], ask: bool) -> Result<Vec<St
     Ok(erase.iter().cloned().chain(more).collect())
 }
 
-/// Prints what is about to be erased.
-fn told(consent: WriteConsent) -> WriteConsent {
-    // A store that is opened is not erased.
-    if !consent.erases().is_empty() && !consent.keeps_store() {
-        let erased: Vec<_> = consent.erases().iter().map(ToString::to_string).collect();
-        console::notice(&format!("{}: erasing {}", consent.name(), erased.join(", ")));
-    }
-    consent
-}
-
 fn shape_of_target(place: u16, target: &Target) -> DeviceShape {
     let facts = target.facts();
     DeviceShape {
@@ -295,15 +290,6 @@ fn shape_of_target(place: u16, target: &Target) -> DeviceShape {
         stamp_key: target.stamp_key().unwrap_or(0),
         zoned: Zones::of(target).map(|zones| zones.map(Arc::new)).map_err(|error| error.to_string()).transpose(),
     }
-}
-
-fn shape_of_drive(place: u16, (name, drive): &(String, DriveSpec)) -> DeviceShape {
-    DeviceShape::new(name, place, drive.capacity_bytes, drive.min_io_bytes)
-}
-
-/// A namespace has neither a size nor sectors: keys are its positions.
-fn shape_of_namespace(name: &str) -> DeviceShape {
-    DeviceShape::new(name, 0, u64::MAX, 1)
 }
 
 /// With an FTL, the queueing model's times do not apply and are left out.

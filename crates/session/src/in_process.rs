@@ -1,13 +1,12 @@
 //! A store in this process, between transactions and devices, with one core per issuing thread.
 
-use crate::runner::fresh_seed;
+use crate::runner::{fresh_seed, now_unix_ms};
 use engine::BlockEngine;
 use engine::pool::{Pool, Pooled};
 use engine::sim::{Contents, Drive, SimEngine};
 use load::workload::DeviceShape;
 use std::io;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use store::embedded::{Embedded, Embedding};
 use store::object::Object;
 use store::{DeviceHeader, IoCounts, Namespace, Overload, Space, Store, Verification};
@@ -17,8 +16,7 @@ const SIMULATED_MS: u64 = 1_700_000_000_000;
 
 /// Current time for a real run, a fixed one for simulated runs.
 fn wall_ms(is_simulated: bool) -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    if is_simulated { SIMULATED_MS } else { since_1970.as_millis() as u64 }
+    if is_simulated { SIMULATED_MS } else { now_unix_ms() }
 }
 
 /// Start time of a run as its records store it, in units of 10 ms since 1970.

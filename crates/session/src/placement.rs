@@ -75,7 +75,13 @@ pub(crate) fn by_directives(
         if usize::from(last(&places)) <= handles {
             return Ok(Carrier::Directives);
         }
-        Err(refusal(target, &places, &why_no_handles(handles)))
+        let why = match handles {
+            0 => "its namespace has no placement list: it has no FDP, FDP is off, or it was created without handles - \
+                  `flashproof doctor` shows which, `flashproof waf setup DEVICE` how to change it"
+                .to_owned(),
+            _ => format!("its placement list has {handles} - ask for no more, or create its namespace with more"),
+        };
+        Err(refusal(target, &places, &why))
     };
     carrier(asked(kinds, targets).map(check))
 }
@@ -158,14 +164,5 @@ fn why_no_streams(known: Option<u16>, streams: u16) -> String {
         Some(_) => {
             format!("it has {streams} (queue/max_write_streams) - ask for no more, or create its namespace with more")
         }
-    }
-}
-
-fn why_no_handles(handles: usize) -> String {
-    match handles {
-        0 => "its namespace has no placement list: it has no FDP, FDP is off, or it was created without handles - \
-              `flashproof doctor` shows which, `flashproof waf setup DEVICE` how to change it"
-            .to_owned(),
-        _ => format!("its placement list has {handles} - ask for no more, or create its namespace with more"),
     }
 }

@@ -46,11 +46,16 @@ struct Since {
     judged: Latencies,
 }
 
+impl Since {
+    fn from(from_ns: u64) -> Self {
+        Self { from_ns, ops: 0, lag: latencies(), judged: latencies() }
+    }
+}
+
 impl Progress {
     /// Progress of the run of `manifest`, with the `heading` of a step before each line.
     pub fn new(manifest: &Manifest, quiet: bool, heading: Option<String>) -> Self {
         let terminal = console::is_watched();
-        let since = Since { from_ns: 0, ops: 0, lag: latencies(), judged: latencies() };
         Self {
             layout: manifest.layout(),
             duration_ns: manifest.duration_sec.saturating_mul(NS_PER_SEC),
@@ -61,7 +66,7 @@ impl Progress {
             quiet,
             told: (heading.is_some() && !terminal).then(Instant::now),
             heading,
-            since,
+            since: Since::from(0),
             errors: 0,
         }
     }
@@ -87,10 +92,7 @@ impl Progress {
         }
         self.told = Some(Instant::now());
         show(self.terminal, |columns| self.line(interval.end_ns, columns));
-        self.since.from_ns = interval.end_ns;
-        self.since.ops = 0;
-        self.since.lag.reset();
-        self.since.judged.reset();
+        self.since = Since::from(interval.end_ns);
     }
 
     fn add(&mut self, interval: &Interval) {
@@ -110,7 +112,7 @@ impl Progress {
     fn line(&self, end_ns: u64, columns: usize) -> String {
         let seconds = (end_ns - self.since.from_ns) as f64 / 1e9;
         let rate = if seconds > 0.0 { self.since.ops as f64 / seconds } else { 0.0 };
-        let p99 = |of: &Latencies| milliseconds(of.value_at_quantile(0.99));
+        let p99 = |of: &Latencies| format!("{:.3} ms", of.value_at_quantile(0.99) as f64 / 1e6);
         let errors = if self.errors > 0 { units::count(self.errors, "error") } else { String::new() };
         let (done, left_ns) = match self.operations {
             None => (String::new(), Some(self.duration_ns.saturating_sub(end_ns))),
@@ -148,10 +150,6 @@ fn show(terminal: bool, line: impl Fn(usize) -> String) {
         true => console::draw(format!("\r{}\x1b[K", line(columns(io::stderr()))), false),
         false => console::note(&line(usize::MAX - 2)),
     }
-}
-
-fn milliseconds(ns: u64) -> String {
-    format!("{:.3} ms", ns as f64 / 1e6)
 }
 
 /// Progress of writing a fixed number of bytes, on standard error.

@@ -25,10 +25,12 @@ pub fn record<W: Workload>(
 ) -> Result<ExitCode, Failure> {
     let place = Place::of(what, out, manner)?;
     let (dir, quiet) = (place.dir().to_owned(), request.quiet);
+    // On a terminal, with the log going elsewhere.
+    let is_beside_log = io::stderr().is_terminal() && !io::stdout().is_terminal();
     let request = RunRequest {
         dir: dir.clone(),
         // Progress lines would disturb the reports in ACT's log.
-        quiet: quiet || (manner == Manner::Act && !is_shown_beside_log()),
+        quiet: quiet || (manner == Manner::Act && !is_beside_log),
         act_log: manner == Manner::Act,
         ..request
     };
@@ -54,11 +56,6 @@ pub fn record<W: Workload>(
         (_, None) => Ok(ExitCode::SUCCESS),
         (_, Some(signal)) => end_by_signal(signal),
     }
-}
-
-/// True if progress can be drawn next to ACT's log: on a terminal, with the log going elsewhere.
-fn is_shown_beside_log() -> bool {
-    io::stderr().is_terminal() && !io::stdout().is_terminal()
 }
 
 /// Shows the final page: on standard output, or on standard error if ACT's log or fio's output is the result.
@@ -99,11 +96,9 @@ impl Place {
             None => vec![PathBuf::from("/var/tmp"), std::env::temp_dir()],
         };
         let prefix = format!("flashproof-{what}-");
-        let tried: Vec<_> =
-            places.iter().map(|place| tempfile::Builder::new().prefix(&prefix).tempdir_in(place)).collect();
         let mut errors = Vec::new();
-        for (made, place) in tried.into_iter().zip(&places) {
-            match made {
+        for place in &places {
+            match tempfile::Builder::new().prefix(&prefix).tempdir_in(place) {
                 Ok(dir) => return Ok(Self::Passing(dir)),
                 Err(error) => errors.push(format!("{}: {error}", place.display())),
             }

@@ -5,6 +5,7 @@ use crate::engine::EngineFacts;
 use crate::failure::Failure;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
+use crate::runner::now_unix_ms;
 use crate::tracing::{self, Tracing};
 use crate::{console, signals};
 use device::observe::telemetry::{Row, Sampler};
@@ -25,10 +26,12 @@ use sys::op::OpKind;
 /// Observer of a run, which can end it.
 pub trait Watch {
     /// Called when the run of `manifest` begins.
-    fn begins(&mut self, manifest: &Manifest);
+    fn begins(&mut self, _manifest: &Manifest) {}
 
     /// Called after each interval. Returns a reason to end the run, once enough was observed.
-    fn interval(&mut self, interval: &Interval) -> Option<String>;
+    fn interval(&mut self, _interval: &Interval) -> Option<String> {
+        None
+    }
 
     /// Reason why the run cannot serve its purpose, if any: it does not begin, or ends as failed. Called at the start
     /// and after each interval.
@@ -51,13 +54,7 @@ pub trait Watch {
 /// No observer: the run lasts its full duration.
 pub struct Unwatched;
 
-impl Watch for Unwatched {
-    fn begins(&mut self, _: &Manifest) {}
-
-    fn interval(&mut self, _: &Interval) -> Option<String> {
-        None
-    }
-}
+impl Watch for Unwatched {}
 
 /// Maximum time for a stopped run to finish, beyond its own drain. Then it is abandoned, because an operation can
 /// hang in the kernel forever.
@@ -203,15 +200,6 @@ impl<'a> Recording<'a> {
             }
         }
     }
-
-    /// An unplugged device still has a descriptor, but its size is 0.
-    fn check_gone(&self, index: usize, error: &str) {
-        let Devices::Real(targets) = self.devices else { return };
-        if targets[index].facts().number.is_some() && !ioctl::size_bytes(targets[index].fd()).is_ok_and(|size| size > 0)
-        {
-            self.control.stop(Cause::Gone { device: index, error: error.to_owned() });
-        }
-    }
 }
 
 /// Options of a recording.
@@ -251,13 +239,12 @@ fn await_start() -> Result<(), SinkError> {
 impl Sink for Recording<'_> {
     fn ready(&mut self) -> Result<(), SinkError> {
         self.manifest.engine_facts = self.engine.value();
-        if !matches!(self.devices, Devices::Simulated(_)) {
+        let is_real = !matches!(self.devices, Devices::Simulated(_));
+        if is_real {
             await_start()?;
         }
-        // A clock before 1970 does not prevent a test.
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.manifest.started_unix_ms = since_1970.as_millis() as u64;
-        if !matches!(self.devices, Devices::Simulated(_)) {
+        self.manifest.started_unix_ms = now_unix_ms();
+        if is_real {
             let sampler = Sampler::new(&self.devices.numbers());
             self.sampler =
                 sampler.inspect_err(|error| console::warning(&format!("telemetry.csv will be empty: {error}"))).ok();
@@ -340,7 +327,13 @@ impl Sink for Recording<'_> {
             console::warning(&format!("{line}{more}"));
             kept.push(line);
         }
-        self.check_gone(*device, error);
+        // An unplugged device still has a descriptor, but its size is 0.
+        if let Devices::Real(targets) = self.devices
+            && targets[*device].facts().number.is_some()
+            && !ioctl::size_bytes(targets[*device].fd()).is_ok_and(|size| size > 0)
+        {
+            self.control.stop(Cause::Gone { device: *device, error: error.clone() });
+        }
     }
 
     fn idle(&mut self) {

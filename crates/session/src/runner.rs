@@ -15,14 +15,14 @@ use device::observe::host::HostFacts;
 use engine::DeviceName;
 use load::rate::Rate;
 use load::run::{Control, Run, Settings};
-use load::workload::{Choices, DeviceShape, Extras, RunPlan, RunSpec, Workload};
+use load::workload::{Choices, RunPlan, RunSpec, Workload};
 use results::finding::{Finding, Level};
 use results::judge::{Sla, Verdict, round_sec, stretched_slice, whole_slice_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, check_usable};
 use results::units;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sys::process;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
@@ -227,7 +227,14 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
         findings,
         ..Manifest::new(&plan.layout, sla)
     };
-    let settings = settings(&spec, extras, &facts, request.patience);
+    let settings = Settings {
+        duration_ns: (spec.duration_sec * NS_PER_SEC).saturating_add(extras.ramp_ns),
+        max_lag_ns: spec.max_lag_sec * NS_PER_SEC,
+        errors_max: request.patience.max_errors,
+        pacing: facts.pacing(),
+        hang_ns: u64::from(request.patience.hang_sec) * NS_PER_SEC,
+        ramp_ns: extras.ramp_ns,
+    };
     let interval_ns = spec.report_interval_sec * NS_PER_SEC;
     let slice_ns = slice_sec * NS_PER_SEC;
     let what = Run { layout: plan.layout, settings, interval_ns, slice_ns, control: control.clone() };
@@ -275,7 +282,12 @@ fn plan<W: Workload>(
     sla: &Sla,
 ) -> Result<(RunPlan, Vec<WorkloadRecord>), Failure> {
     let mut shapes = devices.shapes();
-    share_queues(&mut shapes, specs);
+    // Workloads that share a device share its queue.
+    for shape in &mut shapes {
+        let names = specs.iter().flat_map(|spec| &spec.device_names);
+        let sharers = names.filter(|name| name.as_str() == shape.name).count() as u32;
+        shape.queue_requests = shape.queue_requests.map(|all| (all / sharers.max(1)).max(1));
+    }
     let names = shapes.iter().map(|shape| shape.name.clone()).collect();
     let (cpus, several) = (cpus(), workloads.len() as u32);
     let mut plan = RunPlan::new(names, sla.thresholds_ns());
@@ -301,15 +313,6 @@ fn plan<W: Workload>(
     Ok((plan, records))
 }
 
-/// Divides a device's queue among the workloads that share the device.
-fn share_queues(shapes: &mut [DeviceShape], specs: &[RunSpec]) {
-    for shape in shapes {
-        let sharers =
-            specs.iter().flat_map(|spec| &spec.device_names).filter(|name| name.as_str() == shape.name).count() as u32;
-        shape.queue_requests = shape.queue_requests.map(|all| (all / sharers.max(1)).max(1));
-    }
-}
-
 /// The doctor's findings about the host and the devices of `spec`; none for simulated ones.
 pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
     if spec.is_simulated() { Vec::new() } else { findings_about(&spec.names(), dir) }
@@ -331,18 +334,6 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     findings
 }
 
-fn settings(spec: &RunSpec, extras: Extras, facts: &EngineFacts, patience: Patience) -> Settings {
-    let max_lag_ns = spec.max_lag_sec * NS_PER_SEC;
-    Settings {
-        duration_ns: (spec.duration_sec * NS_PER_SEC).saturating_add(extras.ramp_ns),
-        max_lag_ns,
-        errors_max: patience.max_errors,
-        pacing: facts.pacing(),
-        hang_ns: u64::from(patience.hang_sec) * NS_PER_SEC,
-        ramp_ns: extras.ramp_ns,
-    }
-}
-
 /// Program and version, for what is recorded.
 pub fn tool() -> String {
     format!("flashproof {}", env!("CARGO_PKG_VERSION"))
@@ -356,10 +347,20 @@ pub fn command() -> Vec<String> {
 /// A seed for a run without one: it must only differ from run to run, and is in the manifest. Below 2^53, so that
 /// every JSON reader preserves it.
 pub fn fresh_seed() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    now.as_nanos() as u64 & ((1 << 53) - 1)
+    since_1970().as_nanos() as u64 & ((1 << 53) - 1)
 }
 
-fn cpus() -> u32 {
+/// Now, milliseconds since 1970.
+pub fn now_unix_ms() -> u64 {
+    since_1970().as_millis() as u64
+}
+
+/// Zero if the clock is before 1970, which does not prevent a test.
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// CPUs that this process may use.
+pub fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX))
 }

@@ -66,31 +66,18 @@ impl Switch {
     /// `manner`: with ACT's and fio's behaviour the program dies by the signal itself.
     pub fn install(left: &'static str, manner: Manner) -> Result<Self, Failure> {
         let switch = Self::default();
-        let mut signals = listen()?;
         let listening = switch.clone();
-        thread::spawn(move || {
-            let mut received = Received::default();
-            for signal in signals.forever() {
-                if signal == SIGHUP {
-                    console::note(&format!("\n{HUNG_UP}"));
-                    continue;
-                }
-                let Some(is_first) = received.is_first(signal) else { continue };
-                if !is_first {
-                    console::error(&format!("ended at once by a second signal - {left}"));
-                    broken_off(signal, manner);
-                }
-                if !listening.ask(signal) {
-                    // Nothing runs: a question waits for its answer, or a run is being set up.
-                    console::notice(&format!(
-                        "\n{}: ended before a run began - the same command begins it, or goes on where it was",
-                        name(signal)
-                    ));
-                    broken_off(signal, manner);
-                }
-                console::note(&format!("\n{}: ending the run; once more to end it at once", name(signal)));
+        hear(left.to_owned(), manner, true, move |signal| {
+            if !listening.ask(signal) {
+                // Nothing runs: a question waits for its answer, or a run is being set up.
+                console::notice(&format!(
+                    "\n{}: ended before a run began - the same command begins it, or goes on where it was",
+                    name(signal)
+                ));
+                broken_off(signal, manner);
             }
-        });
+            console::note(&format!("\n{}: ending the run; once more to end it at once", name(signal)));
+        })?;
         Ok(switch)
     }
 
@@ -136,22 +123,13 @@ impl Ending {
     /// Handles SIGINT, SIGTERM and SIGHUP, except those ignored at program start. A second one ends the program at
     /// once; `left` describes what remains then.
     pub fn listen(left: String) -> Result<Self, Failure> {
-        let mut signals = listen()?;
-        let (sender, receiver) = mpsc::channel();
-        thread::spawn(move || {
-            let mut received = Received::default();
-            for signal in signals.forever() {
-                let Some(is_first) = received.is_first(signal) else { continue };
-                if !is_first {
-                    console::error(&format!("ended at once by a second signal - {left}"));
-                    broken_off(signal, Manner::Own);
-                }
-                console::note(&format!("\n{}: ending; once more to end it at once", name(signal)));
-                // Send errors are ignored: without a receiver the program is about to end.
-                let _ = sender.send(signal);
-            }
-        });
-        Ok(Self { signals: receiver, came: Cell::new(None) })
+        let (sender, signals) = mpsc::channel();
+        hear(left, Manner::Own, false, move |signal| {
+            console::note(&format!("\n{}: ending; once more to end it at once", name(signal)));
+            // Send errors are ignored: without a receiver the program is about to end.
+            let _ = sender.send(signal);
+        })?;
+        Ok(Self { signals, came: Cell::new(None) })
     }
 
     /// Text that tells how to end the work. With `&` a shell starts commands with SIGINT ignored.
@@ -179,13 +157,37 @@ impl Ending {
     }
 }
 
-/// Catches the signals that were not ignored at program start.
-fn listen() -> Result<Signals, Failure> {
+/// Calls `first` on the first of the signals that were not ignored at program start. A second one ends the program as
+/// `manner` demands; `left` describes what remains then. `outlives_terminal`: SIGHUP only causes a note.
+fn hear(
+    left: String,
+    manner: Manner,
+    outlives_terminal: bool,
+    first: impl Fn(i32) + Send + 'static,
+) -> Result<(), Failure> {
     let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
-    Signals::new(heard).map_err(|error| {
+    let mut signals = Signals::new(heard).map_err(|error| {
         let advice = sys::remedy(&error, "look at the kernel log (dmesg) for the reason");
         Failure::environment(format!("cannot listen for signals - {error} - {advice}"))
-    })
+    })?;
+    thread::spawn(move || {
+        let mut received = Received::default();
+        for signal in signals.forever() {
+            if signal == SIGHUP && outlives_terminal {
+                console::note(&format!("\n{HUNG_UP}"));
+                continue;
+            }
+            match received.is_first(signal) {
+                Some(true) => first(signal),
+                Some(false) => {
+                    console::error(&format!("ended at once by a second signal - {left}"));
+                    broken_off(signal, manner);
+                }
+                None => {}
+            }
+        }
+    });
+    Ok(())
 }
 
 /// Exits after an interruption by a signal.
@@ -212,12 +214,7 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 pub fn name(signal: i32) -> String {
-    match signal {
-        SIGINT => "SIGINT".to_owned(),
-        SIGTERM => "SIGTERM".to_owned(),
-        SIGHUP => "SIGHUP".to_owned(),
-        other => format!("signal {other}"),
-    }
+    signal_hook::low_level::signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
 }
 
 /// Exit code of a bug: EX_SOFTWARE of sysexits.h.

@@ -10,7 +10,7 @@
 
 use crate::console;
 use crate::devices::Devices;
-use device::discover::{DevNum, Partition};
+use device::discover::{DeviceFacts, Partition};
 use device::observe::DeviceNumber;
 use device::observe::diskstats::SECTOR_BYTES;
 use device::observe::trace::{
@@ -37,17 +37,11 @@ const LENGTH: Duration = Duration::from_millis(500);
 /// Measurement that is missing without samples.
 const UNMEASURED: &str = "which part of a latency was the kernel's queue and which the device";
 
-/// Devices that can be traced in a run.
-#[derive(Debug)]
-pub struct TracePlan {
-    places: Vec<Place>,
-}
-
 /// The devices to trace; `None` if there are none, or tracing is not `wanted`.
 ///
 /// Devices that cannot be traced are reported to the user and added to `unmeasured`; simulated drives are not
 /// mentioned.
-pub fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Option<TracePlan> {
+pub(crate) fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Option<Vec<Place>> {
     let facts = devices.real_facts();
     if facts.is_empty() {
         return None;
@@ -58,7 +52,7 @@ pub fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Op
     }
     let mut places = Vec::new();
     for (index, (name, facts)) in facts.into_iter().enumerate() {
-        match place(index, facts.number, facts.partition.as_ref(), facts.size_bytes, Path::new("/")) {
+        match place(index, facts, Path::new("/")) {
             Ok(place) => places.push(place),
             Err(why) => told(unmeasured, format!("{UNMEASURED}: {name} cannot be traced - {why}")),
         }
@@ -68,7 +62,7 @@ pub fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Op
     }
     // A trial, so that a run reports at its start what it cannot measure.
     match start(&places, SAMPLED) {
-        Ok(_) => Some(TracePlan { places }),
+        Ok(_) => Some(places),
         Err(error) => {
             told(unmeasured, format!("{UNMEASURED}: {error}"));
             None
@@ -82,16 +76,9 @@ fn told(unmeasured: &mut Vec<String>, sentence: String) {
     unmeasured.push(sentence);
 }
 
-/// Position of a device of `size_bytes` in the block layer. Errors: the reason if it has none.
-fn place(
-    index: usize,
-    number: Option<DevNum>,
-    partition: Option<&Partition>,
-    size_bytes: u64,
-    root: &Path,
-) -> Result<Place, &'static str> {
-    let number = number.ok_or("it is a file, whose requests are those of its file system")?;
-    let place = Place::of(index, (number.major, number.minor), partition, size_bytes);
+/// Position of a device in the block layer. Errors: the reason if it has none.
+fn place(index: usize, facts: &DeviceFacts, root: &Path) -> Result<Place, &'static str> {
+    let place = Place::of(index, facts).ok_or("it is a file, whose requests are those of its file system")?;
     match has_requests(root, place.disk) {
         true => Ok(place),
         false => Err("its driver takes bios as they come and makes no requests of them"),
@@ -107,14 +94,14 @@ pub struct Tracing {
 
 impl Tracing {
     /// Starts tracing of the run in `dir`; `None` after a warning if it cannot start.
-    pub fn start(plan: TracePlan, dir: &Path, manifest: &Manifest) -> Option<Self> {
+    pub(crate) fn start(places: Vec<Place>, dir: &Path, manifest: &Manifest) -> Option<Self> {
         let began = Instant::now();
         let ended = |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run continues: {why}"));
         let writer = TraceWriter::create(dir, &manifest.sla).inspect_err(|error| ended(error)).ok()?;
         let (stop, stopped) = channel();
         let quarter = Duration::from_secs(manifest.duration_sec) / 4;
         let mut sampling = Sampling {
-            places: plan.places,
+            places,
             thresholds_ns: manifest.sla.thresholds_ns().to_vec(),
             length: LENGTH.min(quarter),
             began,
@@ -124,7 +111,7 @@ impl Tracing {
         let run = move || {
             process::go_behind_others();
             if let Err(why) = sampling.run(FIRST_AFTER.min(quarter)) {
-                console::warning(&format!("tracing ended, the run continues: {why}"));
+                ended(&why);
             }
         };
         let thread =
@@ -237,13 +224,15 @@ pub struct Place {
 }
 
 impl Place {
-    pub fn of(index: usize, own: DeviceNumber, partition: Option<&Partition>, size_bytes: u64) -> Self {
-        let Some(Partition { start_bytes, disk_number, .. }) = partition else {
-            return Self { index, own, disk: own, sectors: 0..u64::MAX };
+    /// The place of the device of `facts`; `None`: it has no number, as a file.
+    pub fn of(index: usize, facts: &DeviceFacts) -> Option<Self> {
+        let own = facts.number.map(|number| (number.major, number.minor))?;
+        let Some(Partition { start_bytes, disk_number, .. }) = &facts.partition else {
+            return Some(Self { index, own, disk: own, sectors: 0..u64::MAX });
         };
         let first = start_bytes / SECTOR_BYTES;
-        let sectors = first..first + size_bytes / SECTOR_BYTES;
-        Self { index, own, disk: (disk_number.major, disk_number.minor), sectors }
+        let sectors = first..first + facts.size_bytes / SECTOR_BYTES;
+        Some(Self { index, own, disk: (disk_number.major, disk_number.minor), sectors })
     }
 }
 
@@ -301,7 +290,9 @@ fn lines(taken: &Taken, at_sec: f64, places: &[Place], thresholds_ns: &[u64]) ->
     for request in &taken.requests {
         let own = |place: &&Place| place.disk == request.device && place.sectors.contains(&request.sector);
         let Some(place) = places.iter().find(own) else { continue };
-        groups.entry((place.index, kind(request), size(request))).or_default().add(request, thresholds_ns);
+        let kind = if request.op == EventOp::Read { TraceKind::Read } else { TraceKind::Write };
+        let size = TraceSize::of(u64::from(request.sectors) * SECTOR_BYTES);
+        groups.entry((place.index, kind, size)).or_default().add(request, thresholds_ns);
     }
     let line = |((device, kind, size), mut times): ((usize, TraceKind, TraceSize), Times)| TraceLine {
         at_sec,
@@ -318,17 +309,6 @@ fn lines(taken: &Taken, at_sec: f64, places: &[Place], thresholds_ns: &[u64]) ->
         total_over: times.total_over,
     };
     groups.into_iter().map(line).collect()
-}
-
-fn kind(request: &Request) -> TraceKind {
-    match request.op {
-        EventOp::Read => TraceKind::Read,
-        _ => TraceKind::Write,
-    }
-}
-
-fn size(request: &Request) -> TraceSize {
-    TraceSize::of(u64::from(request.sectors) * SECTOR_BYTES)
 }
 
 impl Times {
@@ -356,6 +336,7 @@ fn spread(times_ns: &mut [u64]) -> Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use device::discover::DevNum;
     use std::fs;
     use std::time::Duration;
 
@@ -366,7 +347,11 @@ mod tests {
         let number = |minor| DevNum { major: 259, minor };
         let partition =
             Partition { index: 2, start_bytes: 1 << 20, disk: "nvme0n1".to_owned(), disk_number: number(0) };
-        let at = |number, partition| place(1, number, partition, 1 << 20, root.path());
+        let at = |number, partition: Option<&Partition>| {
+            let facts =
+                DeviceFacts { number, partition: partition.cloned(), size_bytes: 1 << 20, ..DeviceFacts::default() };
+            place(1, &facts, root.path())
+        };
         let expected = Place { index: 1, own: (259, 2), disk: (259, 0), sectors: 2_048..4_096 };
         assert_eq!(at(Some(number(2)), Some(&partition)), Ok(expected));
         assert_eq!(at(Some(number(0)), None).map(|place| place.sectors), Ok(0..u64::MAX));

@@ -101,11 +101,8 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
             Failure::usage(format!("no command {} - see flashproof --help", results::units::quoted(word)))
         })?;
     }
-    Ok(match words {
-        [] => at.render_help(),
-        _ => at.render_long_help(),
-    }
-    .to_string())
+    let help = if words.is_empty() { at.render_help() } else { at.render_long_help() };
+    Ok(help.to_string())
 }
 
 /// The keys of a configuration file, of one test or of both.

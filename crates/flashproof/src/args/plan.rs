@@ -1,7 +1,7 @@
 //! The options of `flashproof size`.
 
 use super::reports::GivenArgs;
-use super::{AccessArgs, named, percent, positive, seconds};
+use super::{AccessArgs, named, positive, seconds};
 use clap::Args;
 use engine::DeviceName;
 use engine::sim::size_bytes;
@@ -10,9 +10,7 @@ use jiff::civil::{DateTime, Time};
 use jiff::tz::Offset;
 use load::factor::Factor;
 use load::workload::act::options::Test;
-use procedures::align::Alignment;
 use report::comparison::Named;
-use session::user_file::Output;
 use std::path::PathBuf;
 use store::nodes::{DEFAULT_PORT, Host};
 
@@ -198,83 +196,6 @@ fn block(text: &str) -> Result<u64, String> {
     sizing::server_log::size_bytes(text)
         .filter(|bytes| bytes.is_power_of_two() && (4096..=8 << 20).contains(bytes))
         .ok_or_else(|| "give a power of two from 4K to 8M, as aerospike.conf has it: 128K, 1M".to_owned())
-}
-
-/// Options of an alignment.
-#[derive(Args, Debug)]
-pub struct AlignArgs {
-    /// Configuration with histograms, from "flashproof size profile" or written by hand
-    #[arg(value_name = "CONFIG")]
-    pub config: PathBuf,
-    /// Target for each device: a profile (profile.json), output of "iostat -xty" on the cluster, or numbers as
-    /// r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N, flushes that w/s includes are subtracted
-    #[arg(long, value_name = "PROFILE")]
-    pub target: String,
-    /// Device to run on instead of those of CONFIG, as many as CONFIG has; may be repeated: ALL its data is erased
-    #[arg(long, value_name = "DEVICE")]
-    pub device: Vec<DeviceName>,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
-    /// Write the aligned configuration to this file
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Replace an existing file
-    #[arg(long, requires = "out")]
-    pub force: bool,
-    /// Tolerance for each of the four numbers, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, allow_hyphen_values = true, value_parser = |text: &str| percent(text, 0.5..=20.0))]
-    pub within: f64,
-    /// Maximum bursts after the first, which runs CONFIG as it is
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub rounds: u32,
-    /// Measured time of a burst, plus 3 s to begin and end [default: by --within, 5 s to 5 min]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
-    pub burst: Option<u32>,
-    /// Node of the profile [default: the one whose drives move most bytes]
-    #[arg(long, value_name = "ID")]
-    pub node: Option<String>,
-    /// Drive of the profile or of iostat [default: the mean of the node's drives]
-    #[arg(long, value_name = "NAME")]
-    pub drive: Option<String>,
-    /// Namespace that CONFIG models, if several share the drive [default: the name of the file]
-    #[arg(long, value_name = "NS")]
-    pub namespace: Option<String>,
-    /// Use a profile that is marked as not balanced
-    #[arg(long)]
-    pub accept_unbalanced: bool,
-    /// Reason for an offset below 80 or above 125: a sentence for the aligned configuration
-    #[arg(long, value_name = "WHY")]
-    pub because: Option<String>,
-    /// Keep the run directories of the bursts in this new directory
-    #[arg(long, value_name = "DIR")]
-    pub out_dir: Option<PathBuf>,
-    /// Print only results, warnings and errors
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-impl AlignArgs {
-    /// Builds the alignment from the options.
-    pub fn alignment(&self) -> Alignment {
-        Alignment {
-            config: self.config.clone(),
-            target: self.target.clone(),
-            device: self.device.clone(),
-            erase: self.erase.clone(),
-            output: self.out.clone().map(|path| Output::File { path, force: self.force }),
-            within: self.within / 100.0,
-            rounds: self.rounds,
-            burst: self.burst,
-            node: self.node.clone(),
-            drive: self.drive.clone(),
-            namespace: self.namespace.clone(),
-            accept_unbalanced: self.accept_unbalanced,
-            because: self.because.clone(),
-            out_dir: self.out_dir.clone(),
-            quiet: self.quiet,
-        }
-    }
 }
 
 /// Options of a selection.

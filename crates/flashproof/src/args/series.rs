@@ -6,43 +6,12 @@ use clap::builder::NonEmptyStringValueParser;
 use load::baseline::LARGE_BYTES;
 use load::factor::Factor;
 use load::workload::fio::{BYTES, parse_number};
+use procedures::durability::Options;
 use procedures::predict::PredictedLoad;
-use procedures::series::Options;
+use procedures::series::Options as SeriesArgs;
 use results::baseline::Pts;
-use results::durability::session::Mode;
 use results::judge::Sla;
 use std::path::PathBuf;
-
-/// Options of the runs of a series.
-#[derive(Args, Debug)]
-pub struct SeriesArgs {
-    /// Do not sample the block tracepoints (0.5 s in every 30, as root) that separate kernel and device latency
-    #[arg(long, hide_short_help = true)]
-    pub no_trace: bool,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
-    /// Show what would run and for how long, or why it is refused; write nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Also write the report into this file; report.html in the directory of the series is always written
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
-    pub html: Option<PathBuf>,
-    /// Start a new series, in a new directory next to the existing one; nothing is deleted
-    #[arg(long, hide_short_help = true)]
-    pub fresh: bool,
-    /// Print only results, warnings and errors
-    #[arg(long, short)]
-    pub quiet: bool,
-}
-
-impl SeriesArgs {
-    /// Options of the runs, for the series.
-    pub fn options(&self) -> Options {
-        let Self { no_trace, ref erase, dry_run, fresh, ref html, quiet } = *self;
-        Options { trace: !no_trace, erase: erase.clone(), dry_run, fresh, html: html.clone(), quiet }
-    }
-}
 
 /// Options of a certification.
 #[derive(Args, Debug)]
@@ -158,29 +127,14 @@ pub struct PredictArgs {
     /// Directory of a baseline, made by `flashproof baseline`
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Configuration of any ACT version that defines the load of 1x [default: ACT's, 2000 reads and 1000 writes per
-    /// second]
-    #[arg(long, value_name = "CONFIG")]
-    pub config: Option<PathBuf>,
-    /// Latency limits of a load that is held: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
-    pub sla: Sla,
-    /// Pace and distribute operations as ACT 6 does (arrival: act)
-    #[arg(long)]
-    pub as_act: bool,
+    #[command(flatten)]
+    pub load: PredictedLoad,
     /// Replace a drive.sim in DIR of other origin
     #[arg(long)]
     pub force: bool,
     /// Print only results, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
-}
-
-impl PredictArgs {
-    /// Builds the load from the options.
-    pub fn load(&self) -> PredictedLoad {
-        PredictedLoad { config: self.config.clone(), sla: self.sla.clone(), as_act: self.as_act }
-    }
 }
 
 /// Length of a quick baseline, the shortest that contains every job, seconds.
@@ -285,53 +239,7 @@ pub struct CheckArgs {
     #[arg(long, short)]
     pub quiet: bool,
     #[command(flatten)]
-    pub durability: DurabilityArgs,
-}
-
-/// Options of `check durability` and of `check witness`.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Options of check durability, and of check witness on another machine")]
-pub struct DurabilityArgs {
-    /// The witness, which keeps what was acknowledged
-    #[arg(long, value_name = "HOST:PORT")]
-    pub witness: Option<String>,
-    /// Test only this mode: fdatasync, fua, dsync, fsync, rename; may be repeated
-    #[arg(long = "mode", value_name = "MODE")]
-    pub modes: Vec<Mode>,
-    /// Judge without a restart of this machine: only the drive lost its power
-    #[arg(long)]
-    pub drive_cut: bool,
-    /// Begin a session although the target has one that the witness does not know
-    #[arg(long)]
-    pub new: bool,
-    /// Remove the files of check durability below a directory
-    #[arg(long)]
-    pub remove: bool,
-    /// Of the witness: where to listen
-    #[arg(long, value_name = "HOST:PORT")]
-    pub listen: Option<String>,
-    /// Of the witness: the file of its sessions
-    #[arg(long, value_name = "FILE")]
-    pub file: Option<PathBuf>,
-}
-
-impl DurabilityArgs {
-    /// Options given that the check `name` does not have.
-    pub fn foreign_to(&self, name: &str) -> Vec<&'static str> {
-        let (is_durability, is_witness) = (name == "durability", name == "witness");
-        [
-            ("--witness", self.witness.is_some(), is_durability),
-            ("--mode", !self.modes.is_empty(), is_durability),
-            ("--drive-cut", self.drive_cut, is_durability),
-            ("--new", self.new, is_durability),
-            ("--remove", self.remove, is_durability),
-            ("--listen", self.listen.is_some(), is_witness),
-            ("--file", self.file.is_some(), is_witness),
-        ]
-        .into_iter()
-        .filter_map(|(option, is_given, is_known)| (is_given && !is_known).then_some(option))
-        .collect()
-    }
+    pub durability: Options,
 }
 
 #[cfg(test)]

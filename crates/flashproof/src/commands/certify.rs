@@ -23,7 +23,7 @@ use results::judge::{End, Outcome, Verdict};
 use results::run_dir;
 use results::series::{Identity, Purpose, Rule, Series, State, Step};
 use results::units::{self, span};
-use serde_json::{Value, json};
+use serde_json::json;
 use session::devices::Consents;
 use session::failure::Failure;
 use session::recording::Unwatched;
@@ -211,7 +211,7 @@ impl Place {
         let first = args.out.clone().unwrap_or_else(|| default_name("certify", &drives.identities, &load));
         let now = request.series(drives.identities.clone(), &claim);
         // A drive that was unprepared at the start is still unprepared after tests.
-        let kept = Kept::open(&first, args.series.options(), now, &[NAMED, NOT_PREPARED], |options| {
+        let kept = Kept::open(&first, args.series.clone(), now, &[NAMED, NOT_PREPARED], |options| {
             may_erase(&request.base, args.no_prep, options)
         })?;
         let unprepared = kept.term(NOT_PREPARED).split(", ").filter(|name| !name.is_empty());
@@ -289,23 +289,19 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
     step.state = State::Done;
     step.outcome = Some(outcome);
     step.reason = reason;
-    step.details = details(verdict, &notes);
-    if let Some(linearity) = linearity(place, index) {
-        console::note(&format!("\n{linearity}"));
-        place.kept.series.steps[index].details["linearity"] = json!(linearity);
-    }
-    Some(outcome)
-}
-
-/// Details of a run for the conclusion and the report, so that they need not read its directory.
-fn details(verdict: &Verdict, notes: &[String]) -> Value {
-    json!({
+    // For the conclusion and the report, so that they need not read the run's directory.
+    step.details = json!({
         "verdict": verdict.outcome,
         "decided_by": verdict.decided_by,
         "ran_sec": verdict.ran_sec,
         "streams": verdict.streams,
         "notes": notes,
-    })
+    });
+    if let Some(linearity) = linearity(place, index) {
+        console::note(&format!("\n{linearity}"));
+        place.kept.series.steps[index].details["linearity"] = json!(linearity);
+    }
+    Some(outcome)
 }
 
 /// Compares the devices of a stage with the one tested alone, if there are several.
@@ -365,7 +361,7 @@ fn stage_begins(place: &Place, index: usize) {
     }
     let step = &place.kept.series.steps[index];
     let rule = match step.rule {
-        results::series::Rule::Limits => "passes within the limits",
+        Rule::Limits => "passes within the limits",
         _ => "passes when it runs to completion, however slow",
     };
     console::note(&format!(
@@ -402,13 +398,11 @@ fn interrupted(place: &Place, what: &str, how: &str) -> Result<ExitCode, Failure
 /// Table of the stages, and their directories.
 fn stages(place: &Place) -> String {
     let headings = ["stage", "load", "devices", "length", "outcome", "run directory"];
-    let rows = place.kept.series.steps.iter().map(|step| row(place, step));
+    let rows = place.kept.series.steps.iter().map(|step| {
+        let dir = if step.attempts > 0 { step.dir.clone() } else { "-".to_owned() };
+        [step.name.clone(), load(place, step), devices(place, step), span(step.duration_sec), outcome(step), dir]
+    });
     format!("\n{}\n{}", Table::new("").text(headings).rows(rows), place.kept.places())
-}
-
-fn row(place: &Place, step: &Step) -> Vec<String> {
-    let dir = if step.attempts > 0 { step.dir.clone() } else { "-".to_owned() };
-    vec![step.name.clone(), load(place, step), devices(place, step), span(step.duration_sec), outcome(step), dir]
 }
 
 /// The load of a stage, as a multiple.

@@ -1,6 +1,7 @@
 //! `flashproof check`: is a disk good enough for a database? Lists the checks, shows one, performs one or all;
 //! and, with a witness, does acknowledged mean durable?
 
+use super::done;
 use super::report::show;
 use crate::args::{CheckArgs, FormArgs};
 use procedures::check::{Definition, Request, builtin_names, perform};
@@ -25,8 +26,7 @@ const COLUMNS: usize = 100;
 /// Lists the checks, shows one, or performs one or all.
 pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let Some(name) = &args.name else {
-        console::result(&list()?)?;
-        return Ok(ExitCode::SUCCESS);
+        return done(&list()?);
     };
     match name.as_str() {
         "durability" => return check_durability(args),
@@ -42,8 +42,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let names: Vec<&str> = if name == ALL { builtin_names().collect() } else { vec![name] };
     let definitions = names.iter().map(|name| Definition::find(name)).collect::<Result<Vec<_>, _>>()?;
     if args.show {
-        console::result(&definitions.iter().map(shown).collect::<String>())?;
-        return Ok(ExitCode::SUCCESS);
+        return done(&definitions.iter().map(shown).collect::<String>());
     }
     let Some(path) = &args.path else {
         return Err(Failure::usage(format!(
@@ -65,6 +64,7 @@ fn begin_form(args: &CheckArgs) -> Result<(), Failure> {
 }
 
 fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Result<ExitCode, Failure> {
+    let quiet = args.quiet || args.form.json || args.form.markdown;
     let place = Place::of("check", args.out.as_deref(), Manner::Own)?;
     let switch = Switch::install("files of the check stay until the next one", Manner::Own)?;
     let (mut checks, mut not_run) = (Vec::new(), Vec::new());
@@ -80,13 +80,7 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
             continue;
         }
         let dir = if is_alone { place.dir().to_owned() } else { place.dir().join(&name) };
-        let request = Request {
-            definition,
-            path,
-            erase: &args.erase,
-            dir,
-            quiet: args.quiet || args.form.json || args.form.markdown,
-        };
+        let request = Request { definition, path, erase: &args.erase, dir, quiet };
         match perform(&request, &switch) {
             Ok(check) => checks.push(check),
             // A disk that is not there, or not writable, stops all checks.
@@ -152,15 +146,8 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
         ));
     };
     begin_form(args)?;
-    let request = durability::Request {
-        path,
-        witness,
-        modes: &args.durability.modes,
-        erase: &args.erase,
-        seconds: args.lasting,
-        is_drive_cut: args.durability.drive_cut,
-        is_new: args.durability.new,
-    };
+    let request =
+        durability::Request { path, witness, options: &args.durability, erase: &args.erase, seconds: args.lasting };
     let ending = Ending::listen("what was written stays".to_owned())?;
     let result = durability::check(&request, &ending)?;
     show(

@@ -14,7 +14,7 @@ use session::engine::Engine;
 use session::failure::Failure;
 use session::in_process::began;
 use session::record::{default_dir, record};
-use session::runner::{self, Named, Opened, RunRequest, findings_about, fresh_seed};
+use session::runner::{self, Named, Opened, RunRequest, cpus, findings_about, fresh_seed};
 use session::{Manner, console};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -36,7 +36,11 @@ const THREAD_TRANSACTIONS: u32 = 64;
 
 /// Finds the cluster, and runs the transactions.
 pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
-    let seeds = seeds(args)?;
+    let seed = |text: &String| {
+        let failed = |why| Failure::usage(format!("cannot use host {} - {why}", quoted(text)));
+        Host::parse(text, args.port).map_err(failed)
+    };
+    let seeds: Vec<Host> = args.host.iter().map(seed).collect::<Result<_, _>>()?;
     let value = args.object;
     let began = began(false);
     let mut object = Object {
@@ -174,18 +178,9 @@ pub fn check_open_files(connections: u32) -> Result<(), Failure> {
     }
 }
 
-fn seeds(args: &ClientArgs) -> Result<Vec<Host>, Failure> {
-    let seed = |text: &String| {
-        let failed = |why| Failure::usage(format!("cannot use host {} - {why}", quoted(text)));
-        Host::parse(text, args.port).map_err(failed)
-    };
-    args.host.iter().map(seed).collect()
-}
-
 /// Issuing threads for `at_once` transactions in flight.
 pub fn threads(at_once: u32) -> u32 {
-    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
-    at_once.div_ceil(THREAD_TRANSACTIONS).min(cpus / 2).max(1)
+    at_once.div_ceil(THREAD_TRANSACTIONS).min(cpus() / 2).max(1)
 }
 
 /// Transactions in flight per connection: `wanted` if all nodes support pipelining, else 1.

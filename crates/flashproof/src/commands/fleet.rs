@@ -1,9 +1,8 @@
 //! `flashproof fleet`: campaigns.
 
+use super::done;
 use super::report::{show, watch};
-use crate::args::{
-    CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, ReportArgs, RunArgs, TaskArgs, parses,
-};
+use crate::args::{CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, ReportArgs, RunArgs, parses};
 use fleet::inventory::Inventory;
 use fleet::plan::Plan;
 use fleet::status::CampaignStatus;
@@ -24,7 +23,7 @@ pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
         Fleet::Run(args) => return start_or_go_on(args),
         Fleet::Status(args) => return status(args),
         Fleet::Cancel(args) => start::cancel(&plan(args)?)?,
-        Fleet::Task(args) => return run_task(args),
+        Fleet::Task(args) => return task::run(&plan(&args.campaign)?.start()?, args.index, args.step.as_deref()),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -99,22 +98,17 @@ fn init_file(args: &InitArgs) -> Result<(), Failure> {
 fn start_or_go_on(args: &RunArgs) -> Result<ExitCode, Failure> {
     let plan = plan(&args.campaign)?.start()?;
     match start::run(&plan, args.failed)? {
-        start::Started::Submitted(0) => {
-            console::result("nothing to submit: every step has a result or is in the queue\n")?
-        }
-        start::Started::Submitted(tasks) => {
-            console::result(&format!(
-                "submitted {tasks} tasks of campaign {}; flashproof fleet status shows them\n",
-                plan.campaign.name
-            ))?;
-        }
-        start::Started::Ran => {
+        None => {
             let status = CampaignStatus::read(&plan)?;
             console::result(&status.text())?;
-            return Ok(ExitCode::from(status.exit_code()));
+            Ok(ExitCode::from(status.exit_code()))
         }
+        Some(0) => done("nothing to submit: every step has a result or is in the queue\n"),
+        Some(tasks) => done(&format!(
+            "submitted {tasks} tasks of campaign {}; flashproof fleet status shows them\n",
+            plan.campaign.name
+        )),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn status(args: &FleetStatusArgs) -> Result<ExitCode, Failure> {
@@ -130,9 +124,4 @@ fn status(args: &FleetStatusArgs) -> Result<ExitCode, Failure> {
         Ok((text, status.is_over()))
     })?;
     Ok(ExitCode::from(code))
-}
-
-fn run_task(args: &TaskArgs) -> Result<ExitCode, Failure> {
-    let plan = plan(&args.campaign)?.start()?;
-    task::run(&plan, args.index, args.step.as_deref())
 }

@@ -112,22 +112,16 @@ fn choice(args: &LatencyArgs) -> Result<Choice, Stop> {
     if args.logs.is_empty() {
         return Err(refused(ACT_USAGE, "no log was given - give one with -l LOG; see --help".to_owned()));
     }
-    let below = |what: &str, least: &str, option: &str, value: i128| {
-        let words = format!("{what} must be {least}\n");
-        refused(&words, format!("reading {option} {value} - {what} must be {least}"))
-    };
     let slice = slice.unwrap_or_else(|| default_slice_sec(&args.logs).into());
-    if slice < 1 {
-        return Err(below("slice", "more than 0", "-t", slice));
-    }
-    if !(0..BUCKETS as i128).contains(&first) {
-        return Err(below("start_bucket", &format!("non-negative and less than {BUCKETS}"), "-s", first));
-    }
-    if count < 1 {
-        return Err(below("num_buckets", "more than 0", "-n", count));
-    }
-    if every < 1 {
-        return Err(below("every_nth", "more than 0", "-e", every));
+    let of_buckets = format!("non-negative and less than {BUCKETS}");
+    let bounds = [
+        (slice >= 1, "-t", slice, "slice must be", "more than 0"),
+        ((0..BUCKETS as i128).contains(&first), "-s", first, "start_bucket must be", of_buckets.as_str()),
+        (count >= 1, "-n", count, "num_buckets must be", "more than 0"),
+        (every >= 1, "-e", every, "every_nth must be", "more than 0"),
+    ];
+    if let Some((_, option, value, what, least)) = bounds.into_iter().find(|(is_within, ..)| !is_within) {
+        return Err(refused(&format!("{what} {least}\n"), format!("reading {option} {value} - {what} {least}")));
     }
     let Ok(slice_sec) = u64::try_from(slice) else {
         return Err(

@@ -6,14 +6,13 @@ pub mod check;
 pub mod client;
 pub mod cluster;
 pub mod config;
-pub mod doctor;
 #[cfg(feature = "export")]
 mod export;
 pub mod fio;
 pub mod fleet;
 pub mod latency;
 pub mod loglatency;
-pub mod prep;
+pub mod prepare;
 pub mod rate;
 pub mod report;
 pub mod serve;
@@ -28,10 +27,16 @@ use crate::args::{
     completions, help_page, man_pages,
 };
 use load::workload::act::options::Test;
+use procedures::align;
 use serde::Serialize;
 use session::failure::Failure;
 use session::{Manner, console};
 use std::process::ExitCode;
+
+/// Prints the result of a command that succeeded.
+fn done(text: &str) -> Result<ExitCode, Failure> {
+    console::result(text).map(|()| ExitCode::SUCCESS)
+}
 
 /// `value` as JSON, with a newline at the end.
 fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
@@ -56,9 +61,9 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
         },
         Command::Baseline(args) => baseline::run(args),
         Command::Check(args) => check::run(args),
-        Command::Doctor(args) if args.lists() => doctor::list(args),
-        Command::Doctor(args) => doctor::run(args),
-        Command::Prep(args) => prep::run(args, manner),
+        Command::Doctor(args) if args.lists() => prepare::list(args),
+        Command::Doctor(args) => prepare::examine(args),
+        Command::Prep(args) => prepare::prep(args, manner),
         Command::Report(report) => match &report.other {
             Some(OtherReport::Compare(args)) => report::compare(args),
             Some(OtherReport::Status(args)) => report::status(args),
@@ -76,7 +81,7 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
             Sizing::Collect(args) => cluster::collect(args),
             Sizing::Restore(args) => cluster::restore(args),
             Sizing::Profile(args) => size::run(args),
-            Sizing::Align(args) => size::align(args),
+            Sizing::Align(args) => align::run(args).map(|()| ExitCode::SUCCESS),
             Sizing::Select(args) => size::select(args),
             Sizing::Config(args) => config::run(args),
         },
@@ -94,16 +99,10 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
             RecordEngine::Bench(args) => transactions::run(args),
         },
         Command::Fleet(args) => fleet::run(args),
-        Command::Help(args) => {
-            match &args.man {
-                Some(dir) => man_pages(dir)?,
-                None => console::result(&help_page(&args.words)?)?,
-            }
-            Ok(ExitCode::SUCCESS)
-        }
-        Command::Completions(args) => {
-            console::result(&completions(args)?)?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Help(args) => match &args.man {
+            Some(dir) => man_pages(dir).map(|()| ExitCode::SUCCESS),
+            None => done(&help_page(&args.words)?),
+        },
+        Command::Completions(args) => done(&completions(args)?),
     }
 }

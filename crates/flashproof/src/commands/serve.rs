@@ -1,5 +1,6 @@
 //! `flashproof engine serve CONFIG`: runs the record engine as a server, until a signal ends it.
 
+use super::done;
 use crate::args::ServeArgs;
 use device::guard::Request;
 use device::target::Target;
@@ -22,7 +23,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use store::conf::{self, Config, NamespaceConfig, Parsed};
 use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
-use store::server::{Cluster, Device, Limits, Node, Server, Setup, State, cores};
+use store::server::{Cluster, Device, Limits, Node, Server, Setup, cores};
 use store::{DeviceHeader, Losses, Plan, WRITTEN_BYTES, wire};
 
 /// Maximum size of a configuration.
@@ -44,8 +45,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let (config, text) = read(args)?;
     if args.dry_run {
-        console::result(&described(&config))?;
-        return Ok(ExitCode::SUCCESS);
+        return done(&described(&config));
     }
     check_files(&config);
     let ending = Ending::listen("data that was only in memory is lost".to_owned())?;
@@ -60,7 +60,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     })?;
 
     let devices = open(&config, &args.erase)?;
-    let limits = limits(&config);
+    let batch = wire::Limits { batch_requests: config.batch_max_requests, ..wire::Limits::default() };
+    let (connections, idle_ms) = (config.proto_fd_max as usize, config.proto_fd_idle_ms.into());
+    let limits = Limits { connections, idle_ms, batch, ..Limits::default() };
     // A slow reader of the log must not block the serving threads.
     let (sender, lines) = mpsc::sync_channel(LINES_MAX);
     let log = Box::new(move |line| _ = sender.try_send(line));
@@ -108,7 +110,16 @@ fn serve(
                 console::note(&format!("listening on {address}; {}", ending.how()));
             }
             None => {}
-            Some(ticker) => tick(state, ticker, now_ms(), logs),
+            Some(ticker) => {
+                let now_ms = now_ms();
+                write(
+                    logs,
+                    &state.facts(|facts| match now_ms >= ticker.next_ms(facts) {
+                        true => ticker.tick(now_ms, facts),
+                        false => Vec::new(),
+                    }),
+                );
+            }
         }
     }
 }
@@ -143,14 +154,6 @@ fn maybe_older(facts: &Facts) -> Vec<Line> {
     doubtful.map(line).collect()
 }
 
-fn tick(state: &State, ticker: &mut Ticker, now_ms: u64, logs: &mut Logs) {
-    let lines = state.facts(|facts| {
-        let is_due = now_ms >= ticker.next_ms(facts);
-        if is_due { ticker.tick(now_ms, facts) } else { Vec::new() }
-    });
-    write(logs, &lines);
-}
-
 /// Writes lines to the log. Errors do not end the service: the lines are lost.
 fn write(logs: &mut Logs, lines: &[Line]) {
     if !lines.is_empty() {
@@ -172,7 +175,9 @@ fn read(args: &ServeArgs) -> Result<(Config, String), Failure> {
 
 /// Describes the effect of a configuration.
 fn described(config: &Config) -> String {
-    let mut text = format!("{} cores; clients on {}\n", cores(config), places(config).join(", "));
+    let place = |address: &_| SocketAddr::from((*address, config.listen.port)).to_string();
+    let places: Vec<_> = config.listen.addresses.iter().map(place).collect();
+    let mut text = format!("{} cores; clients on {}\n", cores(config), places.join(", "));
     for namespace in &config.namespaces {
         let (settings, devices) = (&namespace.settings, namespace.devices.join(", "));
         text += &format!(
@@ -183,10 +188,6 @@ fn described(config: &Config) -> String {
         );
     }
     text
-}
-
-fn places(config: &Config) -> Vec<String> {
-    config.listen.addresses.iter().map(|address| SocketAddr::from((*address, config.listen.port)).to_string()).collect()
 }
 
 /// Raises the limit of open files, and warns if it is too low for the clients that the configuration allows.
@@ -251,8 +252,7 @@ fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Fai
 }
 
 fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
-    let node = |(host, port): &(String, u16)| Node::new(host, *port);
-    let mut nodes: Vec<_> = config.nodes.iter().map(node).collect();
+    let mut nodes: Vec<_> = config.nodes.iter().map(|(host, port)| Node::new(host, *port)).collect();
     let is_own = |node: &Node| {
         let at = node.host.parse().ok();
         node.port == address.port() && at.is_some_and(|at| at == address.ip() || config.listen.addresses.contains(&at))
@@ -278,12 +278,6 @@ fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
     Ok(Cluster::new(nodes, own))
 }
 
-fn limits(config: &Config) -> Limits {
-    let batch = wire::Limits { batch_requests: config.batch_max_requests, ..wire::Limits::default() };
-    let (connections, idle_ms) = (config.proto_fd_max as usize, config.proto_fd_idle_ms.into());
-    Limits { connections, idle_ms, batch, ..Limits::default() }
-}
-
 /// A device of a namespace, and its expected header.
 struct Wanted<'a> {
     name: &'a str,
@@ -306,9 +300,8 @@ fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> 
     };
     let requests: Vec<_> = wanted.iter().zip(&kept).map(request).collect();
     let consents = consent(&requests, erase, &[])?;
-    let told = |note: &String, name: &str| console::warning(&format!("{name}: {note}"));
     let opened = consents.into_iter().map(|consent| {
-        consent.notes().iter().for_each(|note| told(note, consent.name()));
+        consent.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", consent.name())));
         Arc::new(Target::writable(consent))
     });
     // All devices are checked before the first write.

@@ -4,6 +4,7 @@
 //! Called `act_storage` or `act_index`, it replaces that program in a script: its log on standard output, its pacing,
 //! its exit codes, and no files that were not requested.
 
+use super::done;
 use crate::args::{StorageArgs, TestArgs};
 use device::observe::DeviceNumber;
 use engine::DeviceName;
@@ -48,10 +49,9 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
     }
     if manner == Manner::Act && workloads.len() > 1 {
         return Err(Failure::usage(format!(
-            "cannot run {} configurations - act_{} takes one, as ACT's does - use flashproof {}",
+            "cannot run {} configurations - act_{name} takes one, as ACT's does - use flashproof {name}",
             workloads.len(),
-            test.name(),
-            test.name()
+            name = test.name()
         )));
     }
     record(test.name(), args.record.out.as_deref(), args.request(workloads), manner)
@@ -90,8 +90,7 @@ pub fn replay(args: &StorageArgs) -> Result<ExitCode, Failure> {
     let workload = Replay::new(trace, names, options.repeat, options.fit).map_err(Failure::usage)?;
     let text = format!("trace: {name}\n{}", workload.describe());
     if args.test.dry_run {
-        console::result(&text)?;
-        return Ok(ExitCode::SUCCESS);
+        return done(&text);
     }
     console::note(text.trim_end());
     record("replay", args.test.record.out.as_deref(), args.test.request(Named::alone(workload, text)), Manner::Own)
@@ -111,11 +110,8 @@ fn trace(name: &str, speed: load::factor::Factor) -> Result<Trace, Failure> {
 /// Checks that each device of the trace has a target.
 fn check_devices(name: &str, trace: &Trace, given: &[String]) -> Result<(), Failure> {
     let traced = trace.devices();
-    if let Some(twice) = given.iter().enumerate().find(|(at, device)| given[..*at].contains(device)) {
-        return Err(Failure::usage(format!(
-            "cannot replay {name} - --device {} is given twice - give each once",
-            twice.1
-        )));
+    if let Some((_, twice)) = given.iter().enumerate().find(|(at, device)| given[..*at].contains(device)) {
+        return Err(Failure::usage(format!("cannot replay {name} - --device {twice} is given twice - give each once")));
     }
     if traced.len() == given.len() {
         return Ok(());
@@ -142,8 +138,7 @@ pub fn tenants(args: &TestArgs) -> Result<ExitCode, Failure> {
     let default = devices::parsed(&args.device)?.pop();
     let page = describe(&tenants, default.as_ref())?;
     if args.dry_run {
-        console::result(&page)?;
-        return Ok(ExitCode::SUCCESS);
+        return done(&page);
     }
     console::note(page.trim_end());
     let loads = TenantLoad::all(tenants, default.as_ref()).map_err(Failure::usage)?;

@@ -1,51 +1,34 @@
 //! `flashproof waf`: write amplification, modelled and measured, how a drive treats placement handles, and the
 //! commands that give it some.
 
+use super::done;
 use super::report::show;
 use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs, WafSetupArgs};
 use device::discover::{self, Roots};
 use device::observe::nvme::fdp::{Configuration, Fdp, State};
 use device::observe::nvme::{Controller, Namespace, Namespaces};
-use load::waf::Interleaving;
 use procedures::configuration::read_tenants;
 use procedures::prep::RandomWrites;
-use procedures::waf::{Measurement, Model, Question, preparations, probe};
+use procedures::waf::{Question, preparations, probe};
 use report::waf::WafReport;
 use results::units;
 use results::units::{bytes, count};
 use results::waf::OCTILES;
 use session::console;
 use session::failure::Failure;
-use session::record::default_dir;
 use session::user_file::{check_page, write_file, write_page};
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Predicts the write amplification of a file's tenants on a simulated drive.
 pub fn model(args: &WafModelArgs) -> Result<ExitCode, Failure> {
-    let usual = Interleaving::default();
-    let model = Model {
-        on: args.device.clone(),
-        interleaving: Interleaving {
-            command_bytes: args.command.unwrap_or(usual.command_bytes),
-            in_flight: args.in_flight.unwrap_or(usual.in_flight),
-        },
-        timed: !args.no_latency,
-        sweep: args.sweep.clone(),
-    };
-    let report = question(&args.on_drive)?.predict(&model)?;
+    let report = question(&args.on_drive)?.predict(&args.model)?;
     shown(&args.on_drive, report, Ok(0))
 }
 
 /// Measures the write amplification of a file's tenants on a real drive, with a prediction next to it if requested.
 pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
-    let measurement = Measurement {
-        on: args.device.clone(),
-        duration: args.duration,
-        erase: args.erase.clone(),
-        dir: args.out.clone().unwrap_or_else(|| default_dir("waf")),
-    };
-    let (report, ended) = question(&args.on_drive)?.measure(&measurement, args.predict.as_deref())?;
+    let (report, ended) = question(&args.on_drive)?.measure(&args.measurement)?;
     if report.arrangements.is_empty() {
         return ended.map(ExitCode::from);
     }
@@ -99,7 +82,7 @@ fn question(args: &OnDriveArgs) -> Result<Question, Failure> {
         arrange: args.arrange.clone(),
         fills_max: args.max_fills.into(),
         seed: args.seed,
-        rated: args.rated.rated(),
+        rated: args.rated,
     })
 }
 
@@ -141,10 +124,7 @@ pub fn setup(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
         .nsid()
         .ok_or_else(|| cannot("sysfs does not show the number of the namespace - is sysfs mounted?"))?;
     let namespaces = controller.namespaces().map_err(|error| asked(&error))?;
-    console::result(
-        &commands(&format!("/dev/{}", controller.name()), nsid, &fdp, &namespaces).map_err(|why| cannot(&why))?,
-    )?;
-    Ok(ExitCode::SUCCESS)
+    done(&commands(&format!("/dev/{}", controller.name()), nsid, &fdp, &namespaces).map_err(|why| cannot(&why))?)
 }
 
 /// The page. Errors: why it is impossible.

@@ -9,7 +9,7 @@
 //!
 //! Simulated drives and files have only the cells: all issued I/O counts as reached.
 
-use device::discover::{Kind, Roots, discover};
+use device::discover::{Roots, discover};
 use device::observe::diskstats::{self, Counters, Rates, SECTOR_BYTES};
 use device::observe::trace::{Event, EventOp, Options, Trace, has_requests};
 use engine::DeviceName;
@@ -46,9 +46,7 @@ pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Op
     }
     let facts = discover(name, &Roots::default())
         .map_err(|error| Failure::environment(format!("cannot align on {name} - {error}")))?;
-    let number = facts.number.filter(|_| facts.kind != Kind::RegularFile);
-    let number = number.map(|number| (number.major, number.minor));
-    Ok(number.map(|number| Place::of(index, number, facts.partition.as_ref(), facts.size_bytes)))
+    Ok(Place::of(index, &facts))
 }
 
 /// Largest request of the place's queue, KiB.

@@ -14,8 +14,9 @@ mod burst;
 mod page;
 mod target;
 
-use crate::configuration::read_test;
+use crate::configuration::{percent, read_test};
 use burst::{BEGINS_SEC, ENDS_SEC, Measure, Watched, furthest};
+use clap::Args;
 use device::guard::unix_s;
 use engine::DeviceName;
 use load::workload::act::options::Test;
@@ -23,7 +24,7 @@ use load::workload::act::{ActConfig, ActWorkload, Arrival};
 use page::Page;
 use results::finding::Finding;
 use results::run_dir::check_usable;
-use results::units::{self, in_one_line};
+use results::units::{self, in_one_line, seconds};
 use session::devices::Consents;
 use session::failure::Failure;
 use session::runner::{self, Named, RunRequest};
@@ -53,36 +54,62 @@ const DISTURBED_MAX: usize = 4;
 const SECTOR_BYTES: u32 = 512;
 
 /// Request for an alignment.
-#[derive(Debug, Clone)]
+#[derive(Args, Debug)]
 pub struct Alignment {
-    /// File of a configuration with histograms.
+    /// Configuration with histograms, from "flashproof size profile" or written by hand
+    #[arg(value_name = "CONFIG")]
     pub config: PathBuf,
-    /// Target for each device: the file of a profile or of iostat's output, or iostat's numbers.
+    /// Target for each device: a profile (profile.json), output of "iostat -xty" on the cluster, or numbers as
+    /// r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N, flushes that w/s includes are subtracted
+    #[arg(long, value_name = "PROFILE")]
     pub target: String,
-    /// Devices to run on instead of those of the configuration.
+    /// Device to run on instead of those of CONFIG, as many as CONFIG has; may be repeated: ALL its data is erased
+    #[arg(long, value_name = "DEVICE")]
     pub device: Vec<DeviceName>,
-    /// Names of devices that may be erased.
+    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
+    #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// Destination of the aligned configuration.
-    pub output: Option<Output>,
-    /// Maximum difference of each of the four numbers from the target, a fraction.
+    /// Write the aligned configuration to this file
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long, requires = "out")]
+    pub force: bool,
+    /// Tolerance for each of the four numbers, in percent
+    #[arg(long, value_name = "PERCENT", default_value = "2", allow_hyphen_values = true, value_parser = within)]
     pub within: f64,
-    /// Maximum number of bursts after the first.
+    /// Maximum bursts after the first, which runs CONFIG as it is
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// Seconds that a burst is measured; `None`: derived from `within`.
+    /// Measured time of a burst, plus 3 s to begin and end [default: by --within, 5 s to 5 min]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub burst: Option<u32>,
-    /// Node and drive of the profile or of iostat, and namespace.
+    /// Node of the profile [default: the one whose drives move most bytes]
+    #[arg(long, value_name = "ID")]
     pub node: Option<String>,
+    /// Drive of the profile or of iostat [default: the mean of the node's drives]
+    #[arg(long, value_name = "NAME")]
     pub drive: Option<String>,
+    /// Namespace that CONFIG models, if several share the drive [default: the name of the file]
+    #[arg(long, value_name = "NS")]
     pub namespace: Option<String>,
-    /// True to use a profile that does not balance.
+    /// Use a profile that is marked as not balanced
+    #[arg(long)]
     pub accept_unbalanced: bool,
-    /// Reason given by the user for an implausible offset.
+    /// Reason for an offset below 80 or above 125: a sentence for the aligned configuration
+    #[arg(long, value_name = "WHY")]
     pub because: Option<String>,
-    /// Parent of the bursts' run directories; `None`: they are temporary.
+    /// Keep the run directories of the bursts in this new directory
+    #[arg(long, value_name = "DIR")]
     pub out_dir: Option<PathBuf>,
-    /// Suppress progress.
+    /// Print only results, warnings and errors
+    #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// A fraction.
+fn within(text: &str) -> Result<f64, String> {
+    percent(text, 0.5..=20.0).map(|percent| percent / 100.0)
 }
 
 /// A burst and its measurements.
@@ -115,7 +142,8 @@ fn unseen(measure: &Measure) -> f64 {
 /// Errors: the target is not met, or only by offsets that hide a problem.
 pub fn run(args: &Alignment) -> Result<(), Failure> {
     let (text, written) = read_test(Test::Storage, &args.config)?;
-    args.output.iter().try_for_each(Output::check)?;
+    let output = args.out.clone().map(|path| Output::File { path, force: args.force });
+    output.iter().try_for_each(Output::check)?;
     let config = on_devices(&written, &args.device)?;
     can_be_aligned(&config)?;
     let mut target = Target::of(args, &config)?;
@@ -128,8 +156,8 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
     }
     let within = args.within;
     let switch = Switch::install("no configuration was written", Manner::Own)?;
-    let mut bursts = Bursts::new(args, &config, &switch, within)?;
-    let rounds = rounds(&mut bursts, config, &target, args, within)?;
+    let mut bursts = Bursts::new(args, &config, &switch)?;
+    let rounds = bursts.rounds(config, &target)?;
     let page = Page { target: &target, rounds: &rounds, within };
     console::result(&page.to_string())?;
     page.notes().iter().for_each(|note| console::note(note));
@@ -142,7 +170,7 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
         (Some(_), Some(because)) => format!(", because {}", in_one_line(because)),
         (Some(why), None) => return Err(Failure::invalid(why)),
     };
-    let Some(output) = &args.output else {
+    let Some(output) = &output else {
         console::note("--out FILE writes the aligned configuration");
         return Ok(());
     };
@@ -195,37 +223,10 @@ fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
     }
 }
 
-/// Runs bursts until the target is met, no whole percent comes nearer, or `args.rounds` is reached.
-fn rounds(
-    bursts: &mut Bursts<'_>,
-    config: ActConfig,
-    target: &Target,
-    args: &Alignment,
-    within: f64,
-) -> Result<Vec<Round>, Failure> {
-    let mut rounds = vec![bursts.run(config)?];
-    for _ in 0..args.rounds {
-        let last = &rounds[rounds.len() - 1];
-        if align::worst(&target.io, &last.measure.reached) <= within
-            || page::other_size_of_writes(target, last, within).is_some()
-        {
-            break;
-        }
-        let next = align::solve(&last.config, last.min_io_bytes, &target.io, &last.distortion());
-        if rounds.iter().any(|round| round.offsets() == next) {
-            break;
-        }
-        let config = next.applied(&last.config);
-        rounds.push(bursts.run(config)?);
-    }
-    Ok(rounds)
-}
-
 /// Runs the bursts.
 struct Bursts<'a> {
     args: &'a Alignment,
     switch: &'a Switch,
-    within: f64,
     dir: PathBuf,
     _passing: Option<TempDir>,
     places: Vec<Place>,
@@ -236,15 +237,15 @@ struct Bursts<'a> {
 }
 
 impl<'a> Bursts<'a> {
-    fn new(args: &'a Alignment, config: &ActConfig, switch: &'a Switch, within: f64) -> Result<Self, Failure> {
+    fn new(args: &'a Alignment, config: &ActConfig, switch: &'a Switch) -> Result<Self, Failure> {
         let is_file = config.file_size_mbytes.is_some();
         let names = config.device_names.iter().enumerate();
         let places = names.map(|(index, name)| burst::place(index, name, is_file));
         let places: Vec<Option<Place>> = places.collect::<Result<_, _>>()?;
         let load = Load::of(config, SECTOR_BYTES).map_err(Failure::usages)?;
-        let wanted = load.seconds_for(within * NOISE_PART);
+        let wanted = load.seconds_for(args.within * NOISE_PART);
         let seconds = args.burst.map_or_else(|| wanted.clamp(BURST_SEC[0], BURST_SEC[1]).ceil() as u64, u64::from);
-        let noise = within * NOISE_PART * 100.0;
+        let noise = args.within * NOISE_PART * 100.0;
         let enough = match (seconds as f64) < wanted {
             false => format!(": long enough for chance to move none of the four numbers by more than {noise:.2} %"),
             true => String::new(),
@@ -265,7 +266,28 @@ impl<'a> Bursts<'a> {
         ));
         let places = places.into_iter().collect::<Option<Vec<_>>>().unwrap_or_default();
         let (dir, _passing) = parent_dir(args)?;
-        Ok(Self { args, switch, within, dir, _passing, places, seconds, findings: None, count: 0 })
+        Ok(Self { args, switch, dir, _passing, places, seconds, findings: None, count: 0 })
+    }
+
+    /// Runs bursts until the target is met, no whole percent comes nearer, or the number of rounds is reached.
+    fn rounds(&mut self, config: ActConfig, target: &Target) -> Result<Vec<Round>, Failure> {
+        let within = self.args.within;
+        let mut rounds = vec![self.run(config)?];
+        for _ in 0..self.args.rounds {
+            let last = &rounds[rounds.len() - 1];
+            if align::worst(&target.io, &last.measure.reached) <= within
+                || page::other_size_of_writes(target, last, within).is_some()
+            {
+                break;
+            }
+            let next = align::solve(&last.config, last.min_io_bytes, &target.io, &last.distortion());
+            if rounds.iter().any(|round| round.offsets() == next) {
+                break;
+            }
+            let config = next.applied(&last.config);
+            rounds.push(self.run(config)?);
+        }
+        Ok(rounds)
     }
 
     /// Runs a burst, repeated while it is disturbed. Errors: as [`Self::once`].
@@ -329,7 +351,7 @@ impl<'a> Bursts<'a> {
 
     /// Checks that the measured I/O comes from the load alone, and is complete.
     fn is_a_measure(&self, Round { config, measure, .. }: &Round) -> Result<(), Failure> {
-        if let Some(short) = measure.not_held(self.within / 2.0, config.arrival == Arrival::Poisson) {
+        if let Some(short) = measure.not_held(self.args.within / 2.0, config.arrival == Arrival::Poisson) {
             return Err(Failure::invalid(format!(
                 "the load was not held: of {} {} a second {} were done - what reached the device is then no measure of \
                  the configuration; align on a device that holds the load, as the cluster's did",

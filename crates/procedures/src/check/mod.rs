@@ -10,7 +10,7 @@ mod site;
 
 use include_dir::{Dir, include_dir};
 use load::workload::fio::{
-    BYTES, FioLoad, Given, Job, Problem, SECONDS, Section, Size, Surroundings, job_file, jobs, parse_number, runs,
+    BYTES, FioLoad, Given, Job, SECONDS, Section, Size, Surroundings, job_file, jobs, parse_number, runs,
 };
 use results::check::{Criterion, Metric, Standing, Sustained, limits_of};
 use results::files::{self, Links};
@@ -18,6 +18,7 @@ use results::units::{in_one_line, quoted, span};
 pub use run::{Request, perform};
 use serde::Deserialize;
 use session::failure::Failure;
+use session::runner::cpus;
 pub(crate) use site::OwnDir;
 pub use site::{OWN_DIR, Site};
 use std::collections::BTreeMap;
@@ -57,16 +58,21 @@ pub struct FileUse {
 }
 
 /// A run of a check.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RunDefinition {
     pub name: String,
     pub seconds: u64,
     /// fio's job file.
     pub jobs: String,
+    #[serde(default)]
+    criterion: Vec<WrittenCriterion>,
+    /// The same, parsed.
+    #[serde(skip)]
     pub criteria: Vec<Criterion>,
 }
 
-/// The same in TOML.
+/// A check in TOML.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -75,7 +81,7 @@ struct Written {
     #[serde(default)]
     cannot_see: Vec<String>,
     sustained: WrittenSustained,
-    run: Vec<WrittenRun>,
+    run: Vec<RunDefinition>,
     #[serde(default)]
     file: Vec<WrittenFile>,
 }
@@ -88,17 +94,7 @@ struct WrittenSustained {
     why: String,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenRun {
-    name: String,
-    seconds: u64,
-    jobs: String,
-    #[serde(default)]
-    criterion: Vec<WrittenCriterion>,
-}
-
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenCriterion {
     stream: String,
@@ -167,13 +163,12 @@ impl Definition {
             files: written.file.into_iter().map(|file| (file.name, file.text)).collect(),
             text: text.to_owned(),
         };
-        for run in written.run {
-            let run_name = run.name.clone();
-            let parsed = parse_run(run).map_err(|why| fail(format!("run {}: {why}", quoted(&run_name))))?;
-            if definition.runs.iter().any(|known| known.name == parsed.name) {
-                return Err(fail(format!("two runs are called {} - rename one", quoted(&parsed.name))));
+        for mut run in written.run {
+            run.parse_criteria().map_err(|why| fail(format!("run {}: {why}", quoted(&run.name))))?;
+            if definition.runs.iter().any(|known| known.name == run.name) {
+                return Err(fail(format!("two runs are called {} - rename one", quoted(&run.name))));
             }
-            definition.runs.push(parsed);
+            definition.runs.push(run);
         }
         if let Some((file, _)) = definition.files.iter().find(|(file, _)| !is_plain(file)) {
             return Err(fail(format!("file {}: a name has only letters, digits, -, _ and .", quoted(file))));
@@ -276,48 +271,43 @@ impl RunDefinition {
         whole.clamp(1, SLICE_SEC_MAX)
     }
 
+    /// Parses the criteria. Errors: a mistake in them, or in the other fields.
+    fn parse_criteria(&mut self) -> Result<(), String> {
+        if !is_plain(&self.name) {
+            return Err("a name has only letters, digits, -, _ and .".into());
+        }
+        if !(1..=RUN_SEC_MAX).contains(&self.seconds) {
+            return Err(format!("seconds = {} is none of 1 to {RUN_SEC_MAX} ({})", self.seconds, span(RUN_SEC_MAX)));
+        }
+        for criterion in std::mem::take(&mut self.criterion) {
+            let what = format!("{} of {}", criterion.metric, quoted(&criterion.stream));
+            self.criteria.push(parse_criterion(&self.name, criterion).map_err(|why| format!("{what}: {why}"))?);
+        }
+        Ok(())
+    }
+
     /// The jobs, as long as the run.
     fn parse(&self, check: &str) -> Result<Vec<Job>, Failure> {
         let mut nothing = |_: &str| Err("a check includes no other file".to_owned());
         let mut around = Surroundings {
             read: &mut nothing,
             variable: &|_| None,
-            cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
+            cpus: cpus(),
             page_bytes: sys::usage::page_bytes(),
             memory_mbytes: 0,
             readonly: false,
         };
         let at = format!("check {check}, run {}", self.name);
         let mut warnings = Vec::new();
-        let fail = |problems: Vec<Problem>| Failure::usages(problems);
-        let mut sections = job_file(&at, &self.jobs, &mut around, &mut warnings).map_err(fail)?;
+        let mut sections = job_file(&at, &self.jobs, &mut around, &mut warnings).map_err(Failure::usages)?;
         let given = |name: &str, value: String| Given { name: name.into(), value: Some(value), at: at.clone() };
         let timed = [given("runtime", self.seconds.to_string()), given("time_based", "1".into())];
         sections.iter_mut().filter(|section: &&mut Section| !section.is_global()).for_each(|section| {
             section.options.extend(timed.iter().cloned());
         });
-        let jobs = jobs(&sections, &around, &mut warnings).map_err(fail)?;
-        match warnings.is_empty() {
-            true => Ok(jobs),
-            false => Err(fail(warnings)),
-        }
+        let jobs = jobs(&sections, &around, &mut warnings).map_err(Failure::usages)?;
+        if warnings.is_empty() { Ok(jobs) } else { Err(Failure::usages(warnings)) }
     }
-}
-
-fn parse_run(written: WrittenRun) -> Result<RunDefinition, String> {
-    let WrittenRun { name, seconds, jobs, criterion } = written;
-    if !is_plain(&name) {
-        return Err("a name has only letters, digits, -, _ and .".into());
-    }
-    if !(1..=RUN_SEC_MAX).contains(&seconds) {
-        return Err(format!("seconds = {seconds} is none of 1 to {RUN_SEC_MAX} ({})", span(RUN_SEC_MAX)));
-    }
-    let criteria = criterion.into_iter().map(|criterion| {
-        let what = format!("{} of {}", criterion.metric, quoted(&criterion.stream));
-        parse_criterion(&name, criterion).map_err(|why| format!("{what}: {why}"))
-    });
-    let criteria = criteria.collect::<Result<_, _>>()?;
-    Ok(RunDefinition { name, seconds, jobs, criteria })
 }
 
 fn parse_criterion(run: &str, written: WrittenCriterion) -> Result<Criterion, String> {

@@ -15,12 +15,11 @@ use results::units;
 use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
-use session::runner::{Named, RunRequest, run, tool};
+use session::runner::{Named, RunRequest, now_unix_ms, run, tool};
 use session::signals::Switch;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Seconds of load that outlast the burst credits of a cloud volume: 30 minutes, and some to see what comes then.
 const CREDITS_SEC: u64 = 2_400;
@@ -58,7 +57,7 @@ pub fn perform(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure>
 fn performed(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure> {
     let Request { definition, path, .. } = request;
     check_usable(&request.dir).map_err(Failure::environment)?;
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let started_unix_ms = now_unix_ms();
     let used = definition.files()?;
     let site = Site::open(path, &used)?;
     if let Some(bytes) = site.file_bytes {
@@ -101,11 +100,11 @@ fn performed(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure> {
         question: definition.question.clone(),
         path: (*path).to_owned(),
         disk: site.disk_text(),
-        started_unix_ms: started.as_millis() as u64,
+        started_unix_ms,
         outcome: Outcome::Invalid,
         sentence: String::new(),
         remarks: remarks(&site, &done),
-        criteria: done.iter().flat_map(|done| done.criteria.iter().cloned()).collect(),
+        criteria: done.iter().flat_map(|done| done.criteria.clone()).collect(),
         runs: done.iter().map(|done| done.run.clone()).collect(),
         sustained,
         cannot_see: definition.cannot_see.clone(),

@@ -3,19 +3,18 @@
 //! ```text
 //! FioLoad, open devices -> RealFio::run -> Side of each direction   real_fio.rs
 //! FioLoad, Totals       -> ours         -> Side of our run
-//! logs of both          -> logged       -> Logged                   logged.rs
+//! logs of both          -> logged       -> Logged                   real_fio.rs
 //! rounds of both        -> compare      -> Checked
 //! ```
 //!
 //! A difference counts only if it is larger than the differences between rounds of the same program. fio writes only to
 //! descriptors from the guard, and ends when flashproof ends.
 
-mod logged;
 mod real_fio;
 
 use load::workload::fio::{FioLoad, Job};
-use logged::{Logged, logged};
 pub use real_fio::RealFio;
+use real_fio::{Logged, logged};
 use report::fio::Totals;
 use report::table::Table;
 use results::percentile::is_compared;
@@ -43,7 +42,7 @@ pub fn in_turns(
     for (round, is_fio) in turns() {
         let sides = match is_fio {
             true => {
-                console::note(&format!("cross-check, round {round} of {ROUNDS}: {}", fio.version()));
+                console::note(&format!("cross-check, round {round} of {ROUNDS}: {}", fio.version));
                 fio.run(load, open, switch)?
             }
             false => ours(round)?,
@@ -52,7 +51,7 @@ pub fn in_turns(
         rounds[usize::from(is_fio)].push(sides);
     }
     let [ours, theirs] = &rounds;
-    Ok((!ours.is_empty() && !theirs.is_empty()).then(|| compare(fio.version(), ours, theirs)))
+    Ok((!ours.is_empty() && !theirs.is_empty()).then(|| compare(&fio.version, ours, theirs)))
 }
 
 /// Round numbers, and true for fio's turn. The programs alternate in starting a round, because each leaves a trace in

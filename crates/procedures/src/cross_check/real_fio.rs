@@ -1,7 +1,7 @@
-//! One run of the installed fio.
+//! One run of the installed fio, and the logs that both programs wrote: lines, operations, means.
 
-use super::logged::{self, logged};
 use super::{DIRECTIONS, PERCENTILES, Side, sides};
+use crate::fio::log_of;
 use device::target::Target;
 use load::run::Control;
 use load::workload::Workload;
@@ -13,7 +13,8 @@ use session::devices::Devices;
 use session::failure::Failure;
 use session::record::Place;
 use session::signals::Switch;
-use std::io::Read;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -72,7 +73,8 @@ const HANDED_ON_TOO: &[&str] = &[
 #[derive(Debug, Clone)]
 pub struct RealFio {
     path: PathBuf,
-    version: String,
+    /// As fio reports it: `fio-3.33`.
+    pub(super) version: String,
 }
 
 impl RealFio {
@@ -108,11 +110,6 @@ impl RealFio {
         loads.iter().try_for_each(|load| fio.check(load)).map(|()| fio)
     }
 
-    /// Version that fio reports: `fio-3.33`.
-    pub fn version(&self) -> &str {
-        &self.version
-    }
-
     /// Checks that fio can run `load`. Errors: the reason.
     pub fn check(&self, load: &FioLoad) -> Result<(), Failure> {
         let cannot =
@@ -143,7 +140,7 @@ impl RealFio {
         command.args(["--output-format=json", "--eta=never"]);
         let place = Place::of("fio-logs", None, Manner::Act)?;
         for thread in load.threads.iter().filter(|thread| thread.clone == 0) {
-            command.args(words(thread, &descriptors(load, thread, open)?)).args(logged::words(thread, place.dir()));
+            command.args(words(thread, &descriptors(load, thread, open)?)).args(log_words(thread, place.dir()));
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         sys::process::end_with_parent(&mut command);
@@ -264,4 +261,68 @@ fn measured(load: &FioLoad, text: &str, logs: &Path) -> Result<Vec<Side>, String
         }
     };
     Ok(sides(load).map(side).collect())
+}
+
+/// Logs of one direction of a job.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Logged {
+    /// Lines of logs of completion latencies, and the mean of their values, nanoseconds.
+    pub lines: u64,
+    pub mean_ns: f64,
+    /// Operations counted in histograms.
+    pub binned: u64,
+}
+
+/// Prefix of the logs that fio writes in its directory.
+const PREFIX: &str = "log";
+
+/// Options of `thread` for the logs that it has, in a directory of their own.
+fn log_words(thread: &Thread, dir: &Path) -> Vec<String> {
+    let (job, prefix) = (&thread.job, dir.join(PREFIX));
+    let mut words = Vec::new();
+    if job.logs[1].is_some() {
+        words.push(format!("--write_lat_log={}", prefix.display()));
+    }
+    if job.hist_log.is_some() {
+        words.push(format!("--write_hist_log={}", prefix.display()));
+        words.push(format!("--log_hist_msec={}", job.log_hist_msec));
+    }
+    if job.log_avg_msec > 0 {
+        words.push(format!("--log_avg_msec={}", job.log_avg_msec));
+    }
+    words
+}
+
+/// Logs of an entry of `load`, of a direction: flashproof's own, or those that fio wrote in `dir`. `None`: it has none.
+pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option<&Path>) -> Option<Logged> {
+    let threads = load.entries[entry].threads.iter().map(|thread| &load.threads[*thread]);
+    let (mut all, mut sum, mut any) = (Logged::default(), 0.0, false);
+    for thread in threads {
+        let job = &thread.job;
+        let path = |prefix: &str, ending: &str| match dir {
+            // fio numbers the jobs of this run alone.
+            Some(dir) => dir.join(format!("{PREFIX}_{ending}.{}.log", thread.number + 1 - load.threads[0].number)),
+            None => log_of(thread, prefix, ending),
+        };
+        for (prefix, ending) in [(&job.logs[1], "clat"), (&job.hist_log, "clat_hist")] {
+            let Some(prefix) = prefix else { continue };
+            any = true;
+            // A log that cannot be read has no lines, and differs.
+            let file = File::open(path(prefix, ending)).map(BufReader::new);
+            for line in file.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
+                let fields: Vec<_> = line.split(',').map_while(|field| field.trim().parse::<f64>().ok()).collect();
+                match (ending, &fields[..]) {
+                    ("clat", [_, value, of, ..]) if *of == direction as f64 => {
+                        (all.lines, sum) = (all.lines + 1, sum + value);
+                    }
+                    ("clat_hist", [_, of, _, bins @ ..]) if *of == direction as f64 => {
+                        all.binned += bins.iter().sum::<f64>() as u64;
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    all.mean_ns = sum / all.lines.max(1) as f64;
+    any.then_some(all)
 }

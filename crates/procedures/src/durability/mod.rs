@@ -7,48 +7,93 @@
 //!
 //! The machine under test keeps no state: the witness, and the sectors on the drive, say all. [`witness`] is the other machine.
 
-mod place;
 pub mod witness;
 mod write;
 
-use device::discover::DeviceFacts;
+use crate::check::OwnDir;
+use clap::Args;
+use device::discover::{DevNum, DeviceFacts, Roots, discover, disks_beneath};
+use device::observe::nvme::Controller;
 use device::observe::process::this_process;
-use place::{Place, file_name, one_buffer, read};
-use results::durability::examine::{Counts, Slot, examine};
-use results::durability::judge::{AfterCut, Durability};
-use results::durability::session::{FORMAT_VERSION, Lane, Mode, SessionId};
+use device::target::Target;
+use engine::sim::SIM_PREFIX;
+use results::durability::examine::{Counts, Slot, examine, find_session};
+use results::durability::judge::{AfterCut, Claims, Durability};
+use results::durability::session::{FORMAT_VERSION, Lane, Mode, PowerCounts, SessionId};
 use results::durability::witness::{Message, Record, Reply};
 use results::judge::Outcome as Verdict;
-use results::units::{count, printable};
+use results::units::{count, printable, quoted};
 use session::console;
 use session::failure::Failure;
 use session::signals::Ending;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
-use std::path::Path;
-use sys::buffer::Buf;
-use sys::op::Outcome;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use sys::buffer::{Buf, Pool};
+use sys::op::{Op, OpKind, Outcome};
 use witness::Connection;
 
 /// Name of the directory for the files. It stays until the session was examined.
 pub const OWN_DIR: &str = "flashproof-durability";
 
-/// Options of the check.
+/// Options of `check durability` and of `check witness`.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Options of check durability, and of check witness on another machine")]
+pub struct Options {
+    /// The witness, which keeps what was acknowledged
+    #[arg(long, value_name = "HOST:PORT")]
+    pub witness: Option<String>,
+    /// Test only this mode: fdatasync, fua, dsync, fsync, rename; may be repeated
+    #[arg(long = "mode", value_name = "MODE")]
+    pub modes: Vec<Mode>,
+    /// Judge without a restart of this machine: only the drive lost its power
+    #[arg(long)]
+    pub drive_cut: bool,
+    /// Begin a session although the target has one that the witness does not know
+    #[arg(long)]
+    pub new: bool,
+    /// Remove the files of check durability below a directory
+    #[arg(long)]
+    pub remove: bool,
+    /// Of the witness: where to listen
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+    /// Of the witness: the file of its sessions
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+impl Options {
+    /// Options given that the check `name` does not have.
+    pub fn foreign_to(&self, name: &str) -> Vec<&'static str> {
+        let (is_durability, is_witness) = (name == "durability", name == "witness");
+        [
+            ("--witness", self.witness.is_some(), is_durability),
+            ("--mode", !self.modes.is_empty(), is_durability),
+            ("--drive-cut", self.drive_cut, is_durability),
+            ("--new", self.new, is_durability),
+            ("--remove", self.remove, is_durability),
+            ("--listen", self.listen.is_some(), is_witness),
+            ("--file", self.file.is_some(), is_witness),
+        ]
+        .into_iter()
+        .filter_map(|(option, is_given, is_known)| (is_given && !is_known).then_some(option))
+        .collect()
+    }
+}
+
+/// The request for a check.
 pub struct Request<'a> {
     /// Device or directory.
     pub path: &'a str,
     /// `HOST:PORT` of the witness.
     pub witness: &'a str,
-    /// Modes to test; empty: all.
-    pub modes: &'a [Mode],
+    pub options: &'a Options,
     /// Devices that may be erased, by name.
     pub erase: &'a [String],
     /// Ends the writes after so many seconds.
     pub seconds: Option<u32>,
-    /// Only the drive loses its power, the machine does not.
-    pub is_drive_cut: bool,
-    /// Begins a session although the target has one that the witness does not know.
-    pub is_new: bool,
 }
 
 /// Writes until the power is cut; or, if a session waits for its examination, reads what it wrote and concludes.
@@ -64,7 +109,7 @@ pub fn check(request: &Request<'_>, ending: &Ending) -> Result<Durability, Failu
              seconds, or end the other command",
             request.path, record.session.id
         ))),
-        Reply::Record(Some(record)) if record.judged.is_none() && request.is_new => {
+        Reply::Record(Some(record)) if record.judged.is_none() && request.options.new => {
             give_up(request.witness, record.session.id)?;
             Err(write::run(request, &place, ending)?)
         }
@@ -83,7 +128,7 @@ pub fn check(request: &Request<'_>, ending: &Ending) -> Result<Durability, Failu
             }
             examine_session(request, &place, &record)
         }
-        Reply::Record(None) if found.is_some() && !request.is_new => {
+        Reply::Record(None) if found.is_some() && !request.options.new => {
             let id = found.map(|id| id.to_string()).unwrap_or_default();
             Err(Failure::invalid(format!(
                 "cannot tell - the witness does not know the session {id} that is on {} - start the witness with the file of \
@@ -113,13 +158,10 @@ pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
 /// Has the witness wait no longer for a session. A witness that does not know the session has nothing to give up.
 fn give_up(witness: &str, session: SessionId) -> Result<(), Failure> {
     let judged = Message::Judged { session, sentence: "given up without an examination".to_owned() };
-    match Connection::to(witness)?.ask(&judged) {
-        Ok(_) => Ok(()),
-        Err(why) => {
-            console::warning(&format!("the witness {witness} gives session {session} up: {why}"));
-            Ok(())
-        }
+    if let Err(why) = Connection::to(witness)?.ask(&judged) {
+        console::warning(&format!("the witness {witness} gives session {session} up: {why}"));
     }
+    Ok(())
 }
 
 fn cannot_ask(witness: &str, why: &str) -> Failure {
@@ -156,7 +198,13 @@ fn examine_session(request: &Request<'_>, place: &Place, record: &Record) -> Res
         let mut buf = one_buffer(lane.write_bytes as usize)?;
         let of_lane = examine(session.id, number, lane, record.upto[number as usize], |slot, pass| {
             if lane.mode == Mode::Rename {
-                return read_file(place, number, lane, slot, pass);
+                let path = place.dir.as_ref().map(|dir| dir.join(file_name(number, slot)));
+                match path.map(|path| read_file(&path, u64::from(lane.write_bytes) + 1)) {
+                    Some(Ok(bytes)) => pass(Slot::Bytes(&bytes)),
+                    Some(Err(error)) if error.kind() != ErrorKind::NotFound => pass(Slot::Unreadable),
+                    _ => pass(Slot::Missing),
+                }
+                return Ok::<_, Failure>(());
             }
             let Some(target) = &target else {
                 pass(Slot::Missing);
@@ -181,7 +229,9 @@ fn examine_session(request: &Request<'_>, place: &Place, record: &Record) -> Res
         console::warning(&format!("{}: {} could not be read", request.path, count(unreadable, "write")));
     }
     let durability = conclude(request, place, record, &counts)?;
-    let judged = Message::Judged { session: session.id, sentence: shortened(&durability.sentence) };
+    // As the witness takes it.
+    let sentence = printable(&durability.sentence).chars().take(400).collect();
+    let judged = Message::Judged { session: session.id, sentence };
     let told = Connection::to(request.witness)
         .and_then(|mut witness| witness.ask(&judged).map(drop).map_err(|why| cannot_ask(request.witness, &why)));
     let removed = match durability.outcome {
@@ -204,7 +254,7 @@ fn conclude(request: &Request<'_>, place: &Place, record: &Record, counts: &[Cou
             Failure::environment("cannot tell if this machine was restarted - /proc has no boot_id - mount /proc")
         })?
         .boot_id;
-    let after = AfterCut { boot_id, power: place.power(), is_drive_cut: request.is_drive_cut };
+    let after = AfterCut { boot_id, power: place.power(), is_drive_cut: request.options.drive_cut };
     Ok(Durability::conclude(
         record,
         counts,
@@ -214,39 +264,187 @@ fn conclude(request: &Request<'_>, place: &Place, record: &Record, counts: &[Cou
     ))
 }
 
-/// Passes the file of a slot on.
-fn read_file(
-    place: &Place,
-    number: u32,
-    lane: &Lane,
-    slot: u64,
-    pass: &mut dyn FnMut(Slot<'_>),
-) -> Result<(), Failure> {
-    let Some(dir) = &place.dir else {
-        pass(Slot::Missing);
-        return Ok(());
-    };
-    let path = dir.join(file_name(number, slot));
-    let mut bytes = Vec::new();
-    let limit = u64::from(lane.write_bytes) + 1;
-    match open_file(&path).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
-        Ok(_) => pass(Slot::Bytes(&bytes)),
-        Err(error) if error.kind() == ErrorKind::NotFound => pass(Slot::Missing),
-        Err(_) => pass(Slot::Unreadable),
-    }
-    Ok(())
-}
-
-/// Opens a file, not a link, without waiting for the other end of a FIFO.
-fn open_file(path: &Path) -> std::io::Result<File> {
+/// The first `limit` bytes of a file, not a link; opened without waiting for the other end of a FIFO.
+fn read_file(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
     use rustix::fs::{Advice, Mode, OFlags};
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
-    Ok(file)
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
-/// A sentence as the witness takes it.
-fn shortened(sentence: &str) -> String {
-    printable(sentence).chars().take(400).collect()
+/// Part at the beginning of the target where a session is looked for.
+const SESSION_BYTES: usize = 1 << 20;
+
+/// Target of the writes.
+struct Place {
+    pub path: String,
+    /// Directory of the files; `None` for a device.
+    pub dir: Option<PathBuf>,
+    /// The disk, if it is known and the only one.
+    pub disk: Option<DeviceFacts>,
+    /// Machine and target: the witness finds a session by it.
+    pub subject: String,
+}
+
+impl Place {
+    fn of(path: &str) -> Result<Self, Failure> {
+        let cannot = |why: String| Failure::environment(format!("cannot check {} - {why}", quoted(path)));
+        if path.starts_with(SIM_PREFIX) {
+            return Err(Failure::usage(
+                "cannot check the durability of a simulated drive - it stores no data - name a device or a directory",
+            ));
+        }
+        let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => cannot("there is no such directory or device; check the name".into()),
+            _ => cannot(error.to_string()),
+        })?;
+        if metadata.is_file() {
+            return Err(cannot("it is a file; name its directory, the check makes files of its own there".into()));
+        }
+        let (dir, disk, identity) = if metadata.is_dir() {
+            let disks = disks_beneath(DevNum::of_stat(metadata.dev()), &Roots::default());
+            // Several disks differ in their claims.
+            let disk = <[DeviceFacts; 1]>::try_from(disks).ok().map(|[disk]| disk);
+            (Some(Path::new(path).join(OWN_DIR)), disk, None)
+        } else {
+            let facts = discover(path, &Roots::default()).map_err(|error| cannot(error.to_string()))?;
+            let identity = facts.identity().filter(|_| facts.loop_backing.is_none());
+            (None, Some(facts), identity)
+        };
+        // The kernel's name of a device can change with a restart; its links stay.
+        let absolute = if dir.is_some() { fs::canonicalize(path) } else { std::path::absolute(path) };
+        let absolute = || absolute.map(|path| path.to_string_lossy().into_owned());
+        let target = identity.map_or_else(absolute, Ok).map_err(|error| cannot(error.to_string()))?;
+        let machine = ["/etc/machine-id", "/proc/sys/kernel/hostname"].into_iter();
+        let machine = machine.filter_map(|file| fs::read_to_string(file).ok()).map(|text| text.trim().to_owned());
+        let machine = machine.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+        let subject = printable(&format!("{machine}: {target}")).into_owned();
+        Ok(Self { path: path.to_owned(), dir, disk, subject })
+    }
+
+    /// Identity of the disk, and of a directory where its file system is mounted; that of a loop device's file may change
+    /// with the next mount.
+    fn disk_identity(&self) -> Option<String> {
+        let disk = self.disk.as_ref().filter(|disk| disk.loop_backing.is_none());
+        let disk = disk.and_then(|disk| disk.identity().or_else(|| disk.kernel_name.clone()));
+        let mounted = self.dir.as_ref().and_then(|_| mount_point(Path::new(&self.path)));
+        let parts: Vec<_> = disk.into_iter().chain(mounted.map(|at| format!("mounted at {}", at.display()))).collect();
+        (!parts.is_empty()).then(|| printable(&parts.join(", ")).into_owned())
+    }
+
+    /// Device or file of the lanes at offsets.
+    fn target_path(&self) -> String {
+        match &self.dir {
+            Some(dir) => dir.join("data").to_string_lossy().into_owned(),
+            None => self.path.clone(),
+        }
+    }
+
+    /// Opens the device or file to read; `None` if there is no such file.
+    fn to_read(&self) -> Result<Option<Target>, Failure> {
+        let path = self.target_path();
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound && self.dir.is_some() => Ok(None),
+            Ok(metadata) if self.dir.is_some() && !metadata.is_file() => {
+                Err(Failure::environment(format!("cannot read {path} - it is no regular file - remove it")))
+            }
+            _ => match Target::read_only(&path, 0) {
+                Ok(target) => Ok(Some(target)),
+                // A cut can leave an empty file.
+                Err(_) if self.dir.is_some() && fs::metadata(&path).is_ok_and(|file| file.len() == 0) => Ok(None),
+                Err(error) => Err(Failure::environment(error)),
+            },
+        }
+    }
+
+    /// The session on the target, if one is there.
+    fn session(&self) -> Result<Option<SessionId>, Failure> {
+        let Some(target) = self.to_read()? else { return Ok(None) };
+        let len = SESSION_BYTES.min(target.size_bytes() as usize) / 4096 * 4096;
+        let (mut buf, step) = (one_buffer(len)?, 4096);
+        // Piece by piece: a sector that cannot be read hides no other.
+        let mut at = 0;
+        while at < len {
+            let outcome;
+            (outcome, buf) = read(&target, at as u64, step, buf);
+            if matches!(outcome, Outcome::Done)
+                && let Some(id) = find_session(&buf[..step])
+            {
+                return Ok(Some(id));
+            }
+            at += step;
+        }
+        Ok(None)
+    }
+
+    /// Names of all files below the directory that these lanes use.
+    fn file_names(lanes: &[Lane]) -> Vec<String> {
+        let of_lane = |(number, lane): (usize, &Lane)| -> Vec<String> {
+            let slots = 0..if lane.mode == Mode::Rename { u64::from(lane.slots) } else { 0 };
+            let names = slots.map(move |slot| file_name(number as u32, slot));
+            names.chain((lane.mode == Mode::Rename).then(|| new_file_name(number as u32))).collect()
+        };
+        let of_lanes = lanes.iter().enumerate().flat_map(of_lane);
+        std::iter::once("data".to_owned()).chain(of_lanes).collect()
+    }
+
+    fn claims(&self) -> Claims {
+        let disk = self.disk.clone().unwrap_or_default();
+        Claims { write_cache: disk.write_cache, fua: disk.fua, atomic_write_bytes: disk.atomic_write_bytes }
+    }
+
+    /// Counters of an NVMe drive that answers this user.
+    fn power(&self) -> Option<PowerCounts> {
+        let number = self.disk.as_ref()?.disk_number()?;
+        let smart = Controller::find(Path::new("/"), (number.major, number.minor))?.smart().ok()?;
+        let short = |counter: u128| u64::try_from(counter).unwrap_or(u64::MAX);
+        Some(PowerCounts { cycles: short(smart.power_cycles), unsafe_shutdowns: short(smart.unsafe_shutdowns) })
+    }
+
+    /// Removes directory and files. Returns false if there are none.
+    fn remove(&self) -> Result<bool, Failure> {
+        match &self.dir {
+            Some(dir) if dir.exists() => {
+                OwnDir::make(Path::new(&self.path), OWN_DIR, [].into_iter(), 0)
+                    .map_err(|why| Failure::environment(format!("cannot remove {} - {why}", dir.display())))?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// Directory at which the file system of `path` is mounted.
+fn mount_point(path: &Path) -> Option<PathBuf> {
+    let mut at = fs::canonicalize(path).ok()?;
+    let device = fs::metadata(&at).ok()?.dev();
+    while let Some(above) = at.parent().filter(|above| fs::metadata(above).is_ok_and(|above| above.dev() == device)) {
+        at = above.to_owned();
+    }
+    Some(at)
+}
+
+fn file_name(lane: u32, slot: u64) -> String {
+    format!("rename-{lane}-{slot}")
+}
+
+/// Name of a file before its rename.
+fn new_file_name(lane: u32) -> String {
+    format!("rename-{lane}-new")
+}
+
+/// A page-aligned buffer.
+fn one_buffer(len: usize) -> Result<Buf, Failure> {
+    let buf = Pool::new(len).ok().and_then(|mut pool| pool.cut(len));
+    buf.ok_or_else(|| Failure::environment(format!("cannot get {len} bytes of memory for a buffer")))
+}
+
+/// Reads `len` bytes at `offset` into `buf`.
+fn read(target: &Target, offset: u64, len: usize, buf: Buf) -> (Outcome, Buf) {
+    let mut op = Op::new(OpKind::Read, offset, len as u32, buf);
+    let outcome = sys::call::carry_out(target.fd(), 0, &mut op);
+    (outcome, op.buf)
 }

@@ -16,7 +16,6 @@ use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -64,7 +63,8 @@ impl Witness {
 
     /// Serves until a signal comes.
     pub fn serve(&self, ending: &Ending) -> Result<(), Failure> {
-        let open = Arc::new(AtomicUsize::new(0));
+        // Each connection has a clone.
+        let open = Arc::new(());
         while ending.wait(LOOK).is_none() {
             loop {
                 match self.listener.accept() {
@@ -81,21 +81,19 @@ impl Witness {
         Ok(())
     }
 
-    fn begin(&self, stream: TcpStream, peer: SocketAddr, open: &Arc<AtomicUsize>) {
-        if open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
-            open.fetch_sub(1, Ordering::AcqRel);
+    fn begin(&self, stream: TcpStream, peer: SocketAddr, open: &Arc<()>) {
+        if Arc::strong_count(open) > CONNECTIONS_MAX {
             console::warning(&format!("{peer}: closed, because {CONNECTIONS_MAX} others are open"));
             return;
         }
-        let (kept, counter) = (self.kept.clone(), open.clone());
+        let (kept, is_open) = (self.kept.clone(), open.clone());
         let started = thread::Builder::new().spawn(move || {
             if let Err(why) = converse(stream, peer, &kept) {
                 console::warning(&format!("{peer}: closed: {}", in_one_line(&why)));
             }
-            counter.fetch_sub(1, Ordering::AcqRel);
+            drop(is_open);
         });
         if let Err(error) = started {
-            open.fetch_sub(1, Ordering::AcqRel);
             console::warning_once(&format!("no thread for a connection: {error}"));
         }
     }

@@ -8,9 +8,8 @@
 //! A flush of any lane makes the writes of all lanes durable, and so would hide a lie about FUA. So lanes that flush and lanes that
 //! do not write by turns, [`PHASE`] each. At a change of phase no lane is within a write, and the witness has confirmed all.
 
-use super::place::{Place, file_name, new_file_name, one_buffer};
 use super::witness::Connection;
-use super::{OWN_DIR, Request, cannot_ask};
+use super::{OWN_DIR, Place, Request, cannot_ask, file_name, new_file_name, one_buffer};
 use crate::check::OwnDir;
 use device::guard::Request as GuardRequest;
 use device::observe::process::this_process;
@@ -22,7 +21,7 @@ use results::units::{bytes, count, number, printable};
 use session::console;
 use session::devices::consent;
 use session::failure::Failure;
-use session::runner::tool;
+use session::runner::{now_unix_ms, tool};
 use session::signals::{Ending, name};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -30,7 +29,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use sys::buffer::Buf;
 use sys::op::{Op, OpKind, WriteSync};
 use sys::random::Random;
@@ -64,6 +63,7 @@ enum Stop {
     Device(String),
 }
 
+#[derive(Default)]
 struct State {
     /// Last durable write of each lane.
     durable: Vec<u64>,
@@ -87,7 +87,7 @@ struct Shared {
 
 /// Writes until something ends it, and returns what: only a cut does not.
 pub(super) fn run(request: &Request<'_>, place: &Place, ending: &Ending) -> Result<Failure, Failure> {
-    let lanes = lanes_of(request.modes, place.dir.is_some());
+    let lanes = lanes_of(&request.options.modes, place.dir.is_some());
     if lanes.is_empty() {
         return Err(Failure::usage("cannot test the mode rename on a device - it needs files - name a directory"));
     }
@@ -106,15 +106,7 @@ pub(super) fn run(request: &Request<'_>, place: &Place, ending: &Ending) -> Resu
     console::notice(&format!("session {} writes to {}; {}", session.id, request.path, ending.how()));
 
     let zeros = vec![0; session.lanes.len()];
-    let state = State {
-        durable: zeros.clone(),
-        confirmed: zeros,
-        phase: 0,
-        is_changing: false,
-        busy: 0,
-        stop: None,
-        is_over: false,
-    };
+    let state = State { durable: zeros.clone(), confirmed: zeros, ..State::default() };
     let shared = Arc::new(Shared { session, state: Mutex::new(state), changed: Condvar::new() });
     let mut threads = Vec::new();
     for number in 0..shared.session.lanes.len() {
@@ -188,9 +180,7 @@ fn open(request: &Request<'_>, place: &Place, lanes: &[Lane]) -> Result<(Arc<Tar
         guarded.file_size_bytes = Some(size);
         dir = Some(own);
     }
-    let consents = consent(&[guarded], request.erase, &[])?;
-    let target = consents.into_iter().next().map(Target::writable);
-    let target = target.ok_or_else(|| Failure::environment("the guard gave no consent"))?;
+    let target = Target::writable(consent(&[guarded], request.erase, &[])?.remove(0));
     target.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", target.name())));
     Ok((Arc::new(target), dir))
 }
@@ -210,7 +200,7 @@ fn begin(place: &Place, lanes: Vec<Lane>) -> Result<Session, Failure> {
         path: printable(&place.path).into_owned(),
         disk: place.disk_identity(),
         tool: tool(),
-        started_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64,
+        started_unix_ms: now_unix_ms(),
         boot_id: this.boot_id,
         power: place.power(),
         lanes,

@@ -292,14 +292,9 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    /// Reason for which it was pulled, if it was.
-    fn pulled(&self) -> Option<&String> {
-        self.pulled.get()
-    }
-
     /// Pulls the trigger if its time has come, `ran_sec` after the start; returns the reason.
     fn check(&self, load: &FioLoad, ran_sec: u64) -> Option<String> {
-        if let Some(why) = self.pulled() {
+        if let Some(why) = self.pulled.get() {
             return Some(why.clone());
         }
         let by_file = self.file.as_ref().filter(|file| fs::symlink_metadata(file).is_ok());

@@ -369,7 +369,7 @@ impl Watch for Counting<'_> {
 
     fn notes(&self) -> Vec<String> {
         let ran = self.runs.last();
-        let by_trigger = self.trigger.pulled().cloned().into_iter().collect();
+        let by_trigger = self.trigger.pulled.get().cloned().into_iter().collect();
         ran.map_or_else(Vec::new, |ran| {
             [by_trigger, ran.cut_short(), ran.beyond_the_end(), ran.unmoved(), verify_notes(&ran.load)].concat()
         })

@@ -9,8 +9,7 @@ use super::PredictedLoad;
 use crate::series::{self, Base1x};
 use engine::sim::DriveSpec;
 use load::baseline::fit::FittedDrive;
-use results::cell::Interval;
-use results::judge::{End, Outcome, Verdict};
+use results::judge::{Outcome, Verdict};
 use results::rating::Multiple;
 use results::run_dir::Manifest;
 use session::console;
@@ -79,9 +78,6 @@ pub(super) struct HourSearch<'a> {
     runs: u32,
 }
 
-/// The search was ended by a signal.
-pub(super) struct Interrupted;
-
 impl<'a> HourSearch<'a> {
     /// A search on `drive`, with `count` stalls in the hour.
     pub(super) fn new(
@@ -110,14 +106,16 @@ impl<'a> HourSearch<'a> {
         Ok(Self { steady, stalled, period_sec, load, switch, place, iops: 0.0, runs: 0 })
     }
 
-    /// The highest load held, starting the search at `from`; `Ok(None)`: not even [`LEAST`] is held.
-    pub(super) fn highest(&mut self, from: f64) -> Result<Result<Option<f64>, Interrupted>, Failure> {
+    /// The highest load held, starting the search at `from`; `None`: not even [`LEAST`] is held, or a signal came.
+    pub(super) fn highest(&mut self, from: f64) -> Result<Option<f64>, Failure> {
         let (mut held, mut not_held, mut at, mut step) =
             (None::<f64>, None::<f64>, from.clamp(LEAST, MOST), FIRST_STEP);
         loop {
-            let Ok(holds) = self.holds(at)? else { return Ok(Err(Interrupted)) };
-            let bound = if holds { &mut held } else { &mut not_held };
+            let bound = if self.holds(at)? { &mut held } else { &mut not_held };
             *bound = Some(at);
+            if self.switch.was_asked().is_some() {
+                return Ok(None);
+            }
             at = match (held, not_held) {
                 (Some(held), Some(not_held)) if not_held / held <= NEAR => break,
                 (Some(held), Some(not_held)) => (held * not_held).sqrt(),
@@ -128,11 +126,11 @@ impl<'a> HourSearch<'a> {
             };
             step = (step * step).min(4.0);
         }
-        Ok(Ok(held.map(|held| Multiple::new(held).get())))
+        Ok(held.map(|held| Multiple::new(held).get()))
     }
 
     /// True if the drive holds `multiple` times 1x for an hour.
-    fn holds(&mut self, multiple: f64) -> Result<Result<bool, Interrupted>, Failure> {
+    fn holds(&mut self, multiple: f64) -> Result<bool, Failure> {
         let multiple = Multiple::new(multiple);
         if self.iops == 0.0 {
             // A first run determines the rates of 1x.
@@ -141,21 +139,15 @@ impl<'a> HourSearch<'a> {
         let iops = (self.iops * multiple.get()).max(1.0);
         let seconds = (OPS / iops).clamp(*RUN_SEC.start(), *RUN_SEC.end()).max(PERIODS * self.period_sec);
         let steady = self.run(&self.steady.clone(), multiple, seconds.ceil() as u64)?;
-        if let End::Interrupted { .. } = steady.end {
-            return Ok(Err(Interrupted));
-        }
         if steady.outcome != Outcome::Pass {
-            return Ok(Ok(false));
+            return Ok(false);
         }
-        let Some((base, window_sec, stalls)) = self.stalled.clone() else { return Ok(Ok(true)) };
+        let Some((base, window_sec, stalls)) = self.stalled.clone() else { return Ok(true) };
         let windows = (OPS / iops / window_sec).clamp(*WINDOWS.start(), *WINDOWS.end()).ceil();
         let stalled = self.run(&base, multiple, (windows * window_sec) as u64)?;
-        if let End::Interrupted { .. } = stalled.end {
-            return Ok(Err(Interrupted));
-        }
         // The first window does not start with a stall.
         let part = stalls * windows * window_sec / (windows - 1.0) / HOUR_SEC;
-        Ok(Ok(stalled.end.is_complete() && self.mixed_holds(&steady, &stalled, part)))
+        Ok(stalled.end.is_complete() && self.mixed_holds(&steady, &stalled, part))
     }
 
     /// True if an hour is within the limits when `part` of it is like `stalled` and the remainder like `steady`.
@@ -205,9 +197,5 @@ struct Offered(f64);
 impl Watch for Offered {
     fn begins(&mut self, manifest: &Manifest) {
         self.0 = manifest.streams.iter().map(|stream| stream.offered_iops).sum();
-    }
-
-    fn interval(&mut self, _: &Interval) -> Option<String> {
-        None
     }
 }

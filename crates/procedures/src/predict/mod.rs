@@ -12,6 +12,7 @@
 mod hour;
 
 use crate::series::Kept;
+use clap::Args;
 use hour::{Count, HourSearch};
 use load::baseline::Form;
 use load::baseline::fit::{Fit, fit};
@@ -28,13 +29,17 @@ use session::user_file::{is_ours, write_file};
 use std::path::{Path, PathBuf};
 
 /// The load whose rating is predicted.
-#[derive(Debug, Clone)]
+#[derive(Args, Debug, Clone)]
 pub struct PredictedLoad {
-    /// Configuration of any ACT version, whose load is 1x; `None`: ACT's own.
+    /// Configuration of any ACT version that defines the load of 1x [default: ACT's, 2000 reads and 1000 writes per
+    /// second]
+    #[arg(long, value_name = "CONFIG")]
     pub config: Option<PathBuf>,
-    /// Latency limits for a load that is held.
+    /// Latency limits of a load that is held: shares of operations that may be slower than a threshold
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
     pub sla: Sla,
-    /// True to pace operations as ACT does.
+    /// Pace and distribute operations as ACT 6 does (arrival: act)
+    #[arg(long)]
     pub as_act: bool,
 }
 
@@ -64,19 +69,6 @@ pub fn predict(
             dir.display()
         )));
     }
-    let predictions = of_series(&kept, load, force, switch)?;
-    if let Some(predictions) = &predictions {
-        keep(&mut kept, predictions)?;
-    }
-    Ok(predictions)
-}
-
-fn of_series(
-    kept: &Kept,
-    load: &PredictedLoad,
-    force: bool,
-    switch: &Switch,
-) -> Result<Option<Vec<Prediction>>, Failure> {
     let (mut predictions, devices) = (Vec::new(), &kept.series.devices);
     let path = |number: usize| {
         let name = if devices.len() == 1 { "drive.sim".to_owned() } else { format!("drive-{}.sim", number + 1) };
@@ -103,19 +95,15 @@ fn of_series(
         }
         predictions.push(prediction);
     }
-    Ok(Some(predictions))
-}
-
-/// Adds predictions to the series and its report, if the series has its conclusion.
-fn keep(kept: &mut Kept, predictions: &[Prediction]) -> Result<(), Failure> {
-    let Some(conclusion) = &mut kept.series.conclusion else { return Ok(()) };
-    if !conclusion.details.is_object() {
-        conclusion.details = json!({});
+    if let Some(conclusion) = &mut kept.series.conclusion {
+        if !conclusion.details.is_object() {
+            conclusion.details = json!({});
+        }
+        conclusion.details["prediction"] = json!(predictions);
+        kept.save()?;
+        kept.write_report();
     }
-    conclusion.details["prediction"] = json!(predictions);
-    kept.save()?;
-    kept.write_report();
-    Ok(())
+    Ok(Some(predictions))
 }
 
 /// The prediction for a drive; `None`: interrupted.
@@ -185,8 +173,10 @@ fn ratings(fit: &Fit, load: &PredictedLoad, switch: &Switch) -> Result<Option<[O
     for (number, (drive, count)) in drives.into_iter().enumerate() {
         // The ratings at both ends are near the first.
         let from = ratings[0].unwrap_or(if number == 0 { 1.0 } else { hour::LEAST });
-        let Ok(highest) = HourSearch::new(drive, count, load, switch)?.highest(from)? else { return Ok(None) };
-        ratings[number] = highest;
+        ratings[number] = HourSearch::new(drive, count, load, switch)?.highest(from)?;
+        if switch.was_asked().is_some() {
+            return Ok(None);
+        }
     }
     Ok(Some(ratings))
 }

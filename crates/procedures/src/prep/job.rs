@@ -241,9 +241,8 @@ impl Job {
             return Ok(Verified::No);
         }
         let content = self.content(Some(self.prepared.fills).filter(|fills| *fills > 0));
-        let (used, reached) = self.extent();
-        let compared = self.compare(reached, self.samples, content, None)?;
-        self.compare_remainder(&target, reached, used, content, &compared)?;
+        let compared = self.compare(self.extent().1, self.samples, content, None)?;
+        self.compare_remainder(&target, content, &compared)?;
         let (spots, bytes, mismatches) = (compared.spots(), compared.bytes(), compared.mismatches());
         let sampled = Sampled { spots, bytes, mismatches, unix_s: unix_s() };
         let is_same = self.ledger.keep_sample(&self.prepared, &sampled);
@@ -314,14 +313,8 @@ impl Job {
         Ok(compared)
     }
 
-    fn compare_remainder(
-        &self,
-        target: &Target,
-        reached: u64,
-        used: u64,
-        content: Content,
-        compared: &Compared,
-    ) -> Result<(), Broken> {
+    fn compare_remainder(&self, target: &Target, content: Content, compared: &Compared) -> Result<(), Broken> {
+        let (used, reached) = self.extent();
         if reached == used {
             return Ok(());
         }
@@ -350,6 +343,16 @@ pub(super) enum Broken {
     Environment(String),
     /// The user interrupted the preparation: exit code 4.
     Asked,
+}
+
+impl Broken {
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Device(_) => 1,
+            Self::Environment(_) => 3,
+            Self::Asked => 4,
+        }
+    }
 }
 
 /// Records the progress of a device's preparation.

@@ -155,41 +155,25 @@ impl Preparation {
 
     /// Prints the results and returns the exit code; a failed device has precedence.
     fn tell(&self, ended: &[JobEnd]) -> Result<u8, Failure> {
-        let mut code = 0;
+        let mut codes = Vec::new();
         for ((ended, seconds), name) in ended.iter().zip(&self.devices) {
-            let severer = |now: u8| [1, 3, 4].into_iter().find(|severe| code == *severe || now == *severe).unwrap_or(0);
             match ended {
                 Ok(done) => console::result(&summary(name, done, *seconds, self.verify))?,
-                Err(Broken::Device(why)) => {
-                    console::error(why);
-                    code = severer(1);
-                }
-                Err(Broken::Environment(why)) => {
-                    console::error(why);
-                    code = severer(3);
-                }
+                Err(Broken::Device(why) | Broken::Environment(why)) => console::error(why),
                 Err(Broken::Asked) => {
-                    console::notice(&format!("{name}: interrupted; go on with: {}", command_to_go_on()));
-                    code = severer(4);
+                    let command = command().into_iter().filter(|argument| argument != "--restart");
+                    let command: Vec<_> = command.map(|argument| console::shell(&argument)).collect();
+                    console::notice(&format!("{name}: interrupted; go on with: {}", command.join(" ")));
                 }
             }
+            codes.extend(ended.as_ref().err().map(Broken::exit_code));
         }
-        Ok(code)
+        Ok([1, 3, 4].into_iter().find(|severe| codes.contains(severe)).unwrap_or(0))
     }
 }
 
 /// Result of a device's job, and its duration in seconds.
 type JobEnd = (Result<Done, Broken>, u64);
-
-/// The command line without `--restart`.
-fn command_to_go_on() -> String {
-    let arguments = command().into_iter();
-    arguments
-        .filter(|argument| argument != "--restart")
-        .map(|argument| console::shell(&argument))
-        .collect::<Vec<_>>()
-        .join(" ")
-}
 
 /// Passes to write, as text.
 fn passes(prepared: &Prepared) -> String {

@@ -2,7 +2,7 @@
 
 use super::Preparation;
 use super::job::{Job, Ledger, Written};
-use super::resume::{Beginning, Resume, Subject, Wanted};
+use super::resume::{Beginning, Resume, Wanted};
 use super::status::Shared;
 use device::discover::{self, DeviceFacts, Kind, Roots};
 use device::guard::{PREPARATION, Prepared, Records, Request, WriteConsent, unix_s};
@@ -61,23 +61,16 @@ fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, R
     let facts = all(looked, Failure::environment)?;
     let (seed, unix_s) = (session::runner::fresh_seed(), unix_s());
     // A conflict of passes is a usage error; a missing discard is an error of the environment.
-    let courses = facts
-        .iter()
-        .zip(seed..)
-        .map(|(facts, seed)| Resume::of(&Subject::of(facts), &wanted, records, Beginning { seed, unix_s }));
-    let courses = all(courses, Failure::usage)?;
-    let cannot = facts.iter().filter(|facts| wanted.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0);
-    let cannot: Vec<_> = cannot
-        .map(|facts| {
-            format!(
-                "cannot discard {} - it takes no discard (TRIM, deallocate) - leave out --discard-first",
-                facts.path
-            )
-        })
-        .collect();
-    if !cannot.is_empty() {
-        return Err(Failure::environment(cannot.join("\n")));
-    }
+    let course = |(facts, seed)| Resume::of(facts, &wanted, records, Beginning { seed, unix_s });
+    let courses = all(facts.iter().zip(seed..).map(course), Failure::usage)?;
+    let discarded = facts.iter().map(|facts| match wanted.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0 {
+        false => Ok(()),
+        true => Err(format!(
+            "cannot discard {} - it takes no discard (TRIM, deallocate) - leave out --discard-first",
+            facts.path
+        )),
+    });
+    all(discarded, Failure::environment)?;
     for (facts, resume) in facts.iter().zip(&courses) {
         tell_unusable(records, &facts.path, facts.identity().as_deref());
         if wanted.random.is_some() && !resume.prepared.discard_first {
@@ -130,8 +123,8 @@ fn opened(
 ) -> Result<Drive, String> {
     let path = &facts.path;
     consent.notes().iter().for_each(|note| console::warning(&format!("{path}: {note}")));
-    let (now, identity) = (Subject::of(consent.facts()), facts.identity());
-    if now.identity != identity {
+    let (now, identity) = (consent.facts(), facts.identity());
+    if now.identity() != identity {
         return Err(format!("cannot prepare {path} - another device took its place - start again"));
     }
     // The consent for a file covers the requested length; the file may have grown since then.
@@ -146,7 +139,7 @@ fn opened(
         None => check_unrecorded(&resume, facts, records)?,
         Some(_) => check_same_key(&resume, &consent)?,
     }
-    resume.check(&now, wanted, records)?;
+    resume.check(now, wanted, records)?;
     if resume.is_resumed() {
         let Prepared { seed, .. } = resume.prepared;
         console::note(&format!("{path}: going on {} (seed {seed})", resume.prepared.progress()));
@@ -242,21 +235,10 @@ pub(super) fn simulate(wanted: &Wanted, names: &[DeviceName]) -> Result<Vec<Driv
     let beginning = Beginning { seed: session::runner::fresh_seed(), unix_s: unix_s() };
     let drives = names.iter().filter_map(|name| Some((name.clone(), name.drive()?.clone()))).map(|(name, spec)| {
         let path = name.to_string();
-        let subject = Subject {
-            path: path.clone(),
-            identity: None,
-            serial: None,
-            size_bytes: spec.capacity_bytes,
-            discards: false,
-        };
-        let Resume { prepared, .. } = Resume::of(&subject, wanted, &nowhere, beginning)?;
-        Ok::<_, String>(Drive {
-            name,
-            devices: Devices::Simulated(vec![(path, spec)]),
-            prepared,
-            key: 0,
-            identity: None,
-        })
+        let facts = DeviceFacts { path: path.clone(), size_bytes: spec.capacity_bytes, ..DeviceFacts::default() };
+        let Resume { prepared, .. } = Resume::of(&facts, wanted, &nowhere, beginning)?;
+        let devices = Devices::Simulated(vec![(path, spec)]);
+        Ok::<_, String>(Drive { name, devices, prepared, key: 0, identity: None })
     });
     all(drives, Failure::usage)
 }
@@ -299,7 +281,7 @@ mod tests {
         }
 
         fn resume(&self) -> Resume {
-            Resume::of(&Subject::of(&self.facts()), &WANTED, &self.records, Beginning { seed: 5, unix_s: 1 }).unwrap()
+            Resume::of(&self.facts(), &WANTED, &self.records, Beginning { seed: 5, unix_s: 1 }).unwrap()
         }
 
         fn consent(&self, facts: &DeviceFacts) -> WriteConsent {

@@ -73,34 +73,9 @@ pub(super) fn order(prepared: &Prepared) -> Result<Option<Arc<Order>>, String> {
     Ok(Some(Arc::new(order)))
 }
 
-/// The device to prepare.
-#[derive(Debug, Clone)]
-pub(super) struct Subject {
-    pub path: String,
-    /// Identity of the device, if it has one.
-    pub identity: Option<String>,
-    pub serial: Option<String>,
-    pub size_bytes: u64,
-    /// True if the device takes discards.
-    pub discards: bool,
-}
-
-impl Subject {
-    /// True if the device is discarded before the first write.
-    fn discard_first(&self, wanted: &Wanted) -> bool {
-        wanted.discard_first || wanted.random.is_some() && self.discards
-    }
-
-    /// The device or file described by `facts`.
-    pub(super) fn of(facts: &DeviceFacts) -> Self {
-        Self {
-            path: facts.path.clone(),
-            identity: facts.identity(),
-            serial: facts.serial.clone(),
-            size_bytes: facts.size_bytes,
-            discards: facts.max_discard_bytes.unwrap_or(0) > 0,
-        }
-    }
+/// True if the device is discarded before the first write.
+fn discards_first(facts: &DeviceFacts, wanted: &Wanted) -> bool {
+    wanted.discard_first || wanted.random.is_some() && facts.max_discard_bytes.unwrap_or(0) > 0
 }
 
 /// Parameters of a new preparation.
@@ -121,22 +96,22 @@ pub(super) struct Resume {
 }
 
 impl Resume {
-    /// The preparation of `subject`, from its record; `beginning` applies to a new one.
+    /// The preparation of the device of `facts`, from its record; `beginning` applies to a new one.
     ///
     /// Errors: why it is refused, and what to do.
     pub(super) fn of(
-        subject: &Subject,
+        facts: &DeviceFacts,
         wanted: &Wanted,
         records: &Records,
         beginning: Beginning,
     ) -> Result<Self, String> {
-        let Subject { path, identity, serial, size_bytes, .. } = subject;
+        let DeviceFacts { path, serial, size_bytes, .. } = facts;
         if !wanted.restart {
-            let record = identity.as_ref().and_then(|identity| records.find(identity));
+            let record = facts.identity().and_then(|identity| records.find(&identity));
             let own = record.and_then(|record| Some((record.prepared?, record.key)));
-            check_same_drive(subject, own.as_ref().map(|(prepared, _)| prepared), records)?;
+            check_same_drive(facts, own.as_ref().map(|(prepared, _)| prepared), records)?;
             if let Some((prepared, key)) = own.filter(|(own, _)| !own.is_complete()) {
-                check_same_work(subject, &prepared, wanted)?;
+                check_same_work(facts, &prepared, wanted)?;
                 return Ok(Self { prepared: Prepared { path: path.clone(), ..prepared }, key: Some(key) });
             }
         }
@@ -147,7 +122,7 @@ impl Resume {
             serial: serial.clone(),
             size_bytes: *size_bytes,
             used_bytes,
-            discard_first: subject.discard_first(wanted),
+            discard_first: discards_first(facts, wanted),
             rest_discarded: false,
             zeros: wanted.zeros,
             fills: wanted.fills,
@@ -168,13 +143,13 @@ impl Resume {
     /// run in between.
     ///
     /// Errors: refused, or no longer the same.
-    pub(super) fn check(&self, subject: &Subject, wanted: &Wanted, records: &Records) -> Result<(), String> {
+    pub(super) fn check(&self, facts: &DeviceFacts, wanted: &Wanted, records: &Records) -> Result<(), String> {
         let Prepared { seed, started_unix_s: unix_s, .. } = self.prepared;
-        match Self::of(subject, wanted, records, Beginning { seed, unix_s })? == *self {
+        match Self::of(facts, wanted, records, Beginning { seed, unix_s })? == *self {
             true => Ok(()),
             false => Err(format!(
                 "cannot prepare {} - another run was on it meanwhile, and its record changed - start again",
-                subject.path
+                facts.path
             )),
         }
     }
@@ -201,8 +176,8 @@ fn used_bytes(path: &str, size_bytes: u64, use_pct: u32) -> Result<u64, String> 
 }
 
 /// Refuses if the preparation interrupted under this name was on another drive.
-fn check_same_drive(subject: &Subject, own: Option<&Prepared>, records: &Records) -> Result<(), String> {
-    let Subject { path, identity, size_bytes, .. } = subject;
+fn check_same_drive(facts: &DeviceFacts, own: Option<&Prepared>, records: &Records) -> Result<(), String> {
+    let (DeviceFacts { path, size_bytes, .. }, identity) = (facts, facts.identity());
     // If this drive was prepared here after the other one, the user means this drive.
     let since = own.map_or(0, |own| own.started_unix_s);
     let last = records.last_under(path).filter(|(_, last)| !last.is_complete() && last.started_unix_s > since);
@@ -218,8 +193,8 @@ fn check_same_drive(subject: &Subject, own: Option<&Prepared>, records: &Records
 }
 
 /// Refuses if `wanted` would write other data than `prepared` did so far.
-fn check_same_work(subject: &Subject, prepared: &Prepared, wanted: &Wanted) -> Result<(), String> {
-    let Subject { path, size_bytes, .. } = subject;
+fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, wanted: &Wanted) -> Result<(), String> {
+    let DeviceFacts { path, size_bytes, .. } = facts;
     let refuse = |why: String, instead: &str| {
         let progress = prepared.progress();
         Err(format!(
@@ -238,7 +213,7 @@ fn check_same_work(subject: &Subject, prepared: &Prepared, wanted: &Wanted) -> R
         ("seed", prepared.seed.to_string(), wanted.seed.unwrap_or(prepared.seed).to_string()),
         ("fills", prepared.fills.to_string(), wanted.fills.to_string()),
         ("zeros", yes_no(prepared.zeros), yes_no(wanted.zeros)),
-        ("discard-first", yes_no(prepared.discard_first), yes_no(subject.discard_first(wanted))),
+        ("discard-first", yes_no(prepared.discard_first), yes_no(discards_first(facts, wanted))),
         ("used bytes (--use-pct)", prepared.used_bytes.to_string(), used.to_string()),
         (
             "random writes (--for)",
@@ -267,14 +242,9 @@ mod tests {
 
     const SIZE: u64 = 10 << 20;
 
-    fn subject(identity: &str) -> Subject {
-        Subject {
-            path: "/dev/x".into(),
-            identity: Some(identity.into()),
-            serial: None,
-            size_bytes: SIZE,
-            discards: false,
-        }
+    fn subject(identity: &str) -> DeviceFacts {
+        let serial = identity.strip_prefix("serial ").map(str::to_owned);
+        DeviceFacts { path: "/dev/x".into(), serial, size_bytes: SIZE, ..DeviceFacts::default() }
     }
 
     const WANTED: Wanted = Wanted::USUAL;
@@ -300,7 +270,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(subject: &Subject, wanted: &Wanted, records: &Records, why: &str) {
+    fn refused(subject: &DeviceFacts, wanted: &Wanted, records: &Records, why: &str) {
         let text = Resume::of(subject, wanted, records, BEGINNING).unwrap_err();
         assert!(text.contains(why), "`{why}` is not in `{text}`");
         assert!(text.contains("--restart") && !text.contains('\n'), "{text}");
@@ -348,16 +318,16 @@ mod tests {
     fn another_drive_in_the_same_slot_is_refused() {
         let (_dir, records, _) = interrupted();
         refused(&subject("serial b"), &WANTED, &records, "was of serial a with 10485760 bytes, and serial b with");
-        let nameless = Subject { identity: None, ..subject("") };
+        let nameless = subject("");
         refused(&nameless, &WANTED, &records, "a device without a lasting name");
-        let elsewhere = Subject { path: "/dev/y".into(), ..subject("serial b") };
+        let elsewhere = DeviceFacts { path: "/dev/y".into(), ..subject("serial b") };
         assert!(!Resume::of(&elsewhere, &WANTED, &records, BEGINNING).unwrap().is_resumed());
     }
 
     #[test]
     fn another_size_is_refused() {
         let (_dir, records, _) = interrupted();
-        let grown = Subject { size_bytes: 2 * SIZE, ..subject("serial a") };
+        let grown = DeviceFacts { size_bytes: 2 * SIZE, ..subject("serial a") };
         refused(&grown, &WANTED, &records, "when it had 10485760 bytes, and it has 20971520 now");
     }
 

@@ -7,10 +7,9 @@ use device::guard::Prepared;
 use load::run::{Failure, Sink, SinkError};
 use results::cell::Interval;
 use results::units::{clock, printable};
-use session::console;
-use session::console::columns;
+use session::console::{self, columns};
 use session::progress::ADD;
-use std::io::{self};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -19,9 +18,10 @@ use std::time::Instant;
 const NEWEST: f64 = 0.05;
 
 /// Current step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Step {
     /// Not begun.
+    #[default]
     Waiting,
     Discard,
     /// Writing zeros.
@@ -36,7 +36,7 @@ pub(super) enum Step {
 }
 
 /// Progress of a device.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Status {
     pub step: Step,
     /// Bytes of this step done, and in all.
@@ -65,17 +65,11 @@ impl Status {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shared(Arc<Mutex<Inner>>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner {
     now: Status,
     /// Steps begun, in order.
     begun: Vec<Step>,
-}
-
-impl Default for Inner {
-    fn default() -> Self {
-        Self { now: Status { step: Step::Waiting, done: 0, of: 0, later: 0, rate: None }, begun: Vec::new() }
-    }
 }
 
 impl Shared {

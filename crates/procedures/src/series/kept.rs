@@ -164,20 +164,17 @@ impl Kept {
         }
     }
 
-    /// Writes a second copy of the report to the file of `--html`.
-    fn write_html(&self) -> Result<(), Failure> {
-        self.options.html.as_ref().map_or(Ok(()), |file| write_page(file, &self.page()?))
-    }
-
-    /// Prints the conclusion behind `head`, and `tables` below it; also writes the file of `--html`. Returns the exit
-    /// code.
+    /// Prints the conclusion behind `head`, and `tables` below it; also writes a second copy of the report to the file of
+    /// `--html`. Returns the exit code.
     pub fn show_conclusion(&self, head: &str, tables: &str) -> Result<ExitCode, Failure> {
         let Some(conclusion) = &self.series.conclusion else {
             return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
         };
         let remarks: String = conclusion.remarks.iter().map(|remark| format!("  {remark}\n")).collect();
         console::page(&format!("\n{head}{}\n{remarks}{tables}", conclusion.sentence))?;
-        self.write_html()?;
+        if let Some(file) = &self.options.html {
+            write_page(file, &self.page()?)?;
+        }
         Ok(ExitCode::from(conclusion.outcome.exit_code()))
     }
 
@@ -216,20 +213,16 @@ fn gone_on(dir: &Path, then: Series, mut now: Series, settled: &[&str]) -> Resul
         now.terms.retain(|(other, _)| other != name);
         now.terms.extend(kept.cloned());
     }
-    check_same(&then, &now).map_err(|differs| refusal(dir, &differs))?;
-    let mut series = then;
+    check_same(&then, &now).map_err(|differs| {
+        let advice = match differs.iter().any(|it| matches!(it, Differs::Drive { .. })) {
+            true => "put that drive back, or begin anew with --fresh or another --out",
+            false => "give the same options to go on, or begin anew with --fresh or another --out",
+        };
+        let line = |it: &Differs| format!("cannot go on with the series in {} - {it} - {advice}", dir.display());
+        Failure::usages(differs.iter().map(line).collect())
+    })?;
     // The same drives may have other names now.
-    series.devices = now.devices;
-    Ok(series)
-}
-
-fn refusal(dir: &Path, differs: &[Differs]) -> Failure {
-    let advice = match differs.iter().any(|it| matches!(it, Differs::Drive { .. })) {
-        true => "put that drive back, or begin anew with --fresh or another --out",
-        false => "give the same options to go on, or begin anew with --fresh or another --out",
-    };
-    let line = |it: &Differs| format!("cannot go on with the series in {} - {it} - {advice}", dir.display());
-    Failure::usage(differs.iter().map(line).collect::<Vec<_>>().join("\n"))
+    Ok(Series { devices: now.devices, ..then })
 }
 
 /// Name under which the same command finds its series again, also after a reboot: the command, the drives by their
@@ -237,11 +230,8 @@ fn refusal(dir: &Path, differs: &[Differs]) -> Failure {
 pub fn default_name(command: &str, drives: &[Identity], load: &str) -> PathBuf {
     let names = drives.iter().map(|drive| drive.serial.as_deref().unwrap_or(&drive.name));
     let drives = shortened(names.map(plain).collect::<Vec<_>>().join("+"));
-    let load = plain(load);
-    Path::new(RESULTS_DIR).join(match load.is_empty() {
-        true => format!("{command}-{drives}"),
-        false => format!("{command}-{drives}-{load}"),
-    })
+    let name = format!("{command}-{drives}-{}", plain(load));
+    Path::new(RESULTS_DIR).join(name.trim_end_matches('-'))
 }
 
 /// A name without characters that are special in a path or to a shell.
@@ -318,7 +308,7 @@ impl Kept {
             multiple: (self.series.purpose != Purpose::Baseline).then_some(step.multiple),
             findings: Some(self.series.findings.clone()),
             quiet: self.options.quiet,
-            trace: self.options.trace,
+            trace: !self.options.no_trace,
             ..asked
         };
         match runner::run(request, switch, watch).and_then(Ended::recorded) {

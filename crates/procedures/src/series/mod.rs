@@ -7,6 +7,7 @@ mod kept;
 
 use crate::configuration;
 use crate::prep::{Wanted, to_write};
+use clap::Args;
 use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of, no_drive};
 use device::guard::Records;
 use engine::DeviceName;
@@ -19,24 +20,30 @@ use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use results::units::{bytes, date_to_minute};
 use session::devices::{erasable, parsed};
 use session::failure::Failure;
+pub use session::runner::now_unix_ms;
 use session::{console, runner};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Options of the runs of a series.
-#[derive(Debug, Clone, Default)]
+#[derive(Args, Debug, Clone, Default)]
 pub struct Options {
-    /// Sample the block layer's tracepoints, if possible.
-    pub trace: bool,
-    /// Names of devices that may be erased.
+    /// Do not sample the block tracepoints (0.5 s in every 30, as root) that separate kernel and device latency
+    #[arg(long, hide_short_help = true)]
+    pub no_trace: bool,
+    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
+    #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// True to print what would run, without questions and changes.
+    /// Show what would run and for how long, or why it is refused; write nothing
+    #[arg(long)]
     pub dry_run: bool,
-    /// True to start a new series next to the existing one.
-    pub fresh: bool,
-    /// Second file for the report.
+    /// Also write the report into this file; report.html in the directory of the series is always written
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub html: Option<PathBuf>,
-    /// Suppress progress.
+    /// Start a new series, in a new directory next to the existing one; nothing is deleted
+    #[arg(long, hide_short_help = true)]
+    pub fresh: bool,
+    /// Print only results, warnings and errors
+    #[arg(long, short)]
     pub quiet: bool,
 }
 
@@ -100,11 +107,6 @@ pub fn may_erase(base: &Base1x, no_prep: bool, options: &Options) -> Result<Vec<
     erasable(&base.spec(), writes, &options.erase, !options.dry_run)
 }
 
-/// Now, milliseconds since 1970; 0 if the clock is before 1970, which does not prevent a test.
-pub fn now_unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
-}
-
 /// The time `seconds` after `now_unix_ms` in UTC, with the date if it is another day.
 pub fn utc(now_unix_ms: u64, seconds: u64) -> String {
     let [today, then] = [0, seconds].map(|sec| date_to_minute(now_unix_ms.saturating_add(sec.saturating_mul(1_000))));
@@ -116,6 +118,7 @@ pub fn utc(now_unix_ms: u64, seconds: u64) -> String {
 }
 
 /// The drives of a series, in the order of its devices.
+#[derive(Default)]
 pub struct Drives {
     pub identities: Vec<Identity>,
     /// Devices that are neither recorded as prepared nor to be prepared.
@@ -123,15 +126,9 @@ pub struct Drives {
     /// Devices that are no physical drives, each a phrase with the name and kind: `/dev/loop3 is a loop device, which
     /// is a file`. Without simulated drives and files.
     pub virtual_kinds: Vec<String>,
-    /// Devices to prepare.
-    wanting: Vec<Wanting>,
-}
-
-/// A device that is not recorded as prepared.
-struct Wanting {
-    name: String,
-    /// True if it has a lasting name, so that a preparation can be recorded.
-    recordable: bool,
+    /// Devices to prepare, which are not recorded as prepared; true if one has a lasting name, so that a preparation can be
+    /// recorded.
+    wanting: Vec<(String, bool)>,
 }
 
 impl Drives {
@@ -139,12 +136,7 @@ impl Drives {
     ///
     /// Errors: a device does not exist, or is no device.
     pub fn look(spec: &RunSpec, no_prep: bool) -> Result<Self, Failure> {
-        let mut drives = Self {
-            identities: Vec::new(),
-            left_unprepared: Vec::new(),
-            virtual_kinds: Vec::new(),
-            wanting: Vec::new(),
-        };
+        let mut drives = Self::default();
         for name in &spec.device_names {
             let name = match name {
                 DeviceName::Simulated(name, drive) => {
@@ -182,15 +174,15 @@ impl Drives {
         }
         match no_prep {
             true => self.left_unprepared.push(facts.path.clone()),
-            false => self.wanting.push(Wanting { name: facts.path.clone(), recordable: facts.identity().is_some() }),
+            false => self.wanting.push((facts.path.clone(), facts.identity().is_some())),
         }
     }
 
     /// Devices to prepare now. A device that cannot be recorded is prepared only at the start of a series: if the
     /// series has `begun`, it is prepared already.
     pub fn to_prepare(&self, begun: bool) -> Vec<String> {
-        let now = self.wanting.iter().filter(|wanting| wanting.recordable || !begun);
-        now.map(|wanting| wanting.name.clone()).collect()
+        let now = self.wanting.iter().filter(|(_, is_recordable)| *is_recordable || !begun);
+        now.map(|(name, _)| name.clone()).collect()
     }
 
     /// One line per drive: its size, and what is written first if it is one of `to_prepare`.

@@ -1,12 +1,13 @@
 //! A real drive on which tenants can be measured: it must count media writes. Checked before the first write.
 
+use super::{controller_of, in_words, log_of, pair};
 use device::discover::{DeviceFacts, Roots, discover};
 use device::observe::nvme::fdp::Fdp;
 use device::observe::nvme::{Controller, CountedBy};
 use load::waf::{Arrangement, check_writes, with_handles};
 use load::workload::tenants::{Host, Tenants};
 use report::document::Pair;
-use results::units::{bytes, count, printable, span_about};
+use results::units::{bytes, count, span_about};
 use results::waf::{Bytes, OCTILES};
 use serde_json::Value;
 use session::failure::Failure;
@@ -17,7 +18,7 @@ const FILL_SEC_MIN: f64 = OCTILES as f64;
 
 /// The drive to measure.
 pub(super) struct Subject {
-    facts: DeviceFacts,
+    pub(super) facts: DeviceFacts,
     controller: Controller,
     counted_by: CountedBy,
     /// FDP state of the drive, or why it is unknown.
@@ -40,19 +41,10 @@ impl Subject {
         if facts.max_discard_bytes.unwrap_or(0) == 0 {
             return Err(cannot("it takes no deallocation, with which every arrangement begins - name another"));
         }
-        let number = facts.number.ok_or_else(|| cannot("the kernel tells no number of it - is it still there?"))?;
-        let controller = Controller::find(Path::new("/"), (number.major, number.minor))
-            .ok_or_else(|| cannot("its controller cannot be opened - run as root"))?;
-        let counted_by = match controller.counted() {
-            Ok(Some((_, counted_by))) => counted_by,
-            Ok(None) => {
-                return Err(cannot(
-                    "no log of it counts the bytes that its media take (FDP statistics, OCP's SMART log): SMART alone has those of hosts - \
-                     look for newer firmware, or name another drive",
-                ));
-            }
-            Err(error) => return Err(cannot(&format!("its counters cannot be read: {error} - run as root"))),
-        };
+        let controller = controller_of(&facts).map_err(cannot)?;
+        let no_log = "no log of it counts the bytes that its media take (FDP statistics, OCP's SMART log): SMART alone has those of hosts - \
+                      look for newer firmware, or name another drive";
+        let counted_by = log_of(&controller, no_log).map_err(|why| cannot(&why))?;
         check_writes(tenants).map_err(Failure::usage)?;
         // Impossible stores are refused before anything is erased.
         let (mut spaces, mut bytes_per_sec) = (0, 0.0);
@@ -67,10 +59,6 @@ impl Subject {
         Ok(Self { facts, controller, counted_by, fdp, spaces, bytes_per_sec })
     }
 
-    pub(super) fn path(&self) -> &str {
-        &self.facts.path
-    }
-
     /// True if `opened`, facts from a manifest, describes the same namespace.
     pub(super) fn is_same(&self, opened: &Value) -> bool {
         let own = serde_json::to_value(&self.facts).unwrap_or_default();
@@ -82,17 +70,17 @@ impl Subject {
         let cannot = |why: &str| {
             Err(Failure::environment(format!(
                 "cannot measure write amplification on {} - {why}; nothing was erased",
-                self.path()
+                self.facts.path
             )))
         };
         if opened.is_none() || opened != self.facts.identity().as_deref() {
             return cannot("another drive took its place - start again");
         }
-        if size_bytes != self.size_bytes() {
+        if size_bytes != self.facts.size_bytes {
             return cannot(&format!(
                 "it was prepared to be used to {} of {} (prep --use-pct), and a drive fill is all of it - prepare it anew, to 100 %",
                 bytes(size_bytes as f64),
-                bytes(self.size_bytes() as f64)
+                bytes(self.facts.size_bytes as f64)
             ));
         }
         Ok(())
@@ -103,7 +91,7 @@ impl Subject {
         let mut remarks = vec![
             format!(
                 "measured on {} as it is now, at the rates of the file: another drive, another fill or another rate gives another result",
-                self.path()
+                self.facts.path
             ),
             "what was on it is gone, and what a preparation wrote, too; `flashproof prep --restart` makes it ready for a test".to_owned(),
         ];
@@ -114,10 +102,6 @@ impl Subject {
             ));
         }
         remarks
-    }
-
-    pub(super) fn size_bytes(&self) -> u64 {
-        self.facts.size_bytes
     }
 
     /// Lifetime counters of the drive. Errors: it no longer reports them.
@@ -148,7 +132,7 @@ impl Subject {
                 Ok(Some(fdp)) => match (fdp.hindrance(), fdp.placement.len()) {
                     (Some(why), _) => Err(format!(
                         "{why} - `flashproof waf setup {}` prints the commands that change it",
-                        self.path()
+                        self.facts.path
                     )),
                     (None, 0) => Err(format!("not known is {} - run as root", fdp.unknown.join(", "))),
                     (None, handles) => {
@@ -169,13 +153,13 @@ impl Subject {
 
     /// Expected duration. Errors: too fast to measure.
     pub(super) fn pace(&self, fills_max: usize) -> Result<Pace, Failure> {
-        let fill_sec = self.size_bytes() as f64 / self.bytes_per_sec;
+        let fill_sec = self.facts.size_bytes as f64 / self.bytes_per_sec;
         if fill_sec < FILL_SEC_MIN {
             return Err(Failure::usage(format!(
                 "cannot tell one eighth of a drive fill from the next on {} - at the file's rates its {} are written in {fill_sec:.1} s, and its counters are \
                  asked once a second - lower the rates to a drive fill in {FILL_SEC_MIN} s or more",
-                self.path(),
-                bytes(self.size_bytes() as f64)
+                self.facts.path,
+                bytes(self.facts.size_bytes as f64)
             )));
         }
         // A stream writes slightly more or less than expected.
@@ -185,27 +169,12 @@ impl Subject {
 
     /// Description of the drive for the report.
     pub(super) fn about(&self) -> Vec<Pair> {
-        let DeviceFacts { path, model, serial, firmware, size_bytes, .. } = &self.facts;
-        let known = |what: &Option<String>| what.as_deref().map_or("unknown".to_owned(), |it| printable(it).into());
-        let pair = |name: &str, value: String| Pair { name: name.to_owned(), value };
+        let start = "stores in use for long; before each arrangement all of the device is deallocated and the tenants' spaces are written \
+                     once from end to end; no block is deallocated later";
         vec![
-            pair(
-                "drive",
-                format!(
-                    "{path}: {}, serial {}, firmware {}, {}",
-                    known(model),
-                    known(serial),
-                    known(firmware),
-                    bytes(*size_bytes as f64)
-                ),
-            ),
+            pair("drive", in_words(&self.facts)),
             pair("counted by", self.counted_by.to_string()),
-            pair(
-                "start",
-                "stores in use for long; before each arrangement all of the device is deallocated and the tenants' spaces are written \
-                 once from end to end; no block is deallocated later"
-                    .to_owned(),
-            ),
+            pair("start", start.to_owned()),
         ]
     }
 }
@@ -227,7 +196,7 @@ impl Pace {
         format!(
             "{}: for each of {} {} are written once, as fast as the drive takes them, then {}/s: a drive fill in {}. Steady \
              takes five at least, {}, and it ends after {} at the latest",
-            subject.path(),
+            subject.facts.path,
             count(arrangements as u64, "arrangement"),
             bytes(subject.spaces as f64),
             bytes(subject.bytes_per_sec),

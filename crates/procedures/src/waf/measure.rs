@@ -10,26 +10,27 @@
 
 use super::drive::Subject;
 use super::experiment::latencies;
-use super::{Question, assumed_of_tenants};
+use super::{Question, assumed_of_tenants, pair};
+use clap::Args;
 use device::guard::Records;
 use engine::DeviceName;
 use load::run::{Cause, Control, Failure as FailedOp, Run, Settings, Sink, SinkError};
 use load::waf::{Arrangement, Enough, Meter};
 use load::workload::tenants::{Tenant, TenantFill, TenantLoad, Tenants};
 use load::workload::{Choices, RunPlan, RunSpec, Workload};
-use report::document::Pair;
 use report::waf::{Arranged, Timed, WafReport};
 use results::cell::{Cell, Interval, Layout};
 use results::counts::Backlog;
 use results::judge::End;
 use results::run_dir::{Manifest, check_usable};
 use results::steady::ROUNDS_IN_WINDOW;
-use results::units::{self, bytes};
+use results::units::{self, bytes, seconds};
 use results::waf::{Found, TenantBytes, steady_rule};
 use session::devices::{Consents, Devices, ERASE_VARIABLE};
 use session::engine::{Demand, Engine, EngineFacts};
 use session::failure::Failure;
 use session::progress::Written;
+use session::record::default_dir;
 use session::recording::Watch;
 use session::runner::{self, Named, RunRequest};
 use session::signals::Switch;
@@ -42,16 +43,23 @@ use std::sync::Arc;
 const OTHERS: f64 = 0.02;
 
 /// A measurement on a real drive, which is erased.
-#[derive(Debug, Clone)]
+#[derive(Args, Debug)]
 pub struct Measurement {
-    /// The drive.
-    pub on: String,
-    /// Maximum time for each arrangement, seconds.
+    /// Drive that counts its media writes: it is ERASED
+    #[arg(long, value_name = "DEVICE")]
+    pub device: String,
+    /// Also predict the result for this simulated drive, for comparison: sim:ftl+...
+    #[arg(long, value_name = "DEVICE")]
+    pub predict: Option<String>,
+    /// Give up after this time, for each arrangement: 8h, 30m, or a number of seconds
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub duration: Option<u32>,
-    /// Names of devices that may be erased.
+    /// Allow this device to be erased, by its serial number, wwid, by-id link or path
+    #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// Parent of the run directories, one for each arrangement.
-    pub dir: PathBuf,
+    /// Parent of the run directories, one for each arrangement [default: flashproof-results/waf-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 /// Measures the tenants of `question` on the drive at `path`, and adds the results to `report` until the end. Returns
@@ -73,8 +81,8 @@ pub(super) fn run(
         )));
     }
     let pace = subject.pace(question.fills_max)?;
-    let dirs: Vec<PathBuf> =
-        plans.iter().map(|(arrangement, _)| measurement.dir.join(arrangement.to_string())).collect();
+    let dir = measurement.out.clone().unwrap_or_else(|| default_dir("waf"));
+    let dirs: Vec<PathBuf> = plans.iter().map(|(arrangement, _)| dir.join(arrangement.to_string())).collect();
     for dir in &dirs {
         check_usable(dir).map_err(Failure::environment)?;
     }
@@ -82,7 +90,7 @@ pub(super) fn run(
     console::notice(&pace.told(&subject, plans.len(), measurement.duration));
     report.assumptions = assumed_of_tenants(tenants);
     report.assumptions.extend(subject.about());
-    report.assumptions.push(Pair { name: "steady".to_owned(), value: steady_rule() });
+    report.assumptions.push(pair("steady", steady_rule()));
     let switch = Switch::install("what was found so far is in the run directory", Manner::Own)?;
     let control = Arc::new(Control::default());
     let mut code = 0;
@@ -119,7 +127,9 @@ fn arrangements(
         match subject.arranged(*arrangement, tenants) {
             Ok(tenants) => plans.push((*arrangement, tenants)),
             Err(why) if all => console::note(&format!("{arrangement} is left out - {why}")),
-            Err(why) => return Err(Failure::usage(format!("cannot run {arrangement} on {} - {why}", subject.path()))),
+            Err(why) => {
+                return Err(Failure::usage(format!("cannot run {arrangement} on {} - {why}", subject.facts.path)));
+            }
         }
     }
     Ok(plans)
@@ -139,17 +149,14 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    fn device(&self) -> DeviceName {
-        DeviceName::Path(self.subject.path().to_owned())
-    }
-
     fn consents(&self) -> Consents<'_> {
         Consents { erase: &self.measurement.erase, others: &[], shared: false }
     }
 
     /// Runs the arrangement. Returns the result and the exit code.
     fn run(&self, report: &mut WafReport) -> Result<(Arranged, u8), Failure> {
-        let loads = TenantLoad::all(self.tenants.clone(), Some(&self.device())).map_err(Failure::usage)?;
+        let device = DeviceName::Path(self.subject.facts.path.clone());
+        let loads = TenantLoad::all(self.tenants.clone(), Some(&device)).map_err(Failure::usage)?;
         self.fill(loads.iter().cloned().map(TenantFill).collect())?;
         let named = loads.into_iter().map(|workload| Named {
             name: workload.tenant().name.clone(),
@@ -165,11 +172,11 @@ impl Measured<'_> {
         let mut watched = Watched::new(self.subject, self.switch, self.tenants, self.question.fills_max);
         let verdict = runner::run(request, self.switch, &mut watched)?.recorded()?;
         let (name, dir) = (self.arrangement, self.dir.display());
-        report.assumptions.push(Pair { name: format!("run of {name}"), value: dir.to_string() });
+        report.assumptions.push(pair(&format!("run of {name}"), dir.to_string()));
         if let Some(why) = watched.failed() {
             return Err(Failure::environment(format!(
                 "cannot tell the amplification of {} - {why} - start again without other users of the drive; the runs are in {dir}",
-                self.subject.path()
+                self.subject.facts.path
             )));
         }
         let mut code = match &verdict.end {
@@ -180,22 +187,22 @@ impl Measured<'_> {
                 verdict.outcome.exit_code().max(1)
             }
         };
-        let Some(meter) = watched.meter() else {
+        let Some(meter) = &watched.meter else {
             return Err(Failure::environment(format!(
                 "the counters of {} were not polled - see {dir}",
-                self.subject.path()
+                self.subject.facts.path
             )));
         };
-        let mut found = Found { tenants: watched.tenants().to_vec(), ..meter.found().clone() };
+        let mut found = Found { tenants: watched.tenants.clone(), ..meter.found().clone() };
         let (ours, hosts) = meter.host_bytes();
-        if hosts as f64 > ours as f64 * (1.0 + OTHERS) && hosts > ours + self.subject.size_bytes() / 64 {
+        if hosts as f64 > ours as f64 * (1.0 + OTHERS) && hosts > ours + self.subject.facts.size_bytes / 64 {
             // The amplification includes writes of others.
             found.steady_after = None;
             code = 4;
             report.remarks.push(format!(
                 "{name}: {} counted {} written by hosts, and {} were ours: somebody else wrote to it, or to another namespace or partition of it, \
                  so there is no result - see who that was, and begin again",
-                self.subject.path(),
+                self.subject.facts.path,
                 bytes(hosts as f64),
                 bytes(ours as f64)
             ));
@@ -207,7 +214,7 @@ impl Measured<'_> {
                  written and collected nothing yet, as where a namespace or partition is a small part of it"
             ));
         }
-        let timed = watched.timed(self.subject.size_bytes());
+        let timed = watched.timed(self.subject.facts.size_bytes);
         let mut arranged = Arranged::of(&name.to_string(), found, Some(timed));
         arranged.erases = self.subject.erases(arranged.counted.total());
         Ok((arranged, code))
@@ -226,8 +233,7 @@ impl Measured<'_> {
             // A deallocated drive is no longer prepared, whatever happens later.
             Records::open(None).forget_prepared(identity).map_err(Failure::environment)?;
         }
-        let control = self.control;
-        self.deallocate(&devices, control)?;
+        self.deallocate(&devices)?;
         let size_bytes = shapes[0].size_bytes;
         let mut plan = RunPlan::new(vec![shapes[0].name.clone()], [].into());
         let mut all = 0;
@@ -245,31 +251,29 @@ impl Measured<'_> {
         let facts = EngineFacts::unpaced(&engine);
         let settings = Settings::until_done(facts.pacing());
         let (layout, interval_ns) = (plan.layout, 1_000_000_000);
-        let what = Run { layout, settings, interval_ns, slice_ns: u64::MAX, control: control.clone() };
+        let what = Run { layout, settings, interval_ns, slice_ns: u64::MAX, control: self.control.clone() };
         let what_is_written = format!("{}: writing each space once", self.arrangement);
         let mut filling = Filling { progress: Written::new(what_is_written, all), failed: None };
         engine.run(&what, plan.shards, &devices, 1, &facts, &mut filling)?;
         filling.progress.end();
-        match (control.cause(), filling.failed) {
-            (None, None) => Ok(()),
-            (Some(Cause::Asked { .. }), _) => Err(self.interrupted()),
-            (_, Some(why)) => Err(Failure::device(format!("{}: {why} - nothing was measured", self.arrangement))),
-            (Some(cause), None) => {
-                Err(Failure::device(format!("{}: {cause} - nothing was measured", self.arrangement)))
-            }
-        }
+        let why = match (self.control.cause(), filling.failed) {
+            (None, None) => return Ok(()),
+            (Some(Cause::Asked { .. }), _) => return Err(self.interrupted()),
+            (_, Some(why)) => why,
+            (Some(cause), None) => cause.to_string(),
+        };
+        Err(Failure::device(format!("{}: {why} - nothing was measured", self.arrangement)))
     }
 
     fn interrupted(&self) -> Failure {
         Failure::invalid(format!(
             "{}: interrupted while {} was brought to the state in which it begins - nothing was measured",
-            self.arrangement,
-            self.subject.path()
+            self.arrangement, self.subject.facts.path
         ))
     }
 
     /// Deallocates all of the device.
-    fn deallocate(&self, devices: &Devices, control: &Control) -> Result<(), Failure> {
+    fn deallocate(&self, devices: &Devices) -> Result<(), Failure> {
         let Devices::Real(targets) = devices else { return Ok(()) };
         for target in targets {
             let size_bytes = target.size_bytes();
@@ -286,7 +290,7 @@ impl Measured<'_> {
                         target.name()
                     ))
                 })?;
-                if control.stopped() {
+                if self.control.stopped() {
                     return Err(self.interrupted());
                 }
             }
@@ -324,6 +328,7 @@ pub(super) struct Watched<'a> {
     subject: &'a Subject,
     switch: &'a Switch,
     fills_max: usize,
+    /// Counters of the drive; none before the first poll.
     meter: Option<Meter>,
     layout: Option<Layout>,
     /// Bytes written by each tenant.
@@ -368,16 +373,6 @@ impl<'a> Watched<'a> {
             ended_ns: 0,
             failure: None,
         }
-    }
-
-    /// Counters of the drive; none before the first poll.
-    pub(super) fn meter(&self) -> Option<&Meter> {
-        self.meter.as_ref()
-    }
-
-    /// Bytes written by each tenant.
-    pub(super) fn tenants(&self) -> &[TenantBytes] {
-        &self.tenants
     }
 
     /// Adds an interval. Returns the bytes that tenants wrote in it.
@@ -437,7 +432,7 @@ impl Watch for Watched<'_> {
             return;
         }
         match self.subject.counted() {
-            Ok(now) => self.meter = Some(Meter::new("all", self.subject.size_bytes(), self.fills_max, now)),
+            Ok(now) => self.meter = Some(Meter::new("all", self.subject.facts.size_bytes, self.fills_max, now)),
             Err(why) => self.failure = Some(why),
         }
     }

@@ -12,18 +12,23 @@ pub mod probe;
 pub use experiment::preparations;
 pub use measure::Measurement;
 
+use crate::configuration::positive;
+use clap::Args;
+use device::discover::DeviceFacts;
+use device::observe::nvme::{Controller, CountedBy};
 use engine::DeviceName;
-use engine::sim::{DriveSpec, FtlDrive};
+use engine::sim::{DriveSpec, FtlDrive, size_bytes};
 use experiment::{Setup, arrange};
 use load::waf::{Arrangement, Interleaving, Layout, with_handles};
 use load::workload::tenants::{Tenant, Tenants};
 use report::comparison::Endurance;
 use report::document::Pair;
 use report::waf::{Arranged, FORMAT_VERSION, Timed, WafReport};
-use results::units;
+use results::units::{self, in_one_line, printable};
 use results::waf::steady_rule;
 use session::failure::Failure;
 use session::{console, runner};
+use std::path::Path;
 
 /// Default seed: the same command gives the same result.
 const SEED: u64 = 1;
@@ -49,36 +54,53 @@ pub struct Question {
 }
 
 /// Endurance rating of a drive.
-#[derive(Debug, Clone, Copy)]
+#[derive(Args, Debug, Clone, Copy)]
 pub struct Rated {
-    pub endurance: Option<Endurance>,
-    /// Years for which drive writes per day are rated.
+    /// Rated drive writes per day
+    #[arg(long, value_name = "N", value_parser = positive)]
+    pub dwpd: Option<f64>,
+    /// Rated terabytes written
+    #[arg(long, value_name = "TB", value_parser = positive, conflicts_with = "dwpd")]
+    pub tbw: Option<f64>,
+    /// Years of warranty for which drive writes per day are rated
+    #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
     pub warranty: f64,
 }
 
 /// A simulated drive for the tenants, and assumptions about the host.
-#[derive(Debug, Clone)]
+#[derive(Args, Debug, Clone, Default)]
 pub struct Model {
-    /// The drive, `sim:ftl+...`; `None` for one of 16 GiB with a handle for each tenant.
-    pub on: Option<String>,
-    pub interleaving: Interleaving,
-    /// True to measure the latencies of clients, too.
-    pub timed: bool,
-    /// Assumptions to vary, each NAME or NAME=VALUE:VALUE:...
+    /// The simulated drive: sim:ftl+... [default: 16 GiB with 7 % over-provisioning, 32 KiB units and a handle per
+    /// tenant]
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<String>,
+    /// Writes of blocks are split into commands of this size (the kernel: queue/max_sectors_kb) [default: 128KiB]
+    #[arg(long, value_name = "SIZE", value_parser = command)]
+    pub command: Option<u32>,
+    /// Number of blocks written at the same time; the drive takes a command of each in turn [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub in_flight: Option<u32>,
+    /// Do not measure clients' latencies; find only what needs no clock
+    #[arg(long)]
+    pub no_latency: bool,
+    /// Vary assumptions one by one: op=7%:14.5%:28%,fill=40:50:60,handles=1:2:4; a name alone takes default values.
+    /// Also lwm, record, keys, reuse, rates, command, in-flight and every parameter of the simulated drive
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub sweep: Vec<String>,
 }
 
-impl Model {
-    /// The drive `on` with default assumptions.
-    fn usual(on: &str) -> Self {
-        Self { on: Some(on.to_owned()), interleaving: Interleaving::default(), timed: true, sweep: Vec::new() }
+fn command(text: &str) -> Result<u32, String> {
+    let fits = |bytes: &u64| (4 << 10..=64 << 20).contains(bytes) && bytes.is_multiple_of(4 << 10);
+    match size_bytes(text).filter(fits) {
+        Some(bytes) => Ok(bytes as u32),
+        None => Err("give a multiple of 4KiB up to 64MiB, such as 128KiB".to_owned()),
     }
 }
 
 impl Question {
     /// Answers by simulation.
     pub fn predict(&self, model: &Model) -> Result<WafReport, Failure> {
-        let on = model.on.clone().unwrap_or_else(|| default_drive(self.tenants.tenants.len()));
+        let on = model.device.clone().unwrap_or_else(|| default_drive(self.tenants.tenants.len()));
         if let DeviceName::Path(path) = on.parse::<DeviceName>().map_err(Failure::usage)? {
             return Err(Failure::usage(format!(
                 "cannot model {} - it is a real drive - name a simulated one (sim:ftl), or measure this one: flashproof waf measure",
@@ -91,22 +113,17 @@ impl Question {
     }
 
     /// Answers by measurement on a real drive. Returns what was found, and how the measurement ended: its exit code.
-    /// `predicted`: a simulated drive whose answer is added for comparison.
     ///
     /// Errors: nothing was measured.
-    pub fn measure(
-        &self,
-        measurement: &Measurement,
-        predicted: Option<&str>,
-    ) -> Result<(WafReport, Result<u8, Failure>), Failure> {
-        let DeviceName::Path(device) = measurement.on.parse::<DeviceName>().map_err(Failure::usage)? else {
+    pub fn measure(&self, measurement: &Measurement) -> Result<(WafReport, Result<u8, Failure>), Failure> {
+        let DeviceName::Path(device) = measurement.device.parse::<DeviceName>().map_err(Failure::usage)? else {
             return Err(Failure::usage(format!(
                 "cannot measure on {} - a simulated drive is modelled - use flashproof waf model --device",
-                units::quoted(&measurement.on)
+                units::quoted(&measurement.device)
             )));
         };
         let mut report = self.report();
-        let predicted = predicted.map(|on| self.predicted(on, &report)).transpose()?;
+        let predicted = measurement.predict.as_ref().map(|on| self.predicted(on, &report)).transpose()?;
         let ended = measure::run(self, measurement, &device, &mut report);
         if report.arrangements.is_empty() {
             return ended.map(|code| (report, Ok(code)));
@@ -136,7 +153,7 @@ impl Question {
     /// Result of the tenants on the simulated drive `on`, with each column and assumption marked as predicted.
     fn predicted(&self, on: &str, empty: &WafReport) -> Result<WafReport, Failure> {
         let mut report = empty.clone();
-        self.simulate(&Model::usual(on), on.to_owned(), &mut report)?;
+        self.simulate(&Model::default(), on.to_owned(), &mut report)?;
         report.arrangements.iter_mut().for_each(|one| one.arrangement += PREDICTED);
         // The tenants' own assumptions are the same.
         report.assumptions.drain(..self.tenants.tenants.len());
@@ -147,14 +164,18 @@ impl Question {
     /// Adds to `report` the results of the tenants on the simulated drive `on`.
     fn simulate(&self, model: &Model, on: String, report: &mut WafReport) -> Result<(), Failure> {
         let (base, drive) = simulated(&on)?;
+        let usual = Interleaving::default();
         let setup = Setup {
             seed: report.seed,
             base,
             drive,
-            timed: model.timed,
+            timed: !model.no_latency,
             tenants: self.tenants.clone(),
             on,
-            interleaving: model.interleaving,
+            interleaving: Interleaving {
+                command_bytes: model.command.unwrap_or(usual.command_bytes),
+                in_flight: model.in_flight.unwrap_or(usual.in_flight),
+            },
             fills_max: self.fills_max,
         };
         let sweeps = experiment::parsed(&model.sweep, &setup)?;
@@ -163,10 +184,9 @@ impl Question {
         for arrangement in &arrangements {
             let (mut arranged, shape) = arrange(&setup, *arrangement).map_err(Failure::usage)?;
             arranged.years = self.rated.years(&setup.tenants, &arranged);
-            report.assumptions.push(Pair { name: format!("drives of {arrangement}"), value: shape });
+            report.assumptions.push(pair(&format!("drives of {arrangement}"), shape));
             if let Some(timed) = &arranged.timed {
-                let value = covered(timed);
-                report.assumptions.push(Pair { name: format!("latencies of {arrangement}"), value });
+                report.assumptions.push(pair(&format!("latencies of {arrangement}"), covered(timed)));
             }
             report.arrangements.push(arranged);
         }
@@ -188,17 +208,15 @@ fn default_drive(tenants: usize) -> String {
 /// The simulated drive of this description. Errors: a real drive, or no FTL.
 fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
     let device: DeviceName = name.parse().map_err(Failure::usage)?;
-    match device.drive() {
-        Some(drive) => match &drive.ftl {
-            Some(ftl) => Ok((drive.clone(), ftl.clone())),
-            None => Err(Failure::usage(format!(
-                "cannot tell the amplification of {device} - it has no FTL inside - describe one: sim:ftl+..."
-            ))),
-        },
-        None => {
-            Err(Failure::usage(format!("{} is no simulated drive - describe one: sim:ftl+...", units::quoted(name))))
-        }
-    }
+    let drive = device.drive().cloned().ok_or_else(|| {
+        Failure::usage(format!("{} is no simulated drive - describe one: sim:ftl+...", units::quoted(name)))
+    })?;
+    let ftl = drive.ftl.clone().ok_or_else(|| {
+        Failure::usage(format!(
+            "cannot tell the amplification of {device} - it has no FTL inside - describe one: sim:ftl+..."
+        ))
+    })?;
+    Ok((drive, ftl))
 }
 
 /// Requested arrangements; if none, all for which the drive has handles.
@@ -217,11 +235,38 @@ fn chosen(asked: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     }
 }
 
+/// The controller of a drive. Errors: why there is none, a phrase.
+fn controller_of(facts: &DeviceFacts) -> Result<Controller, &'static str> {
+    let number = facts.number.ok_or("the kernel tells no number of it - is it still there?")?;
+    let controller = Controller::find(Path::new("/"), (number.major, number.minor));
+    controller.ok_or("its controller cannot be opened - run as root")
+}
+
+/// The log that counts the bytes which the media take. Errors: `no_log`, or why none can be read.
+fn log_of(controller: &Controller, no_log: &str) -> Result<CountedBy, String> {
+    match controller.counted() {
+        Ok(Some((_, counted_by))) => Ok(counted_by),
+        Ok(None) => Err(no_log.to_owned()),
+        Err(error) => Err(format!("its counters cannot be read: {error} - run as root")),
+    }
+}
+
+/// Description of a drive.
+fn in_words(DeviceFacts { path, model, serial, firmware, size_bytes, .. }: &DeviceFacts) -> String {
+    let known = |what: &Option<String>| what.as_deref().map_or("unknown".to_owned(), |it| printable(it).into());
+    let [model, serial, firmware] = [model, serial, firmware].map(known);
+    let (path, size) = (in_one_line(path), units::bytes(*size_bytes as f64));
+    format!("{path}: {model}, serial {serial}, firmware {firmware}, {size}")
+}
+
+fn pair(name: &str, value: String) -> Pair {
+    Pair { name: name.to_owned(), value }
+}
+
 /// Description of the tenants.
 fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
-    let of = |tenant: &Tenant| Pair {
-        name: tenant.name.clone(),
-        value: format!(
+    let of = |tenant: &Tenant| {
+        let value = format!(
             "write block {} KiB, records of {} bytes, keys {}, fill {}, low-water mark {} %, free blocks reused {}, {} records \
              written a second",
             tenant.write_block_bytes >> 10,
@@ -231,7 +276,8 @@ fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
             tenant.defrag_lwm_pct,
             tenant.reuse,
             units::number(tenant.writes.per_sec_f64()),
-        ),
+        );
+        pair(&tenant.name, value)
     };
     tenants.tenants.iter().map(of).collect()
 }
@@ -241,29 +287,19 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
     let Interleaving { command_bytes, in_flight } = setup.interleaving;
     let mut pairs = assumed_of_tenants(&setup.tenants);
     let spec = &setup.drive.spec;
+    let over_provisioning = ftl::over_provisioning::Both(spec.over_provisioning);
+    let order = format!(
+        "by the tenants' rates; blocks are split into commands of {} KiB, and {in_flight} blocks are written at once, a \
+         command of each in turn; what defragmentation writes follows the client's block that caused it",
+        command_bytes >> 10
+    );
+    let start = "stores in use for long, on drives whose tenants' spaces were written once from end to end; no block is \
+                 ever deallocated";
     pairs.extend([
-        Pair {
-            name: "drive".to_owned(),
-            value: format!("{}; over-provisioning {}", setup.on, ftl::over_provisioning::Both(spec.over_provisioning)),
-        },
-        Pair {
-            name: "order of writes".to_owned(),
-            value: format!(
-                "by the tenants' rates; blocks are split into commands of {} KiB, and {in_flight} blocks are written at once, a \
-                 command of each in turn; what defragmentation writes follows the client's block that caused it",
-                command_bytes >> 10
-            ),
-        },
-        Pair {
-            name: "start".to_owned(),
-            value: "stores in use for long, on drives whose tenants' spaces were written once from end to end; no block is \
-                    ever deallocated"
-                .to_owned(),
-        },
-        Pair {
-            name: "steady".to_owned(),
-            value: steady_rule(),
-        },
+        pair("drive", format!("{}; over-provisioning {over_provisioning}", setup.on)),
+        pair("order of writes", order),
+        pair("start", start.to_owned()),
+        pair("steady", steady_rule()),
     ]);
     pairs
 }
@@ -281,12 +317,16 @@ fn covered(timed: &Timed) -> String {
 }
 
 impl Rated {
+    fn endurance(&self) -> Option<Endurance> {
+        self.tbw.map(Endurance::TerabytesWritten).or(self.dwpd.map(Endurance::DriveWritesPerDay))
+    }
+
     /// Years until the first drive reaches its rated media writes; none if the amplification was never steady. The
     /// rating is for all flash of the arrangement, and each drive has its share.
     fn years(&self, tenants: &Tenants, arranged: &Arranged) -> Option<f64> {
         let drives = &arranged.counted.drives;
         let bytes: u64 = drives.iter().map(|drive| drive.logical_bytes).sum();
-        let rated = self.endurance?.bytes(Some(bytes), self.warranty)?;
+        let rated = self.endurance()?.bytes(Some(bytes), self.warranty)?;
         let tenants = tenants.tenants.iter();
         let clients: f64 =
             tenants.map(|tenant| tenant.client_blocks().per_sec_f64() * f64::from(tenant.write_block_bytes)).sum();
@@ -311,7 +351,7 @@ fn remarks(report: &WafReport, rated: &Rated) -> Vec<String> {
         remarks.push(format!(
             "years: at the file's rates, against {} of the simulated capacity; the rating is taken as bytes that the media \
              takes, which is the least that it can mean (makers rate host writes at an amplification that they seldom say)",
-            match rated.endurance {
+            match rated.endurance() {
                 Some(Endurance::TerabytesWritten(tb)) => format!("{tb} TB written"),
                 Some(Endurance::DriveWritesPerDay(n)) => format!("{n} drive writes a day for {} years", rated.warranty),
                 None => String::new(),

@@ -50,7 +50,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     let fio = args.cross_check.then(|| real_fio(&request, &drives)).transpose()?;
     let first = args.out.clone().unwrap_or_else(|| default_name("baseline", &drives.identities, &request.name()));
     let now = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = Kept::open(&first, args.series.options(), now, &[NOT_PREPARED], |options| {
+    let mut kept = Kept::open(&first, args.series.clone(), now, &[NOT_PREPARED], |options| {
         erasable(&request.spec(), !args.read_only, &options.erase, !options.dry_run)
     })?;
     kept.series.settle();
@@ -73,7 +73,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     kept.examine();
     kept.tell_findings();
     console::note(&summary(&kept, &request));
-    let mut opened = Some(request.open(&kept.erase)?);
+    let mut opened = request.open(&kept.erase)?;
     loop {
         // A signal during the recording of the last job did not end that job.
         if switch.was_asked().is_some() {
@@ -85,19 +85,16 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
         }
         if is_pts && jobs[0].1.place.1 == 0 {
             // The preparation opens the devices itself and needs them exclusively. A simulated drive starts anew.
-            drop(opened.take());
-        }
-        if is_pts && jobs[0].1.place.1 == 0 && !request.form.simulated {
+            drop(opened);
             let devices = jobs.iter().map(|(device, _)| request.devices[*device].clone()).collect();
-            if let Some(code) = precondition(jobs[0].1.part, devices, &kept.erase, args.series.quiet, &switch)? {
+            if !request.form.simulated
+                && let Some(code) = precondition(jobs[0].1.part, devices, &kept.erase, args.series.quiet, &switch)?
+            {
                 return Ok(code);
             }
+            opened = request.open(&kept.erase)?;
         }
-        if opened.is_none() {
-            opened = Some(request.open(&kept.erase)?);
-        }
-        let Some(opened) = &opened else { break };
-        if run_jobs(&jobs, &request, opened, fio.as_ref(), &mut kept, &switch)?.is_break() {
+        if run_jobs(&jobs, &request, &opened, fio.as_ref(), &mut kept, &switch)?.is_break() {
             return show_interruption(&kept);
         }
     }
@@ -170,12 +167,11 @@ fn run_jobs(
     let load = request.load(&borrowed)?;
     let (index, first) = (kept.series.steps.len(), &jobs[0].1);
     let dir = format!("{:03}-{}", index + 1, slug(&first.name));
-    let steps = jobs.iter().map(|(device, job)| step(*device, job, &dir, &kept.series));
-    let steps: Vec<_> = steps.collect();
+    let steps: Vec<_> = jobs.iter().map(|(device, job)| step(*device, job, &dir, &kept.series)).collect();
     kept.series.steps.extend(steps);
     kept.save()?;
-    let lines: Vec<_> =
-        jobs.iter().map(|(device, job)| format!("{}: {}", request.devices[*device], job.line())).collect();
+    let line = |(device, job): &(usize, Job)| format!("{}: {}", request.devices[*device], job.line());
+    let lines: Vec<_> = jobs.iter().map(line).collect();
     // Unlimited latency: a drive is measured, not judged.
     let sla = Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?;
     let asked = || RunRequest {
@@ -193,8 +189,7 @@ fn run_jobs(
         jobs.iter().map(|(device, _)| judge_job(verdict, *device, &request.devices[*device])).collect()
     };
     let judged = judge(&verdict);
-    let is_any = |outcome| judged.iter().any(|judged| judged.outcome == outcome);
-    let none_failed = !is_any(Outcome::Fail);
+    let none_failed = judged.iter().all(|judged| judged.outcome != Outcome::Fail);
     if let Some(judged) = judged.iter().find(|judged| none_failed && judged.outcome == Outcome::Invalid) {
         kept.series.steps[index..].iter_mut().for_each(|step| step.interrupt(&judged.reason));
         kept.save()?;

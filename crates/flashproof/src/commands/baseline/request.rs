@@ -12,14 +12,11 @@ use results::units::{quoted, span};
 use session::devices::{Consents, Devices, parsed};
 use session::engine::{Demand, Engine};
 use session::failure::Failure;
-use session::runner::Opened;
+use session::runner::{Opened, cpus};
 
 /// Length of a job of SNIA's tests, seconds; shorter on simulated drives, which do not change over time.
 const PTS_SEC: u64 = 60;
 const SIMULATED_PTS_SEC: u64 = 2;
-
-/// Maximum number of threads of a job, as in SNIA's tests.
-const THREADS_MAX: u32 = PTS_THREADS;
 
 /// The requested baseline.
 pub struct Request {
@@ -42,7 +39,8 @@ impl Request {
                 quoted(&args.devices[twice])
             )));
         }
-        if simulated.contains(&true) && simulated.contains(&false) {
+        let is_simulated = simulated.contains(&true);
+        if is_simulated && simulated.contains(&false) {
             return Err(Failure::usage(
                 "cannot measure simulated and real drives at the same time - the one has no real time - measure them apart",
             ));
@@ -54,22 +52,19 @@ impl Request {
                 quoted(file)
             )));
         }
-        let mut block_sizes = Vec::new();
-        for bytes in &args.bs {
-            if !block_sizes.contains(bytes) {
-                block_sizes.push(*bytes);
-            }
-        }
-        let pts_sec = if simulated.contains(&true) { SIMULATED_PTS_SEC } else { PTS_SEC };
+        let is_first = |(at, bytes): (usize, &u64)| (!args.bs[..at].contains(bytes)).then_some(*bytes);
+        let block_sizes = args.bs.iter().enumerate().filter_map(is_first).collect();
+        let pts_sec = if is_simulated { SIMULATED_PTS_SEC } else { PTS_SEC };
         let form = Form {
             seconds: args.seconds(),
-            simulated: simulated.contains(&true),
+            simulated: is_simulated,
             read_only: args.read_only,
             block_sizes,
             depth_max: args.max_depth,
             pts: Pts::ALL.into_iter().filter(|test| args.pts.iter().any(|asked| asked.word() == test.word())).collect(),
             pts_sec: args.pts_round.map_or(pts_sec, u64::from),
-            threads: if simulated.contains(&true) { 1 } else { threads() },
+            // A power of two, so that every depth can be divided among them.
+            threads: if is_simulated { 1 } else { 1 << cpus().min(PTS_THREADS).ilog2() },
             // Until the devices are examined.
             min_io_bytes: 512,
         };
@@ -82,8 +77,7 @@ impl Request {
             )));
         }
         let read_pct = if form.read_only { 100 } else { 50 };
-        let largest = form.pts.iter().flat_map(|test| test.jobs()).map(|(_, bytes)| bytes).max().unwrap_or(LARGE_BYTES);
-        let widest = Job { read_pct, bytes: [largest; 2], ..Job::default() };
+        let widest = Job { read_pct, bytes: [largest(&form); 2], ..Job::default() };
         let on_all: Vec<_> = (0..args.devices.len()).map(|device| (device, &widest)).collect();
         let widest = load_of(&args.devices, form.read_only, &on_all)?;
         Ok(Self { form, devices: args.devices.clone(), no_prep: args.no_prep || args.read_only, widest })
@@ -168,8 +162,7 @@ impl Request {
                 self.form.min_io_bytes
             )));
         }
-        let capacity = self.form.pts.iter().flat_map(|test| test.jobs()).map(|(_, bytes)| bytes).max();
-        let largest = capacity.unwrap_or(LARGE_BYTES);
+        let largest = largest(&self.form);
         if let Some(small) = devices.shapes().iter().find(|shape| shape.size_bytes < largest) {
             return Err(Failure::usage(format!(
                 "cannot measure {} - it has {} bytes, and operations of {largest} bytes are among the jobs",
@@ -213,10 +206,9 @@ impl Request {
     }
 }
 
-/// Number of threads of a job: a power of two, so that every depth can be divided among them.
-fn threads() -> u32 {
-    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
-    1 << cpus.min(THREADS_MAX).ilog2()
+/// Largest operation of the jobs, bytes.
+fn largest(form: &Form) -> u64 {
+    form.pts.iter().flat_map(|test| test.jobs()).map(|(_, bytes)| bytes).max().unwrap_or(LARGE_BYTES)
 }
 
 /// The load of jobs on `devices`, each with the number of its device.

@@ -4,6 +4,7 @@
 use super::put_back::{self, Folder, NodeChanges, NodeFile, PutBack};
 use super::{access, build, retry, shell};
 use crate::args::CollectArgs;
+use crate::commands::done;
 use results::units::{count, quoted, span};
 use session::console;
 use session::failure::Failure;
@@ -62,27 +63,25 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     if args.host.is_empty() {
         let folder = Folder::create(dir)?;
         folder.copy(&args.log, &args.iostat)?;
-        console::result(&format!("next: flashproof size profile {}\n", shell(&folder.dir.display().to_string())))?;
-        return Ok(ExitCode::SUCCESS);
+        return done(&format!("next: flashproof size profile {}\n", shell(&folder.dir.display().to_string())));
     }
     let access = access(&args.nodes)?;
     let left = format!("if settings were changed, put them back: flashproof size restore {}", dir.display());
     let ending = Ending::listen(left)?;
-    let (mut watched, missing) = look(args, &access)?;
+    let (watched, missing) = look(args, &access)?;
     let folder = Folder::create(dir)?;
     let files = watched.iter().map(|watched| folder.begin(&watched.node, &watched.once));
-    let mut files = files.collect::<Result<Vec<_>, _>>()?;
+    let files = files.collect::<Result<Vec<_>, _>>()?;
     show(&watched, args);
-    let sampled = with_settings(&mut watched, args, &folder, &access, &ending, |watched| {
-        sample(watched, &mut files, args, &access, &ending)
-    });
+    let mut collection = Collection { args, access, ending, watched, files };
+    let sampled = collection.with_settings(&folder.dir);
     // The collected files are listed even if a setting could not be restored.
     let copied = folder.copy(&args.log, &args.iostat);
-    if files.iter().any(|file| file.samples > 0) {
-        console::result(&summary(&watched, &files, args, &folder.dir))?;
+    if collection.files.iter().any(|file| file.samples > 0) {
+        console::result(&collection.summary(&folder.dir))?;
     }
     sampled.and(copied)?;
-    end(&watched, &files, &missing, args, &ending)
+    collection.end(&missing)
 }
 
 /// Finds the nodes and queries their configuration. Also returns what is missing.
@@ -106,15 +105,13 @@ pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<Watched>, Vec<St
             )));
         }
     }
-    let looked = at_once(nodes, |node| Watched::look(node, &args.namespace, access));
-    let (mut watched, mut errors) = (Vec::new(), Vec::new());
-    for looked in looked {
+    let mut watched = Vec::new();
+    for looked in at_once(nodes, |node| Watched::look(node, &args.namespace, access)) {
         match looked {
             Ok(node) => watched.push(node),
-            Err(error) => errors.push(error),
+            Err(error) => missing.push(error),
         }
     }
-    missing.extend(errors);
     if watched.is_empty() {
         return Err(Failure::environment(missing.join("\n")));
     }
@@ -182,130 +179,137 @@ fn show(watched: &[Watched], args: &CollectArgs) {
         for (setting, _, _) in node.settings.iter().filter(|(_, now, _)| now.is_none()) {
             console::warning(&format!("node {} does not tell {setting}; it is left as it is", node.node));
         }
-        let on: Vec<_> = node.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted)).collect();
-        for (setting, now, _) in on {
-            console::note(&format!(
-                "left on, on node {}: {setting} is {} already",
-                node.node,
-                now.as_deref().unwrap_or_default()
+        for (setting, _, now) in node.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted)) {
+            console::note(&format!("left on, on node {}: {setting} is {now} already", node.node));
+        }
+    }
+}
+
+/// A collection in progress.
+struct Collection<'a> {
+    args: &'a CollectArgs,
+    access: Access,
+    ending: Ending,
+    watched: Vec<Watched>,
+    files: Vec<NodeFile>,
+}
+
+impl Collection<'_> {
+    /// Samples with the settings changed, if requested; then restores them in any case.
+    fn with_settings(&mut self, dir: &Path) -> Result<(), Failure> {
+        let planned = self.watched.iter().filter(|node| !node.changes.is_empty());
+        let planned: Vec<_> = planned.map(|node| NodeChanges::new(&node.node, node.changes.clone())).collect();
+        if !self.args.enable || planned.is_empty() {
+            return self.sample_and_check();
+        }
+        let put_back = PutBack::begin(dir, planned)?;
+        let nodes = self.watched.iter_mut().map(|watched| &mut watched.node);
+        let changed = put_back.change(nodes, &self.access, &self.ending).map_err(Failure::environment);
+        let worked = changed.and_then(|()| self.sample_and_check());
+        let back = put_back.put_back(&self.access, retry(&self.args.nodes));
+        match (worked, back) {
+            (Err(mut worked), Err(back)) => {
+                worked.message = format!("{}\n{}", worked.message, back.message);
+                Err(worked)
+            }
+            (worked, back) => worked.and(back),
+        }
+    }
+
+    /// Samples, then warns of settings that another user turned off meanwhile: the logs lack their data.
+    fn sample_and_check(&mut self) -> Result<(), Failure> {
+        let sampled = self.sample();
+        at_once(self.watched.iter_mut().filter(|watched| !watched.is_away).collect(), |watched| {
+            let was_on = watched.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted));
+            for (setting, _, wanted) in was_on {
+                if let Ok(now) = put_back::value(&mut watched.node, setting, &self.access)
+                    && now != *wanted
+                {
+                    console::warning(&format!(
+                        "on node {}: {setting} was {wanted} in the beginning and is {now} now - somebody else changed it; a \
+                         part of the time is missing in the log",
+                        watched.node
+                    ));
+                }
+            }
+        });
+        sampled
+    }
+
+    /// Samples until the time is over or a signal comes.
+    fn sample(&mut self) -> Result<(), Failure> {
+        let [window, every] = [self.args.window, self.args.every].map(|sec| Duration::from_secs(sec.into()));
+        let began = Instant::now();
+        console::note(&format!(
+            "sampling {} every {} for {}; Ctrl-C ends it",
+            count(self.watched.len() as u64, "node"),
+            span(every.as_secs()),
+            span(window.as_secs())
+        ));
+        for index in 1.. {
+            if self.ending.came().is_some() {
+                break;
+            }
+            let pairs: Vec<_> = self.watched.iter_mut().zip(&mut self.files).collect();
+            let sampled = at_once(pairs, |(watched, file)| watched.sample(file, &self.access));
+            sampled.into_iter().collect::<Result<(), _>>()?;
+            let next = every * index;
+            if next > window || self.ending.wait((began + next).saturating_duration_since(Instant::now())).is_some() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Summary of the collected files, and the next step.
+    fn summary(&self, dir: &Path) -> String {
+        let mut text = format!("{}: {}\n", dir.display(), count(self.watched.len() as u64, "node"));
+        for (node, file) in self.watched.iter().zip(&self.files) {
+            let build = build(&node.node).map(|build| build.to_string()).unwrap_or_default();
+            let names = if node.namespaces.is_empty() { "no namespace" } else { &node.namespaces.join(", ") };
+            let samples = count(file.samples, "sample");
+            let _ = writeln!(text, "  {}  build {build}, {names}: {samples}", node.node);
+        }
+        let off = self.watched.iter().filter(|node| !self.args.enable && !node.changes.is_empty());
+        let off = off.map(|node| node.node.id.as_str()).collect::<Vec<_>>().join(", ");
+        if !off.is_empty() {
+            let _ = writeln!(text, "Not all that a sizing needs is in the logs of {off}: --enable turns it on.");
+        }
+        if self.args.log.is_empty() {
+            text += "Sizes of records are in the logs alone. Copy those of this time beside:\n";
+            for node in &self.watched {
+                for (_, file) in &node.logs {
+                    let _ = writeln!(text, "  {}", fetch(&node.node, file, dir));
+                }
+            }
+        }
+        let _ = writeln!(text, "next: flashproof size profile {}", shell(&dir.display().to_string()));
+        text
+    }
+
+    /// Reports what is missing. Returns the exit code.
+    fn end(&self, missing: &[String]) -> Result<ExitCode, Failure> {
+        let mut errors = Vec::new();
+        if !missing.is_empty() {
+            errors.push(format!(
+                "the collection is incomplete - {} could not be asked, see the warnings - its load is part of the cluster's{}",
+                count(missing.len() as u64, "node"),
+                if self.args.one_node { "" } else { "; --one-node asks the nodes of --host alone" }
             ));
         }
-    }
-}
-
-/// Runs `work` with the settings changed, if requested; then restores them in any case.
-fn with_settings(
-    watched: &mut Vec<Watched>,
-    args: &CollectArgs,
-    folder: &Folder,
-    access: &Access,
-    ending: &Ending,
-    work: impl FnOnce(&mut Vec<Watched>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let planned = watched.iter().filter(|node| !node.changes.is_empty());
-    let planned: Vec<_> = planned.map(|node| NodeChanges::new(&node.node, node.changes.clone())).collect();
-    if !args.enable || planned.is_empty() {
-        let worked = work(watched);
-        still_on(watched, access);
-        return worked;
-    }
-    let put_back = PutBack::begin(&folder.dir, planned)?;
-    let changed = put_back.change(watched.iter_mut().map(|watched| &mut watched.node), access, ending);
-    let worked = match changed {
-        Ok(()) => {
-            let worked = work(watched);
-            still_on(watched, access);
-            worked
-        }
-        Err(error) => Err(Failure::environment(error)),
-    };
-    let back = put_back.put_back(access, retry(&args.nodes));
-    match (worked, back) {
-        (Err(mut worked), Err(back)) => {
-            worked.message = format!("{}\n{}", worked.message, back.message);
-            Err(worked)
-        }
-        (worked, back) => worked.and(back),
-    }
-}
-
-/// Warns of settings that another user turned off meanwhile: the logs lack their data.
-fn still_on(watched: &mut [Watched], access: &Access) {
-    at_once(watched.iter_mut().filter(|watched| !watched.is_away).collect(), |watched| {
-        let was_on = watched.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted));
-        for (setting, _, wanted) in was_on {
-            if let Ok(now) = put_back::value(&mut watched.node, setting, access)
-                && now != *wanted
-            {
-                console::warning(&format!(
-                    "on node {}: {setting} was {wanted} in the beginning and is {now} now - somebody else changed it; a \
-                     part of the time is missing in the log",
-                    watched.node
-                ));
+        for (node, file) in self.watched.iter().zip(&self.files) {
+            if file.samples < 2 && self.ending.came().is_none() {
+                errors.push(format!("node {} gave {}, too few for a rate", node.node, count(file.samples, "sample")));
+            } else if node.missed > 0 {
+                console::warning(&format!("node {} did not answer {}", node.node, count(node.missed, "time")));
             }
         }
-    });
-}
-
-/// Samples until the time is over or a signal comes.
-fn sample(
-    watched: &mut [Watched],
-    files: &mut [NodeFile],
-    args: &CollectArgs,
-    access: &Access,
-    ending: &Ending,
-) -> Result<(), Failure> {
-    let (window, every) = (Duration::from_secs(args.window.into()), Duration::from_secs(args.every.into()));
-    let began = Instant::now();
-    console::note(&format!(
-        "sampling {} every {} for {}; Ctrl-C ends it",
-        count(watched.len() as u64, "node"),
-        span(every.as_secs()),
-        span(window.as_secs())
-    ));
-    for index in 1.. {
-        if ending.came().is_some() {
-            break;
-        }
-        let pairs: Vec<_> = watched.iter_mut().zip(files.iter_mut()).collect();
-        at_once(pairs, |(watched, file)| watched.sample(file, access)).into_iter().collect::<Result<(), _>>()?;
-        let next = every * index;
-        if next > window || ending.wait((began + next).saturating_duration_since(Instant::now())).is_some() {
-            break;
+        match (errors.is_empty(), self.ending.came()) {
+            (false, _) => Err(Failure::environment(errors.join("\n"))),
+            (true, Some(_)) => Ok(Ending::exit_code()),
+            (true, None) => Ok(ExitCode::SUCCESS),
         }
     }
-    Ok(())
-}
-
-/// Summary of the collected files, and the next step.
-fn summary(watched: &[Watched], files: &[NodeFile], args: &CollectArgs, dir: &Path) -> String {
-    let mut text = format!("{}: {}\n", dir.display(), count(watched.len() as u64, "node"));
-    for (node, file) in watched.iter().zip(files) {
-        let build = build(&node.node).map(|build| build.to_string()).unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "  {}  build {build}, {}: {}",
-            node.node,
-            if node.namespaces.is_empty() { "no namespace".to_owned() } else { node.namespaces.join(", ") },
-            count(file.samples, "sample")
-        );
-    }
-    let off = watched.iter().filter(|node| !args.enable && !node.changes.is_empty());
-    let off: Vec<_> = off.map(|node| node.node.id.as_str()).collect();
-    if !off.is_empty() {
-        let _ =
-            writeln!(text, "Not all that a sizing needs is in the logs of {}: --enable turns it on.", off.join(", "));
-    }
-    if args.log.is_empty() {
-        text += "Sizes of records are in the logs alone. Copy those of this time beside:\n";
-        for node in watched {
-            for (_, file) in &node.logs {
-                let _ = writeln!(text, "  {}", fetch(&node.node, file, dir));
-            }
-        }
-    }
-    let _ = writeln!(text, "next: flashproof size profile {}", shell(&dir.display().to_string()));
-    text
 }
 
 /// Command that fetches a log file of a node.
@@ -317,34 +321,5 @@ pub fn fetch(node: &Node, file: &str, folder: &Path) -> String {
         true => format!("scp {} {}", shell(&format!("{host}:{file}")), shell(&to.display().to_string())),
         // The log goes to standard error, of a container or to systemd.
         false => format!("(on {host}: the log goes to {}, see journalctl -u aerospike or docker logs)", quoted(file)),
-    }
-}
-
-fn end(
-    watched: &[Watched],
-    files: &[NodeFile],
-    missing: &[String],
-    args: &CollectArgs,
-    ending: &Ending,
-) -> Result<ExitCode, Failure> {
-    let mut errors = Vec::new();
-    if !missing.is_empty() {
-        errors.push(format!(
-            "the collection is incomplete - {} could not be asked, see the warnings - its load is part of the cluster's{}",
-            count(missing.len() as u64, "node"),
-            if args.one_node { "" } else { "; --one-node asks the nodes of --host alone" }
-        ));
-    }
-    for (node, file) in watched.iter().zip(files) {
-        if file.samples < 2 && ending.came().is_none() {
-            errors.push(format!("node {} gave {}, too few for a rate", node.node, count(file.samples, "sample")));
-        } else if node.missed > 0 {
-            console::warning(&format!("node {} did not answer {}", node.node, count(node.missed, "time")));
-        }
-    }
-    match (errors.is_empty(), ending.came()) {
-        (false, _) => Err(Failure::environment(errors.join("\n"))),
-        (true, Some(_)) => Ok(Ending::exit_code()),
-        (true, None) => Ok(ExitCode::SUCCESS),
     }
 }

@@ -13,8 +13,9 @@ mod collect;
 mod put_back;
 
 use crate::args::{CollectArgs, NodeArgs, RestoreArgs};
+use crate::commands::done;
 use collect::{Watched, fetch};
-use put_back::{Lock, PutBack, asinfo};
+use put_back::{PutBack, asinfo};
 use session::console::{self, shell};
 use session::failure::Failure;
 use session::signals::Ending;
@@ -40,7 +41,7 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
             "cannot restore from {dir} - it is no folder - name that of the collection"
         )));
     }
-    let lock = Lock::take(&args.dir)?;
+    let lock = put_back::lock(&args.dir)?;
     let Some(put_back) = PutBack::read(&args.dir)? else {
         console::note(&format!("nothing is to be put back: there is no {} in {dir}", put_back::FILE));
         return Ok(ExitCode::SUCCESS);
@@ -75,8 +76,7 @@ fn print(args: &CollectArgs) -> Result<ExitCode, Failure> {
         let (watched, _) = collect::look(args, &access(&args.nodes)?)?;
         of_nodes(&watched, args)
     };
-    console::result(&text)?;
-    Ok(ExitCode::SUCCESS)
+    done(&text)
 }
 
 fn of_nodes(watched: &[Watched], args: &CollectArgs) -> String {

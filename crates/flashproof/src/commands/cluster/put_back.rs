@@ -141,10 +141,7 @@ impl PutBack {
         });
         let errors: Vec<_> = tried.into_iter().filter_map(Result::err).collect();
         let left = left.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match left.nodes.is_empty() {
-            true => Ok(()),
-            false => Err(left.failure(&errors, access)),
-        }
+        if left.nodes.is_empty() { Ok(()) } else { Err(left.failure(&errors, access)) }
     }
 
     fn failure(&self, errors: &[(String, String)], access: &Access) -> Failure {
@@ -171,14 +168,12 @@ impl PutBack {
 
     /// Writes the remaining settings to disk.
     fn save(&self) -> Result<(), String> {
-        let failed = |error: &dyn std::fmt::Display| {
-            format!("cannot record the settings to restore in {} - {error}", self.path.display())
+        let text = || serde_json::to_vec_pretty(&self.nodes).map_err(io::Error::other);
+        let saved = match self.nodes.is_empty() {
+            true => fs::remove_file(&self.path),
+            false => text().and_then(|text| files::replace(&self.path, &text, Over::Own)),
         };
-        if self.nodes.is_empty() {
-            return std::fs::remove_file(&self.path).map_err(|error| failed(&error));
-        }
-        let text = serde_json::to_vec_pretty(&self.nodes).map_err(|error| failed(&error))?;
-        files::replace(&self.path, &text, Over::Own).map_err(|error| failed(&error))
+        saved.map_err(|error| format!("cannot record the settings to restore in {} - {error}", self.path.display()))
     }
 }
 
@@ -254,29 +249,24 @@ fn set(node: &mut Node, setting: &Setting, value: &str, access: &Access) -> Resu
     }
 }
 
-/// Lock on a folder, released when dropped.
-pub struct Lock(#[expect(dead_code, reason = "the lock is gone with its file")] File);
-
-impl Lock {
-    /// Locks the folder. Errors: a collection is running there, or locking failed.
-    pub fn take(dir: &Path) -> Result<Self, Failure> {
-        let failed =
-            |error: &dyn std::fmt::Display| Failure::environment(format!("cannot work in {} - {error}", dir.display()));
-        let file = File::open(dir).map_err(|error| failed(&error))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self(file)),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(failed(
-                &"a collection is at work there, and puts its settings back itself - wait for its end, or end it by Ctrl-C",
-            )),
-            Err(error) => Err(failed(&error)),
-        }
+/// Locks a folder until the file is dropped. Errors: a collection is running there, or locking failed.
+pub fn lock(dir: &Path) -> Result<File, Failure> {
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::environment(format!("cannot work in {} - {error}", dir.display()));
+    let file = File::open(dir).map_err(|error| failed(&error))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(failed(
+            &"a collection is at work there, and puts its settings back itself - wait for its end, or end it by Ctrl-C",
+        )),
+        Err(error) => Err(failed(&error)),
     }
 }
 
 /// A folder created by this collection.
 pub struct Folder {
     pub dir: PathBuf,
-    _lock: Lock,
+    _lock: File,
 }
 
 /// Checks that a collection can go to `dir`: the directory is missing or empty.
@@ -288,17 +278,13 @@ pub fn check(dir: &Path) -> Result<(), Failure> {
             dir.display()
         )));
     }
-    match fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
-        Ok(false) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Ok(true) => Err(Failure::usage(format!(
-            "cannot collect into {} - something is in it - give another --out",
-            dir.display()
-        ))),
-        Err(error) => {
-            Err(Failure::usage(format!("cannot collect into {} - {error} - give another --out", dir.display())))
-        }
-    }
+    let why = match fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
+        Ok(false) => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Ok(true) => "something is in it".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(Failure::usage(format!("cannot collect into {} - {why} - give another --out", dir.display())))
 }
 
 /// True if a collection in `dir` was killed, or is running.
@@ -312,7 +298,7 @@ pub fn cut_off_beside(dir: &Path) -> Vec<PathBuf> {
     let mut cut_off: Vec<_> = entries
         .map(|entry| dir.with_file_name(entry.file_name()))
         // A running collection holds the lock.
-        .filter(|path| path != dir && is_to_be_put_back(path) && Lock::take(path).is_ok())
+        .filter(|path| path != dir && is_to_be_put_back(path) && lock(path).is_ok())
         .collect();
     cut_off.sort();
     cut_off
@@ -321,11 +307,8 @@ pub fn cut_off_beside(dir: &Path) -> Vec<PathBuf> {
 impl Folder {
     pub fn create(dir: PathBuf) -> Result<Self, Failure> {
         check(&dir)?;
-        if !dir.is_dir() {
-            fs::create_dir_all(&dir).map_err(|error| failed(&dir, &error))?;
-        }
-        let lock = Lock::take(&dir)?;
-        Ok(Self { dir, _lock: lock })
+        fs::create_dir_all(&dir).map_err(|error| failed(&dir, &error))?;
+        Ok(Self { _lock: lock(&dir)?, dir })
     }
 
     /// Creates the file of a node, with the replies queried once.
@@ -334,9 +317,8 @@ impl Folder {
         let file =
             OpenOptions::new().append(true).create_new(true).open(&path).map_err(|error| failed(&path, &error))?;
         let tool = concat!("flashproof ", env!("CARGO_PKG_VERSION"), " cluster collect");
-        let header = header_text(tool, &node.host.to_string(), &node.id, build(node));
+        let mut text = header_text(tool, &node.host.to_string(), &node.id, build(node));
         let mut this = NodeFile { path, file, samples: 0 };
-        let mut text = header;
         once.iter().for_each(|(name, value)| text.extend([name, "\t", value, "\n"]));
         this.write(&text)?;
         Ok(this)
@@ -393,21 +375,16 @@ fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Fai
     let is_stdin = path.as_os_str() == "-";
     let name = path.file_name().filter(|_| !is_stdin).unwrap_or("stdin".as_ref());
     let name = format!("{node}{}", content.name(&name.to_string_lossy()));
-    let (mut to, mut target) = (dir.join(&name), None);
     // Logs of different nodes can have the same name. A number goes between the stem and the extension.
     let (stem, ending) = name.split_at(name.find('.').unwrap_or(name.len()));
-    for number in 2.. {
+    let (mut to, mut number) = (dir.join(&name), 1);
+    let mut target = loop {
         match OpenOptions::new().write(true).create_new(true).open(&to) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                to = dir.join(format!("{stem}-{number}{ending}"))
-            }
-            opened => {
-                target = Some(opened.map_err(|error| failed(&to, &error))?);
-                break;
-            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            opened => break opened.map_err(|error| failed(&to, &error))?,
         }
-    }
-    let Some(mut target) = target else { return Ok(()) };
+        to = dir.join(format!("{stem}-{number}{ending}"));
+    };
     let copied = if is_stdin {
         io::copy(&mut io::stdin().lock(), &mut target)
     } else {

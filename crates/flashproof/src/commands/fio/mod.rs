@@ -5,6 +5,7 @@
 
 mod program;
 
+use super::done;
 use crate::args::{FIO_HELP, FioArgs};
 use load::workload::Workload;
 use load::workload::fio::{
@@ -22,7 +23,7 @@ use results::units::{self, quoted};
 use session::devices::Consents;
 use session::failure::Failure;
 use session::record::Place;
-use session::runner::{Ended, Named, Opened, RunRequest, run as run_request, tool};
+use session::runner::{Ended, Named, Opened, RunRequest, cpus, run as run_request, tool};
 use session::signals::Switch;
 use session::user_file::{is_ours, write_file};
 use session::{Manner, console};
@@ -77,17 +78,14 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let mut loads = runs_of(jobs).map_err(several)?;
     limit_streams(&program, &mut loads)?;
     let lines = begin_lines(&loads);
-    if program.parse_only || program.dry_run {
-        return if program.dry_run {
-            done(&(lines.join("\n") + "\n" + &describe(&loads)))
-        } else {
-            Ok(ExitCode::SUCCESS)
-        };
+    if program.dry_run {
+        return done(&(lines.join("\n") + "\n" + &describe(&loads)));
+    }
+    if program.parse_only {
+        return Ok(ExitCode::SUCCESS);
     }
     for load in &loads {
-        load.check_buffers()
-            .and_then(|()| load.check_cpus())
-            .map_err(|error| Failure::environment(error.to_string()))?;
+        load.check_buffers().and_then(|()| load.check_cpus()).map_err(Failure::environment)?;
     }
     let fio = program.cross_check.then(|| RealFio::beside(&loads)).transpose()?;
     other_engines(&loads).iter().for_each(|note| console::note(note));
@@ -146,10 +144,6 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
     }))
 }
 
-fn done(text: &str) -> Result<ExitCode, Failure> {
-    console::result(text).map(|()| ExitCode::SUCCESS)
-}
-
 /// One line per problem, up to a limit.
 fn several(problems: Vec<Problem>) -> Failure {
     const TOLD_MAX: usize = 20;
@@ -170,7 +164,7 @@ fn surroundings<'a>(read: &'a mut dyn FnMut(&str) -> Result<String, String>, rea
     Surroundings {
         read,
         variable: &|name| std::env::var(name).ok(),
-        cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
+        cpus: cpus(),
         page_bytes: sys::usage::page_bytes(),
         memory_mbytes: memory >> 20,
         readonly,
@@ -350,10 +344,7 @@ struct Session<'a> {
 impl Session<'_> {
     /// Directory of run `number`.
     fn dir(&self, number: usize) -> PathBuf {
-        match self.several {
-            true => self.place.dir().join(format!("run-{}", number + 1)),
-            false => self.place.dir().to_owned(),
-        }
+        if self.several { self.place.dir().join(format!("run-{}", number + 1)) } else { self.place.dir().to_owned() }
     }
 
     fn consents(&self) -> Consents<'_> {

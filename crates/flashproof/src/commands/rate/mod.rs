@@ -41,13 +41,13 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     let drives = Drives::look(&request.base.spec(), args.no_prep)?;
     let first = args.out.clone().unwrap_or_else(|| default_name("rate", &drives.identities, &request.config_name));
     let now = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = Kept::open(&first, args.series.options(), now, &[NOT_PREPARED], |options| {
+    let mut kept = Kept::open(&first, args.series.clone(), now, &[NOT_PREPARED], |options| {
         may_erase(&request.base, args.no_prep, options)
     })?;
     kept.series.settle();
     if kept.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid) {
         console::note(&format!("the search in {} ended before; --fresh begins anew", kept.dir.display()));
-        return show_conclusion(&kept);
+        return kept.show_conclusion("", &steps(&kept));
     }
     if args.series.dry_run {
         return show_plan(&kept, &request, &drives);
@@ -63,12 +63,14 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     kept.examine();
     kept.tell_findings();
     console::note(&summary(&kept, &request));
-    let Some(finding) = climb(args, &request, &mut kept, &switch)? else { return show_interruption(&kept) };
+    let Some(finding) = climb(args, &request, &mut kept, &switch)? else {
+        return kept.show_interruption(": the same command goes on with the step that was ended", &steps(&kept));
+    };
     let standing = request.standing(kept.term(NOT_PREPARED), &drives.virtual_kinds);
     let mut conclusion = conclude(&kept.series, &finding, &args.sla, &standing);
     conclusion.remarks.extend(finding.held.and_then(|held| request.shortened(held)));
     kept.conclude(conclusion)?;
-    show_conclusion(&kept)
+    kept.show_conclusion("", &steps(&kept))
 }
 
 /// Runs loads until the rating is found; `None`: interrupted.
@@ -293,28 +295,6 @@ fn summary(kept: &Kept, request: &Request) -> String {
     )
 }
 
-/// Announces a step on a terminal; the log of a script has only its result.
-pub fn step_begins(step: &Step) {
-    if console::is_watched() {
-        console::note(&format!("\n{}: at most {}", step.name, span(step.duration_sec)));
-    }
-}
-
-/// Reports the result of a step.
-pub fn step_ended(step: &Step) {
-    console::note(&format!("{}: {}: {}", step.name, shown(step), step.reason));
-}
-
-/// Prints the result of a finished search. Returns the exit code.
-fn show_conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
-    kept.show_conclusion("", &steps(kept))
-}
-
-/// Prints the state of an interrupted search. Returns the exit code.
-fn show_interruption(kept: &Kept) -> Result<ExitCode, Failure> {
-    kept.show_interruption(": the same command goes on with the step that was ended", &steps(kept))
-}
-
 /// Table of the steps, and their directories.
 fn steps(kept: &Kept) -> String {
     let headings = ["step", "shown", "rounds", "worst share", "run directory"];
@@ -349,15 +329,12 @@ const MISSES_TOLD: usize = 3;
 /// Predicts from the directory of a baseline.
 pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
     let switch = Switch::install("no result was saved; the same command starts it again", Manner::Own)?;
-    let predictions = predict::predict(&args.dir, &args.load(), args.force, &switch)?;
-    let outcome = match &predictions {
-        Some(predictions) => {
-            console::result(&self::predictions(predictions))?;
-            let found = |prediction: &Prediction| prediction.rating.is_some();
-            if predictions.iter().all(found) { Outcome::Pass } else { Outcome::Invalid }
-        }
-        None => Outcome::Invalid,
-    };
+    let predictions = predict::predict(&args.dir, &args.load, args.force, &switch)?;
+    if let Some(predictions) = &predictions {
+        console::result(&self::predictions(predictions))?;
+    }
+    let has_all = predictions.is_some_and(|all| all.iter().all(|prediction| prediction.rating.is_some()));
+    let outcome = if has_all { Outcome::Pass } else { Outcome::Invalid };
     Ok(ExitCode::from(outcome.exit_code()))
 }
 

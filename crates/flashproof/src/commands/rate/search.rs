@@ -1,6 +1,6 @@
 //! A search in progress: its next move, the move's run, and its result.
 
-use super::{Request, step_begins, step_ended};
+use super::{Request, shown};
 use crate::args::RateArgs;
 use procedures::series::{Kept, alone, now_unix_ms};
 use results::cell::Interval;
@@ -8,6 +8,7 @@ use results::judge::{End, Outcome};
 use results::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
 use results::run_dir::Manifest;
 use results::series::{Rule, Series, State, Step};
+use results::units::span;
 use serde_json::json;
 use session::console;
 use session::failure::Failure;
@@ -125,7 +126,10 @@ impl SearchRun {
                 return Ok(ControlFlow::Continue(()));
             }
         };
-        step_begins(&step);
+        // The log of a script has only the result.
+        if console::is_watched() {
+            console::note(&format!("\n{}: at most {}", step.name, span(step.duration_sec)));
+        }
         let (index, heading) = (kept.series.steps.len(), step.name.clone());
         kept.series.steps.push(step);
         kept.save()?;
@@ -156,7 +160,8 @@ impl SearchRun {
         }
         end(step, moved, &judged, verdict.ran_sec);
         kept.save()?;
-        step_ended(&kept.series.steps[index]);
+        let step = &kept.series.steps[index];
+        console::note(&format!("{}: {}: {}", step.name, shown(step), step.reason));
         self.take(moved, &judged);
         Ok(ControlFlow::Continue(()))
     }

@@ -3,11 +3,11 @@
 
 mod page;
 
-use crate::args::{AlignArgs, Instant, SelectArgs, SizeArgs};
+use crate::args::{Instant, SelectArgs, SizeArgs};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use load::factor::Factor;
-use procedures::{align, select};
+use procedures::select;
 use results::judge::Outcome;
 use session::console;
 use session::failure::Failure;
@@ -296,10 +296,6 @@ fn wanted(args: &SizeArgs, logs: &[ServerLog]) -> Wanted {
         drives: args.drive.iter().map(|(drive, device)| (device.clone(), drive.clone())).collect(),
         iostat_zone: args.iostat_zone,
     }
-}
-
-pub fn align(args: &AlignArgs) -> Result<ExitCode, Failure> {
-    align::run(&args.alignment()).map(|()| ExitCode::SUCCESS)
 }
 
 pub fn select(args: &SelectArgs) -> Result<ExitCode, Failure> {

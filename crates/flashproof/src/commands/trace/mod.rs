@@ -55,7 +55,7 @@ fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
     console::note(&format!("tracing {} {length}", args.devices.join(", ")));
     let mut summary = Summary::default();
     let traced = subject.follow(trace, args.duration, &ending, &mut |requests| {
-        add_all(&mut summary, requests);
+        requests.iter().for_each(|request| summary.add(request));
         print_ops(args, requests)
     })?;
     let shown = Shown { summary: &summary, names: subject.names(), seconds: Some(traced.seconds), lost: traced.lost };
@@ -172,6 +172,9 @@ pub struct Subject {
     bios: bool,
 }
 
+/// Takes completed requests, and returns false when no more are wanted.
+type Sink<'a> = dyn FnMut(&[Request]) -> Result<bool, Failure> + 'a;
+
 /// Result of a trace.
 #[derive(Debug)]
 pub struct Traced {
@@ -221,14 +224,13 @@ impl Subject {
         tracing::start(&self.places, options).map_err(Failure::environment)
     }
 
-    /// Traces for `seconds`, or until a signal, including SIGHUP. `sink` takes completed requests, and returns false
-    /// when no more are wanted.
+    /// Traces for `seconds`, or until a signal, including SIGHUP.
     pub fn follow(
         &self,
         mut trace: Trace,
         seconds: Option<u32>,
         ending: &Ending,
-        sink: &mut dyn FnMut(&[Request]) -> Result<bool, Failure>,
+        sink: &mut Sink<'_>,
     ) -> Result<Traced, Failure> {
         let begin_ns = monotonic_ns();
         let end_ns = seconds.map_or(u64::MAX, |seconds| begin_ns + u64::from(seconds) * 1_000_000_000);
@@ -266,7 +268,7 @@ impl Subject {
         held: &mut Vec<Event>,
         until_ns: u64,
         pairing: &mut Pairing,
-        sink: &mut dyn FnMut(&[Request]) -> Result<bool, Failure>,
+        sink: &mut Sink<'_>,
     ) -> Result<bool, Failure> {
         sort_by_time(held);
         let settled = held.partition_point(|event| event.time_ns < until_ns);
@@ -274,11 +276,7 @@ impl Subject {
         self.give(pairing, sink)
     }
 
-    fn give(
-        &self,
-        pairing: &mut Pairing,
-        sink: &mut dyn FnMut(&[Request]) -> Result<bool, Failure>,
-    ) -> Result<bool, Failure> {
+    fn give(&self, pairing: &mut Pairing, sink: &mut Sink<'_>) -> Result<bool, Failure> {
         // On a disk with partitions, only requests to traced partitions; a flush concerns the whole disk.
         let ours = |request: &Request| {
             let on = |place: &&Place| place.disk == request.device;
@@ -299,11 +297,6 @@ impl Subject {
     }
 }
 
-/// Adds requests to a summary; for use in a sink.
-fn add_all(summary: &mut Summary, requests: &[Request]) {
-    requests.iter().for_each(|request| summary.add(request));
-}
-
 fn place(index: usize, name: &str, facts: &DeviceFacts) -> Result<Place, Failure> {
     let why = match facts.kind {
         Kind::RegularFile => {
@@ -312,9 +305,8 @@ fn place(index: usize, name: &str, facts: &DeviceFacts) -> Result<Place, Failure
         Kind::Simulated => "it is a simulated drive, and the kernel does not see those; name a block device",
         _ if facts.size_bytes == 0 => "it has no size: nothing is attached to it; name a device that is in use",
         Kind::WholeDisk | Kind::Partition => {
-            let number = facts.number.map(|number| (number.major, number.minor));
-            let place = number.map(|number| Place::of(index, number, facts.partition.as_ref(), facts.size_bytes));
-            return place.ok_or_else(|| Failure::usage(format!("cannot trace {name} - it has no device number")));
+            let none = || Failure::usage(format!("cannot trace {name} - it has no device number"));
+            return Place::of(index, facts).ok_or_else(none);
         }
     };
     Err(Failure::usage(format!("cannot trace {name} - {why}")))

@@ -226,10 +226,7 @@ fn word(op: EventOp) -> &'static str {
 
 /// A size, or the start of its power-of-two group.
 fn size_text(kind: &Kind, bytes: u64) -> String {
-    match kind.gathered {
-        true => format!("{}+", Grouped(bytes)),
-        false => Grouped(bytes).to_string(),
-    }
+    if kind.gathered { format!("{}+", Grouped(bytes)) } else { Grouped(bytes).to_string() }
 }
 
 /// A process's name on one line: names may contain any character.

@@ -93,7 +93,8 @@ impl Table<'_> {
         dir: &Path,
         seen: &Seen,
     ) -> Result<Row, Failure> {
-        let Running { kind, keys, cores, .. } = *running;
+        let Running { kind, keys, .. } = *running;
+        let cores = self.cores();
         let Seen { io, cpu_ns } = *seen;
         let over_loopback = matches!(running.site, Site::Loopback(_));
         let copies = if kind.replicated { 2 } else { 1 };

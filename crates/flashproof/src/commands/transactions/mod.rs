@@ -29,7 +29,7 @@ use session::engine::{Demand, Engine};
 use session::failure::Failure;
 use session::in_process::{InProcess, began};
 use session::record::default_dir;
-use session::runner::{Named, Opened, RunRequest, findings, fresh_seed, run as run_request};
+use session::runner::{Named, Opened, RunRequest, cpus, findings, fresh_seed, run as run_request};
 use session::signals::Switch;
 use session::user_file::write_file;
 use session::{Manner, console};
@@ -122,9 +122,9 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     std::fs::create_dir_all(&dir)
         .map_err(|error| Failure::environment(format!("cannot create {} - {error}", dir.display())))?;
     let (kinds, names) = asked(args, &dir)?;
-    let table = Table { args, dir: &dir, names, seed: args.seed.unwrap_or_else(fresh_seed) };
     let switch = Switch::install("the table has no further row", Manner::Own)?;
-    let rows = table.rows(&kinds, &switch);
+    let table = Table { args, dir: &dir, names, seed: args.seed.unwrap_or_else(fresh_seed), switch };
+    let rows = table.rows(&kinds);
     if args.devices.is_empty() {
         // The user did not ask to keep the files, and failing to remove one is no error.
         table.names.iter().for_each(|name| _ = std::fs::remove_file(name.as_str()));
@@ -142,6 +142,7 @@ struct Table<'a> {
     /// Devices; only rows with replication use the second.
     names: Vec<DeviceName>,
     seed: u64,
+    switch: Switch,
 }
 
 /// Parameters of a run.
@@ -167,7 +168,6 @@ enum Site {
 struct Running {
     kind: RowKind,
     keys: u32,
-    cores: u16,
     site: Site,
     object: Object,
     /// True while transactions wait for an overloaded device, as insertions do; also counts those that waited.
@@ -186,11 +186,14 @@ impl Table<'_> {
         !self.is_simulated() && kind.unwrap_or(true)
     }
 
+    /// Cores of the store, or of each server.
+    fn cores(&self) -> u16 {
+        if self.is_simulated() { 1 } else { self.args.threads.unwrap_or(cpus() as u16) }
+    }
+
     /// All rows, on devices that are opened once, so that the user is asked once.
-    fn rows(&self, kinds: &[RowKind], switch: &Switch) -> Result<Vec<Row>, Failure> {
-        let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u16);
-        let cores = if self.is_simulated() { 1 } else { self.args.threads.unwrap_or(cpus) };
-        let probe = |name: &DeviceName| self.workload(name.clone(), cores.into(), 16, 1, &INSERT);
+    fn rows(&self, kinds: &[RowKind]) -> Result<Vec<Row>, Failure> {
+        let probe = |name: &DeviceName| self.workload(name.clone(), self.cores().into(), 16, 1, &INSERT);
         let probes: Vec<_> = self.names.iter().map(probe).collect();
         let specs: Vec<_> = probes.iter().map(Workload::spec).collect();
         let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot use these - {why}")))?;
@@ -199,9 +202,9 @@ impl Table<'_> {
         let findings = findings(&spec, self.dir);
         let mut rows = Vec::new();
         for kind in kinds {
-            let (row, same) = self.row(*kind, cores, devices, &findings, switch)?;
+            let row;
+            (row, devices) = self.row(*kind, devices, &findings)?;
             rows.push(row);
-            devices = same;
         }
         Ok(rows)
     }
@@ -227,29 +230,22 @@ impl Table<'_> {
         }
     }
 
-    fn row(
-        &self,
-        kind: RowKind,
-        cores: u16,
-        devices: Devices,
-        findings: &[Finding],
-        switch: &Switch,
-    ) -> Result<(Row, Devices), Failure> {
-        let (running, devices) = self.format(kind, cores, devices)?;
+    fn row(&self, kind: RowKind, devices: Devices, findings: &[Finding]) -> Result<(Row, Devices), Failure> {
+        let (running, devices) = self.format(kind, devices)?;
         let args = self.args;
         let measured = |sec: u32, name| Phase { name, mix: args.workload, rate: args.rate, duration_sec: sec.into() };
         let phases = [INSERT, measured(args.warm_up, "warm-up"), measured(args.duration, "measure")];
         let mut inserted_per_sec = 0.0;
         let mut last = None;
         for phase in &phases {
-            let (verdict, run_dir, seen) = self.run(&running, findings.to_vec(), switch, phase)?;
+            let (verdict, run_dir, seen) = self.run(&running, findings.to_vec(), phase)?;
             let failed: u64 = verdict.streams.iter().map(|stream| stream.errors + stream.unissued).sum();
             if phase.mix == Mix::Insert {
                 inserted_per_sec = verdict.streams.iter().map(|stream| stream.achieved_iops).sum();
                 if let Site::Loopback(loopback) = &running.site {
-                    loopback.settle(switch);
+                    loopback.settle(&self.switch);
                 }
-                if failed > 0 || switch.was_asked().is_some() {
+                if failed > 0 || self.switch.was_asked().is_some() {
                     let first = verdict.failures.first().map(|first| format!(": {first}")).unwrap_or_default();
                     return Err(Failure::device(format!(
                         "cannot go on with row {kind} - not all of its records could be inserted{first} - what was recorded is in {}",
@@ -273,8 +269,8 @@ impl Table<'_> {
 
     /// Formats the devices of a row, and opens the store or starts servers on them. Also returns the devices, unless
     /// the store owns them.
-    fn format(&self, kind: RowKind, cores: u16, devices: Devices) -> Result<(Running, Option<Devices>), Failure> {
-        let args = self.args;
+    fn format(&self, kind: RowKind, devices: Devices) -> Result<(Running, Option<Devices>), Failure> {
+        let (args, cores) = (self.args, self.cores());
         let is_simulated = self.is_simulated();
         let mut namespace = Namespace::new("test");
         namespace.single_bin = true;
@@ -317,7 +313,7 @@ impl Table<'_> {
         if args.loopback {
             let loopback = Loopback::start(&namespace, formatted, cores, args.connections)?;
             let io = Box::new(loopback.io());
-            let running = Running { kind, keys, cores, site: Site::Loopback(loopback), object, overload, io };
+            let running = Running { kind, keys, site: Site::Loopback(loopback), object, overload, io };
             return Ok((running, Some(devices)));
         }
         let counts = Arc::new(IoCounts::default());
@@ -337,7 +333,7 @@ impl Table<'_> {
         let demand = Demand { engine: Wanted::Auto, ..Demand::default() };
         let engine = Engine::choose(&demand, &devices)?.with_store(store);
         let site = Site::Here(Box::new(Opened { devices, engine }));
-        Ok((Running { kind, keys, cores, site, object, overload, io: Box::new(move || counts.now()) }, None))
+        Ok((Running { kind, keys, site, object, overload, io: Box::new(move || counts.now()) }, None))
     }
 
     /// One run of a row. Returns its verdict, directory, and observations.
@@ -345,14 +341,13 @@ impl Table<'_> {
         &self,
         running: &Running,
         findings: Vec<Finding>,
-        switch: &Switch,
         phase: &Phase<'_>,
     ) -> Result<(Verdict, PathBuf, Seen), Failure> {
-        let Running { kind, keys, cores, .. } = *running;
+        let Running { kind, keys, .. } = *running;
         let dir = self.dir.join(kind.to_string()).join(phase.name);
         let clients;
         let (target, issuing, opened) = match &running.site {
-            Site::Here(opened) => (self.names[0].clone(), cores.into(), &**opened),
+            Site::Here(opened) => (self.names[0].clone(), self.cores().into(), &**opened),
             Site::Loopback(loopback) => {
                 // Clients treat earlier records as those of another run.
                 let object = Object { began: began(false), ..running.object.clone() };
@@ -374,7 +369,7 @@ impl Table<'_> {
         };
         running.overload.set_waits(phase.mix == Mix::Insert);
         let mut watched = Watched::new(&running.io);
-        let verdict = run_request(request, switch, &mut watched)?.recorded()?;
+        let verdict = run_request(request, &self.switch, &mut watched)?.recorded()?;
         Ok((*verdict, dir, watched.seen()))
     }
 }

@@ -1,33 +1,34 @@
-//! `flashproof doctor`: reports what may spoil a result on this host and its devices, and what to do about it.
+//! `flashproof prep`, and `act_prep`; `flashproof doctor`: reports what may spoil a result on this host and its devices,
+//! and what to do about it.
 //!
 //! The findings come from [`device::doctor`]; this module sorts them: the most harmful first, passed checks only
 //! counted. Without a device: the block devices of this machine, and which of them may be tested.
 
-use crate::args::DoctorArgs;
+use super::done;
+use crate::args::{DoctorArgs, PrepArgs};
 use device::discover::{self, Roots};
 use device::doctor;
 use device::guard::{Evidence, Guard, Outlook, Reason, Safety};
 use device::observe::nvme::fdp::Fdp;
 use engine::DeviceName;
+use procedures::prep::{Preparation, Style};
 use report::findings;
 use report::table::Table;
 use results::finding::{Finding, Level};
 use results::units;
 use serde_json::{Value, json};
-use session::console;
 use session::devices::parsed;
 use session::failure::Failure;
+use session::signals::{Switch, end_by_signal};
+use session::{Manner, console};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Examines and prints the findings. The exit code tells whether there is a problem.
-pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+pub fn examine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let out = args.out.as_deref().unwrap_or(Path::new("."));
-    let findings = match args.devices.is_empty() {
-        true => of_every_disk(out),
-        false => of_devices(&args.devices, out)?,
-    };
+    let findings = if args.devices.is_empty() { of_every_disk(out) } else { of_devices(&args.devices, out)? };
     if args.json {
         console::result(&super::json(&json!({ "findings": findings }))?)?;
     } else {
@@ -87,8 +88,7 @@ pub fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let outlooks = Guard::new(None).outlook(&paths);
     if args.json {
         let devices: Vec<Value> = outlooks.iter().map(|outlook| value(outlook, &fdp_of(outlook))).collect();
-        console::result(&super::json(&json!({ "devices": devices, "empty_devices": empty }))?)?;
-        return Ok(ExitCode::SUCCESS);
+        return done(&super::json(&json!({ "devices": devices, "empty_devices": empty }))?);
     }
     console::result(&Table::new("").text(TITLES).rows(outlooks.iter().map(row)).to_string())?;
     for outlook in outlooks.iter().filter(|outlook| !is_partition(outlook)) {
@@ -189,22 +189,36 @@ fn phrase(reason: &Reason) -> String {
 
 /// A device as JSON.
 fn value(outlook: &Outlook, fdp: &Result<Option<Fdp>, String>) -> Value {
-    let texts = |texts: Vec<String>| json!(texts);
-    let (evidence, reasons) = match &outlook.safety {
-        Safety::Yes => (Vec::new(), Vec::new()),
-        Safety::Asks(evidence) => (evidence.iter().map(ToString::to_string).collect(), Vec::new()),
-        Safety::No(reasons) => (Vec::new(), reasons.iter().map(ToString::to_string).collect()),
-    };
+    let (mut evidence, mut reasons): (Vec<String>, Vec<String>) = Default::default();
+    match &outlook.safety {
+        Safety::Yes => {}
+        Safety::Asks(of) => evidence.extend(of.iter().map(ToString::to_string)),
+        Safety::No(of) => reasons.extend(of.iter().map(ToString::to_string)),
+    }
     json!({
         "path": outlook.path,
         "erase_name": outlook.erase_name,
         "safe": outlook.safety.to_string(),
-        "on_it": texts(evidence),
-        "refused_because": texts(reasons),
+        "on_it": evidence,
+        "refused_because": reasons,
         "notes": outlook.notes,
         "facts": outlook.facts,
         "fdp": fdp.as_ref().ok(),
     })
+}
+
+/// Prepares or verifies the devices, or prints the plan.
+pub fn prep(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
+    if args.dry_run {
+        return done(&args.preparation().plan()?);
+    }
+    let switch = Switch::install("recorded progress is kept; the same command resumes from there", manner)?;
+    let style = if manner == Manner::Act && !args.quiet { Style::Plain } else { Style::of(args.quiet) };
+    let code = Preparation { style, ..args.preparation() }.run(&switch)?;
+    match (manner, switch.was_asked()) {
+        (Manner::Act, Some(signal)) => end_by_signal(signal),
+        _ => Ok(ExitCode::from(code)),
+    }
 }
 
 #[cfg(test)]
