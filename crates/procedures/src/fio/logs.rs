@@ -196,7 +196,7 @@ fn head(thread: &Thread) -> String {
 pub fn left_out(load: &FioLoad) -> u64 {
     let samples = load.threads.iter().flat_map(|thread| thread.samples.iter().chain(&thread.histograms));
     let issued = load.threads.iter().filter_map(|thread| thread.issued.as_ref());
-    samples.map(|samples| samples.left_out()).chain(issued.map(|issued| issued.left_out())).sum()
+    samples.map(|samples| samples.left_out()).chain(issued.map(|issued| issued.left_out.get())).sum()
 }
 
 #[cfg(test)]

@@ -105,8 +105,8 @@ impl Ran {
         let cut = |thread: &Thread| {
             let job = &thread.job;
             let wanted = job.number_ios.filter(|_| !job.time_based)?.saturating_mul(job.loops);
-            let did = thread.progress.ops();
-            (did < wanted && thread.progress.lanes_done() == 0 && self.totals.ran_ns >= thread.end_ns()).then(|| {
+            let (did, lanes_done) = (thread.progress.ops(), thread.progress.lanes_done.get());
+            (did < wanted && lanes_done == 0 && self.totals.ran_ns >= thread.end_ns()).then(|| {
                 format!(
                     "job {} was ended by its runtime after {} of {}",
                     quoted(&job.name),
@@ -240,8 +240,8 @@ impl Ran {
             for thread in &entry.threads {
                 levels
                     .iter_mut()
-                    .zip(self.load.threads[*thread].progress.levels())
-                    .for_each(|(sum, level)| *sum += level);
+                    .zip(&self.load.threads[*thread].progress.levels)
+                    .for_each(|(sum, level)| *sum += level.get());
             }
             JobPage {
                 name: entry.job.name.clone(),
@@ -249,7 +249,7 @@ impl Ran {
                 jobs: entry.threads.len(),
                 description: entry.job.description.clone(),
                 options: entry.job.given.clone(),
-                depth: first.progress.depth().map_or(entry.job.slots(), u64::from),
+                depth: Some(first.progress.depth.get()).filter(|depth| *depth > 0).unwrap_or(entry.job.slots()),
                 target: entry.job.target().map(|target| LatencyTarget {
                     latency_ns: target.latency_ns,
                     window_us: target.window_ns / 1_000,
@@ -264,7 +264,7 @@ impl Ran {
                 kinds,
                 verified: self.verified(entry),
                 zone_resets: (entry.job.zbd.is_on && entry.job.writes()).then(|| {
-                    entry.threads.iter().map(|thread| self.load.threads[*thread].progress.zone_resets()).sum()
+                    entry.threads.iter().map(|thread| self.load.threads[*thread].progress.zone_resets.get()).sum()
                 }),
                 percentiles_of: entry.job.percentiles_of,
                 percentiles: entry.job.percentiles.clone(),
@@ -308,7 +308,7 @@ fn by_priority<'a>(threads: impl Iterator<Item = &'a Thread>) -> Vec<(usize, u16
 /// Start of the reported part of an entry, nanoseconds since counting began.
 fn counts_from_ns(load: &FioLoad, entry: usize) -> u64 {
     let threads = load.entries[entry].threads.iter().map(|thread| &load.threads[*thread]);
-    let from_ns = threads.map(|thread| thread.progress.counts_from_ns().saturating_sub(thread.job.ramp_ns));
+    let from_ns = threads.map(|thread| thread.progress.counts_from_ns.get().saturating_sub(thread.job.ramp_ns));
     from_ns.max().unwrap_or(0)
 }
 

@@ -1,9 +1,13 @@
-//! Depth of a job without a rate: pauses, and the search for the depth that a latency allows.
+//! How many operations of a closed loop are in flight: pauses, the search for the depth that a latency allows, a depth
+//! that drains before it is refilled, and shares of jobs that run at once (fio's `flow`).
 //!
-//! After each completion both give the number of operations that may be in flight now, and from which instant on. As in
-//! fio, operations in flight drain before a pause and before a smaller depth is tried.
+//! After each completion pauses and search give the number of operations that may be in flight now, and from which instant
+//! on. As in fio, operations in flight drain before a pause and before a smaller depth is tried.
 
-use super::progress::Progress;
+use super::NS_PER_SEC;
+use super::thread::Progress;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Options of a job with pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +20,7 @@ pub struct Think {
 }
 
 /// Options of a job that searches for a depth.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Target {
     /// Latency target.
     pub latency_ns: u64,
@@ -34,27 +38,17 @@ pub(super) enum Bound {
     Depth,
     Pauses(Pauses),
     Search(Search),
-    Drains(Drain),
-}
-
-/// A depth that, once reached, drains before more operations are issued.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Drain {
-    /// Operations in flight down to which it drains.
-    pub(super) refill_at: u32,
-}
-
-impl Drain {
-    pub(super) fn width(self, now_ns: u64, in_flight: u32) -> (u32, u64) {
-        (if in_flight <= self.refill_at { u32::MAX } else { in_flight }, now_ns)
-    }
+    /// A depth that, once reached, drains down to so many operations in flight before more are issued.
+    Drains {
+        refill_at: u32,
+    },
 }
 
 #[derive(Debug)]
 pub(super) struct Pauses {
     think: Think,
     /// Operations since the last pause.
-    begun: u64,
+    pub(super) begun: u64,
     /// End of the last pause, nanoseconds.
     since_ns: u64,
 }
@@ -62,11 +56,6 @@ pub(super) struct Pauses {
 impl Pauses {
     pub(super) fn new(think: Think, from_ns: u64) -> Self {
         Self { think, begun: 0, since_ns: from_ns }
-    }
-
-    #[inline]
-    pub(super) fn begin(&mut self) {
-        self.begun += 1;
     }
 
     pub(super) fn width(&mut self, now_ns: u64, in_flight: u32) -> (u32, u64) {
@@ -89,7 +78,7 @@ impl Pauses {
 ///
 /// Source: fio's `lat_target_check()` and what it calls. Unlike fio's, the search never retries the full depth after a
 /// failure.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Search {
     target: Target,
     /// Depth of the job.
@@ -112,26 +101,10 @@ pub(super) struct Search {
     pub(super) is_done: bool,
 }
 
-/// The window that is the result begins and ends with a second of the run, as reports count.
-const NS_PER_SEC: u64 = 1_000_000_000;
-
 impl Search {
     pub(super) fn new(target: Target, most: u32, from_ns: u64) -> Self {
-        Self {
-            target,
-            most,
-            depth: 1,
-            low: 1,
-            high: None,
-            stable: 0,
-            began_ns: from_ns,
-            ends_ns: from_ns.saturating_add(target.window_ns),
-            ops: 0,
-            over: 0,
-            drains: false,
-            is_last: false,
-            is_done: false,
-        }
+        let ends_ns = from_ns.saturating_add(target.window_ns);
+        Self { target, most, depth: 1, low: 1, began_ns: from_ns, ends_ns, ..Self::default() }
     }
 
     /// An operation was done at `now_ns`.
@@ -146,17 +119,14 @@ impl Search {
             self.failed(now_ns, progress);
         } else if now_ns >= self.ends_ns {
             let held = (self.ops - self.over) as f64 * 100.0 / self.ops as f64;
-            match held >= self.target.percentile {
-                true => self.held(now_ns, progress),
-                false => self.failed(now_ns, progress),
-            }
+            if held >= self.target.percentile { self.held(now_ns, progress) } else { self.failed(now_ns, progress) }
         }
-        progress.set_depth(self.depth);
+        progress.depth.set(self.depth.into());
     }
 
     fn failed(&mut self, now_ns: u64, progress: &Progress) {
         self.is_last = false;
-        progress.set_counts_from(0);
+        progress.counts_from_ns.set(0);
         if self.depth == 1 {
             // fio gives up only if no operation at all may be slower.
             self.is_done = self.target.percentile >= 100.0;
@@ -184,16 +154,14 @@ impl Search {
                 (self.high, self.stable) = (Some(before + 2), 0);
             }
         }
-        self.depth = match self.high {
-            Some(high) => (before + high) / 2,
-            None => before * 2,
-        }
-        .clamp(1, self.most);
+        let next = self.high.map_or(before * 2, |high| (before + high) / 2);
+        self.depth = next.clamp(1, self.most);
         self.is_done = self.is_last && self.depth == before;
         self.is_last = !self.target.goes_on && self.depth == before;
         if self.is_last && !self.is_done {
+            // The window that is the result begins and ends with a second of the run, as reports count.
             let from_ns = now_ns.div_ceil(NS_PER_SEC) * NS_PER_SEC;
-            progress.set_counts_from(from_ns);
+            progress.counts_from_ns.set(from_ns);
             self.begin(from_ns);
             let seconds = self.target.window_ns.div_ceil(NS_PER_SEC).max(1);
             self.ends_ns = from_ns.saturating_add(seconds.saturating_mul(NS_PER_SEC));
@@ -215,6 +183,71 @@ impl Search {
             self.begin(now_ns);
         }
         (self.depth, now_ns)
+    }
+}
+
+/// Time after which a job that waits for the others looks again, without `flow_sleep`. fio looks all the time.
+const LOOK_NS: u64 = 20_000;
+
+/// Options of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FlowOptions {
+    /// Share of the operations; 0: the job is not controlled.
+    pub weight: u64,
+    pub id: u64,
+    pub sleep_ns: u64,
+}
+
+/// Jobs that share their operations out.
+#[derive(Debug, Default)]
+pub(super) struct FlowGroup {
+    ops: AtomicU64,
+    weights: AtomicU64,
+}
+
+/// A clone's part in its group. Leaves the group when dropped.
+#[derive(Debug)]
+pub(super) struct Flow {
+    group: Arc<FlowGroup>,
+    options: FlowOptions,
+    ops: u64,
+    /// Its weight counts: it has begun.
+    has_joined: bool,
+}
+
+impl Flow {
+    pub(super) fn new(group: Arc<FlowGroup>, options: FlowOptions) -> Self {
+        Self { group, options, ops: 0, has_joined: false }
+    }
+
+    /// Counts an operation if the job may issue one now.
+    #[inline]
+    pub(super) fn take(&mut self) -> bool {
+        let FlowGroup { ops, weights } = &*self.group;
+        if !std::mem::replace(&mut self.has_joined, true) {
+            weights.fetch_add(self.options.weight, Ordering::Relaxed);
+        }
+        // As in fio one more than there were, so that the first operation has a part.
+        let (all, weights) = (ops.load(Ordering::Relaxed) + 1, weights.load(Ordering::Relaxed));
+        if u128::from(self.ops) * u128::from(weights) > u128::from(all) * u128::from(self.options.weight) {
+            return false;
+        }
+        self.ops += 1;
+        ops.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Time after which to look again, nanoseconds.
+    pub(super) fn look_after_ns(&self) -> u64 {
+        self.options.sleep_ns.max(LOOK_NS)
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.group.ops.fetch_sub(self.ops, Ordering::Relaxed);
+        let weight = if self.has_joined { self.options.weight } else { 0 };
+        self.group.weights.fetch_sub(weight, Ordering::Relaxed);
     }
 }
 
@@ -271,17 +304,34 @@ mod tests {
         let think = Think { pause_ns: 500, blocks: 3, work_ns: 0 };
         let mut pauses = Pauses::new(think, 0);
         assert_eq!(pauses.width(0, 0), (3, 0));
-        (0..2).for_each(|_| pauses.begin());
+        pauses.begun = 2;
         assert_eq!(pauses.width(10, 1), (2, 0), "one more beside that in flight");
-        pauses.begin();
+        pauses.begun += 1;
         assert_eq!(pauses.width(20, 1).0, 0, "what was issued is waited for");
         assert_eq!(pauses.width(30, 0), (3, 530));
         let mut pauses = Pauses::new(Think { pause_ns: 500, blocks: 0, work_ns: 1_000 }, 0);
-        (0..9).for_each(|_| pauses.begin());
+        pauses.begun = 9;
         assert_eq!(pauses.width(999, 4), (u32::MAX, 0));
         assert_eq!(pauses.width(1_000, 4).0, 0);
         assert_eq!(pauses.width(1_100, 0), (u32::MAX, 1_600));
         assert_eq!(pauses.width(2_599, 1), (u32::MAX, 1_600));
         assert_eq!(pauses.width(2_600, 0), (u32::MAX, 3_100));
+    }
+
+    #[test]
+    fn operations_are_shared_by_weight_until_a_job_ends() {
+        let group = Arc::new(FlowGroup::default());
+        let join = |weight| Flow::new(group.clone(), FlowOptions { weight, ..FlowOptions::default() });
+        let (mut heavy, mut light) = (join(8), join(1));
+        let mut counts = [0; 2];
+        for _ in 0..10_000 {
+            counts[0] += u64::from(heavy.take());
+            counts[1] += u64::from(light.take());
+        }
+        assert!(counts[1].abs_diff(counts[0] / 8) <= 2, "{counts:?}");
+        let alone = |flow: &mut Flow| (0..1_000).filter(|_| flow.take()).count();
+        assert!(alone(&mut heavy) < 20, "the other does not follow");
+        drop(light);
+        assert_eq!(alone(&mut heavy), 1_000);
     }
 }

@@ -1,22 +1,12 @@
-//! Contents of written buffers that are not simply new random data. Source: `lib/rand.c` and `fill_io_buffer()` of fio.
+//! Contents of written buffers that are not simply new random data, and patterns of bytes as `verify_pattern` and
+//! `buffer_pattern` give them. Source: `lib/rand.c`, `fill_io_buffer()` and `lib/pattern.c` of fio.
 
-use super::filler::Filler;
 use crate::choice::with_defaults;
 use device::guard::stamp::{SECTOR_BYTES, STAMP_BYTES, stamp_end};
 use sys::random::Random;
 
 /// fio's multiplier from one random word to the next: the golden ratio.
 const GOLDEN: u64 = 0x61c8_8646_80b5_83eb;
-
-/// The choice of buffers that repeat others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DedupeMode {
-    /// The buffer before.
-    #[default]
-    Repeat,
-    /// Any of a set of buffers.
-    WorkingSet,
-}
 
 with_defaults! {
     /// The options on the contents of writes.
@@ -30,7 +20,8 @@ with_defaults! {
         pub chunk_bytes: u64 = 0,
         /// Percent of the buffers that repeat others.
         pub dedupe_pct: u64 = 0,
-        pub dedupe_mode: DedupeMode = DedupeMode::Repeat,
+        /// True if they repeat any of a set of buffers, not the one before.
+        pub dedupe_from_set: bool = false,
         /// Size of the set of buffers that are repeated, percent of the job's size.
         pub working_set_pct: u64 = 5,
         /// True if jobs repeat each other's buffers.
@@ -103,7 +94,7 @@ impl Contents {
     }
 
     pub(super) fn fill(&mut self, data: &mut [u8], key: u64) {
-        let Content { zeros, pattern, compress_pct, dedupe_pct, dedupe_mode, .. } = &self.content;
+        let Content { zeros, pattern, compress_pct, dedupe_pct, dedupe_from_set, .. } = &self.content;
         match pattern {
             _ if *compress_pct > 0 || *dedupe_pct > 0 => {}
             Some(pattern) => return pattern.fill(data, 0, 0),
@@ -111,10 +102,10 @@ impl Contents {
             None => {}
         }
         let repeats = self.random.below(100) < *dedupe_pct;
-        let seed = match dedupe_mode {
-            DedupeMode::Repeat if repeats => self.last,
-            DedupeMode::WorkingSet if repeats => Random::for_part(self.set.0, self.random.below(self.set.1)).next_u64(),
-            _ => {
+        let seed = match repeats {
+            true if *dedupe_from_set => Random::for_part(self.set.0, self.random.below(self.set.1)).next_u64(),
+            true => self.last,
+            false => {
                 self.last = self.random.next_u64();
                 self.last
             }
@@ -123,6 +114,95 @@ impl Contents {
             // Each chunk differs from the one before, and a repeated buffer has the same.
             let seed = Random::for_part(seed, at).next_u64();
             self.content.fill_mixed(chunk, seed, self.segment, Some(key));
+        }
+    }
+}
+
+/// Bytes of a pattern at most, as fio.
+const BYTES_MAX: usize = 512;
+
+/// Bytes of an offset in a pattern.
+const OFFSET_BYTES: usize = 8;
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Filler {
+    bytes: Vec<u8>,
+    /// Where the offset of the block belongs.
+    pub(super) offsets: Vec<usize>,
+}
+
+impl Filler {
+    /// The pattern `text`: strings in quotes, decimal and hexadecimal numbers, and `%o` if `has_offsets`, one after the
+    /// other. No file is read, whose name fio takes between apostrophes.
+    pub(super) fn parse(text: &str, has_offsets: bool) -> Result<Self, String> {
+        let (mut pattern, mut rest) = (Self::default(), text.trim());
+        while !rest.is_empty() {
+            rest = match rest.as_bytes()[0] {
+                b'\'' => return Err("flashproof reads no pattern from a file; write its bytes as 0x...".into()),
+                b'"' => {
+                    let (string, rest) = rest[1..].split_once('"').ok_or("a string has no quote at its end")?;
+                    pattern.bytes.extend_from_slice(string.as_bytes());
+                    rest
+                }
+                b'%' if has_offsets && rest.starts_with("%o") => {
+                    pattern.offsets.push(pattern.bytes.len());
+                    pattern.bytes.extend_from_slice(&[0; OFFSET_BYTES]);
+                    &rest[2..]
+                }
+                _ => pattern.number(rest)?,
+            };
+            if pattern.bytes.len() > BYTES_MAX {
+                return Err(format!("it has more than {BYTES_MAX} bytes"));
+            }
+        }
+        if pattern.bytes.is_empty() { Err("it is empty".into()) } else { Ok(pattern) }
+    }
+
+    /// Adds the number at the beginning of `text`; returns what is behind.
+    fn number<'a>(&mut self, text: &'a str) -> Result<&'a str, String> {
+        let end_of = |text: &str, is_digit: fn(char) -> bool| text.find(|c| !is_digit(c)).unwrap_or(text.len());
+        let is_next_hex = |rest: &str| rest.starts_with(['x', 'X']);
+        if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            let mut end = end_of(digits, |c| c.is_ascii_hexdigit());
+            // In 0xff0x14 the second 0 begins a number.
+            end -= usize::from(is_next_hex(&digits[end..]) && digits[..end].ends_with('0'));
+            if end == 0 {
+                return Err("there are no digits after 0x".into());
+            }
+            let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
+            // Of an odd number of digits the first is a byte of its own.
+            let (odd, pairs) = digits.as_bytes()[..end].split_at(end % 2);
+            self.bytes.extend(odd.iter().map(|digit| value(*digit)));
+            self.bytes.extend(pairs.as_chunks::<2>().0.iter().map(|[high, low]| value(*high) << 4 | value(*low)));
+            return Ok(&digits[end..]);
+        }
+        let sign = usize::from(text.starts_with(['-', '+']));
+        let mut end = sign + end_of(&text[sign..], |c| c.is_ascii_digit());
+        end -= usize::from(is_next_hex(&text[end..]) && end > 1 && text[..end].ends_with('0'));
+        let number = text[..end].parse::<i32>().map_err(
+            |_| "a pattern is of \"strings\", numbers, 0xhex and, for verify_pattern, %o, without anything in between",
+        )?;
+        // Little-endian, without the zeros in front.
+        let bytes = number.to_le_bytes();
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
+        self.bytes.extend_from_slice(&bytes[..used]);
+        Ok(&text[end..])
+    }
+
+    /// Fills `data` with what the pattern has `from` bytes behind the beginning of the block at `offset`.
+    pub(super) fn fill(&self, data: &mut [u8], from: usize, offset: u64) {
+        let len = self.bytes.len();
+        let mut at = 0;
+        while at < data.len() {
+            let part = (from + at) % len;
+            let count = (len - part).min(data.len() - at);
+            data[at..at + count].copy_from_slice(&self.bytes[part..part + count]);
+            at += count;
+        }
+        let value = offset.to_le_bytes();
+        for place in self.offsets.iter().flat_map(|start| (0..OFFSET_BYTES).map(move |byte| (start + byte, byte))) {
+            let first = (place.0 + len - from % len) % len;
+            data.iter_mut().skip(first).step_by(len).for_each(|byte| *byte = value[place.1]);
         }
     }
 }
@@ -179,8 +259,45 @@ mod tests {
         let seen = distinct(repeat.clone());
         assert!((430..570).contains(&seen), "{seen} of 2,000, a quarter");
         // 1,500 draws from a set of 100.
-        let set = distinct(Content { dedupe_mode: DedupeMode::WorkingSet, working_set_pct: 25, ..repeat });
+        let set = distinct(Content { dedupe_from_set: true, working_set_pct: 25, ..repeat });
         assert!((530..670).contains(&set), "{set}");
         assert_eq!(distinct(Content { dedupe_pct: 100, ..Content::default() }), 1);
+    }
+
+    fn bytes(text: &str) -> Vec<u8> {
+        Filler::parse(text, true).unwrap_or_else(|why| panic!("{text}: {why}")).bytes
+    }
+
+    #[test]
+    fn patterns_are_those_of_fios_examples() {
+        // The examples beside parse_and_fill_pattern().
+        assert_eq!(bytes("\"abcd\""), *b"abcd");
+        assert_eq!(bytes("-1024"), [0x00, 0xfc, 0xff, 0xff]);
+        assert_eq!(bytes("66"), [0x42]);
+        assert_eq!(bytes("0xFF0X1"), [0xff, 0x01]);
+        assert_eq!(bytes("%o"), [0; 8]);
+        assert_eq!(bytes("\"123\"0xFFeeCC"), [0x31, 0x32, 0x33, 0xff, 0xee, 0xcc]);
+        assert_eq!(bytes("-100xab\"1\"%o\"2\""), [0xf6, 0xff, 0xff, 0xff, 0xab, 0x31, 0, 0, 0, 0, 0, 0, 0, 0, 0x32]);
+        assert_eq!(bytes("%o0xdeadbeef%o").len(), 20);
+        assert_eq!(bytes(&format!("0x{}", "fe".repeat(21))), [0xfe; 21]);
+        assert_eq!((bytes("0"), bytes("256"), bytes("0xabc")), (vec![0], vec![0, 1], vec![0x0a, 0xbc]));
+        for wrong in ["", "\"a", "0x", "%p", "1 2", "99999999999", "'file'", "-", "é"] {
+            assert!(Filler::parse(wrong, true).is_err(), "{wrong}");
+        }
+        assert!(Filler::parse("%o", false).is_err() && Filler::parse(&"1".repeat(9), true).is_ok());
+        assert!(Filler::parse(&format!("0x{}", "00".repeat(513)), true).is_err());
+    }
+
+    #[test]
+    fn a_part_is_cut_out_of_the_whole() {
+        let pattern = Filler::parse("\"ab\"%o", true).unwrap();
+        let mut whole = [0; 95];
+        pattern.fill(&mut whole, 0, 0x1122);
+        assert_eq!(whole[..14], [b'a', b'b', 0x22, 0x11, 0, 0, 0, 0, 0, 0, b'a', b'b', 0x22, 0x11]);
+        for from in 0..30 {
+            let mut part = [9; 65];
+            pattern.fill(&mut part, from, 0x1122);
+            assert_eq!(part, whole[from..from + 65], "{from}");
+        }
     }
 }

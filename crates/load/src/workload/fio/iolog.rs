@@ -5,8 +5,12 @@
 //!
 //! Source: fio's iolog.c.
 
-use super::job::{DIRECTIONS, FLUSHES, READS, TRIMS, WRITES};
+use super::job::{FLUSHES, KINDS, TRIMS, WRITES, kind_number};
+use super::locked;
+use super::parse::{BLOCK_MAX, one_of};
 use super::text::Surroundings;
+use super::thread::Counter;
+use crate::choice::with_defaults;
 use crate::stream::Request;
 use crate::workload::DeviceShape;
 use results::files::{self, Links};
@@ -14,7 +18,7 @@ use results::times::Times;
 use results::units::quoted;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use sys::op::OpKind;
 
 /// Longest log that is read.
@@ -29,40 +33,44 @@ const KEPT_MAX: usize = 4 << 20;
 /// Files of a log, at most.
 const FILES_MAX: usize = 1_024;
 
-/// Largest operation of a log: a buffer of this size for each that is in flight.
-const BLOCK_MAX: u64 = 1 << 30;
-
-/// Options of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplayOptions {
-    /// The log; none: the job makes its operations up.
-    pub file: Option<String>,
-    /// True: as fast as the depth allows.
-    pub no_stall: bool,
-    /// Device for all operations.
-    pub redirect: Option<String>,
-    /// Percent of the recorded speed.
-    pub time_scale: u64,
-    /// Offsets are multiples of it.
-    pub align: u64,
-    /// Offsets are divided by it.
-    pub scale: u64,
-    /// Kinds that are left out, by number: reads, writes, trims, flushes.
-    pub skip: [bool; DIRECTIONS + 1],
-}
-
-impl Default for ReplayOptions {
-    fn default() -> Self {
-        let skip = Default::default();
-        Self { file: None, no_stall: false, redirect: None, time_scale: 100, align: 1, scale: 1, skip }
+with_defaults! {
+    /// Options of a job.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ReplayOptions {
+        /// The log; none: the job makes its operations up.
+        pub file: Option<String> = None,
+        /// True: as fast as the depth allows.
+        pub no_stall: bool = false,
+        /// Device for all operations.
+        pub redirect: Option<String> = None,
+        /// Percent of the recorded speed.
+        pub time_scale: u64 = 100,
+        /// Offsets are multiples of it.
+        pub align: u64 = 1,
+        /// Offsets are divided by it.
+        pub scale: u64 = 1,
+        /// Kinds that are left out, by number: reads, writes, trims, flushes.
+        pub skip: [bool; KINDS] = [false; KINDS],
     }
 }
 
+/// Operations of a log.
+const ACTIONS: [(&str, OpKind); 5] = [
+    ("read", OpKind::Read),
+    ("write", OpKind::Write),
+    ("trim", OpKind::Deallocate),
+    ("sync", OpKind::FlushFile),
+    ("datasync", OpKind::Flush),
+];
+
+/// Kinds of operations by number.
+const KIND_NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
+
 /// Kinds in the value of `replay_skip`: `write,trim`.
-pub(super) fn skipped(text: &str) -> Result<[bool; DIRECTIONS + 1], String> {
-    let mut skip = [false; DIRECTIONS + 1];
+pub(super) fn skipped(text: &str) -> Result<[bool; KINDS], String> {
+    let mut skip = [false; KINDS];
     for word in text.split(',') {
-        let kind = ["read", "write", "trim", "sync"].iter().position(|known| *known == word.trim());
+        let kind = KIND_NAMES.iter().position(|known| *known == word.trim());
         skip[kind.ok_or("it is a list of read, write, trim, sync")?] = true;
     }
     Ok(skip)
@@ -76,19 +84,6 @@ pub struct Logged {
     pub file: u16,
     pub offset: u64,
     pub len: u32,
-}
-
-impl Logged {
-    /// A direction, or [`FLUSHES`].
-    #[inline]
-    pub(super) fn number(self) -> usize {
-        match self.kind {
-            OpKind::Read => READS,
-            OpKind::Write => WRITES,
-            OpKind::Deallocate | OpKind::ResetZone => TRIMS,
-            _ => FLUSHES,
-        }
-    }
 }
 
 /// A log that is replayed.
@@ -110,65 +105,57 @@ impl Iolog {
             cannot("it is no text; a trace of blktrace is replayed by flashproof storage --replay".into())
         })?;
         let log = Self::parse(options, text).map_err(|(line, why)| cannot(format!("line {line}: {why}")))?;
-        let writes = log.operations.iter().any(|operation| matches!(operation.number(), WRITES | TRIMS));
-        match () {
-            () if around.readonly && writes => Err(cannot("it writes or trims, and --readonly forbids that".into())),
-            () if log.operations.iter().all(|operation| operation.number() == FLUSHES) => {
-                Err(cannot("no read, write or trim is left in it".into()))
-            }
-            () => Ok(log),
+        let writes = log.operations.iter().any(|operation| matches!(kind_number(operation.kind), WRITES | TRIMS));
+        if around.readonly && writes {
+            return Err(cannot("it writes or trims, and --readonly forbids that".into()));
+        }
+        match log.operations.iter().all(|operation| kind_number(operation.kind) == FLUSHES) {
+            true => Err(cannot("no read, write or trim is left in it".into())),
+            false => Ok(log),
         }
     }
 
     /// Errors: number of a line, and the reason.
     fn parse(options: &ReplayOptions, text: &str) -> Result<Self, (usize, String)> {
-        let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
-        let version = match lines.next().map(|(_, line)| line.trim_end()) {
-            Some("fio version 2 iolog") => 2,
-            Some("fio version 3 iolog") => 3,
+        let mut lines = (1..).zip(text.lines());
+        let is_timed = match lines.next().map(|(_, line)| line.trim_end()) {
+            Some("fio version 2 iolog") => false,
+            Some("fio version 3 iolog") => true,
             _ => return Err((1, "it begins with none of \"fio version 2 iolog\", \"fio version 3 iolog\"".into())),
         };
-        let (mut names, mut files) = (HashMap::new(), Vec::new());
+        let (mut names, mut files, mut words) = (HashMap::new(), Vec::new(), Vec::new());
         let (mut operations, mut at_ns) = (Vec::new(), Vec::<u64>::new());
-        let (mut first_us, mut now_ns, mut has_times) = (None, 0_u64, version == 3);
+        let (mut first_us, mut now_ns, mut has_times) = (None, 0_u64, is_timed);
         for (at, line) in lines {
-            let mut words = line.split_ascii_whitespace();
             let wrong = || (at, format!("{} is no line of such a log", quoted(line)));
-            if version == 3 {
-                let Some(word) = words.next() else { continue };
-                let us: u64 = word.parse().map_err(|_| wrong())?;
-                // As in fio, time that runs backwards stands still.
-                let since_us = us.saturating_sub(*first_us.get_or_insert(us));
-                let ns = u128::from(since_us) * 100_000 / u128::from(options.time_scale.max(1));
-                now_ns = now_ns.max(u64::try_from(ns).map_err(|_| wrong())?);
-            }
-            let (Some(name), Some(action)) = (words.next(), words.next()) else {
-                if line.trim().is_empty() {
-                    continue;
-                }
-                return Err(wrong());
+            let scaled_ns = |time: u64, unit_ns: u128| {
+                let ns = u128::from(time) * unit_ns * 100 / u128::from(options.time_scale.max(1));
+                u64::try_from(ns).map_err(|_| wrong())
             };
-            let kind = match action {
-                "add" | "open" | "close" => continue,
-                "read" => OpKind::Read,
-                "write" => OpKind::Write,
-                "trim" => OpKind::Deallocate,
-                "sync" => OpKind::FlushFile,
-                "datasync" => OpKind::Flush,
-                "wait" if version == 2 => {
+            words.clear();
+            words.extend(line.split_ascii_whitespace());
+            let mut rest = &words[..];
+            if is_timed && let [us, others @ ..] = rest {
+                let us: u64 = us.parse().map_err(|_| wrong())?;
+                // As in fio, time that runs backwards stands still.
+                now_ns = now_ns.max(scaled_ns(us.saturating_sub(*first_us.get_or_insert(us)), 1_000)?);
+                rest = others;
+            }
+            let [name, action, offset, len] = match *rest {
+                [] if words.is_empty() => continue,
+                [_, "add" | "open" | "close", ..] => continue,
+                [_, "wait", ms, ..] if !is_timed => {
                     // As in fio milliseconds since the beginning.
-                    let ms: u64 = words.next().and_then(|word| word.parse().ok()).ok_or_else(wrong)?;
-                    let ns = u128::from(ms) * 100_000_000 / u128::from(options.time_scale.max(1));
-                    (now_ns, has_times) = (now_ns.max(u64::try_from(ns).map_err(|_| wrong())?), true);
+                    let ms = ms.parse().map_err(|_| wrong())?;
+                    (now_ns, has_times) = (now_ns.max(scaled_ns(ms, 1_000_000)?), true);
                     continue;
                 }
+                [name, action, offset, len] => [name, action, offset, len],
                 _ => return Err(wrong()),
             };
-            let (offset, len): (Option<u64>, Option<u32>) = match (words.next(), words.next(), words.next()) {
-                (Some(offset), Some(len), None) => (offset.parse().ok(), len.parse().ok()),
-                _ => (None, None),
-            };
-            let (offset, len) = offset.zip(len).ok_or_else(wrong)?;
+            let kind = one_of(action, &ACTIONS).map_err(|_| wrong())?;
+            let offset: u64 = offset.parse().map_err(|_| wrong())?;
+            let len: u32 = len.parse().map_err(|_| wrong())?;
             let name = options.redirect.as_deref().unwrap_or(name);
             let file = *names.entry(name).or_insert_with(|| {
                 files.push(name.to_owned());
@@ -177,7 +164,7 @@ impl Iolog {
             let align = options.align.max(1);
             let offset_on_device = offset / options.scale.max(1) / align * align;
             let mut operation = Logged { kind, file: file as u16, offset: offset_on_device, len };
-            if operation.number() == FLUSHES {
+            if kind_number(operation.kind) == FLUSHES {
                 (operation.offset, operation.len) = (0, 0);
             } else if len == 0 || u64::from(len) > BLOCK_MAX || offset.checked_add(len.into()).is_none() {
                 return Err((at, format!("an operation of {len} bytes at {offset}: it has 1 to {BLOCK_MAX}")));
@@ -185,7 +172,7 @@ impl Iolog {
             if operations.len() >= OPERATIONS_MAX {
                 return Err((at, format!("it has more than {OPERATIONS_MAX} operations - split it")));
             }
-            if !options.skip[operation.number()] {
+            if !options.skip[kind_number(operation.kind)] {
                 operations.push(operation);
                 at_ns.push(now_ns);
             }
@@ -201,7 +188,7 @@ impl Iolog {
 
     /// Operations of a kind, and their largest length.
     pub(super) fn of_kind(&self, kind: usize) -> (u64, u64) {
-        let all = self.operations.iter().filter(|operation| operation.number() == kind);
+        let all = self.operations.iter().filter(|operation| kind_number(operation.kind) == kind);
         all.fold((0, 0), |(count, most), operation| (count + 1, most.max(operation.len.into())))
     }
 
@@ -221,19 +208,18 @@ impl Iolog {
     /// Checks that its operations fit the devices or files, of which `shapes` are those of `files` in order. Errors: the
     /// reason, a phrase.
     pub(super) fn check(&self, shapes: &[&DeviceShape], direct: bool) -> Result<(), String> {
-        for operation in self.operations.iter().filter(|operation| operation.number() != FLUSHES) {
+        for operation in self.operations.iter().filter(|operation| kind_number(operation.kind) != FLUSHES) {
             let Some(shape) = shapes.get(usize::from(operation.file)) else { continue };
-            let (offset, len, unit) = (operation.offset, u64::from(operation.len), u64::from(shape.min_io_bytes));
-            if offset + len > shape.size_bytes {
+            let (Logged { kind, offset, .. }, len) = (*operation, u64::from(operation.len));
+            let (DeviceShape { name, size_bytes, .. }, unit) = (shape, u64::from(shape.min_io_bytes));
+            if offset + len > *size_bytes {
                 return Err(format!(
-                    "its log has a {} of {len} bytes at {offset}, beyond the {} bytes of {} - use a larger one, or replay_scale",
-                    operation.kind, shape.size_bytes, shape.name
+                    "its log has a {kind} of {len} bytes at {offset}, beyond the {size_bytes} bytes of {name} - use a larger one, or replay_scale"
                 ));
             }
-            if (direct || operation.kind == OpKind::Deallocate) && !(offset | len).is_multiple_of(unit) {
+            if (direct || kind == OpKind::Deallocate) && !(offset | len).is_multiple_of(unit) {
                 return Err(format!(
-                    "its log has a {} of {len} bytes at {offset}, and direct I/O of {} must be aligned to {unit} - set direct=0, or replay_align",
-                    operation.kind, shape.name
+                    "its log has a {kind} of {len} bytes at {offset}, and direct I/O of {name} must be aligned to {unit} - set direct=0, or replay_align"
                 ));
             }
         }
@@ -244,16 +230,12 @@ impl Iolog {
 /// Operations for a log that a job writes, in the order in which they were issued.
 #[derive(Debug, Default)]
 pub struct Issued {
-    unwritten: Mutex<Unwritten>,
+    /// Nanoseconds of the run, operation.
+    unwritten: Mutex<Vec<(u64, Request)>>,
     /// Operations that the writer of the log took and holds back. No issuing thread waits for this lock.
     held: Mutex<Vec<(u64, Request)>>,
-}
-
-#[derive(Debug, Default)]
-struct Unwritten {
-    /// Nanoseconds of the run, operation.
-    operations: Vec<(u64, Request)>,
-    left_out: u64,
+    /// Operations dropped because they were not written in time.
+    pub left_out: Counter,
 }
 
 /// Operations are held back for so long, nanoseconds, because those issued later may come back earlier.
@@ -261,17 +243,17 @@ const HOLD_NS: u64 = 2_000_000_000;
 
 impl Issued {
     pub(super) fn add(&self, request: &Request, times: &Times) {
-        let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
-        match unwritten.operations.len() < KEPT_MAX {
-            true => unwritten.operations.push((times.completed_ns() - times.service_ns(), *request)),
-            false => unwritten.left_out += 1,
+        let mut unwritten = locked(&self.unwritten);
+        match unwritten.len() < KEPT_MAX {
+            true => unwritten.push((times.completed_ns() - times.service_ns(), *request)),
+            false => self.left_out.add(1),
         }
     }
 
     /// Lines of operations that can be written now; `is_over`: all that are left. `name` has the name of a target.
     pub fn take(&self, is_over: bool, name: impl Fn(u16) -> String) -> String {
-        let new = std::mem::take(&mut self.unwritten.lock().unwrap_or_else(PoisonError::into_inner).operations);
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = std::mem::take(&mut *locked(&self.unwritten));
+        let mut held = locked(&self.held);
         held.extend(new);
         held.sort_by_key(|(issued_ns, ..)| *issued_ns);
         let last_ns = held.last().map_or(0, |(issued_ns, ..)| *issued_ns);
@@ -279,22 +261,11 @@ impl Issued {
         let ready = held.partition_point(|(issued_ns, ..)| *issued_ns < until_ns);
         let mut text = String::new();
         for (issued_ns, request) in held.drain(..ready) {
-            let action = match request.kind {
-                OpKind::Read => "read",
-                OpKind::Write => "write",
-                OpKind::Deallocate | OpKind::ResetZone => "trim",
-                OpKind::Flush => "datasync",
-                _ => "sync",
-            };
+            let action = if request.kind == OpKind::Flush { "datasync" } else { KIND_NAMES[kind_number(request.kind)] };
             let us = issued_ns / 1_000;
             text += &format!("{us} {} {action} {} {}\n", name(request.target), request.offset, request.len);
         }
         text
-    }
-
-    /// Operations dropped because they were not written in time.
-    pub fn left_out(&self) -> u64 {
-        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner).left_out
     }
 }
 

@@ -1,17 +1,17 @@
 //! A job: the values of a section and of the global sections before it.
 
-use super::closed::{Target, Think};
+use super::NS_PER_SEC;
+use super::area::ZoneOptions;
+use super::closed::{FlowOptions, Target, Think};
 use super::content::Content;
-use super::flow::FlowOptions;
+use super::ends::SteadyOptions;
 use super::iolog::{Iolog, ReplayOptions};
 use super::pattern::{Distribution, Sizes};
 use super::priority::PriorityOptions;
-use super::steady::SteadyOptions;
-use super::text::{Given, Problem, Section, Surroundings};
+use super::text::{COMMAND_LINE, Given, Problem, Section, Surroundings};
 use super::value::Size;
 use super::verify::VerifyOptions;
 use super::zbd::{ZbdOptions, ZoneTables};
-use super::zones::ZoneOptions;
 use crate::choice::with_defaults;
 use crate::rate::Rate;
 use results::units;
@@ -27,8 +27,6 @@ pub(super) const DEPTH_MAX: u64 = 32_768;
 /// Percentiles that a report has by default.
 const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
-
-const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Seed of a job that repeats its random choices.
 const REPEATED_SEED: u64 = 0x89;
@@ -49,6 +47,20 @@ pub const KINDS: usize = DIRECTIONS + 1;
 
 /// Index of flushes, after the directions.
 pub const FLUSHES: usize = DIRECTIONS;
+
+/// The operation of each kind.
+pub(super) const KIND_OF: [OpKind; KINDS] = [OpKind::Read, OpKind::Write, OpKind::Deallocate, OpKind::Flush];
+
+/// The direction of an operation, or [`FLUSHES`].
+#[inline]
+pub(super) fn kind_number(kind: OpKind) -> usize {
+    match kind {
+        OpKind::Read => READS,
+        OpKind::Write => WRITES,
+        OpKind::Deallocate | OpKind::ResetZone => TRIMS,
+        _ => FLUSHES,
+    }
+}
 
 /// Rate target of a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,15 +84,6 @@ impl Wanted {
             Self::Bytes(bytes) => Rate::new(u128::from(bytes) * 1_000, (mean_bytes * 1_000.0) as u128),
         }
     }
-}
-
-/// When a closed loop whose depth is reached issues again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refill {
-    /// Completions to wait for.
-    pub after: u64,
-    /// Operations in flight down to which to wait.
-    pub low: u64,
 }
 
 /// The jobs that end with this one.
@@ -248,8 +251,10 @@ with_defaults! {
         pub kb_base: u64 = 1024,
         /// True if no byte is moved: a drive that answers at once.
         pub is_null: bool = false,
-        /// Operations that come back before more are issued, and operations in flight down to which the queue drains.
-        pub refill: Refill = Refill { after: 1, low: u64::MAX },
+        /// When a closed loop whose depth is reached issues again: completions to wait for, and operations in flight down
+        /// to which to wait.
+        pub refill_after: u64 = 1,
+        pub refill_low: u64 = u64::MAX,
         pub flow: FlowOptions = FlowOptions::default(),
         pub steady: SteadyOptions = SteadyOptions::default(),
         pub zones: ZoneOptions = ZoneOptions::default(),
@@ -281,19 +286,15 @@ with_defaults! {
 
 impl Job {
     /// fio's `rw` value.
-    pub fn rw(&self) -> &'static str {
-        match (self.does, self.random) {
-            ([true, true, _], false) => "rw",
-            ([true, true, _], true) => "randrw",
-            ([_, true, true], false) => "trimwrite",
-            ([_, true, true], true) => "randtrimwrite",
-            ([true, ..], false) => "read",
-            ([true, ..], true) => "randread",
-            ([_, true, _], false) => "write",
-            ([_, true, _], true) => "randwrite",
-            (_, false) => "trim",
-            (_, true) => "randtrim",
-        }
+    pub fn rw(&self) -> String {
+        let kinds = match self.does {
+            [true, true, _] => "rw",
+            [_, true, true] => "trimwrite",
+            [true, ..] => "read",
+            [_, true, _] => "write",
+            _ => "trim",
+        };
+        format!("{}{kinds}", if self.random { "rand" } else { "" })
     }
 
     /// When the job ends at the latest, nanoseconds of its run.
@@ -383,7 +384,7 @@ impl Job {
     /// Operations in flight down to which a reached depth drains before more are issued; none: it does not drain.
     pub(super) fn refill_at(&self) -> Option<u32> {
         let slots = self.slots();
-        let at = self.refill.low.max(1).min(slots.saturating_sub(self.refill.after.max(1)));
+        let at = self.refill_low.max(1).min(slots.saturating_sub(self.refill_after.max(1)));
         (at + 1 < slots).then_some(at as u32)
     }
 
@@ -406,7 +407,7 @@ impl Job {
 
     /// Largest write, bytes.
     pub(super) fn written_max_bytes(&self) -> u64 {
-        self.sizes[if self.trim_write { TRIMS } else { WRITES }].max_bytes()
+        self.sizes[self.written_as()].max_bytes()
     }
 
     /// Directions by lane: each has its own lane if there are rates; writes that follow trims have none.
@@ -455,10 +456,9 @@ impl Job {
 
     /// Names of the targets of the clone `number`.
     pub fn names(&self, number: u64) -> Vec<String> {
-        let part = |name: &str, value: &dyn ToString| (format!("${name}"), value.to_string());
         let own = (0..self.nrfiles).map(|file| {
-            let parts = [part("jobname", &self.name), part("jobnum", &number), part("filenum", &file)];
-            parts.iter().fold(self.filename_format.clone(), |name, (what, value)| name.replace(what, value))
+            let of_job = self.filename_format.replace("$jobname", &self.name);
+            of_job.replace("$jobnum", &number.to_string()).replace("$filenum", &file.to_string())
         });
         if self.is_null {
             return (0..self.nrfiles).map(|file| self.null_drive(number, file)).collect();
@@ -502,91 +502,63 @@ impl Job {
 
     /// Finds contradictions among the options.
     fn check(&self) -> Vec<String> {
-        let mut wrong = Vec::new();
-        if self.time_based && self.runtime_ns.is_none() {
-            wrong.push("time_based without a runtime would never end - give runtime".into());
-        }
-        if self.think().is_some() && self.has_rates() {
-            wrong.push("thinktime and a rate contradict each other - leave one out".into());
-        }
-        if self.target().is_some() && (self.has_rates() || self.think().is_some()) {
-            wrong.push("latency_target looks for a depth, and with a rate or thinktime that is not what bounds the load - leave one out".into());
-        }
-        let is_closed = !self.has_rates() && self.think().is_none() && self.target().is_none();
-        if self.refill_at().is_some() && !is_closed {
-            wrong.push("iodepth_low and iodepth_batch_complete_min bound a closed loop that nothing else bounds - leave them out, or rate, thinktime and latency_target".into());
-        }
-        if self.flow.weight > 0 && self.has_rates() {
-            wrong.push("flow and a rate contradict each other - leave one out".into());
-        }
-        if self.waits_for.is_some() && self.stonewall {
-            wrong.push("wait_for and stonewall contradict each other - leave one out".into());
-        }
-        let others = self.time_based
-            || self.loops > 1
-            || self.flushes()
-            || self.end_flush
-            || self.wanted != [Wanted::Unlimited; DIRECTIONS];
-        if self.iolog.is_some() && (others || self.is_null || self.zones.strided || self.think().is_some()) {
-            wrong.push("read_iolog says what is done and when - leave out rates, time_based, loops, thinktime, zones, flushes and ioengine=null".into());
-        }
-        let zones = self.zones;
-        if !zones.strided && [zones.range, zones.skip].iter().any(Option::is_some) {
-            wrong.push("zonerange and zoneskip are those of zonemode=strided - give it, or leave them out".into());
-        }
-        if !zones.strided && !self.zbd.is_on && (zones.size.is_some() || self.zbd != ZbdOptions::default()) {
-            wrong.push("zonesize and other options of zones do nothing without zonemode - give zonemode=zbd or zonemode=strided, or leave them out".into());
-        }
-        let is_plain = self.skip == 0 && !self.trim_write && !self.fills && self.iolog.is_none() && !self.is_null;
-        if self.zbd.is_on && !is_plain {
-            wrong.push("zonemode=zbd goes with rw=read, write, trim and rw, random or not - leave out trimwrite, steps between operations, fill_device, read_iolog and ioengine=null".into());
-        }
-        if self.zbd.is_on && self.has_rates() && self.does[READS] && self.does[WRITES] && !self.zbd.reads_beyond {
-            wrong.push("reads of their own rate have nothing to read before the first write to a zone - leave the rate out, or give read_beyond_wp=1".into());
-        }
-        if self.is_passthrough && (self.flush_every[2] > 0 || self.priority != PriorityOptions::default()) {
-            wrong.push("ioengine=io_uring_cmd has no page cache and no I/O priorities - leave out sync_file_range, prio and cmdprio".into());
-        }
-        if self.is_mapped && (self.sync.is_on() || self.zbd.is_on) {
-            wrong.push("with ioengine=mmap the kernel writes pages back when it likes - leave out sync and zonemode=zbd; fsync=1 or direct=1 write them back after each operation".into());
-        }
-        if self.is_polled && (!self.direct || self.is_sync_engine || self.is_passthrough) {
-            wrong.push("hipri polls for reads and writes past the page cache - give direct=1 and ioengine=io_uring, or leave it out".into());
-        }
-        if self.pre_reads && self.direct {
-            wrong.push("pre_read fills the page cache, and direct=1 goes past it - leave one out".into());
-        }
-        let is_bounded = matches!(self.size, Some(Size::Bytes(_)));
-        let appends = self.does == [false, true, false] && is_bounded && self.iolog.is_none() && !self.fills;
-        if self.appends && (!appends || self.zones.strided || self.zbd.is_on) {
-            wrong.push("file_append adds size to the end of files - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog".into());
-        }
-        if self.hist_log.is_some() && self.log_hist_msec == 0 {
-            wrong.push(
-                "write_hist_log without log_hist_msec writes nothing - give log_hist_msec=1000 or the like".into(),
-            );
-        }
-        wrong.extend([self.steady.check(), self.priority.check()].into_iter().flatten().map(str::to_owned));
-        for direction in self.directions() {
-            if let Some(rate) = self.rate(direction).filter(|rate| rate.per_sec_f64() > Rate::MAX_PER_SEC) {
-                wrong.push(format!(
-                    "{} operations a second are more than one a nanosecond, which is the finest that time is told here - give a lower rate",
-                    units::number(rate.per_sec_f64())
-                ));
-            }
-        }
-        if self.fills && (self.random || self.does != [false, true, false]) {
+        let (zones, zbd, [reads, writes, trims]) = (self.zones, self.zbd, self.does);
+        let (has_rates, has_log) = (self.has_rates(), self.iolog.is_some());
+        let (thinks, searches) = (self.think().is_some(), self.target().is_some());
+        let writes_alone = writes && !reads && !trims;
+        let paces = self.time_based || self.loops > 1 || self.wanted != [Wanted::Unlimited; DIRECTIONS];
+        let has_others = paces || self.flushes() || self.end_flush || self.is_null || zones.strided || thinks;
+        let is_plain = self.skip == 0 && !self.trim_write && !self.fills && !has_log && !self.is_null;
+        let can_append = writes_alone && matches!(self.size, Some(Size::Bytes(_))) && !has_log && !self.fills;
+        let rules = [
+            (self.time_based && self.runtime_ns.is_none())
+                .then_some("time_based without a runtime would never end - give runtime"),
+            (thinks && has_rates).then_some("thinktime and a rate contradict each other - leave one out"),
+            (searches && (has_rates || thinks))
+                .then_some("latency_target looks for a depth, and with a rate or thinktime that is not what bounds the load - leave one out"),
+            (self.refill_at().is_some() && (has_rates || thinks || searches))
+                .then_some("iodepth_low and iodepth_batch_complete_min bound a closed loop that nothing else bounds - leave them out, or rate, thinktime and latency_target"),
+            (self.flow.weight > 0 && has_rates).then_some("flow and a rate contradict each other - leave one out"),
+            (self.waits_for.is_some() && self.stonewall)
+                .then_some("wait_for and stonewall contradict each other - leave one out"),
+            (has_log && has_others)
+                .then_some("read_iolog says what is done and when - leave out rates, time_based, loops, thinktime, zones, flushes and ioengine=null"),
+            (!zones.strided && (zones.range.is_some() || zones.skip.is_some()))
+                .then_some("zonerange and zoneskip are those of zonemode=strided - give it, or leave them out"),
+            (!zones.strided && !zbd.is_on && (zones.size.is_some() || zbd != ZbdOptions::default()))
+                .then_some("zonesize and other options of zones do nothing without zonemode - give zonemode=zbd or zonemode=strided, or leave them out"),
+            (zbd.is_on && !is_plain)
+                .then_some("zonemode=zbd goes with rw=read, write, trim and rw, random or not - leave out trimwrite, steps between operations, fill_device, read_iolog and ioengine=null"),
+            (zbd.is_on && has_rates && reads && writes && !zbd.reads_beyond)
+                .then_some("reads of their own rate have nothing to read before the first write to a zone - leave the rate out, or give read_beyond_wp=1"),
+            (self.is_passthrough && (self.flush_every[2] > 0 || self.priority != PriorityOptions::default()))
+                .then_some("ioengine=io_uring_cmd has no page cache and no I/O priorities - leave out sync_file_range, prio and cmdprio"),
+            (self.is_mapped && (self.sync.is_on() || zbd.is_on))
+                .then_some("with ioengine=mmap the kernel writes pages back when it likes - leave out sync and zonemode=zbd; fsync=1 or direct=1 write them back after each operation"),
+            (self.is_polled && (!self.direct || self.is_sync_engine || self.is_passthrough))
+                .then_some("hipri polls for reads and writes past the page cache - give direct=1 and ioengine=io_uring, or leave it out"),
+            (self.pre_reads && self.direct)
+                .then_some("pre_read fills the page cache, and direct=1 goes past it - leave one out"),
+            (self.appends && (!can_append || zones.strided || zbd.is_on))
+                .then_some("file_append adds size to the end of files - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog"),
+            (self.hist_log.is_some() && self.log_hist_msec == 0)
+                .then_some("write_hist_log without log_hist_msec writes nothing - give log_hist_msec=1000 or the like"),
+        ];
+        let broken = rules.into_iter().chain([self.steady.check(), self.priority.check()]).flatten();
+        let mut wrong: Vec<_> = broken.map(str::to_owned).collect();
+        let rates = self.directions().filter_map(|direction| self.rate(direction)).map(Rate::per_sec_f64);
+        wrong.extend(rates.filter(|rate| *rate > Rate::MAX_PER_SEC).map(|rate| {
+            format!("{} operations a second are more than one a nanosecond, which is the finest that time is told here - give a lower rate", units::number(rate))
+        }));
+        if self.fills && (self.random || !writes_alone) {
             wrong.push("fill_device is for sequential writes - give rw=write, or leave it out".into());
         }
-        let is_uneven =
-            |direction: usize| self.align[direction].is_some_and(|align| align != self.sizes[direction].min_bytes());
-        if let Some(direction) = self.directions().find(|direction| self.has_map() && is_uneven(*direction)) {
-            wrong.push(format!(
-                "ba is not the smallest bs, {}, which a random map goes by - leave it out, or add norandommap",
-                self.sizes[direction].min_bytes()
-            ));
-        }
-        self.check_verify(&mut wrong);
+        let uneven = self.directions().find(|of| self.align_bytes(*of) != self.sizes[*of].min_bytes());
+        wrong.extend(uneven.filter(|_| self.has_map()).map(|direction| {
+            let unit = self.sizes[direction].min_bytes();
+            format!("ba is not the smallest bs, {unit}, which a random map goes by - leave it out, or add norandommap")
+        }));
+        wrong.extend(self.check_verify());
         wrong
     }
 }
@@ -622,6 +594,9 @@ pub fn jobs(
         if job.fills {
             (job.size, job.io_size) = (None, None);
         }
+        if job.verify.batch == 0 {
+            job.verify.batch = job.verify.backlog;
+        }
         job.apply_verify_only();
         if job.reads_back() && job.time_based && job.verify.backlog == 0 {
             let why = "nothing that is written will be read back, because the runtime ends the job - give verify_backlog, or leave out time_based";
@@ -635,14 +610,12 @@ pub fn jobs(
     }
     let clones: u64 = jobs.iter().map(|job| job.numjobs).sum();
     if problems.is_empty() && jobs.is_empty() {
-        problems
-            .push(Problem::new("command line", "no job is named - give --name=NAME with its options, or a job file"));
+        let why = "no job is named - give --name=NAME with its options, or a job file";
+        problems.push(Problem::new(COMMAND_LINE, why));
     }
     if clones > JOBS_MAX {
-        problems.push(Problem::new(
-            "numjobs",
-            format!("{clones} jobs in all, at most {JOBS_MAX} can be run - lower numjobs"),
-        ));
+        let why = format!("{clones} jobs in all, at most {JOBS_MAX} can be run - lower numjobs");
+        problems.push(Problem::new("numjobs", why));
     }
     if problems.is_empty() { Ok(jobs) } else { Err(problems) }
 }

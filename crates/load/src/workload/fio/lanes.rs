@@ -1,12 +1,11 @@
 //! Lanes of a job: areas of its devices, order, buffers, instants.
 
 use super::area::area;
-use super::closed::{Bound, Drain, Pauses, Search};
+use super::closed::{Bound, Flow, FlowGroup, Pauses, Search};
 use super::content::Contents;
-use super::flow::{Flow, FlowGroup};
+use super::ends::LeastRate;
 use super::job::{FLUSHES, Job, KINDS, READS, TRIMS, WRITES, Wanted};
-use super::least_rate::LeastRate;
-use super::stream::{FioStream, Phase};
+use super::stream::{FioStream, StreamState};
 use super::thread::{Recorded, Thread};
 use super::verify::Verify;
 use crate::plan::{Arrival, BufferClass, Fill, Plan};
@@ -36,8 +35,11 @@ impl Lanes<'_> {
     /// Adds the lanes of `thread`, at index `at` of all threads, to `plan`.
     pub(super) fn add(&self, thread: &Thread, at: usize, plan: &mut Plan) -> Result<(), CannotRun> {
         let job = &thread.job;
+        let cannot = |why: String| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name)));
+        let no_rate = || cannot("its rate is too low for operations of its size - give a higher one".into());
+        let flow_group = || self.flows.borrow_mut().entry(job.flow.id).or_default().clone();
         let slots = job.slots() as u32;
-        let names = job.names(thread.clone);
+        let names = thread.names();
         let shapes: Vec<_> =
             names.iter().filter_map(|name| self.devices.iter().find(|device| device.name == *name)).collect();
         let mut random = Random::for_part(self.seed, at as u64);
@@ -53,15 +55,12 @@ impl Lanes<'_> {
         }
         // All bytes of the device or the files, or the requested ones.
         let used: u64 = areas[0].iter().map(|area| area.used).sum();
-        let total = match job.io_size {
-            _ if job.iolog.is_some() => u64::MAX,
-            _ if job.time_based => u64::MAX,
-            Some(size) => size.of(used).saturating_mul(job.loops),
-            None => used.saturating_mul(job.loops),
+        let total = match job.iolog.is_some() || job.time_based {
+            true => u64::MAX,
+            false => job.io_size.map_or(used, |size| size.of(used)).saturating_mul(job.loops),
         };
         let ops = if let Some(log) = &job.iolog {
-            log.check(&shapes, job.direct)
-                .map_err(|why| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name))))?;
+            log.check(&shapes, job.direct).map_err(cannot)?;
             log.operations.len() as u64
         } else if job.time_based {
             u64::MAX
@@ -74,11 +73,13 @@ impl Lanes<'_> {
             let len_bytes = if kind == READS { job.sizes[kind].max_bytes() as usize } else { 0 };
             buffers[kind] = add_buffers(plan, BufferClass::plain(len_bytes, slots))?;
         }
-        let mut checked_buffers = None;
-        if job.reads_back() {
-            checked_buffers = Some(add_buffers(plan, BufferClass::plain(job.written_max_bytes() as usize, slots))?);
-        }
+        let checked = BufferClass::plain(job.written_max_bytes() as usize, slots);
+        let checked_buffers = job.reads_back().then(|| add_buffers(plan, checked)).transpose()?;
         let limit = plan.add_limit(slots, true);
+        let cells = std::array::from_fn(|kind| {
+            let stream = self.streams.iter().position(|stream| *stream == Recorded { thread: at, kind });
+            stream.map_or(0, |stream| self.place.cell(stream, 0))
+        });
         // The total is divided among the lanes by their rates.
         let bytes_per_sec = |lane: &[usize]| match job.wanted[lane[0]] {
             Wanted::Bytes(bytes) => bytes as f64,
@@ -99,23 +100,20 @@ impl Lanes<'_> {
             let direction = directions[0];
             let (from_ns, until_ns) = (job.start_delay_ns, job.end_ns());
             let ops_left = part(ops, directions, &ops_per_sec);
-            let mut arrival = match job.rate(direction) {
-                _ if job.iolog.as_ref().is_some_and(|log| !log.at_ns.is_empty()) => {
-                    let at_ns = job.iolog.as_ref().map(|log| log.at_ns.clone()).unwrap_or_default();
-                    let at_ns = match from_ns {
-                        0 => at_ns,
-                        _ => at_ns.iter().map(|ns| ns.saturating_add(from_ns)).collect(),
-                    };
+            let logged_at_ns = job.iolog.as_ref().map(|log| &log.at_ns).filter(|at_ns| !at_ns.is_empty());
+            let mut arrival = match (logged_at_ns, job.rate(direction)) {
+                (Some(at_ns), _) => {
+                    let delayed = || at_ns.iter().map(|ns| ns.saturating_add(from_ns)).collect();
+                    let at_ns = if from_ns == 0 { at_ns.clone() } else { delayed() };
                     Arrival::Scheduled(Schedule::Listed(Listed::new(at_ns, u64::MAX, 1, 0, 1)))
                 }
-                None => Arrival::Closed { depth: slots, think_ns: 0 },
-                Some(rate) if job.poisson => {
+                (None, None) => Arrival::Closed { depth: slots, think_ns: 0 },
+                (None, Some(rate)) if job.poisson => {
                     let random = Random::for_part(random.next_u64(), number as u64);
-                    Poisson::new(rate, random)
-                        .map(|poisson| Arrival::Scheduled(Schedule::Poisson(poisson)))
-                        .ok_or_else(|| no_rate(job))?
+                    let poisson = Poisson::new(rate, random).ok_or_else(no_rate)?;
+                    Arrival::Scheduled(Schedule::Poisson(poisson))
                 }
-                Some(rate) => Arrival::even(rate, 0, 1, phase(at + number)).ok_or_else(|| no_rate(job))?,
+                (None, Some(rate)) => Arrival::even(rate, 0, 1, phase(at + number)).ok_or_else(no_rate)?,
             };
             // Each loop is read back at its end.
             let loops = if job.reads_back_at_end() { job.loops } else { 1 };
@@ -124,12 +122,9 @@ impl Lanes<'_> {
             let area_bytes: u64 = areas.iter().map(|area| area.len).sum();
             let makes_data = directions.contains(&WRITES) || job.trim_write;
             let seed = random_of_lane.clone().next_u64() ^ WRITES as u64;
-            let mut verify = None;
-            if job.checks_reads() || job.writes_blocks() && makes_data {
-                let areas = areas.iter().map(|area| area.len);
-                let made = Verify::new(job, thread.number, seed, areas, &thread.progress);
-                verify = Some(made.map_err(|why| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name))))?);
-            }
+            let verifies = job.checks_reads() || job.writes_blocks() && makes_data;
+            let verify = verifies.then(|| Verify::new(thread, seed, areas.iter().map(|area| area.len)));
+            let verify = verify.transpose().map_err(cannot)?;
             let contents = (makes_data && !job.content.is_random() && verify.is_none()).then(|| {
                 Contents::new(job.content.clone(), job.sizes[WRITES].min_bytes(), area_bytes, seed, self.seed)
             });
@@ -142,73 +137,38 @@ impl Lanes<'_> {
                 last_ns = schedule.nth_before(ops, until_ns).unwrap_or(u64::MAX);
             }
             let stream = FioStream {
-                job: job.clone(),
+                thread: thread.clone(),
                 areas,
-                turn: 0,
                 directions: directions.clone(),
                 units: std::array::from_fn(|direction| job.sizes[direction].min_bytes()),
                 bytes_left,
                 ops_left,
-                flushes: job.flushes() && (job.trim_write || directions.contains(&WRITES)),
-                writes: 0,
-                cells: self.cells(at),
+                flushes: job.flushes() && makes_data,
+                cells,
                 buffers,
                 random: random_of_lane,
-                run_left: 1,
-                bound: match (job.think(), job.target()) {
-                    (Some(think), _) => Bound::Pauses(Pauses::new(think, from_ns)),
-                    (None, Some(target)) => {
+                bound: match (job.think(), job.target(), job.refill_at()) {
+                    (Some(think), ..) => Bound::Pauses(Pauses::new(think, from_ns)),
+                    (None, Some(target), _) => {
                         Bound::Search(Search::new(target, slots, from_ns.saturating_add(job.ramp_ns)))
                     }
-                    (None, None) => {
-                        job.refill_at().map_or(Bound::Depth, |refill_at| Bound::Drains(Drain { refill_at }))
-                    }
+                    (None, None, Some(refill_at)) => Bound::Drains { refill_at },
+                    (None, None, None) => Bound::Depth,
                 },
-                from_ns,
                 until_ns,
                 last_ns,
                 least: LeastRate::new(job, from_ns),
-                is_done: false,
-                is_ended: false,
-                end_flush: job.end_flush && (job.trim_write || directions.contains(&WRITES)),
-                end_flushes: 0,
-                in_flight: 0,
-                now_ns: 0,
+                end_flush: job.end_flush && makes_data,
                 verify,
                 checked_buffers,
-                phase: Phase::Main,
                 contents,
                 loops: (bytes_left, ops_left, loops - 1),
-                exit: thread.exit.clone(),
-                steady: thread.steady.clone(),
-                flow: (job.flow.weight > 0).then(|| Flow::new(self.flow_group(job.flow.id), job.flow)),
-                is_held: false,
-                has_written: false,
-                held: None,
-                resets: Vec::new(),
-                priority: job.priority.of_job(),
-                by_priority: thread.by_priority.clone(),
-                samples: thread.samples.clone(),
-                histograms: thread.histograms.clone(),
-                iolog: job.iolog.clone(),
-                issued: thread.issued.clone(),
-                progress: thread.progress.clone(),
+                flow: (job.flow.weight > 0).then(|| Flow::new(flow_group(), job.flow)),
+                state: StreamState::default(),
             };
             plan.add_lane(stream, arrival, limit, self.place.lane_name(&job.name, &names.join(":")));
         }
         Ok(())
-    }
-
-    fn flow_group(&self, id: u64) -> Arc<FlowGroup> {
-        self.flows.borrow_mut().entry(id).or_default().clone()
-    }
-
-    /// The cell of each kind of operation of a clone, on the first device.
-    fn cells(&self, thread: usize) -> [u32; KINDS] {
-        std::array::from_fn(|kind| {
-            let stream = self.streams.iter().position(|stream| *stream == Recorded { thread, kind });
-            stream.map_or(0, |stream| self.place.cell(stream, 0))
-        })
     }
 
     /// The buffers for writes of `job` to each of `shapes`: salt has the stamp of its device.
@@ -245,17 +205,9 @@ impl Lanes<'_> {
 }
 
 fn add_buffers(plan: &mut Plan, class: BufferClass) -> Result<u16, CannotRun> {
-    match plan.buffers.len() > usize::from(u16::MAX) {
-        true => {
-            Err(CannotRun("cannot run so many jobs or files on one issuing thread - lower numjobs or nrfiles".into()))
-        }
-        false => Ok(plan.add_buffers(class)),
+    if plan.buffers.len() > usize::from(u16::MAX) {
+        let why = "cannot run so many jobs or files on one issuing thread - lower numjobs or nrfiles";
+        return Err(CannotRun(why.into()));
     }
-}
-
-fn no_rate(job: &Job) -> CannotRun {
-    CannotRun(format!(
-        "cannot run job {} - its rate is too low for operations of its size - give a higher one",
-        quoted(&job.name)
-    ))
+    Ok(plan.add_buffers(class))
 }

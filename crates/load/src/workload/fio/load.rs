@@ -1,18 +1,15 @@
 //! All jobs that run at once, as a [`Workload`].
 
+use super::ends::Steady;
 use super::job::{DEPTH_MAX, ExitWhat, FLUSHES, Job, KINDS, WRITES};
 use super::lanes::Lanes;
 use super::pattern::Map;
-use super::priority::ByPriority;
-use super::progress::Exit;
-use super::samples::Samples;
-use super::steady::Steady;
 use super::text::Problem;
-use super::thread::{Recorded, Thread};
-use super::value::Size;
+use super::thread::{Exit, Recorded, Thread};
 use super::verify;
+use super::{NS_PER_SEC, locked};
 use crate::choice::Engine;
-use crate::plan::SALTED_AHEAD;
+use crate::plan::{Plan, SALTED_AHEAD};
 use crate::workload::{CannotRun, Choices, DeviceShape, Extras, RunPlan, RunSpec, Workload, recorded};
 use engine::DeviceName;
 use engine::calls::Mapping;
@@ -27,13 +24,8 @@ use std::sync::atomic::AtomicU64;
 use sys::mapped::Access;
 use sys::process;
 
-const NS_PER_SEC: u64 = 1_000_000_000;
-
 /// Files and devices of a run at most: each is open, has buffers of its own for writes, and cells for its counts.
 const FILES_MAX: u64 = 1_024;
-
-/// True if a job cannot run on a simulated drive.
-type NeedsDevice = fn(&Job) -> bool;
 
 /// Memory of a cell in all intervals that go round, about.
 const CELL_BYTES: u64 = 768 << 10;
@@ -66,15 +58,6 @@ pub struct FioLoad {
     pub limits: BTreeMap<String, StreamLimits>,
 }
 
-/// An issuing thread of a run.
-#[derive(Debug, Clone)]
-pub(super) struct IssuingThread {
-    /// Empty: any CPU.
-    pub(super) cpus: Vec<u32>,
-    /// Its operations are system calls.
-    pub(super) synchronous: bool,
-}
-
 /// The runs of `jobs`: each has all jobs up to the next stonewall. Errors: jobs that cannot run at once.
 pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
     let (mut runs, mut problems) = (Vec::new(), Vec::new());
@@ -82,10 +65,8 @@ pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
     let mut jobs = jobs.into_iter().peekable();
     let mut together = Vec::new();
     while let Some(first) = jobs.next() {
-        let mut at_once = vec![first];
-        while let Some(next) = jobs.next_if(|job| !job.stonewall) {
-            at_once.push(next);
-        }
+        let others = std::iter::from_fn(|| jobs.next_if(|job| !job.stonewall));
+        let at_once = std::iter::once(first).chain(others).collect();
         together.extend(in_turns(at_once, &together)?);
     }
     for of_run in together {
@@ -110,10 +91,8 @@ fn in_turns(jobs: Vec<Job>, before: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Pr
                 Some(turn) => turn + 1,
                 None if before.iter().any(|run| has(run, name)) => 0,
                 None => {
-                    return problem(
-                        &job,
-                        format!("wait_for={} - no job before has this name - check it", quoted(name)),
-                    );
+                    let why = format!("wait_for={} - no job before has this name - check it", quoted(name));
+                    return problem(&job, why);
                 }
             },
         };
@@ -124,11 +103,9 @@ fn in_turns(jobs: Vec<Job>, before: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Pr
         for job in second {
             let Some(name) = job.waits_for.as_ref().filter(|name| has(first, name)) else { continue };
             if let Some(other) = first.iter().find(|other| other.name != *name) {
+                let (name, other) = (quoted(name), quoted(&other.name));
                 let why = format!(
-                    "it waits for {} alone, and {} runs at the same time: flashproof waits for both or for none - give {} a wait_for as well, or say stonewall",
-                    quoted(name),
-                    quoted(&other.name),
-                    quoted(&other.name)
+                    "it waits for {name} alone, and {other} runs at the same time: flashproof waits for both or for none - give {other} a wait_for as well, or say stonewall"
                 );
                 return problem(job, why);
             }
@@ -145,103 +122,81 @@ impl FioLoad {
         let mut seen = HashMap::<String, bool>::new();
         for (place, job) in jobs.into_iter().map(Arc::new).enumerate() {
             *group += usize::from(job.new_group && place > 0);
-            let files = if job.filenames.is_empty() { job.numjobs * job.nrfiles } else { job.filenames.len() as u64 };
-            if seen.len() as u64 + files > FILES_MAX {
-                problems.push(Problem::of_job(&job.name,
-                    format!("with it there are {} files or more, at most {FILES_MAX} can be open in a run - lower nrfiles or numjobs", seen.len() as u64 + files),
-                ));
+            let own = if job.filenames.is_empty() { job.numjobs * job.nrfiles } else { job.filenames.len() as u64 };
+            let files = seen.len() as u64 + own;
+            if files > FILES_MAX {
+                let why = format!(
+                    "with it there are {files} files or more, at most {FILES_MAX} can be open in a run - lower nrfiles or numjobs"
+                );
+                problems.push(Problem::of_job(&job.name, why));
                 continue;
             }
             // Named files are shared by all clones.
             let clones = if job.filenames.is_empty() { job.numjobs } else { 1 };
             for name in (0..clones).flat_map(|clone| job.names(clone)) {
-                if let Some(is_written) = seen.get_mut(&name) {
-                    *is_written |= job.writes();
-                    continue;
+                if !seen.contains_key(&name) {
+                    match name.parse::<DeviceName>() {
+                        Ok(device) => devices.push(device),
+                        Err(error) => problems.push(Problem::of_job(&job.name, error.to_string())),
+                    }
                 }
-                match name.parse::<DeviceName>() {
-                    Ok(device) => devices.push(device),
-                    Err(error) => problems.push(Problem::of_job(&job.name, error.to_string())),
-                }
-                seen.insert(name, job.writes());
+                *seen.entry(name).or_default() |= job.writes();
             }
             for clone in 0..job.numjobs {
-                let together = entries
-                    .iter()
-                    .position(|entry| job.group_reporting && entry.job.group_reporting && entry.group == *group);
-                let entry = together.unwrap_or(entries.len());
-                if together.is_some_and(|entry| entries[entry].job.steady != job.steady) && clone == 0 {
+                let is_of = |entry: &Entry| job.group_reporting && entry.job.group_reporting && entry.group == *group;
+                let entry = entries.iter().position(is_of).unwrap_or_else(|| {
+                    entries.push(Entry { job: job.clone(), group: *group, threads: Vec::new() });
+                    entries.len() - 1
+                });
+                if entries[entry].job.steady != job.steady && clone == 0 {
                     let why = "jobs that are reported together end together, by one steadystate - give all the same, or new_group";
                     problems.push(Problem::of_job(&job.name, why));
                 }
-                if together.is_none() {
-                    entries.push(Entry { job: job.clone(), group: *group, threads: Vec::new() });
-                }
                 entries[entry].threads.push(threads.len());
                 *number += 1;
-                threads.push(Thread {
-                    job: job.clone(),
-                    clone,
-                    number: *number,
-                    entry,
-                    progress: Arc::default(),
-                    samples: None,
-                    histograms: None,
-                    issued: None,
-                    by_priority: None,
-                    steady: None,
-                    exit: None,
-                });
+                threads.push(Thread::new(job.clone(), clone, *number, entry));
             }
         }
         let (appended, limits) = Default::default();
         let mut load = Self { threads, entries, devices, file_size_bytes: None, appended, limits };
         load.renew();
-        let cannot_simulate: [(NeedsDevice, &str); 4] = [
-            (
-                |job| job.flush_every[2] > 0,
-                "sync_file_range writes the page cache back, and simulated drives have none - leave it out",
-            ),
-            (|job| job.pre_reads, "pre_read fills the page cache, and simulated drives have none - leave it out"),
-            (|job| job.is_polled, "hipri polls the queues of a device, and simulated drives have none - leave it out"),
-            (
-                Job::verifies,
-                "verify compares data, and simulated drives store none - leave it out, or name a device or a file",
-            ),
+        let is_simulated = load.is_simulated();
+        let has = |thread: &Thread, name: &String| thread.names().contains(name);
+        let is_shared = |name: &String| load.threads.iter().filter(|thread| has(thread, name)).count() > 1;
+        let shares = |thread: &Thread| thread.names().iter().any(is_shared);
+        let first = |is_unfit: &dyn Fn(&&Thread) -> bool| load.threads.iter().find(is_unfit);
+        let problem = |why: &'static str| move |thread: &Thread| Problem::of_job(&thread.job.name, why);
+        let unfit = [
+            first(&|thread| is_simulated && thread.job.flush_every[2] > 0)
+                .map(problem("sync_file_range writes the page cache back, and simulated drives have none - leave it out")),
+            first(&|thread| is_simulated && thread.job.pre_reads)
+                .map(problem("pre_read fills the page cache, and simulated drives have none - leave it out")),
+            first(&|thread| is_simulated && thread.job.is_polled)
+                .map(problem("hipri polls the queues of a device, and simulated drives have none - leave it out")),
+            first(&|thread| is_simulated && thread.job.verifies())
+                .map(problem("verify compares data, and simulated drives store none - leave it out, or name a device or a file")),
+            // An operation with an instant does not look again, as a closed loop does, while another job has its zone.
+            first(&|thread| thread.job.zbd.is_on && thread.job.has_rates() && shares(thread))
+                .map(problem("with zonemode=zbd a rate is for a job that has its devices for itself - leave out the rate, numjobs or the other jobs")),
+            first(&|thread| thread.job.appends && shares(thread))
+                .map(problem("with file_append a file grows by what one job writes - leave out numjobs, or give each job a file of its own")),
         ];
-        for (needs_device, why) in cannot_simulate.iter().filter(|_| load.is_simulated()) {
-            let job = load.jobs().find(|job| needs_device(job));
-            problems.extend(job.map(|job| Problem::of_job(&job.name, *why)));
-        }
+        problems.extend(unfit.into_iter().flatten());
         problems.extend(verify::overlapping(&load.threads));
-        // An operation with an instant does not look again, as a closed loop does, while another job has its zone.
-        let has = |thread: &Thread, name: &String| thread.job.names(thread.clone).contains(name);
-        let shares = |name: &String| load.threads.iter().filter(|thread| has(thread, name)).count() > 1;
-        let mut paced = load.threads.iter().filter(|thread| thread.job.zbd.is_on && thread.job.has_rates());
-        if let Some(thread) = paced.find(|thread| thread.job.names(thread.clone).iter().any(shares)) {
-            let why = "with zonemode=zbd a rate is for a job that has its devices for itself - leave out the rate, numjobs or the other jobs";
-            problems.push(Problem::of_job(&thread.job.name, why));
-        }
-        let mut appending = load.threads.iter().filter(|thread| thread.job.appends);
-        if let Some(thread) = appending.find(|thread| thread.job.names(thread.clone).iter().any(shares)) {
-            let why = "with file_append a file grows by what one job writes - leave out numjobs, or give each job a file of its own";
-            problems.push(Problem::of_job(&thread.job.name, why));
-        }
         let unwritten = |device: &&DeviceName| seen.get(device.as_str()) == Some(&false);
         if load.writes()
             && let Some(device) = load.devices.iter().find(unwritten)
         {
-            problems.push(Problem::new(
-                "jobs that run at once",
-                format!("{device} is only read, and others are written to - run them apart (stonewall), so that nobody is asked to have it erased"),
-            ));
+            let why = format!(
+                "{device} is only read, and others are written to - run them apart (stonewall), so that nobody is asked to have it erased"
+            );
+            problems.push(Problem::new("jobs that run at once", why));
         }
         if problems.is_empty() { Ok(load) } else { Err(problems) }
     }
 
     /// Resets the state of an earlier run.
     pub fn renew(&mut self) {
-        let group = |thread: &Thread, entries: &[Entry]| entries[thread.entry].group;
         let groups = self.entries.iter().map(|entry| entry.group);
         let (first, last) = (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
         let ended: Arc<[AtomicU64]> = (first..=last).map(|_| AtomicU64::new(u64::MAX)).collect();
@@ -250,33 +205,23 @@ impl FioLoad {
         let steady = |job: &Job| job.steady.is_on.then(|| Arc::new(Steady::new(job.steady, begin_ns(job))));
         let by_entry: Vec<_> = self.entries.iter().map(|entry| steady(&entry.job)).collect();
         for thread in &mut self.threads {
-            thread.steady = by_entry[thread.entry].clone();
-            thread.by_priority = thread.job.priority.is_mixed().then(|| Arc::new(ByPriority::new(thread.job.ramp_ns)));
-            let (job, own) = (&thread.job, group(thread, &self.entries) - first);
-            let has_logs = job.logs.iter().any(Option::is_some);
-            let every_ns = job.log_avg_msec * 1_000_000;
-            thread.progress = Arc::default();
-            thread.histograms = job.hist_log.as_ref().map(|_| {
-                let every_ns = job.log_hist_msec * 1_000_000;
-                Arc::new(Samples::new(every_ns, job.ramp_ns, job.end_ns()).with_bins())
-            });
-            thread.issued = job.write_iolog.as_ref().map(|_| Arc::default());
-            thread.samples = has_logs.then(|| Arc::new(Samples::new(every_ns, job.ramp_ns, job.end_ns())));
-            thread.exit = any_exits.then(|| Exit {
-                groups: ended.clone(),
-                own,
-                ends: match job.exit_what {
-                    _ if !job.exit_all => 0..0,
-                    ExitWhat::Group => own..own + 1,
-                    ExitWhat::Stonewall | ExitWhat::All => 0..ended.len(),
-                },
-            });
+            let (job, own) = (&thread.job, self.entries[thread.entry].group - first);
+            let ends = match job.exit_what {
+                _ if !job.exit_all => 0..0,
+                ExitWhat::Group => own..own + 1,
+                ExitWhat::Stonewall | ExitWhat::All => 0..ended.len(),
+            };
+            *thread = Thread {
+                steady: by_entry[thread.entry].clone(),
+                exit: any_exits.then(|| Exit { groups: ended.clone(), own, ends }),
+                ..Thread::new(job.clone(), thread.clone, thread.number, thread.entry)
+            };
         }
     }
 
     /// Empties the emulated zones of its jobs.
     pub fn forget_zones(&self) {
-        self.jobs().for_each(|job| job.zone_tables.forget());
+        self.jobs().for_each(|job| locked(&job.zone_tables.0).clear());
     }
 
     /// True if a job prevents later runs.
@@ -287,7 +232,7 @@ impl FioLoad {
     /// The clones that work on `device`.
     fn on(&self, device: &DeviceName) -> impl Iterator<Item = &Thread> {
         let device = device.as_str().to_owned();
-        self.threads.iter().filter(move |thread| thread.job.names(thread.clone).contains(&device))
+        self.threads.iter().filter(move |thread| thread.names().contains(&device))
     }
 
     /// True if a job appends to `device`.
@@ -302,18 +247,8 @@ impl FioLoad {
             if let Some(log) = &job.iolog {
                 return log.end_bytes(device.as_str());
             }
-            let parts = job.names(thread.clone).len() as u64;
-            let (mut offsets, end) = ((job.offset, job.offset_increment), self.appended.get(device.as_str()));
-            if let Some(end) = end {
-                offsets = (Size::Bytes(*end), Size::Bytes(0));
-            }
-            let (Size::Bytes(offset), Size::Bytes(increment)) = offsets else { return job.filesize };
-            let used = match job.size {
-                Some(Size::Bytes(bytes)) => {
-                    Some(offset.saturating_add(increment.saturating_mul(thread.clone)).saturating_add(bytes / parts))
-                }
-                _ => None,
-            };
+            let start = self.appended.get(device.as_str()).copied().or_else(|| thread.start_bytes());
+            let used = start.zip(thread.part_bytes()).map(|(start, bytes)| start.saturating_add(bytes));
             job.filesize.max(used)
         };
         self.on(device).filter_map(of).max()
@@ -340,14 +275,8 @@ impl FioLoad {
 
     /// Reported streams, in order: entry, kind, and number of recorded streams summed in it.
     pub fn reported(&self) -> Vec<(usize, usize, usize)> {
-        let mut all: Vec<(usize, usize, usize)> = Vec::new();
-        for (entry, kind) in self.streams() {
-            match all.last_mut() {
-                Some((of, same, streams)) if (*of, *same) == (entry, kind) => *streams += 1,
-                _ => all.push((entry, kind, 1)),
-            }
-        }
-        all
+        let streams = self.streams();
+        streams.chunk_by(|a, b| a == b).map(|same| (same[0].0, same[0].1, same.len())).collect()
     }
 
     /// Names of the recorded streams.
@@ -377,17 +306,16 @@ impl FioLoad {
     pub(super) fn stream_infos(&self) -> Vec<StreamInfo> {
         let streams = self.records();
         let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
-        let name = |Recorded { thread, kind }: Recorded| {
-            let job: String = self.threads[thread].job.name.chars().map(plain).collect();
-            format!("{job}-{}", ["reads", "writes", "trims", "flushes"][kind])
+        let name = |Recorded { thread, kind }: &Recorded| {
+            let job: String = self.threads[*thread].job.name.chars().map(plain).collect();
+            format!("{job}-{}", ["reads", "writes", "trims", "flushes"][*kind])
         };
-        let names: Vec<_> = streams.iter().map(|stream| name(*stream)).collect();
-        let unique = |place: usize| names.iter().filter(|name| **name == names[place]).count() == 1;
+        let names: Vec<_> = streams.iter().map(name).collect();
         let info = |(place, Recorded { thread, kind }): (usize, &Recorded)| {
             let job = &self.threads[*thread].job;
             let until_ns = job.end_ns().saturating_sub(job.ramp_ns);
-            let number = streams[..=place].iter().zip(&names).filter(|(_, name)| **name == names[place]).count();
-            let name = if unique(place) { names[place].clone() } else { format!("{}~{number}", names[place]) };
+            let (name, same) = (&names[place], |of: &[String]| of.iter().filter(|name| **name == names[place]).count());
+            let name = if same(&names) == 1 { name.clone() } else { format!("{name}~{}", same(&names[..=place])) };
             let limits = self.limits.get(&name).cloned();
             let judged = if self.limits.is_empty() { *kind != FLUSHES } else { limits.is_some() };
             StreamInfo {
@@ -410,40 +338,30 @@ impl FioLoad {
         self.check_memory(&[], &[])
     }
 
-    fn check_memory(&self, shards: &[IssuingThread], devices: &[DeviceShape]) -> Result<(), CannotRun> {
-        let buffers = |thread: &Thread| {
-            let job = &thread.job;
-            // Each device or file has its own for writes.
-            let classes = job.directions().count()
-                + usize::from(job.reads_back())
-                + if job.does[WRITES] { job.names(thread.clone).len() - 1 } else { 0 };
-            (job.largest_bytes() * (job.slots() + u64::from(SALTED_AHEAD))).saturating_mul(classes as u64)
-        };
+    fn check_memory(&self, shards: &[Plan], devices: &[DeviceShape]) -> Result<(), CannotRun> {
         let queues = shards.iter().filter(|shard| !shard.synchronous).count() as u64;
         let all = self.streams().len() as u64 * devices.len() as u64;
         // A synchronous shard records a single clone.
-        let own = |recorded: &Recorded| {
-            let thread = &self.threads[recorded.thread];
-            thread.job.names(thread.clone).len() as u64
-        };
+        let own = |recorded: &Recorded| self.threads[recorded.thread].names().len() as u64;
         let recorded = self.records().iter().map(own).sum::<u64>().min(all);
         let idle = all * (shards.len() as u64 - queues);
         let cells = all * queues * CELL_BYTES + 2 * recorded * CELL_BYTES + idle * IDLE_CELL_BYTES;
         let used = |thread: &Thread| {
-            let names = thread.job.names(thread.clone);
+            let names = thread.names();
             let whole = devices.iter().filter(|device| names.contains(&device.name)).map(|device| device.size_bytes);
             whole.map(|whole| thread.job.size.map_or(whole, |size| size.of(whole).min(whole))).sum::<u64>()
         };
-        let read_back = |thread: &Thread| match thread.job.reads_back() {
-            true => used(thread) / thread.job.grain() * verify::ENTRY_BYTES,
-            false => 0,
-        };
-        let maps = |thread: &Thread| {
+        let of = |thread: &Thread| {
             let (job, used) = (&thread.job, used(thread));
             let maps: usize = job.lanes().iter().map(|lane| if job.shares_map(lane) { 1 } else { lane.len() }).sum();
-            if job.has_map() { Map::bytes_of(used / job.unit_bytes()) * maps as u64 } else { 0 }
+            let map_bytes = if job.has_map() { Map::bytes_of(used / job.unit_bytes()) * maps as u64 } else { 0 };
+            let read_back = if job.reads_back() { used / job.grain() * verify::ENTRY_BYTES } else { 0 };
+            // Each device or file has its own buffers for writes.
+            let of_writes = if job.does[WRITES] { thread.names().len() - 1 } else { 0 };
+            let classes = job.directions().count() + usize::from(job.reads_back()) + of_writes;
+            let class_bytes = job.largest_bytes() * (job.slots() + u64::from(SALTED_AHEAD));
+            class_bytes.saturating_mul(classes as u64).saturating_add(map_bytes).saturating_add(read_back)
         };
-        let of = |thread| buffers(thread).saturating_add(maps(thread)).saturating_add(read_back(thread));
         let bytes = self.threads.iter().map(of).fold(cells, u64::saturating_add);
         crate::memory::check(bytes).map_err(|why| {
             let jobs = units::count(self.threads.len() as u64, "job");
@@ -458,16 +376,11 @@ fn agree(jobs: &[Job]) -> Vec<Problem> {
     let first = &jobs[0];
     let mut check = |what: &str, value: &dyn Fn(&Job) -> String| {
         if let Some(other) = jobs.iter().find(|job| value(job) != value(first)) {
-            problems.push(Problem::new(
-                "jobs that run at once",
-                format!(
-                    "{what} is {} in {} and {} in {} - give them the same, or have one wait (stonewall)",
-                    value(first),
-                    quoted(&first.name),
-                    value(other),
-                    quoted(&other.name)
-                ),
-            ));
+            let [(one, is), (another, is_there)] = [first, other].map(|job| (quoted(&job.name), value(job)));
+            let why = format!(
+                "{what} is {is} in {one} and {is_there} in {another} - give them the same, or have one wait (stonewall)"
+            );
+            problems.push(Problem::new("jobs that run at once", why));
         }
     };
     check("ramp_time", &|job| units::duration(job.ramp_ns));
@@ -478,18 +391,13 @@ fn agree(jobs: &[Job]) -> Vec<Problem> {
     let direct = jobs.iter().find(|job| job.moves_data()).unwrap_or(first).direct;
     check("direct", &|job| u8::from(if job.moves_data() { job.direct } else { direct }).to_string());
     check("the seed", &|job| job.seed().map_or("another each time".into(), |seed| seed.to_string()));
-    if let Some(job) = jobs.iter().find(|job| job.start_delay_ns > 0 && job.ramp_ns > 0) {
-        problems.push(Problem::of_job(
-            &job.name,
-            "startdelay and ramp_time contradict each other: what counts begins for all jobs at once - leave one out",
-        ));
-    }
     let last_ns = jobs.iter().map(Job::end_ns).max().unwrap_or(0);
-    if let Some(job) = jobs.iter().find(|job| job.poisson && (job.start_delay_ns > 0 || job.end_ns() < last_ns)) {
-        problems.push(Problem::of_job(&job.name,
-            "a job with rate_process=poisson begins and ends with the others - give them one runtime and no startdelay, or leave it linear",
-        ));
-    }
+    let delayed = jobs.iter().find(|job| job.start_delay_ns > 0 && job.ramp_ns > 0);
+    let uneven = jobs.iter().find(|job| job.poisson && (job.start_delay_ns > 0 || job.end_ns() < last_ns));
+    let why = "startdelay and ramp_time contradict each other: what counts begins for all jobs at once - leave one out";
+    problems.extend(delayed.map(|job| Problem::of_job(&job.name, why)));
+    let why = "a job with rate_process=poisson begins and ends with the others - give them one runtime and no startdelay, or leave it linear";
+    problems.extend(uneven.map(|job| Problem::of_job(&job.name, why)));
     problems
 }
 
@@ -500,7 +408,8 @@ impl Workload for FioLoad {
 
     fn spec(&self) -> RunSpec {
         let job = &self.threads[0].job;
-        let duration_sec = (self.end_ns() - job.ramp_ns).div_ceil(NS_PER_SEC);
+        let end_ns = self.jobs().map(|job| job.end_ns()).max().unwrap_or(0);
+        let duration_sec = (end_ns - job.ramp_ns).div_ceil(NS_PER_SEC);
         let file_size_bytes = self.file_size_bytes;
         let engine = if job.is_passthrough { Engine::Passthrough } else { Engine::Auto };
         RunSpec { file_size_bytes, seed: job.seed(), engine, ..RunSpec::new(self.devices.clone(), duration_sec) }
@@ -510,10 +419,12 @@ impl Workload for FioLoad {
         let job = self.jobs().find(|job| job.moves_data()).unwrap_or(&self.threads[0].job);
         let synchronous = !self.is_simulated() && self.jobs().all(|job| job.is_sync_engine);
         let any = |is: fn(&Job) -> bool| self.jobs().any(|job| is(job));
+        let mut operations = self.threads.iter().map(|thread| thread.job.operations());
         Extras {
             ramp_ns: job.ramp_ns,
             buffered: !job.direct,
-            operations: self.operations(),
+            // Unknown if that of any job is.
+            operations: operations.try_fold(0_u64, |all, of| all.checked_add(of?)),
             synchronous,
             polled: any(|job| job.is_polled),
             sparse: any(|job| job.sparse),
@@ -524,15 +435,10 @@ impl Workload for FioLoad {
     fn cached_range(&self, device: &DeviceName, size_bytes: u64) -> Option<Range<u64>> {
         let keeps = self.on(device).any(|thread| thread.job.keeps_cache || thread.job.pre_reads);
         let range = |thread: &Thread| {
-            let (job, parts) = (&thread.job, thread.job.names(thread.clone).len() as u64);
-            let start = job
-                .offset
-                .of(size_bytes)
-                .saturating_add(job.offset_increment.of(size_bytes).saturating_mul(thread.clone));
-            let len = match job.size {
-                Some(Size::Bytes(bytes)) => bytes / parts,
-                of_whole => of_whole.map_or(size_bytes, |part| part.of(size_bytes)),
-            };
+            let job = &thread.job;
+            let increment = job.offset_increment.of(size_bytes).saturating_mul(thread.clone);
+            let start = job.offset.of(size_bytes).saturating_add(increment);
+            let len = thread.part_bytes().unwrap_or_else(|| job.size.map_or(size_bytes, |part| part.of(size_bytes)));
             start.min(size_bytes)..start.saturating_add(len).min(size_bytes)
         };
         let pre_read = self.on(device).filter(|thread| thread.job.pre_reads).map(range);
@@ -560,29 +466,26 @@ impl Workload for FioLoad {
     ) -> Result<WorkloadRecord, CannotRun> {
         let (shard_of, shards) = self.shards(choices.shards_max.max(1) as usize);
         self.check_memory(&shards, devices)?;
-        let place = run.add(self.stream_infos(), shards.len());
-        for (plan, IssuingThread { cpus, synchronous }) in run.shards.iter_mut().zip(shards) {
+        let place = &run.add(self.stream_infos(), shards.len());
+        for (plan, Plan { cpus, synchronous, .. }) in run.shards.iter_mut().zip(shards) {
             (plan.cpus, plan.synchronous) = (cpus, synchronous);
         }
         let streams = self.records();
         let (seed, appended) = (choices.seed, &self.appended);
-        let lanes = Lanes { devices, appended, seed, place: &place, streams: &streams, flows: Default::default() };
+        let lanes = Lanes { devices, appended, seed, place, streams: &streams, flows: Default::default() };
         for (at, thread) in self.threads.iter().enumerate() {
             let plan = &mut run.shards[shard_of[at]];
             lanes.add(thread, at, plan)?;
             if plan.synchronous {
-                let names = thread.job.names(thread.clone);
+                let names = thread.names();
                 let targets = || devices.iter().filter(|device| names.contains(&device.name));
                 plan.mapping = thread.job.is_mapped.then(|| Mapping {
                     targets: targets().map(|device| device.target).collect(),
                     access: Access { random: thread.job.random, syncs: thread.job.syncs_mapped },
                 });
                 let own = (0..streams.len()).filter(|stream| streams[*stream].thread == at);
-                plan.cells = Some(
-                    own.flat_map(|stream| targets().map(move |device| (stream, device.target)))
-                        .map(|(stream, target)| place.cell(stream, target))
-                        .collect(),
-                );
+                let cells = |stream| targets().map(move |device| place.cell(stream, device.target));
+                plan.cells = Some(own.flat_map(cells).collect());
             }
         }
         let most = choices.in_flight_max.map_or(DEPTH_MAX, u64::from);
@@ -596,44 +499,30 @@ impl Workload for FioLoad {
 }
 
 impl FioLoad {
-    /// Operations after which all of its jobs have ended, if their sizes determine that and no time limit applies.
-    fn operations(&self) -> Option<u64> {
-        self.threads.iter().map(|thread| thread.job.operations()).try_fold(0_u64, |all, of| all.checked_add(of?))
-    }
-
-    /// When the last of its jobs ends at the latest.
-    fn end_ns(&self) -> u64 {
-        self.jobs().map(|job| job.end_ns()).max().unwrap_or(0)
-    }
-
-    /// Issuing thread of each clone, and all issuing threads. A clone with a synchronous engine has its own. Others with
+    /// Issuing thread of each clone, and the plans of all issuing threads, still without lanes. A clone with a synchronous engine has its own. Others with
     /// the same CPU set share up to `shards_max` threads, or one per CPU of the set.
-    pub(super) fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<IssuingThread>) {
+    pub(super) fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<Plan>) {
         let is_simulated = self.is_simulated();
         let set = |thread: &Thread| if is_simulated { Vec::new() } else { thread.cpus() };
         let is_synchronous = |thread: &Thread| thread.job.is_sync_engine && !is_simulated;
         let (mut shard_of, mut shards) = (Vec::new(), Vec::new());
-        // Each set with its first issuing thread, how many there are, and its clones so far.
-        let mut places = Vec::<(Vec<u32>, usize, usize, usize)>::new();
+        // The issuing threads of each set of CPUs, in turns.
+        let mut turns = HashMap::new();
         for thread in &self.threads {
             let cpus = set(thread);
             if is_synchronous(thread) {
                 shard_of.push(shards.len());
-                shards.push(IssuingThread { cpus, synchronous: true });
+                shards.push(Plan { cpus, synchronous: true, ..Plan::default() });
                 continue;
             }
-            let known = places.iter().position(|(known, ..)| *known == cpus);
-            let at = known.unwrap_or_else(|| {
+            let turn = turns.entry(cpus.clone()).or_insert_with(|| {
                 let most = if cpus.is_empty() { shards_max } else { cpus.len() };
                 let sharers = self.threads.iter().filter(|other| !is_synchronous(other) && set(other) == cpus);
-                let count = sharers.take(most).count();
-                places.push((cpus.clone(), shards.len(), count, 0));
-                shards.extend(std::iter::repeat_n(IssuingThread { cpus, synchronous: false }, count));
-                places.len() - 1
+                let (first, count) = (shards.len(), sharers.take(most).count());
+                shards.resize_with(first + count, || Plan { cpus: cpus.clone(), ..Plan::default() });
+                (first..first + count).cycle()
             });
-            let (_, first, count, clones) = &mut places[at];
-            shard_of.push(*first + *clones % *count);
-            *clones += 1;
+            shard_of.extend(turn.next());
         }
         (shard_of, shards)
     }

@@ -5,10 +5,9 @@
 //!                         -> jobs       job.rs, set.rs by the table in options.rs, values by value.rs, parse.rs
 //!                         -> runs       one for all jobs up to a stonewall: FioLoad, a Workload: load.rs; clones: thread.rs
 //!                            streams    places, buffers, instants: lanes.rs; operations: stream.rs; order, sizes and maps: area.rs, pattern.rs
-//!                                       windows: zones.rs; zones that are written in order: zbd.rs, in_zone.rs; priorities: priority.rs; logs of operations: iolog.rs
-//!                                       data of writes: content.rs, filler.rs; what is read back and compared: verify/
-//!                                       how many at once: closed.rs, flow.rs; when to end: steady.rs
-//!                                       what is told of them: progress.rs, samples.rs
+//!                                       zones that are written in order: zbd.rs; priorities: priority.rs; logs of operations: iolog.rs
+//!                                       data of writes: content.rs; what is read back and compared: verify/
+//!                                       how many at once: closed.rs; when to end: ends.rs; what is told of them: thread.rs, samples.rs
 //! ```
 //!
 //! The one idea: a job with a rate is an open loop under a configured limit, its depth. Operations are wanted at their
@@ -19,43 +18,44 @@
 mod area;
 mod closed;
 mod content;
-mod filler;
-mod flow;
-mod in_zone;
+mod ends;
 mod iolog;
 mod job;
 mod lanes;
-mod least_rate;
 mod load;
 pub mod options;
 mod parse;
 mod pattern;
 mod priority;
-mod progress;
 mod samples;
 mod set;
-mod steady;
 mod stream;
 mod text;
 mod thread;
 mod value;
 mod verify;
 mod zbd;
-mod zones;
 
-pub use closed::{Target, Think};
+pub use ends::{Steadiness, Steady};
 pub use iolog::{Iolog, Issued};
 pub use job::{ExitWhat, FLUSHES, Job, KINDS, jobs};
 pub use load::{Entry, FioLoad, runs};
 pub use priority::ByPriority;
-pub use progress::Progress;
 pub use samples::{BINS, Sample, Samples};
-pub use steady::{Steadiness, Steady, SteadyOptions};
 pub use stream::FioStream;
 pub use text::{BYTES_MAX, CommandLine, Given, Problem, Section, Surroundings, command_line, job_file};
-pub use thread::Thread;
+pub use thread::{Progress, Thread};
 pub use value::{BYTES, SECONDS, Size, number as parse_number};
-pub use verify::{Damage, State as VerifyState, VerifyCounts, VerifyOptions};
+pub use verify::{Damage, State as VerifyState, VerifyCounts};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const NS_PER_SEC: u64 = 1_000_000_000;
+
+/// Locks `mutex`, also after a panic: its value is whole between any two statements.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[cfg(test)]
 mod testing {

@@ -14,8 +14,6 @@ pub enum Kind {
     Bool,
     /// Any other value.
     Value,
-    /// No value needed; a value is ignored.
-    Flag,
 }
 
 /// A supported option.
@@ -149,10 +147,10 @@ pub static KNOWN: &[Known] = known! {
     "numa_mem_policy" Value = "default": "`default`, `local`; on a machine with a single node, where all are the same, also `bind:0`, `prefer:0`, `interleave:0`",
     "wait_for" Value = "none": "name of the jobs that have to end before: a run of its own. All jobs that run before have this name",
     "sync" Value = "none": "each write is on the medium when it completes: `dsync` as with O_DSYNC; `sync`, `1` as with O_SYNC, with all metadata of the file",
-    "stonewall" ["wait_for_previous"] Flag = "0": "waits until the jobs before have ended: a run of its own",
+    "stonewall" ["wait_for_previous"] Bool = "0": "waits until the jobs before have ended: a run of its own",
     "new_group" Bool = "0": "begins a group of reporting",
     "group_reporting" Bool = "0": "jobs of a group are reported as one",
-    "exitall" Flag = "0": "the jobs of a group end when one has ended",
+    "exitall" Bool = "0": "the jobs of a group end when one has ended",
     "exit_what" Value = "group": "those of the `group`, up to the next `stonewall`, or `all`",
     "write_bw_log" Value = "none": "writes PREFIX_bw.JOB.log, KiB/s",
     "write_lat_log" Value = "none": "writes PREFIX_clat.JOB.log and PREFIX_lat.JOB.log, ns; PREFIX_slat.JOB.log is empty",
@@ -201,123 +199,74 @@ pub static KNOWN: &[Known] = known! {
     "kb_base" Value = "1024": "what `k` is: 1024 or 1000",
 };
 
-/// Options that are read and make no difference here, names separated by spaces.
-static NO_DIFFERENCE: &[(&str, &str)] = &[
-    ("thread threads comm gtod_reduce gtod_cpu clocksource disk_util stats unit_base", "how fio itself runs or counts"),
-    (
-        "iodepth_batch iodepth_batch_submit iodepth_batch_complete_max",
-        "operations that are due together are submitted together, and completions taken as they are there",
-    ),
-    (
-        "create_serialize create_fsync create_on_open fadvise_hint unlink openfiles allow_mounted_write \
-         allow_file_create filetype",
-        "the guard opens, makes and protects; all files of a job are open while it runs, and stay",
-    ),
-    (
-        "write_barrier unique_filename",
-        "no engine of fio's for files has barriers, and fio's clients alone need unique names",
-    ),
-    ("mem iomem iomem_align mem_align hugepage-size lockmem", "buffers are the ring's own"),
-    ("scramble_buffers softrandommap", "data is new for every write, and there is memory for a map or it is refused"),
-    (
-        "registerfiles fixedbufs sqthread_poll sqthread_poll_cpu nonvectored force_async userspace_reap",
-        "the ring is set up as it is best here",
-    ),
-    (
-        "continue_on_error ignore_error error_dump",
-        "a job goes on after errors, up to --max-errors; each of them counts, and fails the run",
-    ),
-    (
-        "log_entries bwavgtime iopsavgtime significant_figures job_start_clock_id log_compression \
-         log_compression_cpus read_iolog_chunked",
-        "logs are written as they come and read at once, and means are of a second",
-    ),
-    (
-        "verifysort verifysort_nr verify_async verify_async_cpus verify_write_sequence verify_header_seed \
-         experimental_verify",
-        "what is read is compared by the thread that reads it, all that was written in the order of its offsets, each \
-         block with its last write",
-    ),
-    (
-        "io_submit_mode serialize_overlap",
-        "operations with a rate are issued at their instants, whatever became of those before",
-    ),
-    (
-        "disable_lat disable_clat disable_slat disable_bw_measurement disable_bw slat_percentiles",
-        "measuring is not switched off; there is no slat of its own",
-    ),
+/// Options that are read and make no difference here, with the reason: `NAME NAME: REASON`.
+static NO_DIFFERENCE: &[&str] = &[
+    "thread threads comm gtod_reduce gtod_cpu clocksource disk_util stats unit_base: how fio itself runs or counts",
+    "iodepth_batch iodepth_batch_submit iodepth_batch_complete_max: operations that are due together are submitted \
+     together, and completions taken as they are there",
+    "create_serialize create_fsync create_on_open fadvise_hint unlink openfiles allow_mounted_write allow_file_create \
+     filetype: the guard opens, makes and protects; all files of a job are open while it runs, and stay",
+    "write_barrier unique_filename: no engine of fio's for files has barriers, and fio's clients alone need unique \
+     names",
+    "mem iomem iomem_align mem_align hugepage-size lockmem: buffers are the ring's own",
+    "scramble_buffers softrandommap: data is new for every write, and there is memory for a map or it is refused",
+    "registerfiles fixedbufs sqthread_poll sqthread_poll_cpu nonvectored force_async userspace_reap: the ring is set \
+     up as it is best here",
+    "continue_on_error ignore_error error_dump: a job goes on after errors, up to --max-errors; each of them counts, \
+     and fails the run",
+    "log_entries bwavgtime iopsavgtime significant_figures job_start_clock_id log_compression log_compression_cpus \
+     read_iolog_chunked: logs are written as they come and read at once, and means are of a second",
+    "verifysort verifysort_nr verify_async verify_async_cpus verify_write_sequence verify_header_seed \
+     experimental_verify: what is read is compared by the thread that reads it, all that was written in the order of \
+     its offsets, each block with its last write",
+    "io_submit_mode serialize_overlap: operations with a rate are issued at their instants, whatever became of those \
+     before",
+    "disable_lat disable_clat disable_slat disable_bw_measurement disable_bw slat_percentiles: measuring is not \
+     switched off; there is no slat of its own",
 ];
 
-/// Unsupported options, with the load that would run without them.
-static MISSING: &[(&str, &str)] = &[
-    (
-        "verify_pattern_interval verify_policy",
-        "%o in a pattern is the offset of the whole operation, and all completed writes are compared",
-    ),
-    ("trim_percentage trim_verify_zero trim_backlog trim_backlog_batch", "the writes without trims among them"),
-    (
-        "merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters",
-        "operations that are made up, not those of the log (flashproof storage --replay runs a trace)",
-    ),
-    (
-        "exec_prerun exec_postrun",
-        "the load without the commands around it: flashproof runs no foreign commands, so run them before and after",
-    ),
-    ("ioscheduler", "the load under the present scheduler (/sys/block/DEVICE/queue/scheduler)"),
-    (
-        "ignore_zone_limits recover_zbd_write_error write_zone_remainder",
-        "zones within the device's limits, whole writes, and the end of a job at a zone that fails",
-    ),
-    (
-        "fdp fdp_pli_select fdp_pli dataplacement data_placement plid_select plids dp_scheme write_hint",
-        "writes without a placement handle (flashproof storage tenants has them)",
-    ),
-    ("thinkcycles rate_ignore_thinktime", "a pause asleep"),
-    (
-        "rw_sequencer percentage_sequential random_sequence_stride bs_unaligned blocksize_unaligned \
-         bs_is_seq_rand offset_align rwmixcycle",
-        "the order that rw says, with aligned blocks",
-    ),
-    ("num_range atomic unified_rw_reporting", "operations one by one, each direction on its own"),
-    (
-        "nice cgroup cgroup_weight cgroup_nodelete uid gid ioprio",
-        "the load as this process runs (nice, systemd-run before the command set them)",
-    ),
-    ("uncached md_per_io_size nowait", "ordinary operations that are waited for by interrupt"),
-    (
-        "end_syncfs unlink_each_loop lockfile opendir",
-        "fsync of each file in place of syncfs, and files that filename names, which stay from loop to loop, without locks",
-    ),
-    ("flow_watermark", "jobs that keep to their shares at once"),
-    (
-        "log_window_value log_issue_time log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id",
-        "no such log, or its usual form; hlog files of the run directory hold every histogram",
-    ),
-    (
-        "exitall_on_error block_error_percentiles profile gpu_dev_id ramp_size sprandom \
-         spr_num_regions spr_op spr_cs",
-        "each job to its own end",
-    ),
-    (
-        "apptag apptag_mask arguments bindname brick busy_poll cdb_len chunk_size clientname clustername conf \
-         cont cpuchunks cpuload cpumode cuda_io deac donorname exit_on_io_done grace_time hdfs_use_direct \
-         hdfsdirectory hipri_percentage hostname http_host http_mode http_object_mode http_pass http_s3_key \
-         http_s3_keyid http_s3_region http_s3_security_token http_s3_sse_customer_algorithm \
-         http_s3_sse_customer_key http_s3_storage_class http_swift_auth_token http_user http_verbose https \
-         initiator inplace interface libaio_vectored libblkio_driver libblkio_force_enable_completion_eventfd \
-         libblkio_num_entries libblkio_path libblkio_pre_connect_props libblkio_pre_start_props \
-         libblkio_queue_size libblkio_vectored libblkio_wait_mode libblkio_write_zeroes_on_trim listen mss \
-         namenode net_type nfs_url no_completion_thread nodelay object_class pi_act pi_chk pingpong pool port \
-         program protocol rbd_encryption_format rbd_encryption_passphrase rbdname read_mode readfua rocm_io \
-         sg_write_mode single-instance single_instance skip_bad stat_type std_redirect stream_id svcl thp \
-         touch_objects ttl uri verb verify_bytchk verify_mode volume window_size write_mode writefua xnvme_admin \
-         xnvme_async xnvme_be xnvme_dev_nsid xnvme_dev_subnqn xnvme_iovec xnvme_mem xnvme_sync",
-        "the load without it: another engine of fio's reads it",
-    ),
+/// Unsupported options, with the load that would run without them, in the same form.
+static MISSING: &[&str] = &[
+    "verify_pattern_interval verify_policy: %o in a pattern is the offset of the whole operation, and all completed \
+     writes are compared",
+    "trim_percentage trim_verify_zero trim_backlog trim_backlog_batch: the writes without trims among them",
+    "merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters: operations that are made up, not those of the \
+     log (flashproof storage --replay runs a trace)",
+    "exec_prerun exec_postrun: the load without the commands around it: flashproof runs no foreign commands, so run \
+     them before and after",
+    "ioscheduler: the load under the present scheduler (/sys/block/DEVICE/queue/scheduler)",
+    "ignore_zone_limits recover_zbd_write_error write_zone_remainder: zones within the device's limits, whole writes, \
+     and the end of a job at a zone that fails",
+    "fdp fdp_pli_select fdp_pli dataplacement data_placement plid_select plids dp_scheme write_hint: writes without a \
+     placement handle (flashproof storage tenants has them)",
+    "thinkcycles rate_ignore_thinktime: a pause asleep",
+    "rw_sequencer percentage_sequential random_sequence_stride bs_unaligned blocksize_unaligned bs_is_seq_rand \
+     offset_align rwmixcycle: the order that rw says, with aligned blocks",
+    "num_range atomic unified_rw_reporting: operations one by one, each direction on its own",
+    "nice cgroup cgroup_weight cgroup_nodelete uid gid ioprio: the load as this process runs (nice, systemd-run \
+     before the command set them)",
+    "uncached md_per_io_size nowait: ordinary operations that are waited for by interrupt",
+    "end_syncfs unlink_each_loop lockfile opendir: fsync of each file in place of syncfs, and files that filename \
+     names, which stay from loop to loop, without locks",
+    "flow_watermark: jobs that keep to their shares at once",
+    "log_window_value log_issue_time log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id: no such \
+     log, or its usual form; hlog files of the run directory hold every histogram",
+    "exitall_on_error block_error_percentiles profile gpu_dev_id ramp_size sprandom spr_num_regions spr_op spr_cs: \
+     each job to its own end",
+    "apptag apptag_mask arguments bindname brick busy_poll cdb_len chunk_size clientname clustername conf cont \
+     cpuchunks cpuload cpumode cuda_io deac donorname exit_on_io_done grace_time hdfs_use_direct hdfsdirectory \
+     hipri_percentage hostname http_host http_mode http_object_mode http_pass http_s3_key http_s3_keyid \
+     http_s3_region http_s3_security_token http_s3_sse_customer_algorithm http_s3_sse_customer_key \
+     http_s3_storage_class http_swift_auth_token http_user http_verbose https initiator inplace interface \
+     libaio_vectored libblkio_driver libblkio_force_enable_completion_eventfd libblkio_num_entries libblkio_path \
+     libblkio_pre_connect_props libblkio_pre_start_props libblkio_queue_size libblkio_vectored libblkio_wait_mode \
+     libblkio_write_zeroes_on_trim listen mss namenode net_type nfs_url no_completion_thread nodelay object_class \
+     pi_act pi_chk pingpong pool port program protocol rbd_encryption_format rbd_encryption_passphrase rbdname \
+     read_mode readfua rocm_io sg_write_mode single-instance single_instance skip_bad stat_type std_redirect \
+     stream_id svcl thp touch_objects ttl uri verb verify_bytchk verify_mode volume window_size write_mode writefua \
+     xnvme_admin xnvme_async xnvme_be xnvme_dev_nsid xnvme_dev_subnqn xnvme_iovec xnvme_mem xnvme_sync: the load \
+     without it: another engine of fio's reads it",
 ];
-
-/// Values with which unsupported options have no effect, beside `0` and `none`.
-const OFF: [(&str, &str); 1] = [("rw_sequencer", "sequential")];
 
 /// Options for which 0 has an effect.
 const ZERO_COUNTS: [&str; 5] = ["percentage_sequential", "uid", "gid", "plids", "fdp_pli"];
@@ -326,16 +275,16 @@ const ZERO_COUNTS: [&str; 5] = ["percentage_sequential", "uid", "gid", "plids", 
 pub(super) fn is_off(name: &str, value: Option<&str>) -> bool {
     let Some(value) = value.map(str::trim) else { return false };
     let is_nothing = value == "none" || (!ZERO_COUNTS.contains(&name) && value.parse::<f64>() == Ok(0.0));
-    is_nothing || OFF.contains(&(name, value))
+    is_nothing || (name, value) == ("rw_sequencer", "sequential")
 }
 
-/// Unsupported options of fio's program, and the remedy.
-static PROGRAM_MISSING: &[(&str, &str)] = &[
-    ("bandwidth-log latency-log", "logs are the jobs' - say write_bw_log=PREFIX, write_lat_log=PREFIX"),
-    ("server client remote-config daemonize trigger-remote", "it runs on this machine and in the foreground alone"),
-    ("showcmd", "--dry-run shows what would run"),
-    ("debug idle-prof inflate-log crctest cpuclock-test memcpytest enghelp profile aux-path", "leave it out"),
-    ("merge-blktrace-only xnvme", "flashproof storage --replay runs a trace"),
+/// Unsupported options of fio's program, and the remedy, in the same form.
+static PROGRAM_MISSING: &[&str] = &[
+    "bandwidth-log latency-log: logs are the jobs' - say write_bw_log=PREFIX, write_lat_log=PREFIX",
+    "server client remote-config daemonize trigger-remote: it runs on this machine and in the foreground alone",
+    "showcmd: --dry-run shows what would run",
+    "debug idle-prof inflate-log crctest cpuclock-test memcpytest enghelp profile aux-path: leave it out",
+    "merge-blktrace-only xnvme: flashproof storage --replay runs a trace",
 ];
 
 /// Options of the program rather than of a job that take a value: fio's, then ours.
@@ -347,13 +296,18 @@ const PROGRAM_ALONE: &str = "minimal append-terse parse-only readonly warnings-f
     force shared no-trace cross-check dry-run quiet";
 
 /// True if a list of names, separated by spaces, has `name`.
-fn has(names: &str, name: &str) -> bool {
+pub(super) fn has(names: &str, name: &str) -> bool {
     names.split(' ').any(|known| known == name)
 }
 
+/// The names and the text of each entry of a list.
+fn entries(list: &'static [&'static str]) -> impl Iterator<Item = (&'static str, &'static str)> {
+    list.iter().filter_map(|entry| entry.split_once(": "))
+}
+
 /// The text beside the names of which `name` is one.
-fn text_of(list: &'static [(&'static str, &'static str)], name: &str) -> Option<&'static str> {
-    list.iter().find(|(names, _)| has(names, name)).map(|(_, text)| *text)
+fn text_of(list: &'static [&'static str], name: &str) -> Option<&'static str> {
+    entries(list).find(|(names, _)| has(names, name)).map(|(_, text)| text)
 }
 
 /// Support for the option `name`; `None` if fio has no such option.
@@ -388,16 +342,12 @@ pub fn markdown() -> String {
         let names: Vec<_> = std::iter::once(name).chain(*aliases).map(|name| format!("`{name}`")).collect();
         let _ = writeln!(text, "| {} | {default} | {meaning} |", names.join(", "));
     }
-    for (title, list) in [
-        ("Read, and without effect here", NO_DIFFERENCE),
-        ("Not here: named, with what would be run without them, and nothing runs", MISSING),
+    for (title, column, list) in [
+        ("Read, and without effect here", "why", NO_DIFFERENCE),
+        ("Not here: named, with what would be run without them, and nothing runs", "what would be run", MISSING),
     ] {
-        let _ = writeln!(
-            text,
-            "\n{title}:\n\n| options | {} |\n|---|---|",
-            if title.starts_with('R') { "why" } else { "what would be run" }
-        );
-        for (names, why) in list {
+        let _ = writeln!(text, "\n{title}:\n\n| options | {column} |\n|---|---|");
+        for (names, why) in entries(list) {
             let _ = writeln!(text, "| `{}` | {why} |", names.replace(' ', "`, `"));
         }
     }
@@ -423,7 +373,7 @@ mod tests {
     fn every_name_stands_in_one_place() {
         let mut seen = HashSet::new();
         let known = KNOWN.iter().flat_map(|option| std::iter::once(&option.name).chain(option.aliases));
-        let others = NO_DIFFERENCE.iter().chain(MISSING).flat_map(|(names, _)| names.split(' '));
+        let others = entries(NO_DIFFERENCE).chain(entries(MISSING)).flat_map(|(names, _)| names.split(' '));
         for name in known.copied().chain(others) {
             assert!(seen.insert(name), "{name} stands twice");
             assert!(of_program(name).is_none(), "{name} is an option of the program too");

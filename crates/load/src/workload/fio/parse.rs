@@ -1,16 +1,15 @@
 //! Values of single options that are more than a number.
 
+use super::NS_PER_SEC;
 use super::job::DIRECTIONS;
-use super::pattern::{Distribution, Sizes, Zone};
-use super::value::{Size, Unit, number, size};
+use super::pattern::{Distribution, Sizes};
+use super::value::{SECONDS, Size, Unit, number, size};
 use results::units::quoted;
 use std::collections::BTreeSet;
 use sys::op::WriteBack;
 
-const NS_PER_SEC: u64 = 1_000_000_000;
-
 /// No operation is larger: a buffer of this size for each that is in flight.
-const BLOCK_MAX: u64 = 1 << 30;
+pub(super) const BLOCK_MAX: u64 = 1 << 30;
 
 /// CPUs of a machine, as many as sched_setaffinity(2) has bits for in its usual form.
 const CPUS_MAX: u32 = 1_024;
@@ -18,26 +17,75 @@ const CPUS_MAX: u32 = 1_024;
 /// Percentiles that a report has at most, as fio.
 const PERCENTILES_MAX: usize = 20;
 
-/// A value for each direction: `A`, `A,B`, `A,B,C`; a missing one repeats the one before, an empty one is none.
-pub(super) fn by_direction<T: Clone>(
-    text: &str,
-    read: impl Fn(&str) -> Result<T, String>,
-) -> Result<[Option<T>; DIRECTIONS], String> {
-    let mut all = [const { None }; DIRECTIONS];
-    let parts: Vec<_> = text.split(',').collect();
-    if parts.len() > DIRECTIONS {
-        return Err(format!("it has {} parts, and there are reads, writes and trims", parts.len()));
+/// The text of an option, and the value of the suffix `k` in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Value<'a> {
+    pub(super) text: &'a str,
+    pub(super) kb_base: u64,
+}
+
+impl Value<'_> {
+    pub(super) fn yes(self) -> Result<bool, String> {
+        match number(self.text, Unit::Plain)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err("it is 0 or 1".into()),
+        }
     }
-    for (direction, part) in parts.iter().enumerate() {
-        all[direction] = match part.trim() {
-            "" => None,
-            part => Some(read(part)?),
-        };
+
+    /// A number from `least` to `most`, with the suffixes of sizes.
+    pub(super) fn count(self, least: u64, most: u64) -> Result<u64, String> {
+        match number(self.text, Unit::Kilo(self.kb_base))? {
+            value if value < least => Err(format!("it is less than {least}")),
+            value if value > most => Err(format!("it is more than {most}")),
+            value => Ok(value),
+        }
     }
-    for direction in parts.len()..DIRECTIONS {
-        all[direction] = all[direction - 1].clone();
+
+    pub(super) fn size(self) -> Result<Size, String> {
+        size(self.text, self.kb_base)
     }
-    Ok(all)
+
+    /// Bytes of an operation.
+    pub(super) fn block_bytes(self) -> Result<u64, String> {
+        match number(self.text, Unit::Kilo(self.kb_base))? {
+            0 => Err("an operation of no bytes".into()),
+            bytes if bytes > BLOCK_MAX => Err(format!("an operation has at most {BLOCK_MAX} bytes")),
+            bytes => Ok(bytes),
+        }
+    }
+
+    /// Seconds of a run, in nanoseconds.
+    pub(super) fn seconds_ns(self) -> Result<u64, String> {
+        let ns = number(self.text, SECONDS)?;
+        if ns / NS_PER_SEC > u32::MAX.into() { Err(format!("it is more than {} s", u32::MAX)) } else { Ok(ns) }
+    }
+
+    /// A value for each direction: `A`, `A,B`, `A,B,C`; a missing one repeats the one before, an empty one is `default`.
+    pub(super) fn by_direction<T: Clone>(
+        self,
+        default: T,
+        read: impl Fn(Self) -> Result<T, String>,
+    ) -> Result<[T; DIRECTIONS], String> {
+        let parts: Vec<_> = self.text.split(',').map(str::trim).collect();
+        if parts.len() > DIRECTIONS {
+            return Err(format!("it has {} parts, and there are reads, writes and trims", parts.len()));
+        }
+        let part =
+            |text| Ok(unless_blank(text, |text| read(Self { text, ..self }))?.unwrap_or_else(|| default.clone()));
+        let all = parts.into_iter().map(part).collect::<Result<Vec<_>, String>>()?;
+        Ok(std::array::from_fn(|direction| all[direction.min(all.len() - 1)].clone()))
+    }
+}
+
+fn unless_blank<'a, T>(text: &'a str, read: impl FnOnce(&'a str) -> Result<T, String>) -> Result<Option<T>, String> {
+    if text.is_empty() { Ok(None) } else { read(text).map(Some) }
+}
+
+/// The meaning of `text` by a table of words.
+pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
+    let known = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
+    known.ok_or_else(|| format!("it is one of {}", words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ")))
 }
 
 pub(super) fn positive(value: u64) -> Result<u64, String> {
@@ -46,22 +94,6 @@ pub(super) fn positive(value: u64) -> Result<u64, String> {
 
 pub(super) fn above_zero(size: Size) -> Result<Size, String> {
     if size.of(100) > 0 || matches!(size, Size::Bytes(1..)) { Ok(size) } else { Err("it is zero".into()) }
-}
-
-pub(super) fn bounded_seconds(ns: u64) -> Result<u64, String> {
-    if ns / NS_PER_SEC > u32::MAX.into() { Err(format!("it is more than {} s", u32::MAX)) } else { Ok(ns) }
-}
-
-pub(super) fn word(text: &str, words: &[&str]) -> Result<(), String> {
-    if words.contains(&text) { Ok(()) } else { Err(format!("it is one of {}", words.join(", "))) }
-}
-
-pub(super) fn is_sync_engine(text: &str) -> Result<bool, String> {
-    match text {
-        "io_uring" | "libaio" | "posixaio" => Ok(false),
-        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "mmap" => Ok(true),
-        _ => Err("flashproof does not have this engine; without it would run: io_uring on the same names - say ioengine=io_uring if that will do".into()),
-    }
 }
 
 /// Steps of a write-back, and the writes between two: `wait_before,write:8`.
@@ -112,11 +144,10 @@ pub(super) fn cpus_of_nodes(text: &str, about: impl Fn(&str) -> Option<String>) 
 /// Checks a memory policy: with a single node all are the same.
 pub(super) fn memory_policy(text: &str, is_single: bool) -> Result<(), String> {
     let policy = text.split_once(':').map_or(text, |(policy, _)| policy);
-    word(policy, &["default", "local", "prefer", "bind", "interleave"])?;
-    match policy {
-        "default" | "local" => Ok(()),
-        _ if is_single => Ok(()),
-        _ => Err("flashproof sets no memory policy, and this machine has several memory nodes - leave it out, and run flashproof under numactl".into()),
+    let policies = [("default", true), ("local", true), ("prefer", false), ("bind", false), ("interleave", false)];
+    match one_of(policy, &policies)? || is_single {
+        true => Ok(()),
+        false => Err("flashproof sets no memory policy, and this machine has several memory nodes - leave it out, and run flashproof under numactl".into()),
     }
 }
 
@@ -135,21 +166,16 @@ pub(super) fn filenames(text: &str) -> Result<Vec<String>, String> {
         match c {
             '\\' if chars.peek() == Some(&':') => last.extend(chars.next()),
             // The one of sim: belongs to the name.
-            ':' if last == "sim" => last.push(c),
-            ':' => names.push(String::new()),
+            ':' if last != "sim" => names.push(String::new()),
             c => last.push(c),
         }
     }
-    match names.iter().any(String::is_empty) {
-        true => Err("a name is empty".into()),
-        false => Ok(names),
-    }
+    if names.iter().any(String::is_empty) { Err("a name is empty".into()) } else { Ok(names) }
 }
 
 /// Parses the modifier after the colon of an rw: bytes to skip after each sequential operation, or operations per
 /// random offset.
-pub(super) fn rw_modifier(text: Option<&str>, random: bool, kb_base: u64) -> Result<(i64, u64), String> {
-    let Some(text) = text else { return Ok((0, 1)) };
+pub(super) fn rw_modifier(text: &str, random: bool, kb_base: u64) -> Result<(i64, u64), String> {
     let (is_back, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     let value = number(digits, Unit::Kilo(kb_base)).map_err(|why| format!("what follows the colon: {why}"))?;
     let skip = i64::try_from(value).map_err(|_| "what follows the colon is too large".to_owned())?;
@@ -166,11 +192,11 @@ pub(super) fn latency_percentile(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
-    let read = |part: &str| part.trim().parse::<f64>().ok().filter(|percentile| (0.0..=100.0).contains(percentile));
-    let mut list: Vec<_> = text
-        .split(':')
-        .map(|part| read(part).ok_or_else(|| format!("{} is no percentile from 0 to 100", quoted(part))))
-        .collect::<Result<_, _>>()?;
+    let read = |part: &str| {
+        let percentile = part.trim().parse::<f64>().ok().filter(|percentile| (0.0..=100.0).contains(percentile));
+        percentile.ok_or_else(|| format!("{} is no percentile from 0 to 100", quoted(part)))
+    };
+    let mut list = text.split(':').map(read).collect::<Result<Vec<_>, _>>()?;
     if list.len() > PERCENTILES_MAX {
         return Err(format!("{} percentiles, at most {PERCENTILES_MAX} are reported", list.len()));
     }
@@ -178,41 +204,35 @@ pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
     Ok(list)
 }
 
-pub(super) fn distribution(text: &str, kb_base: u64) -> Result<Distribution, String> {
-    let (kind, parameters) = text.split_once(':').map_or((text, None), |(kind, parameters)| (kind, Some(parameters)));
-    let parameter = |default: f64| match parameters {
-        None => Ok(default),
-        Some(text) => text
-            .parse::<f64>()
-            .map_err(|_| format!("{} is no number (a centre is not among what we have)", quoted(text))),
+pub(super) fn distribution(value: Value<'_>) -> Result<Distribution, String> {
+    let (kind, parameters) = value.text.split_once(':').map_or((value.text, None), |(kind, of)| (kind, Some(of)));
+    let parameter = |default: f64, is_right: fn(f64) -> bool, range: &str| {
+        let parsed = parameters.map_or(Ok(default), |text| {
+            text.parse().map_err(|_| format!("{} is no number (a centre is not among what we have)", quoted(text)))
+        })?;
+        if is_right(parsed) { Ok(parsed) } else { Err(range.to_owned()) }
     };
-    match kind {
-        "random" => Ok(Distribution::Uniform),
-        "zipf" => match parameter(1.1)? {
-            theta if theta > 0.0 && theta <= 10.0 => Ok(Distribution::Zipf(theta)),
-            _ => Err("theta is above 0 and at most 10".into()),
-        },
-        "pareto" => match parameter(0.2)? {
-            h if h > 0.0 && h < 1.0 => Ok(Distribution::Pareto(h)),
-            _ => Err("h is between 0 and 1".into()),
-        },
-        "normal" => match parameter(0.0)? {
-            deviation if (0.0..=100.0).contains(&deviation) => Ok(Distribution::Normal(deviation)),
-            _ => Err("the deviation is from 0 to 100 percent".into()),
-        },
-        "zoned" => zones(parameters, |text| size(&format!("{text}%"), 1000)),
-        "zoned_abs" => zones(parameters, |text| size(text, kb_base)),
-        _ => Err("flashproof does not have this distribution; without it would run: uniformly random places - it is one of random, zipf, pareto, normal, zoned, zoned_abs".into()),
-    }
+    Ok(match kind {
+        "random" => Distribution::Uniform,
+        "zipf" => {
+            Distribution::Zipf(parameter(1.1, |theta| theta > 0.0 && theta <= 10.0, "theta is above 0 and at most 10")?)
+        }
+        "pareto" => Distribution::Pareto(parameter(0.2, |h| h > 0.0 && h < 1.0, "h is between 0 and 1")?),
+        "normal" => {
+            let range = "the deviation is from 0 to 100 percent";
+            Distribution::Normal(parameter(0.0, |deviation| (0.0..=100.0).contains(&deviation), range)?)
+        }
+        "zoned" => zones(parameters, |text| size(&format!("{text}%"), 1000))?,
+        "zoned_abs" => zones(parameters, |text| size(text, value.kb_base))?,
+        _ => return Err("flashproof does not have this distribution; without it would run: uniformly random places - it is one of random, zipf, pareto, normal, zoned, zoned_abs".into()),
+    })
 }
 
 fn zones(text: Option<&str>, size: impl Fn(&str) -> Result<Size, String>) -> Result<Distribution, String> {
     let mut zones = Vec::new();
     for part in text.unwrap_or_default().split(':') {
         let (access, part_size) = part.split_once('/').ok_or("zones are like 60/10:30/20:8/30:2/40")?;
-        let access = if access.is_empty() { None } else { Some(number(access, Unit::Plain)?) };
-        let part_size = if part_size.is_empty() { None } else { Some(size(part_size)?) };
-        zones.push((access, part_size));
+        zones.push((unless_blank(access, |text| number(text, Unit::Plain))?, unless_blank(part_size, &size)?));
     }
     // As with sizes of operations: entries without a number share the rest.
     let accesses = shared_out(zones.iter().map(|(access, _)| *access))?;
@@ -223,28 +243,15 @@ fn zones(text: Option<&str>, size: impl Fn(&str) -> Result<Size, String>) -> Res
         return Err(format!("the zones are {given} % of the whole"));
     }
     let rest = Size::Percent((100 - given) / blank.max(1));
-    let zones = zones.into_iter().zip(accesses);
-    Ok(Distribution::Zoned(zones.map(|((_, size), access)| Zone { access, size: size.unwrap_or(rest) }).collect()))
-}
-
-/// A size of an operation. Errors: an impossible one.
-pub(super) fn block_bytes(text: &str, kb_base: u64) -> Result<u64, String> {
-    match number(text, Unit::Kilo(kb_base))? {
-        0 => Err("an operation of no bytes".into()),
-        bytes if bytes > BLOCK_MAX => Err(format!("an operation has at most {BLOCK_MAX} bytes")),
-        bytes => Ok(bytes),
-    }
-}
-
-/// The sizes `4k`.
-pub(super) fn size_one(text: &str, kb_base: u64) -> Result<Sizes, String> {
-    block_bytes(text, kb_base).map(Sizes::same)
+    let sizes = zones.into_iter().map(|(_, size)| size.unwrap_or(rest));
+    Ok(Distribution::Zoned(accesses.into_iter().zip(sizes).collect()))
 }
 
 /// The sizes `4k-64k`.
-pub(super) fn size_range(text: &str, kb_base: u64) -> Result<Sizes, String> {
-    let (min, max) = text.split_once('-').ok_or("a range is like 4k-64k")?;
-    let (min_bytes, max_bytes) = (block_bytes(min, kb_base)?, block_bytes(max, kb_base)?);
+pub(super) fn size_range(value: Value<'_>) -> Result<Sizes, String> {
+    let (min, max) = value.text.split_once('-').ok_or("a range is like 4k-64k")?;
+    let bytes = |text| Value { text, ..value }.block_bytes();
+    let (min_bytes, max_bytes) = (bytes(min)?, bytes(max)?);
     match min_bytes <= max_bytes {
         true => Ok(Sizes::Range { min_bytes, max_bytes }),
         false => Err("a range begins with the smaller size".into()),
@@ -252,12 +259,12 @@ pub(super) fn size_range(text: &str, kb_base: u64) -> Result<Sizes, String> {
 }
 
 /// The sizes `4k/10:64k/50:32k/`.
-pub(super) fn size_split(text: &str, kb_base: u64) -> Result<Sizes, String> {
+pub(super) fn size_split(value: Value<'_>) -> Result<Sizes, String> {
     let mut parts = Vec::new();
-    for part in text.split(':') {
-        let (bytes, percent) = part.split_once('/').unwrap_or((part, ""));
-        let percent = if percent.is_empty() { None } else { Some(number(percent, Unit::Plain)?) };
-        parts.push((block_bytes(bytes, kb_base)?, percent));
+    for part in value.text.split(':') {
+        let (text, percent) = part.split_once('/').unwrap_or((part, ""));
+        let percent = unless_blank(percent, |text| number(text, Unit::Plain))?;
+        parts.push((Value { text, ..value }.block_bytes()?, percent));
     }
     let percents = shared_out(parts.iter().map(|(_, percent)| *percent))?;
     Ok(Sizes::Split(parts.into_iter().zip(percents).map(|((bytes, _), percent)| (bytes, percent)).collect()))
@@ -272,12 +279,8 @@ fn shared_out(given: impl Iterator<Item = Option<u64>> + Clone) -> Result<Vec<u6
         Some(1..) if blank == 0 => Err(format!("the percentages are {sum} in all, not 100")),
         Some(rest) => {
             // Whole percent, the first a little more.
-            let mut number = 0;
-            let mut share = || {
-                number += 1;
-                rest / blank + u64::from(number <= rest % blank)
-            };
-            Ok(given.map(|percent| percent.unwrap_or_else(&mut share)).collect())
+            let mut shares = (0..blank).map(|number| rest / blank + u64::from(number < rest % blank));
+            Ok(given.map(|percent| percent.or_else(|| shares.next()).unwrap_or(0)).collect())
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::value::Size;
 use crate::keys::Zipfian;
+use results::units::greatest_divisor;
 use sys::random::Random;
 
 /// Sizes of the operations of a direction.
@@ -53,17 +54,24 @@ impl Sizes {
             Self::Range { min_bytes, max_bytes } if max_bytes == min_bytes => *min_bytes,
             Self::Range { min_bytes, max_bytes } => min_bytes * (1 + random.below(max_bytes / min_bytes)),
             Self::Split(parts) => {
-                let mut drawn = random.below(100);
-                for (bytes, percent) in parts {
-                    match drawn.checked_sub(*percent) {
-                        Some(rest) => drawn = rest,
-                        None => return *bytes,
-                    }
-                }
-                self.max_bytes()
+                let drawn = by_percent(parts.iter().map(|(bytes, percent)| (*percent, *bytes)), random);
+                drawn.unwrap_or_else(|| self.max_bytes())
             }
         }
     }
+}
+
+/// One of `parts`, each with its percentage; `None`: the rest to 100.
+#[inline]
+pub(super) fn by_percent<T>(parts: impl Iterator<Item = (u64, T)>, random: &mut Random) -> Option<T> {
+    let mut drawn = random.below(100);
+    for (percent, part) in parts {
+        match drawn.checked_sub(percent) {
+            Some(rest) => drawn = rest,
+            None => return Some(part),
+        }
+    }
+    None
 }
 
 /// Distribution of random offsets.
@@ -76,16 +84,8 @@ pub enum Distribution {
     Pareto(f64),
     /// The mean of twelve uniform offsets, moved by up to half of this percentage of the range.
     Normal(f64),
-    /// Zones, from the beginning on.
-    Zoned(Vec<Zone>),
-}
-
-/// A part of the range with its own share of accesses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Zone {
-    /// Percent of the operations.
-    pub access: u64,
-    pub size: Size,
+    /// Parts of the range, from the beginning on: percent of the operations, size.
+    Zoned(Vec<(u64, Size)>),
 }
 
 /// Number of uniform draws averaged for a normal one, as in fio: the deviation is a twelfth of the range.
@@ -93,23 +93,23 @@ const NORMAL_DRAWS: u32 = 12;
 
 /// Draws blocks of `0..blocks`.
 #[derive(Debug, Clone)]
-pub(super) enum Draw {
-    Uniform {
-        blocks: u64,
-    },
-    Zipf {
-        zipfian: Zipfian,
-        scatter: Scatter,
-    },
-    Pareto {
-        power: f64,
-        scatter: Scatter,
-    },
-    Normal {
-        /// Maximum shift of an offset, blocks, to either side.
-        moved: f64,
-        scatter: Scatter,
-    },
+pub(super) struct Draw {
+    ranks: Ranks,
+    blocks: u64,
+    /// Spreads ranks over the range, so that the popular are no neighbours: each has a place of its own.
+    factor: u64,
+    from: u64,
+}
+
+/// Ranks of blocks by popularity, or blocks where neighbours are equally popular.
+#[derive(Debug, Clone)]
+enum Ranks {
+    Uniform,
+    Zipf(Zipfian),
+    /// The power of a uniform part of the range.
+    Pareto(f64),
+    /// Maximum shift of an offset, blocks, to either side.
+    Normal(f64),
     /// Percent of the operations, first block, number of blocks.
     Zoned(Vec<(u64, u64, u64)>),
 }
@@ -122,102 +122,69 @@ impl Draw {
         block_bytes: u64,
         random: &mut Random,
     ) -> Result<Self, String> {
-        Ok(match distribution {
-            Distribution::Uniform => Self::Uniform { blocks },
-            Distribution::Zipf(theta) => {
-                Self::Zipf { zipfian: Zipfian::new(blocks, *theta), scatter: Scatter::new(blocks, random) }
+        let ranks = match distribution {
+            Distribution::Uniform => Ranks::Uniform,
+            Distribution::Zipf(theta) => Ranks::Zipf(Zipfian::new(blocks, *theta)),
+            // The beginning of length x gets x^(1/power): h gets 1 - h.
+            Distribution::Pareto(h) => Ranks::Pareto(h.ln() / (1.0 - h).ln()),
+            Distribution::Normal(percent) => Ranks::Normal(blocks as f64 * percent / 200.0),
+            Distribution::Zoned(zones) => Ranks::Zoned(zones_in_blocks(zones, blocks, block_bytes)?),
+        };
+        let (factor, from) = match ranks {
+            Ranks::Uniform | Ranks::Zoned(_) => (1, 0),
+            _ => {
+                // Near the golden section of the range, and without a common factor with it.
+                let near = ((blocks as f64 * 0.618_033_988_75) as u64).max(1);
+                let factor = (near..).find(|factor| greatest_divisor(*factor, blocks) == 1).unwrap_or(1);
+                (factor, random.below(blocks))
             }
-            Distribution::Pareto(h) => {
-                // The beginning of length x gets x^(1/power): h gets 1 - h.
-                Self::Pareto { power: h.ln() / (1.0 - h).ln(), scatter: Scatter::new(blocks, random) }
-            }
-            Distribution::Normal(percent) => {
-                Self::Normal { moved: blocks as f64 * percent / 200.0, scatter: Scatter::new(blocks, random) }
-            }
-            Distribution::Zoned(zones) => {
-                let (mut first, mut drawn) = (0, Vec::new());
-                let mut begin = Size::Bytes(0).of(0);
-                let whole = blocks * block_bytes;
-                let mut percent = 0;
-                for zone in zones {
-                    // Percentages add up before they are rounded to blocks.
-                    let end = match zone.size {
-                        Size::Bytes(bytes) => begin + bytes,
-                        Size::Percent(part) => {
-                            percent += part;
-                            Size::Percent(percent).of(whole)
-                        }
-                    };
-                    begin = end;
-                    let end = (end / block_bytes).min(blocks);
-                    if end <= first && zone.access > 0 {
-                        return Err(format!(
-                            "a zone with {} % of the operations has no block in {whole} bytes",
-                            zone.access
-                        ));
-                    }
-                    drawn.push((zone.access, first, end - first.min(end)));
-                    first = end.max(first);
-                }
-                Self::Zoned(drawn)
-            }
-        })
+        };
+        Ok(Self { ranks, blocks, factor, from })
     }
 
     #[inline]
     pub(super) fn next(&self, random: &mut Random) -> u64 {
-        match self {
-            Self::Uniform { blocks } => random.below(*blocks),
-            Self::Zipf { zipfian, scatter } => scatter.place(zipfian.draw(random)),
-            Self::Pareto { power, scatter } => {
-                scatter.place(((random.unit().powf(*power) * scatter.blocks as f64) as u64).min(scatter.blocks - 1))
+        let blocks = self.blocks as f64;
+        let rank = match &self.ranks {
+            Ranks::Uniform => return random.below(self.blocks),
+            Ranks::Zoned(zones) => {
+                let zone = by_percent(zones.iter().map(|(access, first, blocks)| (*access, (first, blocks))), random);
+                return zone.map_or(0, |(first, blocks)| first + random.below(*blocks));
             }
-            Self::Normal { moved, scatter } => {
+            Ranks::Zipf(zipfian) => zipfian.draw(random),
+            Ranks::Pareto(power) => (random.unit().powf(*power) * blocks) as u64,
+            Ranks::Normal(moved) => {
                 // Source: fio's gauss_next().
                 let mean = (0..NORMAL_DRAWS).map(|_| random.unit()).sum::<f64>() / f64::from(NORMAL_DRAWS);
-                let rank = mean * scatter.blocks as f64 + moved * (2.0 * random.unit() - 1.0);
-                scatter.place((rank.max(0.0) as u64).min(scatter.blocks - 1))
+                (mean * blocks + moved * (2.0 * random.unit() - 1.0)) as u64
             }
-            Self::Zoned(zones) => {
-                let mut drawn = random.below(100);
-                for (access, first, blocks) in zones {
-                    match drawn.checked_sub(*access) {
-                        Some(rest) => drawn = rest,
-                        None => return first + random.below(*blocks),
-                    }
-                }
-                0
-            }
-        }
-    }
-}
-
-/// Spreads ranks over the range, so that the popular are no neighbours: each has a place of its own.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Scatter {
-    blocks: u64,
-    factor: u64,
-    from: u64,
-}
-
-impl Scatter {
-    fn new(blocks: u64, random: &mut Random) -> Self {
-        let gcd = |mut a: u64, mut b: u64| {
-            while b > 0 {
-                (a, b) = (b, a % b);
-            }
-            a
         };
-        // Near the golden section of the range, and without a common factor with it.
-        let near = ((blocks as f64 * 0.618_033_988_75) as u64).max(1);
-        let factor = (near..).find(|factor| gcd(*factor, blocks) == 1).unwrap_or(1);
-        Self { blocks, factor, from: random.below(blocks) }
+        let rank = u128::from(rank.min(self.blocks - 1));
+        ((rank * u128::from(self.factor) + u128::from(self.from)) % u128::from(self.blocks)) as u64
     }
+}
 
-    #[inline]
-    fn place(&self, rank: u64) -> u64 {
-        ((u128::from(rank) * u128::from(self.factor) + u128::from(self.from)) % u128::from(self.blocks)) as u64
+/// Percent of the operations, first block and number of blocks of each zone.
+fn zones_in_blocks(zones: &[(u64, Size)], blocks: u64, block_bytes: u64) -> Result<Vec<(u64, u64, u64)>, String> {
+    let whole = blocks * block_bytes;
+    let (mut first, mut end_bytes, mut percent, mut drawn) = (0, 0_u64, 0, Vec::new());
+    for (access, size) in zones {
+        // Percentages add up before they are rounded to blocks.
+        end_bytes = match *size {
+            Size::Bytes(bytes) => end_bytes.saturating_add(bytes),
+            Size::Percent(part) => {
+                percent += part;
+                Size::Percent(percent).of(whole)
+            }
+        };
+        let end = (end_bytes / block_bytes).min(blocks);
+        if end <= first && *access > 0 {
+            return Err(format!("a zone with {access} % of the operations has no block in {whole} bytes"));
+        }
+        drawn.push((*access, first, end - first.min(end)));
+        first = end.max(first);
     }
+    Ok(drawn)
 }
 
 /// Visited units: a bit each, and above them a bit for each 64 that are all visited, up to one word.
@@ -309,7 +276,7 @@ impl Map {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse::{size_range, size_split};
+    use super::super::parse::{Value, size_range, size_split};
     use super::*;
 
     #[test]
@@ -364,7 +331,7 @@ mod tests {
             let seen: f64 = normal[..(2.0 * deviations * 1_000.0 / 12.0) as usize].iter().sum::<f64>() / 400_000.0;
             assert!((seen - share).abs() < 0.01, "{deviations}: {seen}, not {share}");
         }
-        let zone = |access, percent| Zone { access, size: Size::Percent(percent) };
+        let zone = |access, percent| (access, Size::Percent(percent));
         let zoned = counts(&Distribution::Zoned(vec![zone(60, 10), zone(30, 20), zone(10, 70)]), 200, 300_000);
         for (blocks, share) in [(0..20, 0.6), (20..60, 0.3), (60..200, 0.1)] {
             let seen: f64 = zoned[blocks].iter().sum::<f64>() / 300_000.0;
@@ -375,18 +342,19 @@ mod tests {
     #[test]
     fn sizes_come_in_their_proportions() {
         let mut random = Random::new(1);
-        let split = size_split("4k/10:64k/50:32k/", 1024).unwrap();
+        let value = |text| Value { text, kb_base: 1024 };
+        let split = size_split(value("4k/10:64k/50:32k/")).unwrap();
         assert_eq!(split, Sizes::Split(vec![(4_096, 10), (65_536, 50), (32_768, 40)]));
         let drawn: Vec<_> = (0..100_000).map(|_| split.draw(&mut random)).collect();
         let share = |bytes| drawn.iter().filter(|drawn| **drawn == bytes).count() as f64 / 1e5;
         assert!((share(4_096) - 0.1).abs() < 0.005 && (share(65_536) - 0.5).abs() < 0.01);
         assert!((split.mean_bytes() - 46_284.8).abs() < 0.01);
-        let range = size_range("4k-18k", 1024).unwrap();
+        let range = size_range(value("4k-18k")).unwrap();
         let drawn: Vec<_> = (0..10_000).map(|_| range.draw(&mut random)).collect();
         assert!(drawn.iter().all(|bytes| bytes.is_multiple_of(4_096) && *bytes <= 16_384));
         assert_eq!((range.max_bytes(), range.mean_bytes()), (16_384, 10_240.0));
         for wrong in ["4k/60:8k/50", "4k/60:8k/30", "0/", "4k/x"] {
-            assert!(size_split(wrong, 1024).is_err(), "{wrong}");
+            assert!(size_split(value(wrong)).is_err(), "{wrong}");
         }
     }
 }

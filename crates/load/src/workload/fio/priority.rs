@@ -2,12 +2,14 @@
 //!
 //! Source: fio's engines/cmdprio.c.
 
-use super::parse::block_bytes;
+use super::locked;
+use super::parse::Value;
+use super::pattern::by_percent;
 use super::value::{Unit, number};
 use results::cell::{Latencies, latencies};
 use results::times::Times;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use sys::op::Priority;
 use sys::random::Random;
 
@@ -18,18 +20,13 @@ const DIRECTIONS: usize = 2;
 const REAL_TIME: u16 = 1;
 
 /// Class, level and hint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Parts {
-    class: u16,
-    level: u16,
-    hint: u16,
-}
+type Parts = [u16; 3];
+const CLASS: usize = 0;
+const LEVEL: usize = 1;
+const HINT: usize = 2;
 
-impl Parts {
-    fn priority(self) -> Priority {
-        Priority::new(self.class, self.level, self.hint)
-    }
-}
+/// The greatest class, level and hint.
+const PARTS_MAX: Parts = [3, 7, 1023];
 
 /// Priority of a part of the operations of a direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,34 +50,30 @@ pub struct PriorityOptions {
 
 impl PriorityOptions {
     /// Applies the option `name`. Errors: the reason, a phrase.
-    pub(super) fn set(&mut self, name: &str, text: &str, kb_base: u64) -> Result<(), String> {
-        let below = |text: &str, least: u64, most: u64| match number(text, Unit::Plain)? {
-            value if (least..=most).contains(&value) => Ok(value as u16),
-            _ => Err(format!("it is from {least} to {most}")),
-        };
-        let (class, level, hint) = ((1, 3), (0, 7), (0, 1023));
+    pub(super) fn set(&mut self, name: &str, value: Value<'_>) -> Result<(), String> {
         // The second is of writes, which by default have that of reads.
-        let pair = |(least, most): (u64, u64)| {
-            let (read, write) = text.split_once(',').unwrap_or((text, text));
-            Ok::<_, String>([below(read, least, most)?, below(write, least, most)?])
+        let (reads, writes) = value.text.split_once(',').unwrap_or((value.text, value.text));
+        let part = if name.ends_with("class") {
+            CLASS
+        } else if name.ends_with("hint") {
+            HINT
+        } else {
+            LEVEL
         };
-        let mut set_each = |values: [u16; DIRECTIONS], set: fn(&mut Parts, u16)| {
-            self.commands.iter_mut().zip(values).for_each(|(parts, value)| set(parts, value));
-        };
+        let most = PARTS_MAX[part];
         match name {
-            "prioclass" => self.job.class = below(text, 0, 3)?,
-            "prio" => self.job.level = below(text, level.0, level.1)?,
-            "priohint" => self.job.hint = below(text, hint.0, hint.1)?,
-            "cmdprio_class" => set_each(pair(class)?, |parts, value| parts.class = value),
-            "cmdprio" => set_each(pair(level)?, |parts, value| parts.level = value),
-            "cmdprio_hint" => set_each(pair(hint)?, |parts, value| parts.hint = value),
+            "prio" | "prioclass" | "priohint" => self.job[part] = within(value.text, 0, most)?,
             "cmdprio_percentage" => {
-                let all = pair((0, 100))?.map(u64::from);
+                let all = [within(reads, 0, 100)?, within(writes, 0, 100)?].map(u64::from);
                 self.by_percentage = all.map(|percent| vec![Share { bytes: None, percent, parts: None }]);
             }
+            "cmdprio_bssplit" => {
+                self.by_size = [split(Value { text: reads, ..value })?, split(Value { text: writes, ..value })?];
+            }
             _ => {
-                let (reads, writes) = text.split_once(',').unwrap_or((text, text));
-                self.by_size = [split(reads, kb_base)?, split(writes, kb_base)?];
+                let least = u16::from(part == CLASS);
+                let all = [within(reads, least, most)?, within(writes, least, most)?];
+                self.commands.iter_mut().zip(all).for_each(|(parts, given)| parts[part] = given);
             }
         }
         Ok(())
@@ -92,7 +85,7 @@ impl PriorityOptions {
         if is_given(&self.by_percentage) && is_given(&self.by_size) {
             return Some("cmdprio_percentage and cmdprio_bssplit contradict each other - leave one out");
         }
-        (self.job.class == 0 && self.job.level > 0)
+        (self.job[CLASS] == 0 && self.job[LEVEL] > 0)
             .then_some("prio without prioclass: the kernel takes no level without a class - give prioclass=2 (best-effort) or another")
     }
 
@@ -103,61 +96,59 @@ impl PriorityOptions {
 
     /// Priority of all operations without one of their own.
     pub(super) fn of_job(&self) -> Priority {
-        self.job.priority()
+        priority(self.job)
     }
 
     /// Priority of the next operation of `bytes` in a direction.
     #[inline]
     pub(super) fn draw(&self, direction: usize, bytes: u64, random: &mut Random) -> Priority {
-        if direction < DIRECTIONS && self.is_mixed() {
-            let mut drawn = random.below(100);
-            let fits = |share: &&Share| share.bytes.is_none_or(|of| of == bytes);
-            let shares = self.by_percentage[direction].iter().chain(&self.by_size[direction]);
-            for share in shares.filter(fits) {
-                match drawn.checked_sub(share.percent) {
-                    Some(rest) => drawn = rest,
-                    None => return self.command(direction, share).priority(),
-                }
-            }
+        if direction >= DIRECTIONS || !self.is_mixed() {
+            return self.of_job();
         }
-        self.job.priority()
+        let shares = self.by_percentage[direction].iter().chain(&self.by_size[direction]);
+        let fitting = shares.filter(|share| share.bytes.is_none_or(|of| of == bytes));
+        by_percent(fitting.map(|share| (share.percent, share)), random).map_or(self.of_job(), |share| {
+            let [class, level, hint] = self.commands[direction];
+            priority(share.parts.unwrap_or([if class == 0 { REAL_TIME } else { class }, level, hint]))
+        })
     }
+}
 
-    fn command(&self, direction: usize, share: &Share) -> Parts {
-        let of_direction = self.commands[direction];
-        let class = if of_direction.class == 0 { REAL_TIME } else { of_direction.class };
-        share.parts.unwrap_or(Parts { class, ..of_direction })
+fn priority([class, level, hint]: Parts) -> Priority {
+    Priority::new(class, level, hint)
+}
+
+fn within(text: &str, least: u16, most: u16) -> Result<u16, String> {
+    match number(text, Unit::Plain)? {
+        value if (least.into()..=most.into()).contains(&value) => Ok(value as u16),
+        _ => Err(format!("it is from {least} to {most}")),
     }
 }
 
 /// `64k/25/1/1:64k/75/3/2:1024k/0`: size, percent of the operations of this size, class and level, hint.
-fn split(text: &str, kb_base: u64) -> Result<Vec<Share>, String> {
+fn split(value: Value<'_>) -> Result<Vec<Share>, String> {
+    let form = "it is like 64k/25:1m/75, 64k/25/1/0 with class and level, or 64k/25/1/0/2 with a hint";
     let mut shares: Vec<Share> = Vec::new();
-    for part in text.split(':') {
+    for part in value.text.split(':') {
         let fields: Vec<_> = part.split('/').collect();
-        let field = |at: usize, most: u64| match number(fields[at], Unit::Plain)? {
-            value if value <= most => Ok(value as u16),
+        let field = |at: usize, most: u16| match number(fields[at], Unit::Plain)? {
+            value if value <= most.into() => Ok(value as u16),
             _ => Err(format!("{} is more than {most}", fields[at])),
         };
         let parts = match fields.len() {
             2 => None,
-            4 => Some(Parts { class: field(2, 3)?, level: field(3, 7)?, hint: 0 }),
-            5 => Some(Parts { class: field(2, 3)?, level: field(3, 7)?, hint: field(4, 1023)? }),
-            _ => {
-                return Err(
-                    "it is like 64k/25:1m/75, 64k/25/1/0 with class and level, or 64k/25/1/0/2 with a hint".into()
-                );
-            }
+            4 => Some([field(2, PARTS_MAX[CLASS])?, field(3, PARTS_MAX[LEVEL])?, 0]),
+            5 => Some([field(2, PARTS_MAX[CLASS])?, field(3, PARTS_MAX[LEVEL])?, field(4, PARTS_MAX[HINT])?]),
+            _ => return Err(form.into()),
         };
-        shares.push(Share { bytes: Some(block_bytes(fields[0], kb_base)?), percent: field(1, 100)?.into(), parts });
+        let bytes = Value { text: fields[0], ..value }.block_bytes()?;
+        shares.push(Share { bytes: Some(bytes), percent: field(1, 100)?.into(), parts });
     }
     for share in &shares {
         let all: u64 = shares.iter().filter(|other| other.bytes == share.bytes).map(|share| share.percent).sum();
         if all > 100 {
-            return Err(format!(
-                "the percentages of {} bytes are {all} in all, more than 100",
-                share.bytes.unwrap_or(0)
-            ));
+            let bytes = share.bytes.unwrap_or(0);
+            return Err(format!("the percentages of {bytes} bytes are {all} in all, more than 100"));
         }
     }
     Ok(shares)
@@ -185,7 +176,7 @@ impl ByPriority {
 
     /// By direction and number of the priority for the kernel.
     pub fn latencies(&self) -> MutexGuard<'_, BTreeMap<(usize, u16), Latencies>> {
-        self.latencies.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.latencies)
     }
 }
 
@@ -195,7 +186,7 @@ mod tests {
 
     fn options(given: &[(&str, &str)]) -> PriorityOptions {
         let mut options = PriorityOptions::default();
-        given.iter().for_each(|(name, text)| options.set(name, text, 1024).unwrap());
+        given.iter().for_each(|(name, text)| options.set(name, Value { text, kb_base: 1024 }).unwrap());
         options
     }
 
@@ -235,9 +226,9 @@ mod tests {
             ("cmdprio_bssplit", "64k/60:64k/50"),
             ("cmdprio_bssplit", "64k"),
         ] {
-            assert!(options.set(name, text, 1024).is_err(), "{name}={text}");
+            assert!(options.set(name, Value { text, kb_base: 1024 }).is_err(), "{name}={text}");
         }
-        options.set("prio", "3", 1024).unwrap();
+        options.set("prio", Value { text: "3", kb_base: 1024 }).unwrap();
         assert!(options.check().unwrap().contains("prioclass"));
     }
 }

@@ -3,9 +3,10 @@
 //! The issuing thread adds samples, and the log writer takes them every second, so that memory does not grow with the
 //! run.
 
+use super::locked;
 use crate::stream::Request;
 use results::times::Times;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// Samples stored until they are taken: as many as a fast drive has in an interval.
 const KEPT_MAX: usize = 4 << 20;
@@ -71,23 +72,15 @@ struct Kept {
 }
 
 impl Samples {
-    pub(super) fn new(every_ns: u64, from_ns: u64, until_ns: u64) -> Self {
-        Self { every_ns, from_ns, until_ns, has_bins: false, kept: Mutex::default() }
-    }
-
-    pub(super) fn with_bins(self) -> Self {
-        Self { has_bins: true, ..self }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn new(every_ns: u64, from_ns: u64, until_ns: u64, has_bins: bool) -> Self {
+        Self { every_ns, from_ns, until_ns, has_bins, kept: Mutex::default() }
     }
 
     pub(super) fn add(&self, direction: usize, request: &Request, times: &Times) {
         // Operations that come back after the end count in the last period.
         let Some(end_ns) = times.completed_ns().min(self.until_ns - 1).checked_sub(self.from_ns) else { return };
         let (bytes, latency_ns) = (request.len.into(), times.service_ns());
-        let mut kept = self.kept();
+        let mut kept = locked(&self.kept);
         let Some(number) = end_ns.checked_div(self.every_ns) else {
             return kept.push(Sample {
                 end_ns,
@@ -95,12 +88,11 @@ impl Samples {
                 ops: 1,
                 bytes,
                 latency_ns,
-                length_ns: 0,
                 offset: request.offset,
                 priority: request.priority.value(),
                 max_bytes: bytes,
                 max_ns: latency_ns,
-                bins: Vec::new(),
+                ..Sample::default()
             });
         };
         if number > kept.number {
@@ -121,7 +113,7 @@ impl Samples {
 
     /// Takes the samples. `ran_ns`: the run is over after this time, and so is the current period.
     pub fn take(&self, ran_ns: Option<u64>) -> Vec<Sample> {
-        let mut kept = self.kept();
+        let mut kept = locked(&self.kept);
         if let Some(ran_ns) = ran_ns.filter(|_| self.every_ns > 0) {
             let begin_ns = kept.number * self.every_ns;
             kept.close(ran_ns.max(begin_ns + 1).min(begin_ns + self.every_ns), ran_ns.saturating_sub(begin_ns).max(1));
@@ -132,16 +124,13 @@ impl Samples {
 
     /// Samples dropped because they were not taken in time.
     pub fn left_out(&self) -> u64 {
-        self.kept().left_out
+        locked(&self.kept).left_out
     }
 }
 
 impl Kept {
     fn push(&mut self, sample: Sample) {
-        match self.samples.len() < KEPT_MAX {
-            true => self.samples.push(sample),
-            false => self.left_out += 1,
-        }
+        if self.samples.len() < KEPT_MAX { self.samples.push(sample) } else { self.left_out += 1 }
     }
 
     fn close(&mut self, end_ns: u64, length_ns: u64) {
@@ -176,7 +165,7 @@ mod tests {
 
     #[test]
     fn each_operation_is_a_sample_or_each_stretch_of_time() {
-        let each = Samples::new(0, 1_000, 9_000);
+        let each = Samples::new(0, 1_000, 9_000, false);
         [999, 1_500, 9_500].into_iter().for_each(|at| add(&each, 1, at));
         let taken = each.take(None);
         let sample = Sample {
@@ -192,7 +181,7 @@ mod tests {
         assert_eq!(taken, [Sample { end_ns: 500, ..sample.clone() }, Sample { end_ns: 7_999, ..sample }]);
         assert_eq!(each.take(Some(8_000)), []);
 
-        let sums = Samples::new(3_000, 1_000, 9_000);
+        let sums = Samples::new(3_000, 1_000, 9_000, false);
         [1_100, 3_999, 4_000, 8_500, 9_100].into_iter().for_each(|at| add(&sums, 0, at));
         add(&sums, 2, 8_600);
         let ended: Vec<_> = sums.take(None).iter().map(|sum| (sum.end_ns, sum.ops, sum.length_ns)).collect();
@@ -218,7 +207,7 @@ mod tests {
         ] {
             assert_eq!(bin(ns), index, "{ns}");
         }
-        let sums = Samples::new(1_000_000, 0, 9_000_000).with_bins();
+        let sums = Samples::new(1_000_000, 0, 9_000_000, true);
         [100, 200, 300].into_iter().for_each(|at| add(&sums, 0, at));
         let taken = sums.take(Some(1_000));
         assert_eq!((taken[0].bins[10], taken[0].bins.iter().sum::<u32>(), taken[0].max_bytes), (3, 3, 4_096));
@@ -226,8 +215,8 @@ mod tests {
 
     #[test]
     fn what_nobody_takes_is_counted_and_takes_no_memory() {
-        let samples = Samples::new(0, 0, 1 << 40);
-        let mut kept = samples.kept();
+        let samples = Samples::new(0, 0, 1 << 40, false);
+        let mut kept = locked(&samples.kept);
         kept.samples = vec![Sample::default(); KEPT_MAX];
         kept.push(Sample::default());
         drop(kept);

@@ -1,16 +1,17 @@
 //! Converts a section to a job: options with their values, and contradictions between them.
 
+use super::content::Filler;
 use super::iolog::skipped;
 use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, Wanted};
 use super::options::{Known, Support, find, is_off, nearest};
 use super::parse::{
-    above_zero, bounded_seconds, by_direction, cpus, cpus_of_mask, cpus_of_nodes, distribution, filenames,
-    is_sync_engine, latency_percentile, memory_nodes, memory_policy, percentiles, positive, rw_modifier, size_one,
-    size_range, size_split, word, write_back,
+    Value, above_zero, cpus, cpus_of_mask, cpus_of_nodes, distribution, filenames, latency_percentile, memory_nodes,
+    memory_policy, one_of, percentiles, positive, rw_modifier, size_range, size_split, write_back,
 };
 use super::pattern::{Distribution, Sizes};
 use super::text::{COMMAND_LINE, Given, Problem, Section};
-use super::value::{MICROSECONDS, SECONDS, Size, Unit, number, size};
+use super::value::{MICROSECONDS, SECONDS, Size, Unit, number};
+use super::verify::Method;
 use results::units::quoted;
 use sys::op::WriteSync;
 
@@ -23,12 +24,7 @@ impl Job {
         }
         // Other values depend on these, wherever they are given.
         let mut options: Vec<_> = section.options.iter().collect();
-        options.sort_by_key(|given| match find(&given.name) {
-            Some(Support::Known(known)) => {
-                ["kb_base", "zonesize"].iter().position(|name| *name == known.name).unwrap_or(2)
-            }
-            _ => 2,
-        });
+        options.sort_by_key(|given| ["kb_base", "zonesize"].iter().position(|name| *name == given.name).unwrap_or(2));
         for given in options {
             let written = given.value.as_ref().map_or(given.name.clone(), |value| format!("{}={value}", given.name));
             let mut problem =
@@ -68,20 +64,12 @@ impl Job {
 
     fn set(&mut self, option: &Known, given: &Given) -> Result<(), String> {
         let text = given.value.as_deref().unwrap_or("1");
-        let kb_base = self.kb_base;
-        let kilo = Unit::Kilo(kb_base);
-        let yes = || match number(text, Unit::Plain)? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err("it is 0 or 1".to_owned()),
-        };
-        let count = |least: u64, most: u64| match number(text, kilo)? {
-            value if value < least => Err(format!("it is less than {least}")),
-            value if value > most => Err(format!("it is more than {most}")),
-            value => Ok(value),
-        };
-        let time = |unit| number(text, unit);
-        let zone_size = self.zones.size;
+        let value = Value { text, kb_base: self.kb_base };
+        let (yes, count) = (|| value.yes(), |least, most| value.count(least, most));
+        let microseconds = || number(text, MICROSECONDS);
+        // Alone a log is named like the job.
+        let prefix = || Some(given.value.clone().unwrap_or_default());
+        let (zone_size, default_size) = (self.zones.size, Sizes::same(4096));
         // As many zones, or a size.
         let sized = || match (text.strip_suffix('z').map(|zones| number(zones, Unit::Plain)), zone_size) {
             (Some(Ok(zones)), Some(Size::Bytes(bytes))) => {
@@ -90,28 +78,30 @@ impl Job {
             (Some(Ok(_)), _) => {
                 Err("zones are of zonesize - give it in this section or a global one before".to_owned())
             }
-            _ => size(text, kb_base),
+            _ => value.size(),
         };
         let share = || text.parse::<f64>().ok().filter(|of| (0.0..=1.0).contains(of)).ok_or("it is not 0 to 1");
         match option.name {
             "flow" => self.flow.weight = count(0, 1_000_000)?,
             "flow_id" => self.flow.id = count(0, u64::MAX)?,
-            "flow_sleep" => self.flow.sleep_ns = time(MICROSECONDS)?,
-            "iodepth_low" => self.refill.low = count(1, DEPTH_MAX)?,
-            "iodepth_batch_complete_min" => self.refill.after = count(0, DEPTH_MAX)?,
+            "flow_sleep" => self.flow.sleep_ns = microseconds()?,
+            "iodepth_low" => self.refill_low = count(1, DEPTH_MAX)?,
+            "iodepth_batch_complete_min" => self.refill_after = count(0, DEPTH_MAX)?,
             "numa_cpu_nodes" => self.cpus = cpus_of_nodes(text, memory_nodes)?,
             "numa_mem_policy" => memory_policy(text, memory_nodes("online").is_none_or(|nodes| nodes.trim() == "0"))?,
-            "steadystate" | "steadystate_duration" | "steadystate_ramp_time" | "steadystate_check_interval" => {
-                self.steady.set(option.name, text)?;
-            }
+            "steadystate" => self.steady.set_criterion(text)?,
+            "steadystate_duration" => self.steady.duration_ns = number(text, SECONDS)?,
+            "steadystate_ramp_time" => self.steady.ramp_ns = number(text, SECONDS)?,
+            "steadystate_check_interval" => self.steady.interval_ns = number(text, SECONDS)?,
             "invalidate" => self.keeps_cache = !yes()?,
             "pre_read" => self.pre_reads = yes()?,
             "file_append" => self.appends = yes()?,
             "create_only" => self.creates_only = yes()?,
             "overwrite" => self.overwrite = yes()?,
             "fallocate" => {
-                word(text, &["native", "posix", "keep", "1", "truncate", "none", "0"])?;
-                self.sparse = ["truncate", "none", "0"].contains(&text);
+                let (words, sparse) =
+                    (["native", "posix", "keep", "1", "truncate", "none", "0"], ["truncate", "none", "0"]);
+                self.sparse = one_of(text, &words.map(|word| (word, sparse.contains(&word))))?;
             }
             "read_iolog" => self.replay.file = Some(text.to_owned()),
             "replay_no_stall" => self.replay.no_stall = yes()?,
@@ -126,15 +116,15 @@ impl Job {
             "replay_scale" => self.replay.scale = count(0, u64::MAX)?.max(1),
             "replay_skip" => self.replay.skip = skipped(text)?,
             "write_iolog" => self.write_iolog = Some(text.to_owned()),
-            "write_hist_log" => self.hist_log = Some(given.value.clone().unwrap_or_default()),
+            "write_hist_log" => self.hist_log = prefix(),
             "log_hist_msec" => self.log_hist_msec = count(0, 3_600_000)?,
             "log_hist_coarseness" => self.log_hist_coarseness = count(0, 6)?,
             "log_unix_epoch" => self.log_unix_epoch = yes()?,
             "log_max_value" => self.log_max_value = yes()?,
             "wait_for" => self.waits_for = Some(text.to_owned()),
             "zonemode" => {
-                word(text, &["none", "strided", "zbd"])?;
-                (self.zones.strided, self.zbd.is_on) = (text == "strided", text == "zbd");
+                let modes = [("none", (false, false)), ("strided", (true, false)), ("zbd", (false, true))];
+                (self.zones.strided, self.zbd.is_on) = one_of(text, &modes)?;
             }
             "zonecapacity" => self.zbd.capacity = count(1, u64::MAX)?,
             "read_beyond_wp" => self.zbd.reads_beyond = yes()?,
@@ -142,11 +132,10 @@ impl Job {
             "job_max_open_zones" => self.zbd.job_open_max = count(0, u32::MAX.into())?,
             "zone_reset_threshold" => self.zbd.reset_threshold = share()?,
             "zone_reset_frequency" => self.zbd.reset_frequency = share()?,
-            "zonesize" => self.zones.size = Some(above_zero(size(text, kb_base)?)?),
-            "zonerange" => self.zones.range = Some(above_zero(size(text, kb_base)?)?),
-            "zoneskip" => self.zones.skip = Some(size(text, kb_base)?),
-            "prio" | "prioclass" | "priohint" | "cmdprio" | "cmdprio_class" | "cmdprio_hint" | "cmdprio_percentage"
-            | "cmdprio_bssplit" => self.priority.set(option.name, text, kb_base)?,
+            "zonesize" => self.zones.size = Some(above_zero(value.size()?)?),
+            "zonerange" => self.zones.range = Some(above_zero(value.size()?)?),
+            "zoneskip" => self.zones.skip = Some(value.size()?),
+            name if name.starts_with("prio") || name.starts_with("cmdprio") => self.priority.set(name, value)?,
             "name" => self.name = text.to_owned(),
             "description" => self.description = text.to_owned(),
             "filename" => self.filenames = filenames(text)?,
@@ -154,12 +143,15 @@ impl Job {
             "nrfiles" => self.nrfiles = count(1, 1_024)?,
             "rw" => self.set_rw(text)?,
             "ioengine" => {
-                self.is_null = text == "null";
-                self.is_passthrough = text == "io_uring_cmd";
-                self.is_mapped = text == "mmap";
-                self.is_sync_engine = !self.is_null && !self.is_passthrough && is_sync_engine(text)?;
+                (self.is_null, self.is_passthrough, self.is_mapped) =
+                    (text == "null", text == "io_uring_cmd", text == "mmap");
+                self.is_sync_engine = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"].contains(&text);
+                let others = ["io_uring", "libaio", "posixaio", "null", "io_uring_cmd"];
+                if !self.is_sync_engine && !others.contains(&text) {
+                    return Err("flashproof does not have this engine; without it would run: io_uring on the same names - say ioengine=io_uring if that will do".into());
+                }
             }
-            "cmd_type" => word(text, &["nvme"])?,
+            "cmd_type" => one_of(text, &[("nvme", ())])?,
             "hipri" => self.is_polled = yes()?,
             "iodepth" => self.depth = count(1, DEPTH_MAX)?,
             "size" => self.size = Some(above_zero(sized()?)?),
@@ -168,22 +160,16 @@ impl Job {
             "offset" => self.offset = sized()?,
             "offset_increment" => self.offset_increment = sized()?,
             "number_ios" => self.number_ios = Some(count(1, u64::MAX)?),
-            "bs" => self.sizes = sizes(text, |text| size_one(text, kb_base))?,
-            "ba" => self.align = by_direction(text, |text| number(text, kilo).and_then(positive))?,
-            "bsrange" => self.sizes = sizes(text, |text| size_range(text, kb_base))?,
-            "bssplit" => self.sizes = sizes(text, |text| size_split(text, kb_base))?,
+            "bs" => self.sizes = value.by_direction(default_size, |part| part.block_bytes().map(Sizes::same))?,
+            "ba" => self.align = value.by_direction(None, |part| positive(part.count(0, u64::MAX)?).map(Some))?,
+            "bsrange" => self.sizes = value.by_direction(default_size, size_range)?,
+            "bssplit" => self.sizes = value.by_direction(default_size, size_split)?,
             "randrepeat" => self.randrepeat = yes()?,
             "randseed" => self.randseed = Some(count(0, u64::MAX)?),
             "norandommap" => self.norandommap = yes()?,
-            "random_generator" => word(text, &["tausworthe", "tausworthe64", "lfsr"])?,
-            "random_distribution" => {
-                let all = by_direction(text, |text| distribution(text, kb_base))?;
-                self.distribution = all.map(|distribution| distribution.unwrap_or(Distribution::Uniform));
-            }
-            "file_service_type" => {
-                word(text, &["roundrobin", "random"])?;
-                self.random_file = text == "random";
-            }
+            "random_generator" => one_of(text, &[("tausworthe", ()), ("tausworthe64", ()), ("lfsr", ())])?,
+            "random_distribution" => self.distribution = value.by_direction(Distribution::Uniform, distribution)?,
+            "file_service_type" => self.random_file = one_of(text, &[("roundrobin", false), ("random", true)])?,
             "fsync" => self.flush_every[0] = count(0, u64::MAX)?,
             "fdatasync" => self.flush_every[1] = count(0, u64::MAX)?,
             "sync_file_range" => (self.write_back, self.flush_every[2]) = write_back(text)?,
@@ -192,75 +178,57 @@ impl Job {
             "numjobs" => self.numjobs = count(1, JOBS_MAX)?,
             "cpus_allowed" => self.cpus = cpus(text)?,
             "cpumask" => self.cpus = cpus_of_mask(number(text, Unit::Plain)?)?,
-            "cpus_allowed_policy" => {
-                word(text, &["shared", "split"])?;
-                self.splits_cpus = text == "split";
-            }
-            "runtime" => self.runtime_ns = Some(bounded_seconds(time(SECONDS)?)?).filter(|ns| *ns > 0),
+            "cpus_allowed_policy" => self.splits_cpus = one_of(text, &[("shared", false), ("split", true)])?,
+            "runtime" => self.runtime_ns = Some(value.seconds_ns()?).filter(|ns| *ns > 0),
             "time_based" => self.time_based = yes()?,
-            "ramp_time" => self.ramp_ns = bounded_seconds(time(SECONDS)?)?,
+            "ramp_time" => self.ramp_ns = value.seconds_ns()?,
             "loops" => self.loops = count(1, u64::MAX)?,
             "rwmixread" => self.read_pct = count(0, 100)?,
             "rwmixwrite" => self.read_pct = 100 - count(0, 100)?,
-            "thinktime" => self.think_ns[0] = time(MICROSECONDS)?,
-            "thinktime_spin" => self.think_ns[1] = time(MICROSECONDS)?,
+            "thinktime" => self.think_ns[0] = microseconds()?,
+            "thinktime_spin" => self.think_ns[1] = microseconds()?,
             "thinktime_blocks" => self.think_blocks = Some(count(1, u64::MAX)?),
-            "thinktime_blocks_type" => word(text, &["complete", "issue"])?,
-            "thinktime_iotime" => self.think_work_ns = time(SECONDS)?,
-            "latency_target" => self.latency_target.latency_ns = time(MICROSECONDS)?,
-            "latency_window" => self.latency_target.window_ns = time(MICROSECONDS)?,
+            "thinktime_blocks_type" => one_of(text, &[("complete", ()), ("issue", ())])?,
+            "thinktime_iotime" => self.think_work_ns = number(text, SECONDS)?,
+            "latency_target" => self.latency_target.latency_ns = microseconds()?,
+            "latency_window" => self.latency_target.window_ns = microseconds()?,
             "latency_percentile" => self.latency_target.percentile = latency_percentile(text)?,
             "latency_run" => self.latency_target.goes_on = yes()?,
             "max_latency" => {
-                let all = by_direction(text, |text| number(text, MICROSECONDS))?;
-                self.latency_max_ns = all.map(|ns| ns.filter(|ns| *ns > 0).unwrap_or(u64::MAX));
+                let all = value.by_direction(0, |part| number(part.text, MICROSECONDS))?;
+                self.latency_max_ns = all.map(|ns| if ns > 0 { ns } else { u64::MAX });
             }
-            "percentage_random" => {
-                let all = by_direction(text, |text| number(text, Unit::Plain))?.map(|percent| percent.unwrap_or(100));
-                match all.iter().max() {
-                    Some(..=100) => self.random_pct = all,
-                    _ => return Err("it is more than 100".into()),
-                }
-            }
-            "startdelay" => self.start_delay_ns = bounded_seconds(time(SECONDS)?)?,
+            "percentage_random" => match value.by_direction(100, |part| number(part.text, Unit::Plain))? {
+                all if all.iter().all(|percent| *percent <= 100) => self.random_pct = all,
+                _ => return Err("it is more than 100".into()),
+            },
+            "startdelay" => self.start_delay_ns = value.seconds_ns()?,
             "end_fsync" | "fsync_on_close" => self.end_flush = yes()?,
             "exitall" => self.exit_all = yes()?,
             "exit_what" => {
-                self.exit_what = match text {
-                    "group" => ExitWhat::Group,
-                    "stonewall" => ExitWhat::Stonewall,
-                    "all" => ExitWhat::All,
-                    _ => return Err("it is one of group, stonewall, all".into()),
-                }
+                let jobs = [("group", ExitWhat::Group), ("stonewall", ExitWhat::Stonewall), ("all", ExitWhat::All)];
+                self.exit_what = one_of(text, &jobs)?;
             }
             "fill_device" => self.fills = yes()?,
             "filename_format" => self.filename_format = text.to_owned(),
             "log_offset" => self.log_offset = yes()?,
             "log_prio" => self.log_prio = yes()?,
-            "rate_min" => set_rates(&mut self.least, text, kilo, Wanted::Bytes)?,
-            "rate_iops_min" => set_rates(&mut self.least, text, kilo, Wanted::Iops)?,
+            "rate_min" => self.least = rates(value, Wanted::Bytes)?,
+            "rate_iops_min" => self.least = rates(value, Wanted::Iops)?,
             "rate_cycle" => self.rate_cycle_ns = count(1, 3_600_000)? * 1_000_000,
-            "rate" => set_rates(&mut self.wanted, text, kilo, Wanted::Bytes)?,
-            "rate_iops" => set_rates(&mut self.wanted, text, kilo, Wanted::Iops)?,
-            "rate_process" => {
-                word(text, &["linear", "poisson"])?;
-                self.poisson = text == "poisson";
-            }
+            "rate" => self.wanted = rates(value, Wanted::Bytes)?,
+            "rate_iops" => self.wanted = rates(value, Wanted::Iops)?,
+            "rate_process" => self.poisson = one_of(text, &[("linear", false), ("poisson", true)])?,
             "sync" => {
-                self.sync = match text {
-                    "none" | "0" => WriteSync::No,
-                    "dsync" => WriteSync::Data,
-                    "sync" | "1" => WriteSync::File,
-                    _ => return Err("it is one of none, dsync, sync, 0, 1".into()),
-                }
+                let (no, data, file) = (WriteSync::No, WriteSync::Data, WriteSync::File);
+                self.sync = one_of(text, &[("none", no), ("dsync", data), ("sync", file), ("0", no), ("1", file)])?;
             }
             "stonewall" => self.stonewall = yes()?,
             "new_group" => self.new_group = yes()?,
             "group_reporting" => self.group_reporting = yes()?,
-            // Alone it is named like the job.
-            "write_bw_log" => self.logs[0] = Some(given.value.clone().unwrap_or_default()),
-            "write_lat_log" => self.logs[1] = Some(given.value.clone().unwrap_or_default()),
-            "write_iops_log" => self.logs[2] = Some(given.value.clone().unwrap_or_default()),
+            "write_bw_log" => self.logs[0] = prefix(),
+            "write_lat_log" => self.logs[1] = prefix(),
+            "write_iops_log" => self.logs[2] = prefix(),
             "per_job_logs" => self.per_job_logs = yes()?,
             "log_avg_msec" => self.log_avg_msec = count(0, 3_600_000)?,
             // Buffers are always refilled.
@@ -272,53 +240,68 @@ impl Job {
                 base @ (1_000 | 1_024) => self.kb_base = base,
                 _ => return Err("it is 1000 or 1024".into()),
             },
-            name if self.set_verify(name, text)? => {}
+            "verify" => self.verify.method = Method::parse(text)?,
+            "verify_pattern" => {
+                self.verify.pattern = Some(Filler::parse(text, true)?);
+                if self.verify.method == Method::None {
+                    self.verify.method = Method::PatternHeader;
+                }
+            }
+            "verify_interval" => self.verify.interval = Some(count(0, 1 << 30)?).filter(|bytes| *bytes > 0),
+            "verify_offset" => self.verify.header_at = count(0, 1 << 30)?,
+            "do_verify" => self.verify.reads_back = yes()?,
+            "verify_only" => self.verify.only = yes()?,
+            "verify_fatal" => self.verify.is_fatal = yes()?,
+            "verify_dump" => self.verify.dumps = yes()?,
+            "verify_backlog" => self.verify.backlog = count(0, 1 << 24)?,
+            "verify_backlog_batch" => self.verify.batch = count(0, 1 << 24)?,
+            "verify_state_save" => self.verify.saves_state = Some(yes()?),
+            "verify_state_load" => self.verify.loads_state = yes()?,
+            "zero_buffers" => (self.content.zeros, self.content.pattern) = (yes()?, None),
+            "buffer_pattern" => {
+                (self.content.zeros, self.content.pattern) = (false, Some(Filler::parse(text, false)?));
+            }
+            "buffer_compress_percentage" => self.content.compress_pct = count(0, 100)?,
+            "buffer_compress_chunk" => self.content.chunk_bytes = count(0, 1 << 30)?,
+            "dedupe_percentage" => self.content.dedupe_pct = count(0, 100)?,
+            "dedupe_mode" => self.content.dedupe_from_set = one_of(text, &[("repeat", false), ("working_set", true)])?,
+            "dedupe_working_set_percentage" => self.content.working_set_pct = count(0, 100)?,
+            "dedupe_global" => self.content.dedupe_global = yes()?,
             name => unreachable!("{name} stands in the table and is not set"),
         }
         Ok(())
     }
 
     fn set_rw(&mut self, text: &str) -> Result<(), String> {
-        let (text, modifier) = text.split_once(':').map_or((text, None), |(rw, modifier)| (rw, Some(modifier)));
-        (self.does, self.random) = match text {
-            "read" => ([true, false, false], false),
-            "write" => ([false, true, false], false),
-            "trim" => ([false, false, true], false),
-            "randread" => ([true, false, false], true),
-            "randwrite" => ([false, true, false], true),
-            "randtrim" => ([false, false, true], true),
-            "rw" | "readwrite" => ([true, true, false], false),
-            "randrw" | "randreadwrite" => ([true, true, false], true),
-            "trimwrite" => ([false, true, true], false),
-            "randtrimwrite" => ([false, true, true], true),
-            _ => {
-                return Err("it is one of read, write, trim, randread, randwrite, randtrim, rw, randrw, trimwrite, randtrimwrite".into());
-            }
+        let (rw, modifier) = text.split_once(':').map_or((text, None), |(rw, modifier)| (rw, Some(modifier)));
+        let (random, kinds) = rw.strip_prefix("rand").map_or((false, rw), |kinds| (true, kinds));
+        self.does = match kinds {
+            "read" => [true, false, false],
+            "write" => [false, true, false],
+            "trim" => [false, false, true],
+            "rw" | "readwrite" => [true, true, false],
+            "trimwrite" => [false, true, true],
+            _ => return Err(
+                "it is one of read, write, trim, randread, randwrite, randtrim, rw, randrw, trimwrite, randtrimwrite"
+                    .into(),
+            ),
         };
-        self.trim_write = text.ends_with("trimwrite");
-        (self.skip, self.run_length) = rw_modifier(modifier, self.random, self.kb_base)?;
+        (self.random, self.trim_write) = (random, kinds == "trimwrite");
+        (self.skip, self.run_length) =
+            modifier.map_or(Ok((0, 1)), |modifier| rw_modifier(modifier, random, self.kb_base))?;
         Ok(())
     }
 }
 
-/// The sizes in `text`, by direction. An empty entry is fio's default.
-fn sizes(text: &str, read: impl Fn(&str) -> Result<Sizes, String>) -> Result<[Sizes; DIRECTIONS], String> {
-    Ok(by_direction(text, read)?.map(|sizes| sizes.unwrap_or_else(|| Sizes::same(4096))))
-}
-
-/// The rates in `text`, by direction. An empty entry and 0 leave a direction unlimited.
-fn set_rates(
-    rates: &mut [Wanted; DIRECTIONS],
-    text: &str,
-    unit: Unit,
-    of: impl Fn(u64) -> Wanted,
-) -> Result<(), String> {
-    let given = by_direction(text, |text| number(text, unit))?;
-    if given.contains(&Some(0)) && !text.contains(',') {
-        return Err("a rate of zero does nothing - leave it out for no limit, or give one".into());
-    }
-    *rates = given.map(|rate| rate.filter(|rate| *rate > 0).map_or(Wanted::Unlimited, &of));
-    Ok(())
+/// Rates by direction. An empty entry and 0 leave a direction unlimited.
+fn rates(value: Value<'_>, of: fn(u64) -> Wanted) -> Result<[Wanted; DIRECTIONS], String> {
+    value.by_direction(Wanted::Unlimited, |part| match part.count(0, u64::MAX)? {
+        0 if !value.text.contains(',') => {
+            Err("a rate of zero does nothing - leave it out for no limit, or give one".into())
+        }
+        0 => Ok(Wanted::Unlimited),
+        rate => Ok(of(rate)),
+    })
 }
 
 /// Options of one section that cannot both be meant.

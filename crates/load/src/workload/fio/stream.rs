@@ -1,27 +1,19 @@
 //! The operations of a job, or of one of its directions.
 
 use super::area::Area;
-use super::closed::Bound;
+use super::closed::{Bound, Flow};
 use super::content::Contents;
-use super::flow::Flow;
-use super::iolog::{Iolog, Issued};
-use super::job::{DIRECTIONS, FLUSHES, Job, KINDS, READS, TRIMS, WRITES};
-use super::least_rate::LeastRate;
-use super::priority::ByPriority;
-use super::progress::{Exit, Progress};
-use super::samples::Samples;
-use super::steady::Steady;
+use super::ends::LeastRate;
+use super::job::{DIRECTIONS, FLUSHES, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
+use super::thread::{Exit, Thread};
 use super::verify::{OpAddress, Verify};
 use super::zbd::ZonedArea;
 use crate::stream::{LOST, Request, Stream};
 use results::times::Times;
 use results::units;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use sys::op::{OpKind, Outcome, Priority, WriteBack, WriteSync};
+use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 use sys::random::Random;
-
-const KIND_OF: [OpKind; KINDS] = [OpKind::Read, OpKind::Write, OpKind::Deallocate, OpKind::Flush];
 
 /// Time after which an operation that waits for its zone looks again, nanoseconds: another job may have it.
 const ZONES_LOOK_NS: u64 = 50_000;
@@ -29,80 +21,78 @@ const ZONES_LOOK_NS: u64 = 50_000;
 /// A source of a job's operations.
 #[derive(Debug)]
 pub struct FioStream {
-    pub(super) job: Arc<Job>,
+    pub(super) thread: Thread,
     pub(super) areas: Vec<Area>,
-    pub(super) turn: usize,
     /// Directions of the stream: one, or reads and writes.
     pub(super) directions: Vec<usize>,
     /// The smallest operation of each direction.
     pub(super) units: [u64; DIRECTIONS],
     pub(super) bytes_left: u64,
+    /// The next operation of a log is the last but this many.
     pub(super) ops_left: u64,
     /// True if calls that flush follow some of its writes.
     pub(super) flushes: bool,
-    /// Writes done.
-    pub(super) writes: u64,
     /// Cell of each kind, on the first target.
     pub(super) cells: [u32; KINDS],
     /// Buffer class of each kind except writes, whose class is their area's.
     pub(super) buffers: [u16; KINDS],
     pub(super) random: Random,
-    pub(super) run_left: u64,
     pub(super) bound: Bound,
-    /// Start and end, nanoseconds.
-    pub(super) from_ns: u64,
+    /// End, nanoseconds.
     pub(super) until_ns: u64,
     /// When its last operation is wanted, where it has a rate and their number ends it.
     pub(super) last_ns: u64,
     /// Minimum rates.
     pub(super) least: LeastRate,
-    /// True once it ended before its time.
-    pub(super) is_done: bool,
-    /// True once it does nothing more.
-    pub(super) is_ended: bool,
     /// True if files are flushed at the end.
     pub(super) end_flush: bool,
-    /// Files that are still to be flushed then.
-    pub(super) end_flushes: usize,
-    /// Operations in flight.
-    pub(super) in_flight: u32,
-    /// The last that was seen of the clock.
-    pub(super) now_ns: u64,
     /// Verification of its data.
     pub(super) verify: Option<Verify>,
     /// Buffer class of reads that are checked; `None`: all of them.
     pub(super) checked_buffers: Option<u16>,
-    pub(super) phase: Phase,
     /// Data of its writes, unless it is verified or salt.
     pub(super) contents: Option<Contents>,
     /// Bytes and operations of each loop, and further loops, if writes are read back after each.
     pub(super) loops: (u64, u64, u64),
-    pub(super) exit: Option<Exit>,
-    pub(super) steady: Option<Arc<Steady>>,
     pub(super) flow: Option<Flow>,
+    pub(super) state: StreamState,
+}
+
+/// How far a stream came.
+#[derive(Debug, Default)]
+pub(super) struct StreamState {
+    /// The next file, where files take turns.
+    turn: usize,
+    /// Writes done.
+    writes: u64,
+    /// Operations until the next one at a random place.
+    run_left: u64,
+    /// True once it ended before its time.
+    is_done: bool,
+    /// True once it does nothing more.
+    is_ended: bool,
+    /// Files that are still to be flushed at the end.
+    end_flushes: usize,
+    /// Operations in flight.
+    in_flight: u32,
+    /// The last that was seen of the clock.
+    pub(super) now_ns: u64,
+    phase: Phase,
     /// The last call of `next` gave no operation because others have to follow first.
-    pub(super) is_held: bool,
+    is_held: bool,
     /// A write has begun.
     pub(super) has_written: bool,
     /// An operation that waits for its zone: direction, area, offset, about so many bytes.
     pub(super) held: Option<(usize, usize, u64, u64)>,
     /// Zones that are being reset for a write, and the bytes of the write.
     pub(super) resets: Vec<(u64, u64)>,
-    /// Priority of all its operations, unless they have several.
-    pub(super) priority: Priority,
-    pub(super) by_priority: Option<Arc<ByPriority>>,
-    pub(super) samples: Option<Arc<Samples>>,
-    pub(super) histograms: Option<Arc<Samples>>,
-    /// The operations, if they are those of a log; the next is the last but `ops_left`.
-    pub(super) iolog: Option<Arc<Iolog>>,
-    pub(super) issued: Option<Arc<Issued>>,
-    pub(super) progress: Arc<Progress>,
 }
 
 /// Phase of a job that reads back what it wrote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Phase {
     /// Writes, or whatever else the job does.
+    #[default]
     Main,
     /// The files with indices below this number are to be flushed, once all writes are back.
     Flush(usize),
@@ -118,50 +108,39 @@ impl FioStream {
 
     #[inline]
     fn has_ended(&self) -> bool {
-        self.is_ended || self.is_main_done() && !self.reads_back_at_end()
+        self.state.is_ended || self.is_main_done() && !self.reads_back_at_end()
     }
 
     #[inline]
     fn reads_back_at_end(&self) -> bool {
-        self.verify.is_some() && self.job.reads_back_at_end()
+        self.verify.is_some() && self.thread.job.reads_back_at_end()
     }
 
     /// Has done all that it was to, or cannot, and does nothing more from `at_ns` on.
     pub(super) fn end_itself(&mut self, at_ns: u64) {
-        self.end(at_ns);
-        if !std::mem::replace(&mut self.is_done, true) {
-            self.progress.lane_is_done();
-        }
-    }
-
-    /// Does nothing more from `at_ns` on.
-    fn end(&mut self, at_ns: u64) {
-        (self.ops_left, self.is_ended, self.flow) = (0, true, None);
-        if let Some(Exit { groups, ends, .. }) = &self.exit {
-            for group in &groups[ends.clone()] {
-                group.fetch_min(at_ns, Ordering::Relaxed);
-            }
+        self.stop(at_ns);
+        if !std::mem::replace(&mut self.state.is_done, true) {
+            self.thread.progress.lanes_done.add(1);
         }
     }
 
     /// True if the next random operation has a new offset; false if it follows the last one.
     #[inline]
     fn jumps(&mut self, direction: usize) -> bool {
-        if self.job.run_length > 1 {
-            self.run_left -= 1;
-            if self.run_left > 0 {
-                return false;
-            }
-            self.run_left = self.job.run_length;
+        if self.state.run_left > 1 {
+            self.state.run_left -= 1;
+            return false;
         }
-        self.job.random_pct[direction] == 100 || self.random.below(100) < self.job.random_pct[direction]
+        self.state.run_left = self.thread.job.run_length;
+        let percent = self.thread.job.random_pct[direction];
+        percent == 100 || self.random.below(100) < percent
     }
 
     #[inline]
     fn direction(&mut self) -> usize {
         match self.directions[..] {
             [only] => only,
-            _ => usize::from(self.random.below(100) >= self.job.read_pct),
+            _ => usize::from(self.random.below(100) >= self.thread.job.read_pct),
         }
     }
 
@@ -169,10 +148,10 @@ impl FioStream {
     fn area(&mut self) -> usize {
         match self.areas.len() {
             1 => 0,
-            count if self.job.random_file => self.random.below(count as u64) as usize,
+            count if self.thread.job.random_file => self.random.below(count as u64) as usize,
             count => {
-                let turn = self.turn;
-                self.turn = (turn + 1) % count;
+                let turn = self.state.turn;
+                self.state.turn = (turn + 1) % count;
                 turn
             }
         }
@@ -187,53 +166,47 @@ impl FioStream {
     #[inline]
     pub(super) fn request(&self, kind: usize, area: usize, offset: u64, len: u32) -> Request {
         let Area { target, buffers, .. } = self.areas[area];
-        Request {
-            target,
-            cell: self.cells[kind] + u32::from(target),
-            kind: KIND_OF[kind],
-            offset,
-            len,
-            buffers: if kind == WRITES { buffers } else { self.buffers[kind] },
-            sync: if kind == WRITES { self.job.sync } else { WriteSync::No },
-            placement: None,
-            priority: self.priority,
-        }
+        let job = &self.thread.job;
+        let (buffers, sync) = if kind == WRITES { (buffers, job.sync) } else { (self.buffers[kind], WriteSync::No) };
+        let (cell, priority) = (self.cells[kind] + u32::from(target), job.priority.of_job());
+        Request { offset, len, sync, priority, ..Request::new(KIND_OF[kind], target, cell, buffers) }
     }
 
     /// The next operation of a job that reads back what it wrote; `None`: the next one of the main phase, or none at all
     /// now.
     fn next_verified(&mut self) -> Option<Request> {
         loop {
-            match self.phase {
+            match self.state.phase {
                 Phase::Main if !self.is_main_done() => {
                     let (area, at, len) = self.verify.as_mut()?.next_of_backlog()?;
                     return Some(self.read_back(area, at, len));
                 }
                 Phase::Main if !self.reads_back_at_end() => return None,
-                Phase::Main => self.phase = Phase::Flush(self.areas.len()),
+                Phase::Main => self.state.phase = Phase::Flush(self.areas.len()),
                 // Writes that are in flight, and the flushes.
-                Phase::Flush(_) if self.in_flight > 0 => return None,
+                Phase::Flush(_) if self.state.in_flight > 0 => return None,
                 Phase::Flush(0) => {
                     self.verify.as_mut()?.rewind();
-                    self.phase = Phase::ReadBack;
+                    self.state.phase = Phase::ReadBack;
                 }
                 Phase::Flush(files) => {
-                    self.phase = Phase::Flush(files - 1);
+                    self.state.phase = Phase::Flush(files - 1);
                     return Some(self.flush(files - 1, OpKind::FlushFile));
                 }
                 Phase::ReadBack => {
                     if let Some((area, at, len)) = self.verify.as_mut()?.next_of_all() {
                         return Some(self.read_back(area, at, len));
                     }
-                    if self.in_flight > 0 {
+                    if self.state.in_flight > 0 {
                         return None;
                     }
                     let (bytes, ops, more) = self.loops;
                     if more == 0 {
-                        self.end(self.now_ns);
+                        self.stop(self.state.now_ns);
                         return None;
                     }
-                    (self.bytes_left, self.ops_left, self.loops.2, self.phase) = (bytes, ops, more - 1, Phase::Main);
+                    (self.bytes_left, self.ops_left, self.loops.2, self.state.phase) =
+                        (bytes, ops, more - 1, Phase::Main);
                     self.areas.iter().filter_map(|area| area.zbd.as_ref()).for_each(ZonedArea::age);
                 }
             }
@@ -241,14 +214,9 @@ impl FioStream {
     }
 
     fn read_back(&mut self, area: usize, at: u64, len: u32) -> Request {
-        self.progress.count_read_back();
+        self.thread.progress.read_back.add(1);
         let request = self.request(READS, area, self.areas[area].start + at, len);
         Request { buffers: self.checked_buffers.unwrap_or(request.buffers), ..request }
-    }
-
-    /// True if the data of a read is checked. A job that also writes checks only what it reads back.
-    fn is_checked(&self, request: &Request) -> bool {
-        self.verify.is_some() && self.checked_buffers.map_or(self.job.checks_reads(), |class| class == request.buffers)
     }
 
     /// The address of a read, write or trim for its verification.
@@ -265,21 +233,25 @@ impl FioStream {
     #[inline]
     fn make(&mut self) -> Option<(usize, Request)> {
         self.ops_left -= 1;
-        if let Some(held) = self.held.take() {
+        if let Some(held) = self.state.held.take() {
             return self.make_in_zone(held);
         }
-        if let Some(log) = &self.iolog {
+        if let Some(log) = &self.thread.job.iolog {
             let operation = log.operations[log.operations.len() - 1 - self.ops_left as usize];
             let (file, kind) = (usize::from(operation.file), operation.kind);
-            let request = self.request(operation.number(), file, operation.offset, operation.len);
+            let request = self.request(kind_number(kind), file, operation.offset, operation.len);
             return Some((file, Request { kind, ..request }));
         }
         let (mut direction, area) = (self.direction(), self.area());
-        if self.areas[area].zbd.is_some() && !self.has_written && self.job.does[WRITES] && !self.job.zbd.reads_beyond {
+        if self.areas[area].zbd.is_some()
+            && !self.state.has_written
+            && self.thread.job.does[WRITES]
+            && !self.thread.job.zbd.reads_beyond
+        {
             // As in fio: before the first write there may be nothing to read.
             direction = WRITES;
         }
-        let wanted = self.job.sizes[direction].draw(&mut self.random);
+        let wanted = self.thread.job.sizes[direction].draw(&mut self.random);
         let (jumps, unit) = (self.jumps(direction), self.units[direction]);
         let (offset, len) = self.areas[area].next(direction, wanted, jumps, unit, &mut self.random);
         if self.areas[area].zbd.is_some() {
@@ -293,18 +265,18 @@ impl FioStream {
     #[inline]
     pub(super) fn prioritized(&mut self, direction: usize, area: usize, offset: u64, len: u64) -> Request {
         let mut request = self.request(direction, area, offset, len as u32);
-        if self.by_priority.is_some() {
-            request.priority = self.job.priority.draw(direction, len, &mut self.random);
+        if self.thread.by_priority.is_some() {
+            request.priority = self.thread.job.priority.draw(direction, len, &mut self.random);
         }
         request
     }
 
     #[inline]
     fn begin(&mut self) {
-        self.progress.begin();
-        self.in_flight += 1;
+        self.thread.progress.begin();
+        self.state.in_flight += 1;
         if let Bound::Pauses(pauses) = &mut self.bound {
-            pauses.begin();
+            pauses.begun += 1;
         }
     }
 
@@ -312,22 +284,24 @@ impl FioStream {
     /// fio, no flush after the last of them.
     #[inline]
     fn after(&mut self, request: &Request) -> Option<Request> {
-        if self.job.trim_write && request.kind == OpKind::Deallocate {
+        if self.thread.job.trim_write && request.kind == OpKind::Deallocate {
             let area = self.area_of(request)?;
             return Some(self.request(WRITES, area, request.offset, request.len));
         }
         if self.flushes && request.kind == OpKind::Write {
-            self.writes += 1;
+            self.state.writes += 1;
             let at = self.area_of(request)?;
-            self.areas[at].wrote(request.offset, request.offset + u64::from(request.len));
+            let (start, end) = (request.offset, request.offset + u64::from(request.len));
+            let written = &mut self.areas[at].written;
+            *written = Some(written.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
             if !self.has_ended()
-                && let Some(kind) = self.job.flush_after(self.writes)
+                && let Some(kind) = self.thread.job.flush_after(self.state.writes)
             {
                 return Some(self.flush(at, kind));
             }
         }
         // A flush that follows a write can come back when the main phase is over.
-        if let (Phase::Flush(at), OpKind::FlushFile, false) = (self.phase, request.kind, self.job.direct)
+        if let (Phase::Flush(at), OpKind::FlushFile, false) = (self.state.phase, request.kind, self.thread.job.direct)
             && at < self.areas.len()
         {
             // Data that is read back has to come from the device.
@@ -348,20 +322,23 @@ impl FioStream {
     /// The flush of the next file when the last operation is back.
     #[inline]
     fn end_flush(&mut self) -> Option<Request> {
-        if self.end_flush && self.in_flight == 1 && (self.has_ended() || self.now_ns >= Stream::until_ns(self)) {
-            (self.end_flush, self.end_flushes) = (false, self.areas.len());
+        if self.end_flush
+            && self.state.in_flight == 1
+            && (self.has_ended() || self.state.now_ns >= Stream::until_ns(self))
+        {
+            (self.end_flush, self.state.end_flushes) = (false, self.areas.len());
         }
-        self.end_flushes = self.end_flushes.checked_sub(1)?;
-        Some(self.flush(self.end_flushes, OpKind::FlushFile))
+        self.state.end_flushes = self.state.end_flushes.checked_sub(1)?;
+        Some(self.flush(self.state.end_flushes, OpKind::FlushFile))
     }
 
     /// Arrivals of a single direction, divided over its areas; `None` if chance decides more.
     fn counted(&self, arrivals: u64, tell: &mut dyn FnMut(u32, u64)) -> Option<()> {
         let [direction] = self.directions[..] else { return None };
-        if self.iolog.is_some() {
+        if self.thread.job.iolog.is_some() {
             return None;
         }
-        let mean = self.job.sizes[direction].mean_bytes().max(1.0);
+        let mean = self.thread.job.sizes[direction].mean_bytes().max(1.0);
         let most = self.ops_left.min((self.bytes_left as f64 / mean).ceil() as u64);
         let (count, areas) = (arrivals.min(most), self.areas.len() as u64);
         for (number, area) in (0..).zip(&self.areas) {
@@ -372,37 +349,36 @@ impl FioStream {
 }
 
 impl Stream for FioStream {
-    #[inline]
     fn next(&mut self) -> Option<Request> {
         if self.verify.is_some()
-            && !self.is_ended
+            && !self.state.is_ended
             && let Some(request) = self.next_verified()
         {
             self.begin();
             return Some(request);
         }
         if self.has_ended() {
-            self.end_itself(self.now_ns);
+            self.end_itself(self.state.now_ns);
             return None;
         }
-        if self.phase != Phase::Main {
+        if self.state.phase != Phase::Main {
             return None;
         }
-        if self.held.is_none() && self.flow.as_mut().is_some_and(|flow| !flow.take()) {
-            self.is_held = true;
+        if self.state.held.is_none() && self.flow.as_mut().is_some_and(|flow| !flow.take()) {
+            self.state.is_held = true;
             return None;
         }
         let request = loop {
             let Some((area, request)) = self.make() else {
-                self.is_held = self.held.is_some();
+                self.state.is_held = self.state.held.is_some();
                 // Otherwise it has ended, or reads back what it wrote.
-                return if self.is_held { None } else { Stream::next(self) };
+                return if self.state.is_held { None } else { Stream::next(self) };
             };
             if self.verify.as_mut().is_none_or(|verify| verify.is_next_written(area, request.offset)) {
                 break request;
             }
             if self.has_ended() || self.verify.as_ref().is_some_and(Verify::is_past_state) {
-                self.end_itself(self.now_ns);
+                self.end_itself(self.state.now_ns);
                 return None;
             }
         };
@@ -417,23 +393,23 @@ impl Stream for FioStream {
     }
 
     fn again_after_ns(&mut self) -> Option<u64> {
-        if !std::mem::take(&mut self.is_held) || self.job.has_rates() {
+        if !std::mem::take(&mut self.state.is_held) || self.thread.job.has_rates() {
             return None;
         }
-        if self.held.is_some() {
+        if self.state.held.is_some() {
             return Some(ZONES_LOOK_NS);
         }
         Some(self.flow.as_ref()?.look_after_ns())
     }
 
     fn stuck(&self) -> Option<String> {
-        if self.held.is_some() && !self.is_ended {
+        if self.state.held.is_some() && !self.state.is_ended {
             return Some("its zones are in use, and nothing is in flight there".into());
         }
-        (self.phase != Phase::Main && !self.is_ended).then(|| "its writes are not back, and cannot be read back".into())
+        (self.state.phase != Phase::Main && !self.state.is_ended)
+            .then(|| "its writes are not back, and cannot be read back".into())
     }
 
-    #[inline]
     fn fill(&mut self, request: &Request, data: &mut [u8]) {
         let Some(address) = self.address(request) else { return };
         match (&mut self.verify, &mut self.contents) {
@@ -443,20 +419,21 @@ impl Stream for FioStream {
         }
     }
 
-    #[inline]
     fn on_data(&mut self, request: &Request, data: &[u8]) -> Result<(), String> {
-        if !self.is_checked(request) {
+        // A job that also writes checks only what it reads back.
+        let is_checked =
+            |class| self.checked_buffers.map_or(self.thread.job.checks_reads(), |checked| class == checked);
+        if self.verify.is_none() || !is_checked(request.buffers) {
             return Ok(());
         }
-        let Some(address) = self.address(request) else { return Ok(()) };
-        let checked = self.verify.as_mut().map_or(Ok(()), |verify| verify.check(address, data));
-        if checked.is_err() && self.verify.as_ref().is_some_and(Verify::is_fatal) {
-            self.end_itself(self.now_ns);
+        let (Some(address), Some(verify)) = (self.address(request), &mut self.verify) else { return Ok(()) };
+        let checked = verify.check(address, data);
+        if checked.is_err() && verify.is_fatal() {
+            self.end_itself(self.state.now_ns);
         }
         checked
     }
 
-    #[inline]
     fn on_completion(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
         if self.verify.is_some()
             && let Some(address) = self.address(request)
@@ -473,98 +450,99 @@ impl Stream for FioStream {
         if let Some(next) = self.zone_is_back(request, outcome).or_else(|| self.after(request)) {
             return Some(next);
         }
-        self.progress.end();
-        self.in_flight = self.in_flight.saturating_sub(1);
+        self.thread.progress.end();
+        self.state.in_flight = self.state.in_flight.saturating_sub(1);
         None
     }
 
-    #[inline]
     fn on_times(&mut self, request: &Request, times: &Times) {
-        self.now_ns = times.completed_ns();
-        if let Some(issued) = &self.issued {
+        self.state.now_ns = times.completed_ns();
+        if let Some(issued) = &self.thread.issued {
             issued.add(request, times);
         }
+        let direction = kind_number(request.kind);
         // The reset before a write is none of the job's own operations.
-        let kind =
-            if request.kind == OpKind::ResetZone && self.job.does[TRIMS] { OpKind::Deallocate } else { request.kind };
-        let Some(direction) = KIND_OF[..DIRECTIONS].iter().position(|known| *known == kind) else { return };
-        for samples in self.samples.iter().chain(&self.histograms) {
+        if direction == FLUSHES || request.kind == OpKind::ResetZone && !self.thread.job.does[TRIMS] {
+            return;
+        }
+        for samples in self.thread.samples.iter().chain(&self.thread.histograms) {
             samples.add(direction, request, times);
         }
-        if let Some(by_priority) = &self.by_priority {
+        if let Some(by_priority) = &self.thread.by_priority {
             by_priority.add(direction, request.priority, times);
         }
-        if let Some(steady) = &self.steady {
-            steady.took(self.now_ns, request.len.into(), times.service_ns());
+        if let Some(steady) = &self.thread.steady {
+            steady.took(self.state.now_ns, request.len.into(), times.service_ns());
         }
         if let Bound::Search(search) = &mut self.bound {
-            search.took(self.now_ns, times.service_ns(), &self.progress);
+            search.took(self.state.now_ns, times.service_ns(), &self.thread.progress);
             if search.is_done {
-                self.end_itself(self.now_ns);
+                self.end_itself(self.state.now_ns);
             }
         }
-        let (took_ns, most_ns) = (times.service_ns(), self.job.latency_max_ns[direction]);
+        let (took_ns, most_ns) = (times.service_ns(), self.thread.job.latency_max_ns[direction]);
         let too_slow = (took_ns > most_ns).then(|| {
-            format!(
-                "an operation took {}, longer than max_latency ({})",
-                units::duration(took_ns),
-                units::duration(most_ns)
-            )
+            let [took, most] = [took_ns, most_ns].map(units::duration);
+            format!("an operation took {took}, longer than max_latency ({most})")
         });
         if let Some(missed) = too_slow.or_else(|| self.least.took(direction, request.len, times)) {
-            self.progress.set_missed(missed);
-            self.end_itself(self.now_ns);
+            self.thread.progress.set_missed(missed);
+            self.end_itself(self.state.now_ns);
         }
     }
 
-    #[inline]
     fn until_ns(&self) -> u64 {
-        let until_ns = self.steady.as_ref().map_or(self.until_ns, |steady| self.until_ns.min(steady.ended_ns()));
-        self.exit.as_ref().map_or(until_ns, |exit| until_ns.min(exit.at_ns()))
+        self.until_ns.min(self.thread.ended_ns())
     }
 
-    #[inline]
     fn last_ns(&self) -> u64 {
         self.last_ns
     }
 
     fn stop(&mut self, at_ns: u64) {
-        self.end(at_ns);
+        (self.ops_left, self.state.is_ended, self.flow) = (0, true, None);
+        if let Some(Exit { groups, ends, .. }) = &self.thread.exit {
+            for group in &groups[ends.clone()] {
+                group.fetch_min(at_ns, Ordering::Relaxed);
+            }
+        }
     }
 
-    #[inline]
     fn width(&mut self, now_ns: u64) -> (u32, u64) {
         let until_ns = Stream::until_ns(self);
         if now_ns >= until_ns {
-            self.end(until_ns);
+            self.stop(until_ns);
         }
-        let has_ended = self.has_ended();
+        let (has_ended, in_flight) = (self.has_ended(), self.state.in_flight);
         let (width, from_ns) = match &mut self.bound {
-            _ if has_ended => (u32::MAX, now_ns),
-            Bound::Depth => (u32::MAX, now_ns),
-            Bound::Pauses(pauses) => pauses.width(now_ns, self.in_flight),
-            Bound::Search(search) => search.width(now_ns, self.in_flight),
-            Bound::Drains(drain) => drain.width(now_ns, self.in_flight),
+            Bound::Pauses(pauses) if !has_ended => pauses.width(now_ns, in_flight),
+            Bound::Search(search) if !has_ended => search.width(now_ns, in_flight),
+            Bound::Drains { refill_at } if !has_ended && in_flight > *refill_at => (in_flight, now_ns),
+            _ => (u32::MAX, now_ns),
         };
-        (width, from_ns.max(self.from_ns))
+        (width, from_ns.max(self.thread.job.start_delay_ns))
     }
 
     fn follows(&self) -> bool {
-        self.job.trim_write || self.flushes || self.end_flush || self.end_flushes > 0 || self.reads_back_at_end()
+        self.thread.job.trim_write
+            || self.flushes
+            || self.end_flush
+            || self.state.end_flushes > 0
+            || self.reads_back_at_end()
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        let log = self.iolog.as_ref().map_or(&[][..], |log| &log.operations);
+        let log = self.thread.job.iolog.as_ref().map_or(&[][..], |log| &log.operations);
         let ahead = log.iter().skip(log.len().saturating_sub(self.ops_left as usize)).take(arrivals as usize);
         for operation in ahead {
             let target = self.areas[usize::from(operation.file)].target;
-            cells(self.cells[operation.number()] + u32::from(target), 1);
+            cells(self.cells[kind_number(operation.kind)] + u32::from(target), 1);
         }
         let _ = self.counted(arrivals, cells);
     }
 
     fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
-        let writes = self.job.trim_write.then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
+        let writes = self.thread.job.trim_write.then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
         let mut both = |cell: u32, count| {
             lost(cell, count);
             writes.into_iter().for_each(|further| lost(cell.wrapping_add(further), count));

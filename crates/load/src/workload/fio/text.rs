@@ -5,7 +5,7 @@
 //! job file     -> sections ([name]), with included files, comments, variables
 //! ```
 
-use super::options::{Kind, Support, find, missing_of_program, of_program};
+use super::options::{Kind, Support, find, has, missing_of_program, of_program};
 use super::value::{Unit, expression};
 use results::units::quoted;
 
@@ -75,16 +75,11 @@ impl Problem {
         let what: String = what.into();
         // A value of megabytes is recognised by its start, and the remedy is at the end.
         let count = what.chars().count();
-        let what = match count > 2 * SHOWN_CHARS {
-            true => what
-                .chars()
-                .take(SHOWN_CHARS)
-                .chain(" [...] ".chars())
-                .chain(what.chars().skip(count - SHOWN_CHARS))
-                .collect(),
-            false => what,
-        };
-        Self { at: at.to_owned(), what }
+        if count <= 2 * SHOWN_CHARS {
+            return Self { at: at.to_owned(), what };
+        }
+        let (start, end) = (what.chars().take(SHOWN_CHARS), what.chars().skip(count - SHOWN_CHARS));
+        Self { at: at.to_owned(), what: start.chain(" [...] ".chars()).chain(end).collect() }
     }
 
     pub(super) fn of_job(name: &str, what: impl Into<String>) -> Self {
@@ -111,25 +106,18 @@ pub(super) const COMMAND_LINE: &str = "command line";
 const DASHES: [char; 6] = ['\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2212}'];
 
 /// Options whose values may contain a dash: names of files, and free text.
-const NAMES: [&str; 10] = [
-    "filename",
-    "directory",
-    "name",
-    "description",
-    "write_bw_log",
-    "write_lat_log",
-    "write_iops_log",
-    "output",
-    "out",
-    "erase",
-];
+const NAMES: &str = "filename directory name description write_bw_log write_lat_log write_iops_log output out erase";
+
+/// The name and the value of `NAME=VALUE`.
+fn name_and_value(text: &str) -> (&str, Option<&str>) {
+    text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)))
+}
 
 /// `text` with hyphens for dashes, and a warning if there were any.
 fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
-    let (name, value) = text.split_once('=').map_or((text, ""), |(name, value)| (name, value));
-    if NAMES.contains(&name.trim_matches(|c: char| DASHES.contains(&c) || c == '-' || c == ' '))
-        && value.contains(DASHES)
-    {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    let plain_name = name.trim_matches(|c: char| DASHES.contains(&c) || c == '-' || c == ' ');
+    if has(NAMES, plain_name) && value.contains(DASHES) {
         return format!("{}={value}", with_hyphens(name, at, warnings));
     }
     // A separate word is an option, or belongs to one.
@@ -139,16 +127,10 @@ fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
     }
     // A dash at the beginning stands for the two hyphens of an option.
     let rest = text.trim_start_matches(|c| DASHES.contains(&c) || c == '-');
-    let marked = if text.starts_with(DASHES) || (rest.len() < text.len() && rest.starts_with(char::is_alphabetic)) {
-        format!("--{rest}")
-    } else {
-        text.to_owned()
-    };
-    let plain = marked.replace(DASHES, "-");
-    warnings.push(Problem::new(
-        at,
-        format!("{} has a dash instead of a hyphen - read as {}", quoted(text), quoted(&plain)),
-    ));
+    let is_marked = text.starts_with(DASHES) || (rest.len() < text.len() && rest.starts_with(char::is_alphabetic));
+    let plain = if is_marked { format!("--{rest}") } else { text.to_owned() }.replace(DASHES, "-");
+    let what = format!("{} has a dash instead of a hyphen - read as {}", quoted(text), quoted(&plain));
+    warnings.push(Problem::new(at, what));
     plain
 }
 
@@ -163,44 +145,36 @@ fn one_hyphen(token: &str) -> Option<&str> {
 /// Takes the arguments of a command line apart. Errors: all that it cannot be.
 pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
     let (mut line, mut problems) = (CommandLine::default(), Vec::new());
-    let mut warnings = Vec::new();
-    let tokens: Vec<_> = arguments.iter().map(|text| with_hyphens(text, COMMAND_LINE, &mut warnings)).collect();
+    let tokens: Vec<_> = arguments.iter().map(|text| with_hyphens(text, COMMAND_LINE, &mut line.warnings)).collect();
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
-        let option = match token.strip_prefix("--").or_else(|| one_hyphen(&token)) {
-            Some(option) if !option.is_empty() => option.to_owned(),
-            _ => match token.as_str() {
-                "-h" => "help".to_owned(),
-                "-v" => "version".to_owned(),
-                "-q" => "quiet".to_owned(),
-                "--" => continue,
-                token if token.starts_with('-') && token.len() > 1 => {
-                    problems.push(Problem::new(
-                        COMMAND_LINE,
-                        format!("{} is no option - check its name (--cmdhelp lists them)", quoted(token)),
-                    ));
+        let option = match token.as_str() {
+            "--" => continue,
+            "-h" => "help",
+            "-v" => "version",
+            "-q" => "quiet",
+            text => match text.strip_prefix("--").or_else(|| one_hyphen(text)) {
+                Some(option) => option,
+                None if text.starts_with('-') && text.len() > 1 => {
+                    let why = format!("{} is no option - check its name (--cmdhelp lists them)", quoted(text));
+                    problems.push(Problem::new(COMMAND_LINE, why));
                     continue;
                 }
-                file => {
-                    line.files.push(file.to_owned());
+                None => {
+                    line.files.push(token);
                     continue;
                 }
             },
         };
-        let (name, mut value) = match option.split_once('=') {
-            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-            None => (option, None),
-        };
+        let (name, value) = name_and_value(option);
+        let (name, mut value) = (name.to_owned(), value.map(str::to_owned));
         let of_program = of_program(&name);
         if let Some(advice) = missing_of_program(&name) {
             problems.push(Problem::new(COMMAND_LINE, format!("--{name} is not among what flashproof has - {advice}")));
             continue;
         }
-        let takes_value = match (of_program, find(&name)) {
-            (Some(takes_value), _) => takes_value,
-            (None, Some(Support::Known(known))) => known.kind == Kind::Value,
-            _ => false,
-        };
+        let of_job = |kind| matches!(find(&name), Some(Support::Known(known)) if known.kind == kind);
+        let takes_value = of_program.unwrap_or_else(|| of_job(Kind::Value));
         // For options without effect or refused ones, a number belongs to the option before it.
         if value.is_none() && !takes_value && of_program.is_none() {
             value = tokens.next_if(|next| next.starts_with(|c: char| c.is_ascii_digit()) && !next.contains(['/', '.']));
@@ -224,7 +198,6 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             line.sections.last_mut().expect("there is one").options.push(given);
         }
     }
-    line.warnings = warnings;
     if problems.is_empty() { Ok(line) } else { Err(problems) }
 }
 
@@ -238,8 +211,7 @@ pub fn job_file(
     let mut reader =
         Reader { too_deep: false, around, warnings, sections: Vec::new(), problems: Vec::new(), bytes: 0, options: 0 };
     reader.file(name, text, 0);
-    let Reader { sections, problems, .. } = reader;
-    if problems.is_empty() { Ok(sections) } else { Err(problems) }
+    if reader.problems.is_empty() { Ok(reader.sections) } else { Err(reader.problems) }
 }
 
 struct Reader<'a, 'b> {
@@ -261,10 +233,8 @@ impl Reader<'_, '_> {
         for (number, line) in (1..).zip(text.lines()) {
             let at = format!("{name}:{number}");
             if self.bytes > BYTES_MAX || self.options > OPTIONS_MAX {
-                return self.problem(
-                    &at,
-                    format!("more than {BYTES_MAX} bytes or {OPTIONS_MAX} options in all - leave some out"),
-                );
+                let why = format!("more than {BYTES_MAX} bytes or {OPTIONS_MAX} options in all - leave some out");
+                return self.problem(&at, why);
             }
             // A comment begins anywhere.
             let line = line.split([';', '#']).next().unwrap_or_default().trim();
@@ -289,14 +259,13 @@ impl Reader<'_, '_> {
     }
 
     fn include(&mut self, at: &str, file: &str, from: &str, nested: usize) {
-        if nested >= NESTING_MAX && !std::mem::replace(&mut self.too_deep, true) {
-            return self.problem(
-                at,
-                format!("more than {NESTING_MAX} files included in one another - does one include itself?"),
-            );
-        }
         if self.too_deep {
             return;
+        }
+        if nested >= NESTING_MAX {
+            self.too_deep = true;
+            let why = format!("more than {NESTING_MAX} files included in one another - does one include itself?");
+            return self.problem(at, why);
         }
         // Beside the file that includes it.
         let beside = std::path::Path::new(from).with_file_name(file).to_string_lossy().into_owned();
@@ -309,18 +278,13 @@ impl Reader<'_, '_> {
     fn option(&mut self, at: &str, line: &str) {
         self.options += 1;
         let line = if line.contains(DASHES) { with_hyphens(line, at, self.warnings) } else { line.to_owned() };
-        let (name, value) = match line.split_once('=') {
-            Some((name, value)) => (name.trim(), Some(value.trim())),
-            None => (line.trim(), None),
-        };
-        let value = match value.map(|value| substituted(value, self.around)).transpose() {
-            Ok(value) => value,
-            Err(why) => return self.problem(at, why),
-        };
-        let given = Given { name: name.to_owned(), value, at: at.to_owned() };
-        match self.sections.last_mut() {
-            Some(section) => section.options.push(given),
-            None => self.problem(at, format!("{} stands before the first [section]", quoted(name))),
+        let (name, value) = name_and_value(&line);
+        match (value.map(|value| substituted(value.trim(), self.around)).transpose(), self.sections.last_mut()) {
+            (Err(why), _) => self.problem(at, why),
+            (Ok(value), Some(section)) => {
+                section.options.push(Given { name: name.trim().to_owned(), value, at: at.to_owned() });
+            }
+            (Ok(_), None) => self.problem(at, format!("{} stands before the first [section]", quoted(name.trim()))),
         }
     }
 }
@@ -338,14 +302,11 @@ fn substituted(value: &str, around: &Surroundings<'_>) -> Result<String, String>
         rest = after;
     }
     text += rest;
-    let mut is_computed = false;
-    for (keyword, number) in
-        [("$pagesize", around.page_bytes), ("$mb_memory", around.memory_mbytes), ("$ncpus", around.cpus.into())]
-    {
-        if text.contains(keyword) {
-            text = text.replace(keyword, &number.to_string());
-            is_computed = true;
-        }
+    let keywords =
+        [("$pagesize", around.page_bytes), ("$mb_memory", around.memory_mbytes), ("$ncpus", around.cpus.into())];
+    let is_computed = keywords.iter().any(|(keyword, _)| text.contains(keyword));
+    for (keyword, number) in keywords {
+        text = text.replace(keyword, &number.to_string());
     }
     // As fio has bc(1) do it: 8*$mb_memory.
     if is_computed && !text.starts_with('(') && text.contains(['+', '-', '*', '/']) {

@@ -1,12 +1,14 @@
-//! A clone of a job, and the kinds of operations that are recorded of it.
+//! A clone of a job: its live statistics, the kinds of operations that are recorded of it, and the clones that end with it.
 
+use super::ends::Steady;
 use super::iolog::Issued;
 use super::job::Job;
 use super::priority::ByPriority;
-use super::progress::{Exit, Progress};
 use super::samples::Samples;
-use super::steady::Steady;
-use std::sync::Arc;
+use super::value::Size;
+use super::verify::VerifyCounts;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// One clone of a job.
 #[derive(Debug, Clone)]
@@ -33,25 +35,69 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// A clone that has done nothing yet, and ends with no other.
+    pub(super) fn new(job: Arc<Job>, clone: u64, number: usize, entry: usize) -> Self {
+        let samples =
+            |every_ms: u64, has_bins| Arc::new(Samples::new(every_ms * 1_000_000, job.ramp_ns, job.end_ns(), has_bins));
+        Self {
+            clone,
+            number,
+            entry,
+            progress: Arc::default(),
+            samples: job.logs.iter().any(Option::is_some).then(|| samples(job.log_avg_msec, false)),
+            histograms: job.hist_log.is_some().then(|| samples(job.log_hist_msec, true)),
+            issued: job.write_iolog.is_some().then(Arc::default),
+            by_priority: job.priority.is_mixed().then(|| Arc::new(ByPriority::new(job.ramp_ns))),
+            steady: None,
+            exit: None,
+            job,
+        }
+    }
+
+    /// Names of its devices or files.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.job.names(self.clone)
+    }
+
+    /// The first byte that it uses of each of its files, unless that depends on their size.
+    pub(super) fn start_bytes(&self) -> Option<u64> {
+        match (self.job.offset, self.job.offset_increment) {
+            (Size::Bytes(offset), Size::Bytes(increment)) => {
+                Some(offset.saturating_add(increment.saturating_mul(self.clone)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes that it uses of each of its files, unless that depends on their size.
+    pub(super) fn part_bytes(&self) -> Option<u64> {
+        match self.job.size {
+            Some(Size::Bytes(bytes)) => Some(bytes / self.names().len() as u64),
+            _ => None,
+        }
+    }
+
     /// The CPUs for its operations; empty: any.
     pub(super) fn cpus(&self) -> Vec<u32> {
         let all = &self.job.cpus;
-        match self.job.splits_cpus && !all.is_empty() {
-            true => vec![all[(self.number - 1) % all.len()]],
-            false => all.clone(),
-        }
+        if self.job.splits_cpus && !all.is_empty() { vec![all[(self.number - 1) % all.len()]] } else { all.clone() }
+    }
+
+    /// When conditions of its own or other jobs end it, nanoseconds of the run; `u64::MAX`: not yet.
+    #[inline]
+    pub(super) fn ended_ns(&self) -> u64 {
+        let exit_ns = self.exit.as_ref().map_or(u64::MAX, |exit| exit.groups[exit.own].load(Ordering::Relaxed));
+        self.steady.as_ref().map_or(exit_ns, |steady| exit_ns.min(steady.ended_ns()))
     }
 
     /// Latest end, nanoseconds since the measurement began: by its runtime, or with another job.
     pub fn end_ns(&self) -> u64 {
-        let exit_ns = self.exit.as_ref().map_or(u64::MAX, Exit::at_ns);
-        let steady_ns = self.steady.as_ref().map_or(u64::MAX, |steady| steady.ended_ns());
-        self.job.end_ns().min(exit_ns).min(steady_ns).saturating_sub(self.job.ramp_ns)
+        self.job.end_ns().min(self.ended_ns()).saturating_sub(self.job.ramp_ns)
     }
 
     /// True if it completed its work, or met a condition that ends it, before its time.
     pub fn is_done(&self) -> bool {
-        self.progress.lanes_done() >= self.job.lanes().len()
+        self.progress.lanes_done.get() as usize >= self.job.lanes().len()
     }
 }
 
@@ -62,4 +108,94 @@ pub(super) struct Recorded {
     pub(super) thread: usize,
     /// A direction, or [`super::FLUSHES`].
     pub(super) kind: usize,
+}
+
+/// A number that one thread changes while others look.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn add(&self, value: u64) {
+        self.set(self.get() + value);
+    }
+}
+
+/// Live statistics of a clone, which only its own thread changes.
+#[derive(Debug, Default)]
+pub struct Progress {
+    in_flight: Counter,
+    /// Operations begun since the last completion: they are counted at the depth that they reach together.
+    begun: Counter,
+    /// Number of operations by depth at submission, including the operation itself: 1, 2 to 3, 4 to 7, and so on; 64
+    /// and more.
+    pub levels: [Counter; 7],
+    /// The depth that it has found up to now; 0: it looks for none.
+    pub depth: Counter,
+    /// Start of the measured result, nanoseconds of the run: before, the job searched for its depth.
+    pub counts_from_ns: Counter,
+    missed: OnceLock<String>,
+    /// Operations begun.
+    begun_ops: Counter,
+    /// Operations begun that read back what was written.
+    pub(super) read_back: Counter,
+    /// Zone resets, including those of emulated zones.
+    pub zone_resets: Counter,
+    /// Counts of its verification.
+    pub verify: VerifyCounts,
+    /// Lanes that completed their work before their time was over.
+    pub lanes_done: Counter,
+}
+
+impl Progress {
+    /// Describes the latency or rate target that the job missed, which ended it.
+    pub fn missed(&self) -> Option<&str> {
+        self.missed.get().map(String::as_str)
+    }
+
+    /// Records the first violation; later ones are ignored.
+    pub(super) fn set_missed(&self, what: String) {
+        let _ = self.missed.set(what);
+    }
+
+    /// Operations begun, without followers and those of a verification.
+    pub fn ops(&self) -> u64 {
+        self.begun_ops.get() - self.read_back.get()
+    }
+
+    #[inline]
+    pub(super) fn begin(&self) {
+        [&self.in_flight, &self.begun, &self.begun_ops].into_iter().for_each(|count| count.add(1));
+    }
+
+    #[inline]
+    pub(super) fn end(&self) {
+        let (in_flight, begun) = (self.in_flight.get(), self.begun.get());
+        if begun > 0 {
+            self.levels[(in_flight.max(1).ilog2() as usize).min(6)].add(begun);
+            self.begun.set(0);
+        }
+        self.in_flight.set(in_flight.saturating_sub(1));
+    }
+}
+
+/// Ends jobs with each other.
+#[derive(Debug, Clone)]
+pub(super) struct Exit {
+    /// By group of the run: the end of its jobs, nanoseconds since the run began.
+    pub(super) groups: Arc<[AtomicU64]>,
+    /// Index of this job's group in `groups`.
+    pub(super) own: usize,
+    /// Groups whose jobs end with this one.
+    pub(super) ends: std::ops::Range<usize>,
 }

@@ -51,33 +51,30 @@ pub(super) fn size(text: &str, kilo: u64) -> Result<Size, String> {
     }
 }
 
+const TOO_LARGE: &str = "it is too large";
+
 /// A whole number with a suffix of `unit`. Errors: the reason, a phrase.
 pub fn number(text: &str, unit: Unit) -> Result<u64, String> {
     let text = text.trim();
     let value = match text.strip_prefix('(') {
         Some(_) => expression(text, unit)?,
         None => {
-            let (digits, suffix) = split_suffix(text);
+            let (sign, unsigned) = text.split_at(usize::from(text.starts_with(['-', '+'])));
+            let (digits, suffix) = split_suffix(unsigned);
             let factor = factor(suffix, unit)?;
-            if let Some(whole) = digits.parse::<u64>().ok().or_else(|| hexadecimal(digits)) {
-                return whole.checked_mul(factor).ok_or_else(too_large);
-            }
-            match digits.parse::<f64>() {
-                Ok(value) if digits.starts_with(|c: char| c.is_ascii_digit()) => value * factor as f64,
-                _ if digits.starts_with('-') => return Err("it is below zero".into()),
+            match (digits.parse::<u64>().ok().or_else(|| hexadecimal(digits)), digits.parse::<f64>()) {
+                _ if sign == "-" => return Err("it is below zero".into()),
+                (Some(whole), _) => return whole.checked_mul(factor).ok_or_else(|| TOO_LARGE.into()),
+                (None, Ok(value)) if digits.starts_with(|c: char| c.is_ascii_digit()) => value * factor as f64,
                 _ => return Err("it is no number".into()),
             }
         }
     };
     match value {
         value if value.is_nan() || value < 0.0 => Err("it is below zero".into()),
-        value if value >= u64::MAX as f64 => Err(too_large()),
+        value if value >= u64::MAX as f64 => Err(TOO_LARGE.into()),
         value => Ok(value as u64),
     }
-}
-
-fn too_large() -> String {
-    "it is too large".into()
 }
 
 fn hexadecimal(digits: &str) -> Option<u64> {
@@ -85,12 +82,12 @@ fn hexadecimal(digits: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// Splits digits, with point and hexadecimal prefix, from the suffix.
+/// Splits digits, with point and hexadecimal prefix, from what follows.
 fn split_suffix(text: &str) -> (&str, &str) {
     let is_hex = text.starts_with("0x") || text.starts_with("0X");
     let digit = |(at, c): (usize, char)| match is_hex {
         true => at < 2 || c.is_ascii_hexdigit(),
-        false => c.is_ascii_digit() || c == '.' || (at == 0 && (c == '-' || c == '+')),
+        false => c.is_ascii_digit() || c == '.',
     };
     let end = text.char_indices().find(|found| !digit(*found)).map_or(text.len(), |(at, _)| at);
     text.split_at(end)
@@ -118,8 +115,7 @@ fn factor(suffix: &str, unit: Unit) -> Result<u64, String> {
                 return if suffix.is_empty() { Ok(1) } else { unknown() };
             };
             match (&suffix[1..], power) {
-                ("", _) => Ok(kilo.pow(power as u32)),
-                ("b", 1..) => Ok(kilo.pow(power as u32)),
+                ("", _) | ("b", 1..) => Ok(kilo.pow(power as u32)),
                 ("ib", 1..) => Ok(other.pow(power as u32)),
                 _ => unknown(),
             }
@@ -150,81 +146,64 @@ struct Expression<'t> {
 }
 
 impl Expression<'_> {
-    fn takes(&mut self, c: char) -> bool {
-        let rest = self.rest.trim_start();
-        let taken = rest.strip_prefix(c);
-        self.rest = taken.unwrap_or(rest);
-        taken.is_some()
+    /// The next character, if it is one of `any`.
+    fn takes(&mut self, any: &str) -> Option<char> {
+        self.rest = self.rest.trim_start();
+        let taken = self.rest.chars().next().filter(|next| any.contains(*next))?;
+        self.rest = &self.rest[taken.len_utf8()..];
+        Some(taken)
+    }
+
+    /// Operations of one precedence, from left to right.
+    fn operations(&mut self, operators: &str, operand: fn(&mut Self) -> Result<f64, String>) -> Result<f64, String> {
+        let mut value = operand(self)?;
+        while let Some(operator) = self.takes(operators) {
+            let other = operand(self)?;
+            value = match operator {
+                '+' => value + other,
+                '-' => value - other,
+                '*' => value * other,
+                _ if other == 0.0 => return Err("it divides by zero".into()),
+                '/' => value / other,
+                _ => value % other,
+            };
+        }
+        Ok(value)
     }
 
     fn sum(&mut self) -> Result<f64, String> {
-        let mut value = self.product()?;
-        loop {
-            if self.takes('+') {
-                value += self.product()?;
-            } else if self.takes('-') {
-                value -= self.product()?;
-            } else {
-                return Ok(value);
-            }
-        }
-    }
-
-    fn product(&mut self) -> Result<f64, String> {
-        let mut value = self.power()?;
-        loop {
-            let (divides, remains) = match () {
-                () if self.takes('*') => (false, false),
-                () if self.takes('/') => (true, false),
-                () if self.takes('%') => (false, true),
-                () => return Ok(value),
-            };
-            let other = self.power()?;
-            if (divides || remains) && other == 0.0 {
-                return Err("it divides by zero".into());
-            }
-            value = if divides {
-                value / other
-            } else if remains {
-                value % other
-            } else {
-                value * other
-            };
-        }
+        self.operations("+-", |reader| reader.operations("*/%", Self::power))
     }
 
     fn power(&mut self) -> Result<f64, String> {
         let base = self.atom()?;
-        Ok(if self.takes('^') { base.powf(self.atom()?) } else { base })
+        Ok(if self.takes("^").is_some() { base.powf(self.atom()?) } else { base })
     }
 
     fn atom(&mut self) -> Result<f64, String> {
         if self.depth >= NESTING_MAX {
             return Err(format!("more than {NESTING_MAX} parentheses or signs in one another"));
         }
-        if self.takes('(') {
-            self.depth += 1;
-            let value = self.sum()?;
-            self.depth -= 1;
-            return if self.takes(')') { Ok(value) } else { Err("a parenthesis is not closed".into()) };
-        }
-        if self.takes('-') {
-            self.depth += 1;
-            let value = self.atom()?;
-            self.depth -= 1;
-            return Ok(-value);
-        }
-        let rest = self.rest;
-        let is_hex = rest.starts_with("0x") || rest.starts_with("0X");
-        let of_number =
-            |c: char| c.is_ascii_digit() || c == '.' || (is_hex && (c.is_ascii_hexdigit() || c == 'x' || c == 'X'));
-        let digits = rest.find(|c| !of_number(c)).unwrap_or(rest.len());
-        let letters = rest[digits..].find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len() - digits);
-        let (number, suffix) = (&rest[..digits], &rest[digits..digits + letters]);
-        self.rest = &rest[digits + letters..];
-        let value = match hexadecimal(number) {
+        self.depth += 1;
+        let value = match self.takes("(-") {
+            Some('-') => -self.atom()?,
+            Some(_) => {
+                let value = self.sum()?;
+                self.takes(")").map(|_| value).ok_or("a parenthesis is not closed")?
+            }
+            None => self.number()?,
+        };
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn number(&mut self) -> Result<f64, String> {
+        let (digits, behind) = split_suffix(self.rest);
+        let (suffix, rest) = behind.split_at(behind.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(behind.len()));
+        self.rest = rest;
+        let value = match hexadecimal(digits) {
             Some(value) => value as f64,
-            None => number.parse().map_err(|_| format!("a number is missing before {:?}", &rest[digits..]))?,
+            None => digits.parse().map_err(|_| format!("a number is missing before {behind:?}"))?,
         };
         if suffix.is_empty() {
             return Ok(value);

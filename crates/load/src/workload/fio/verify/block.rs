@@ -1,11 +1,12 @@
 //! Blocks of `verify`: written, checked, and explained where they are wrong.
 
-use super::super::content::{Content, fill_random};
-use super::super::filler::Filler;
-use super::header::{self, Broken, Header};
+use super::super::content::fill_random;
+use super::super::job::Job;
+use super::formats::{HEADER_BYTES, Header, HeaderError};
 use super::method::Method;
 use results::units::count;
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// Damage is told in parts of this size: no drive writes less at once.
 const SECTOR_BYTES: usize = 512;
@@ -48,95 +49,88 @@ pub struct Damage {
 /// Writer and reader of blocks of one job.
 #[derive(Debug)]
 pub(super) struct Blocks {
-    pub(super) method: Method,
+    pub(super) job: Arc<Job>,
+    method: Method,
+    /// Number of the clone.
+    number: u16,
     /// Bytes of a block.
     pub(super) len: usize,
-    /// Byte of a block at which its header is; the data from there is at its beginning instead.
-    pub(super) header_at: usize,
-    pub(super) pattern: Option<Filler>,
-    /// Options on the data without a pattern.
-    pub(super) content: Content,
-    /// Number of the job.
-    pub(super) job: u16,
     /// Start of the run, seconds since 1970.
-    pub(super) sec: u32,
+    sec: u32,
     /// Room for a block, with its header at the beginning, and for the data that it should have.
-    pub(super) scratch: [Vec<u8>; 2],
+    scratch: [Vec<u8>; 2],
 }
 
 impl Blocks {
-    fn header(&self, place: BlockAddress, wanted: Origin) -> Header {
-        Header {
-            method: self.method as u8,
-            len: self.len as u32,
-            seed: wanted.seed,
-            offset: place.offset,
-            sec: self.sec,
-            nsec: 0,
-            job: self.job,
-            write: wanted.write,
-            is_later: false,
-        }
+    pub(super) fn new(job: Arc<Job>, number: u16, sec: u32) -> Self {
+        let (method, len) = (job.verify.method, job.block_bytes() as usize);
+        Self { job, method, number, len, sec, scratch: std::array::from_fn(|_| Vec::with_capacity(len)) }
     }
 
     /// Makes `block` the one of `wanted`.
-    #[inline]
     pub(super) fn put(&self, block: &mut [u8], place: BlockAddress, wanted: Origin) {
         self.put_straight(block, place, wanted);
         self.turn(block);
     }
 
     /// The same with its header at the beginning.
-    #[inline]
     fn put_straight(&self, block: &mut [u8], place: BlockAddress, wanted: Origin) {
         self.put_data(block, place, wanted.seed);
         if self.method.has_header() {
-            self.header(place, wanted).put(block);
+            let header = Header {
+                method: self.method as u8,
+                len: self.len as u32,
+                seed: wanted.seed,
+                offset: place.offset,
+                sec: self.sec,
+                job: self.number,
+                write: wanted.write,
+                ..Header::default()
+            };
+            header.put(block);
             let (head, data) = block.split_at_mut(self.method.head_bytes() as usize);
-            let digest = &mut head[header::BYTES..];
+            let digest = &mut head[HEADER_BYTES..];
             digest.copy_from_slice(&self.method.digest(data)[..digest.len()]);
         }
     }
 
     fn put_data(&self, block: &mut [u8], place: BlockAddress, seed: u64) {
-        match &self.pattern {
+        match &self.job.verify.pattern {
             Some(pattern) => pattern.fill(block, place.from, place.offset - place.from as u64),
-            None => self.content.fill_mixed(block, seed, block.len(), None),
+            None => self.job.content.fill_mixed(block, seed, block.len(), None),
         }
     }
 
     /// Puts the header of a block in its place, or back to the beginning.
     fn turn(&self, block: &mut [u8]) {
-        if self.header_at > 0 {
-            let (start, rest) = block.split_at_mut(self.header_at);
+        if self.job.verify.header_at > 0 {
+            let (start, rest) = block.split_at_mut(self.job.verify.header_at as usize);
             let len = self.method.head_bytes() as usize;
             start[..len].swap_with_slice(&mut rest[..len]);
         }
     }
 
     /// Checks a block; `wanted`: the write that it is of, if that is known.
-    #[inline]
     pub(super) fn check(
         &mut self,
         block: &[u8],
         place: BlockAddress,
         wanted: Option<Origin>,
     ) -> Result<(), Box<Damage>> {
-        if self.header_at == 0 {
-            let is_right = self.is_right(block, place, wanted);
-            return if is_right { Ok(()) } else { Err(self.explain(block, place, wanted)) };
+        let mut turned = std::mem::take(&mut self.scratch[0]);
+        let mut straight = block;
+        if self.job.verify.header_at > 0 {
+            turned.clear();
+            turned.extend_from_slice(block);
+            self.turn(&mut turned);
+            straight = &turned;
         }
-        let mut straight = std::mem::take(&mut self.scratch[0]);
-        straight.clear();
-        straight.extend_from_slice(block);
-        self.turn(&mut straight);
-        let is_right = self.is_right(&straight, place, wanted);
-        let checked = if is_right { Ok(()) } else { Err(self.explain(&straight, place, wanted)) };
-        self.scratch[0] = straight;
+        let is_right = self.is_right(straight, place, wanted);
+        let checked = if is_right { Ok(()) } else { Err(self.explain(straight, place, wanted)) };
+        self.scratch[0] = turned;
         checked
     }
 
-    #[inline]
     fn is_right(&mut self, block: &[u8], place: BlockAddress, wanted: Option<Origin>) -> bool {
         if self.method == Method::Pattern {
             return self.has_pattern(block, place);
@@ -163,7 +157,7 @@ impl Blocks {
         }
         let data = &block[from..];
         match self.method {
-            Method::Meta if self.pattern.is_none() => true,
+            Method::Meta if self.job.verify.pattern.is_none() => true,
             Method::Meta | Method::PatternHeader => {
                 self.has_pattern(data, BlockAddress { offset: place.offset + from as u64, from: place.from + from })
             }
@@ -192,7 +186,7 @@ impl Blocks {
 
     /// Compares in small parts, so that no memory is needed for the whole.
     fn has_pattern(&self, data: &[u8], place: BlockAddress) -> bool {
-        let Some(pattern) = &self.pattern else { return false };
+        let Some(pattern) = &self.job.verify.pattern else { return false };
         let mut expected = [0; SECTOR_BYTES];
         let offset = place.offset - place.from as u64;
         data.chunks(SECTOR_BYTES).enumerate().all(|(number, part)| {
@@ -223,7 +217,7 @@ impl Blocks {
         let mut image = vec![0; self.len];
         self.put_data(&mut image, place, header.seed);
         let mut all = vec![finished(image)];
-        if place.from > 0 && self.pattern.is_none() && self.content.compress_pct == 0 {
+        if place.from > 0 && self.job.verify.pattern.is_none() && self.job.content.compress_pct == 0 {
             let mut whole = vec![0; place.from + self.len];
             fill_random(&mut whole, header.seed, None);
             all.push(finished(whole.split_off(place.from)));
@@ -247,7 +241,7 @@ impl Blocks {
 
     /// Text about a wrong block, and the right one if it can be computed.
     fn damage(&self, block: &[u8], place: BlockAddress, wanted: Option<Origin>) -> (String, Option<Vec<u8>>) {
-        let found = if self.method.has_header() { Header::of(block) } else { Err(Broken::Magic(0)) };
+        let found = if self.method.has_header() { Header::of(block) } else { Err(HeaderError::Magic(0)) };
         if let Ok(header) = &found {
             let is_whole =
                 self.is_of_job(header) && self.images(block, header, place).iter().any(|image| image == block);
@@ -262,16 +256,16 @@ impl Blocks {
             None if self.method == Method::Pattern => Some(self.right(place, Origin { write: 0, seed: 0 })),
             None => self.nearest(block, place),
         };
-        let difference = right.as_ref().map(|right| Difference::of(block, right));
-        let mut text = match (difference, &right, &found) {
-            (Some(difference), Some(right), _) if !difference.is_of_all() => difference.told(block, right),
-            (_, _, Ok(header)) if header.offset != place.offset => self.other_block(header, place, wanted),
-            (_, _, Ok(header)) => format!(
+        let difference = right.as_ref().and_then(|right| difference(block, right));
+        let mut text = match (difference, &found) {
+            (Some(difference), _) => difference,
+            (None, Ok(header)) if header.offset != place.offset => self.other_block(header, place, wanted),
+            (None, Ok(header)) => format!(
                 "its header is of write {} of job {}, its data of another one, or made with other options, so that bits cannot be counted",
                 header.write, header.job
             ),
-            (_, _, Err(broken)) if self.method.has_header() => format!("foreign: {broken}, {}", begins(block)),
-            (_, _, Err(_)) => format!("foreign: {}", begins(block)),
+            (None, Err(broken)) if self.method.has_header() => format!("foreign: {broken}, {}", begins(block)),
+            (None, Err(_)) => format!("foreign: {}", begins(block)),
         };
         let bytes = self.method.digest_bytes();
         if let Ok(header) = &found
@@ -301,7 +295,7 @@ impl Blocks {
             Some(header)
         });
         let images = self.images(&mended, &header.filter(|header| self.is_here(header, place))?, place);
-        images.into_iter().min_by_key(|image| Difference::of(block, image).bits)
+        images.into_iter().min_by_key(|image| differing_bits(block, image).iter().sum::<u64>())
     }
 
     /// Text about a block that another write, job or place is the origin of.
@@ -318,8 +312,8 @@ impl Blocks {
             () if offset != place.offset => {
                 format!("foreign: the block of offset {offset}, length {len} (write {write} of job {job})")
             }
-            () if job != self.job => {
-                format!("foreign: write {write} of job {job}, not write {last} of this one, job {}", self.job)
+            () if job != self.number => {
+                format!("foreign: write {write} of job {job}, not write {last} of this one, job {}", self.number)
             }
             () => {
                 let run = if header.sec == self.sec { "this run" } else { "an earlier run" };
@@ -341,76 +335,46 @@ fn begins(block: &[u8]) -> String {
     }
 }
 
-/// The difference between a block and the one that should be there.
-struct Difference {
-    bits: u64,
-    /// The first byte that differs.
-    first: usize,
-    sectors: usize,
-    /// Sectors with other data.
-    other: Vec<usize>,
-    /// Bits that differ in the other sectors.
-    flipped: u64,
+/// Bits that differ between a block and the one that should be there, by sector.
+fn differing_bits(block: &[u8], right: &[u8]) -> Vec<u64> {
+    let sectors = block.chunks(SECTOR_BYTES).zip(right.chunks(SECTOR_BYTES));
+    let of_sector = |(found, expected): (&[u8], &[u8])| {
+        found.iter().zip(expected).map(|(a, b)| u64::from((a ^ b).count_ones())).sum()
+    };
+    sectors.map(of_sector).collect()
 }
 
-impl Difference {
-    fn of(block: &[u8], right: &[u8]) -> Self {
-        let (mut bits, mut flipped, mut other, mut sectors) = (0, 0, Vec::new(), 0);
-        for (at, (found, expected)) in block.chunks(SECTOR_BYTES).zip(right.chunks(SECTOR_BYTES)).enumerate() {
-            let differ: u64 = found.iter().zip(expected).map(|(a, b)| u64::from((a ^ b).count_ones())).sum();
-            bits += differ;
-            sectors += 1;
-            match differ as usize * OTHER_DATA > found.len() * 8 {
-                true => other.push(at),
-                false => flipped += differ,
+/// Text about the difference between a block and the one that should be there; `None`: nothing is as it should be.
+fn difference(block: &[u8], right: &[u8]) -> Option<String> {
+    let bits = differing_bits(block, right);
+    let sectors: Vec<_> = block.chunks(SECTOR_BYTES).collect();
+    let is_other = |sector: &usize| bits[*sector] as usize * OTHER_DATA > sectors[*sector].len() * 8;
+    let (other, same): (Vec<_>, Vec<_>) = (0..bits.len()).partition(is_other);
+    if same.is_empty() {
+        return None;
+    }
+    let flipped: u64 = same.iter().map(|sector| bits[*sector]).sum();
+    let mut text = match (other.first(), other.last()) {
+        (Some(first), Some(last)) => {
+            let end = ((last + 1) * SECTOR_BYTES).min(block.len());
+            let is_zero = |sector: &usize| sectors[*sector].iter().all(|byte| *byte == 0);
+            let what = if other.iter().all(is_zero) { "zeros" } else { "of another write" };
+            let mut text = format!(
+                "torn: {} of {} from byte {} to {end} of the block {} {what}",
+                other.len(),
+                count(bits.len() as u64, "sector"),
+                first * SECTOR_BYTES,
+                if other.len() == 1 { "is" } else { "are" },
+            );
+            if flipped > 0 {
+                let _ = write!(text, ", and {} differ elsewhere", count(flipped, "bit"));
             }
+            text
         }
-        let first = block.iter().zip(right).position(|(a, b)| a != b).unwrap_or(0);
-        Self { bits, first, sectors, other, flipped }
-    }
-
-    /// True if nothing is as it should be.
-    fn is_of_all(&self) -> bool {
-        self.other.len() == self.sectors
-    }
-
-    fn told(&self, block: &[u8], right: &[u8]) -> String {
-        let at = self.first;
-        let mut text = match (self.other.first(), self.other.last()) {
-            (Some(first), Some(last)) => {
-                let end = ((last + 1) * SECTOR_BYTES).min(block.len());
-                let is_zero = |sector: &usize| {
-                    block.chunks(SECTOR_BYTES).nth(*sector).is_some_and(|data| data.iter().all(|byte| *byte == 0))
-                };
-                let what = if self.other.iter().all(is_zero) { "zeros" } else { "of another write" };
-                let mut text = format!(
-                    "torn: {} of {} from byte {} to {end} of the block {} {what}",
-                    self.other.len(),
-                    count(self.sectors as u64, "sector"),
-                    first * SECTOR_BYTES,
-                    if self.other.len() == 1 { "is" } else { "are" },
-                );
-                if self.flipped > 0 {
-                    let _ = write!(text, ", and {} differ elsewhere", count(self.flipped, "bit"));
-                }
-                text
-            }
-            _ if self.bits == 1 => "flipped: 1 bit differs".to_owned(),
-            _ => format!("flipped: {} differ", count(self.bits, "bit")),
-        };
-        let _ = write!(text, "; byte {at} of the block: expected 0x{:02x}, found 0x{:02x}", right[at], block[at]);
-        text
-    }
-}
-
-impl std::fmt::Display for Broken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Magic(magic) => write!(f, "no header of verify (bad magic {magic:x}, expected acca)"),
-            Self::Version(version) => write!(f, "a header of version {version:x}, which is unknown"),
-            Self::Checksum { found, expected } => {
-                write!(f, "a damaged header (expected crc {expected:x}, found {found:x})")
-            }
-        }
-    }
+        _ if flipped == 1 => "flipped: 1 bit differs".to_owned(),
+        _ => format!("flipped: {} differ", count(flipped, "bit")),
+    };
+    let at = block.iter().zip(right).position(|(a, b)| a != b).unwrap_or(0);
+    let _ = write!(text, "; byte {at} of the block: expected 0x{:02x}, found 0x{:02x}", right[at], block[at]);
+    Some(text)
 }

@@ -73,7 +73,7 @@ static CRC32: Tabled<u32> = Tabled::<u32>::new(&Algorithm { xorout: 0, ..CRC_32_
 static CRC64: Tabled<u64> = Tabled::<u64>::new(&CRC_64_REDIS);
 
 impl Method {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(in super::super) fn parse(text: &str) -> Result<Self, String> {
         let known = METHODS.iter().find(|(_, names, _)| names.contains(&text));
         known.map(|(method, ..)| *method).ok_or_else(|| {
             let names: Vec<_> = METHODS[1..].iter().flat_map(|(_, names, _)| names.iter().copied()).collect();
@@ -94,7 +94,7 @@ impl Method {
 
     /// Bytes of the header and the digest.
     pub(super) fn head_bytes(self) -> u64 {
-        if self.has_header() { (super::header::BYTES + self.digest_bytes()) as u64 } else { 0 }
+        if self.has_header() { (super::formats::HEADER_BYTES + self.digest_bytes()) as u64 } else { 0 }
     }
 
     pub(super) fn digest_bytes(self) -> usize {

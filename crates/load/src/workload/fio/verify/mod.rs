@@ -1,34 +1,29 @@
 //! `verify`: what a job writes is read back, or what an earlier one wrote is read, and compared.
 //!
 //! ```text
-//! options.rs   the options, and contradictions between them
-//! method.rs    digests;  header.rs: the header on the medium, as fio's
+//! options.rs   the options, contradictions between them, writers that overwrite each other's blocks
+//! method.rs    digests
+//! formats.rs   fio's header on the medium, and fio's file of how far the writes came
 //! block.rs     a block: written, checked, explained
-//! written.rs   the last write to each block, and whether it was read back
-//! overlap.rs   writers that overwrite each other's blocks
-//! counts.rs    what others see of it;  state.rs: fio's file of how far the writes came
+//! written.rs   the last write to each block, and whether it was read back; counts of it for others
 //! ```
 //!
 //! Each write has a number. The seed of a block's data follows from that number and its offset, so that a few bytes of
 //! memory for each block are enough to know what belongs there.
 
 mod block;
-mod counts;
-mod header;
+mod formats;
 mod method;
 mod options;
-mod overlap;
-mod state;
 mod written;
 
 pub use block::Damage;
-pub use counts::VerifyCounts;
-pub use options::VerifyOptions;
-pub(super) use overlap::overlapping;
-pub use state::State;
+pub use formats::State;
+pub(super) use method::Method;
+pub(super) use options::{VerifyOptions, overlapping};
+pub use written::VerifyCounts;
 
-use super::job::Job;
-use super::progress::Progress;
+use super::thread::{Progress, Thread};
 use block::{BlockAddress, Blocks, Origin};
 use results::units::{self, count};
 use std::collections::VecDeque;
@@ -59,11 +54,7 @@ pub(super) struct Verify {
     seed: u64,
     /// Writes begun.
     writes: u64,
-    /// Blocks of the largest operation.
-    blocks_max: usize,
     backlog: Backlog,
-    is_fatal: bool,
-    dumps: bool,
     /// How far the writes came that are read, and the number of the next one.
     state: Option<(State, u64)>,
     progress: Arc<Progress>,
@@ -72,8 +63,6 @@ pub(super) struct Verify {
 /// Writes that are read back before all are done.
 #[derive(Debug, Default)]
 struct Backlog {
-    every: u64,
-    batch: u64,
     /// Writes done since some were read back.
     since: u64,
     /// Operations to read back now.
@@ -83,19 +72,12 @@ struct Backlog {
 }
 
 impl Verify {
-    /// The verification of a stream of `job`, its clone of number `number`, on areas of these sizes.
-    /// Error: the state to load cannot be.
-    pub(super) fn new(
-        job: &Job,
-        number: usize,
-        seed: u64,
-        areas: impl Iterator<Item = u64>,
-        progress: &Arc<Progress>,
-    ) -> Result<Self, String> {
-        let options = &job.verify;
+    /// The verification of a stream of `thread` on areas of these sizes. Error: the state to load cannot be.
+    pub(super) fn new(thread: &Thread, seed: u64, areas: impl Iterator<Item = u64>) -> Result<Self, String> {
+        let (job, progress) = (&thread.job, thread.progress.clone());
         let mut state = None;
-        if options.loads_state && job.checks_reads() {
-            let name = State::file_name(&job.name, number);
+        if job.verify.loads_state && job.checks_reads() {
+            let name = State::file_name(&job.name, thread.number);
             let loaded = State::load(Path::new(&name)).map_err(|why| {
                 format!("cannot load its state from {} - {why} - leave out verify_state_load", units::quoted(&name))
             })?;
@@ -105,50 +87,26 @@ impl Verify {
             progress.verify.expect_writes(job.slots());
         }
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let len = job.block_bytes() as usize;
-        let batch = if options.batch > 0 { options.batch } else { options.backlog };
-        let kept = (options.backlog.max(batch) * 2 + job.slots()) as usize;
+        let keeps = job.verify.backlog > 0 && job.reads_back();
+        let kept = if keeps { job.verify.backlog.max(job.verify.batch) * 2 + job.slots() } else { 0 };
         Ok(Self {
-            blocks: Blocks {
-                method: options.method,
-                len,
-                header_at: options.header_at as usize,
-                pattern: options.pattern.clone(),
-                content: job.content.clone(),
-                job: number as u16,
-                sec: since_1970.as_secs() as u32,
-                scratch: [Vec::with_capacity(len), Vec::with_capacity(len)],
-            },
+            blocks: Blocks::new(job.clone(), thread.number as u16, since_1970.as_secs() as u32),
             written: job.reads_back().then(|| Written::new(job.grain(), areas)),
             // Data of an earlier run must not pass for that of this one.
             seed: seed ^ since_1970.as_nanos() as u64,
             writes: 0,
-            blocks_max: (job.sizes[job.written_as()].max_bytes() / job.grain()) as usize,
-            backlog: Backlog {
-                every: options.backlog,
-                batch,
-                done: if options.backlog > 0 && job.reads_back() {
-                    VecDeque::with_capacity(kept)
-                } else {
-                    VecDeque::new()
-                },
-                ..Backlog::default()
-            },
-            is_fatal: options.is_fatal,
-            dumps: options.dumps,
+            backlog: Backlog { done: VecDeque::with_capacity(kept as usize), ..Backlog::default() },
             state,
-            progress: progress.clone(),
+            progress,
         })
     }
 
     /// Seed of the data of the block at `offset` that the write of a number writes.
-    #[inline]
     fn wanted(seed: u64, write: u64, offset: u64) -> Origin {
         Origin { write, seed: Random::for_part(seed ^ offset, write).next_u64() }
     }
 
     /// Makes the data of a write.
-    #[inline]
     pub(super) fn fill(&mut self, address: OpAddress, data: &mut [u8]) {
         let write = self.writes;
         self.writes += 1;
@@ -172,7 +130,6 @@ impl Verify {
     }
 
     /// A write is back.
-    #[inline]
     pub(super) fn wrote(&mut self, address: OpAddress, len: usize, is_done: bool) {
         if is_done {
             self.progress.verify.end_write(address.area as u64, address.offset);
@@ -180,15 +137,15 @@ impl Verify {
         let Some(written) = &mut self.written else { return };
         let blocks = written.blocks(address.at, len);
         written.end(address.area, blocks.clone(), is_done);
-        let backlog = &mut self.backlog;
-        if backlog.every > 0 && is_done {
+        let (backlog, options) = (&mut self.backlog, &self.blocks.job.verify);
+        if options.backlog > 0 && is_done {
             if backlog.done.len() == backlog.done.capacity() {
                 backlog.done.pop_front();
             }
             backlog.done.push_back((address.area, blocks.start, blocks.len()));
             backlog.since += 1;
-            if backlog.since >= backlog.every {
-                (backlog.since, backlog.left) = (0, backlog.batch);
+            if backlog.since >= options.backlog {
+                (backlog.since, backlog.left) = (0, options.batch);
             }
         }
         self.tell();
@@ -202,7 +159,6 @@ impl Verify {
     }
 
     /// The next operation of the backlog that is to be read back now: area, first byte in it, bytes.
-    #[inline]
     pub(super) fn next_of_backlog(&mut self) -> Option<(usize, u64, u32)> {
         let written = self.written.as_mut()?;
         while self.backlog.left > 0 {
@@ -218,8 +174,9 @@ impl Verify {
 
     /// The next operation that is to be read back, of all.
     pub(super) fn next_of_all(&mut self) -> Option<(usize, u64, u32)> {
-        let written = self.written.as_mut()?;
-        let (area, block, blocks) = written.next(self.blocks_max)?;
+        let (written, job) = (self.written.as_mut()?, &self.blocks.job);
+        let blocks_max = job.written_max_bytes() / written.grain;
+        let (area, block, blocks) = written.next(blocks_max as usize)?;
         Some((area, block as u64 * written.grain, (blocks as u64 * written.grain) as u32))
     }
 
@@ -233,16 +190,15 @@ impl Verify {
 
     /// Checks what was read. Error: what is wrong with it.
     pub(super) fn check(&mut self, address: OpAddress, data: &[u8]) -> Result<(), String> {
-        let Self { blocks, written, seed, dumps, progress, .. } = self;
+        let Self { blocks, written, seed, progress, .. } = self;
         let (grain, len) = (written.as_ref().map_or(data.len() as u64, |written| written.grain), blocks.len);
         let (mut first, mut wrong, mut right) = (None, 0, 0);
         for (part, at) in data.chunks(grain as usize).zip((0..).map(|number| number * grain)) {
-            let write = match written {
-                None => None,
-                Some(written) => match written.was_read(address.area, ((address.at + at) / grain) as usize) {
-                    None => continue,
-                    write => write,
-                },
+            let place = ((address.at + at) / grain) as usize;
+            let write = match written.as_mut().map(|written| written.was_read(address.area, place)) {
+                // Written meanwhile.
+                Some(None) => continue,
+                read_back => read_back.flatten(),
             };
             for (block, number) in part.chunks(len).zip(0..) {
                 let from = at as usize + number * len;
@@ -253,6 +209,7 @@ impl Verify {
                     Err(damage) => {
                         wrong += 1;
                         first.get_or_insert_with(|| damage.text.clone());
+                        let dumps = blocks.job.verify.dumps;
                         progress.verify.add_wrong(dumps.then_some(Damage { file: address.area, ..*damage }));
                     }
                 }
@@ -268,7 +225,6 @@ impl Verify {
     }
 
     /// True if the next operation of a job that only reads is to be done: it reads what was written.
-    #[inline]
     pub(super) fn is_next_written(&mut self, area: usize, offset: u64) -> bool {
         self.state.as_mut().is_none_or(|(state, number)| {
             *number += 1;
@@ -291,6 +247,6 @@ impl Verify {
 
     /// True if the stream ends at a wrong block.
     pub(super) fn is_fatal(&self) -> bool {
-        self.is_fatal && self.progress.verify.wrong_blocks.get() > 0
+        self.blocks.job.verify.is_fatal && self.progress.verify.wrong_blocks.get() > 0
     }
 }

@@ -1,13 +1,16 @@
-//! The options of `verify` and of the contents of writes.
+//! The options of `verify`, contradictions between them, and writers of one run that would overwrite each other's blocks:
+//! what is read back would be taken for damage.
 
-use super::super::content::DedupeMode;
-use super::super::filler::Filler;
+use super::super::content::Filler;
 use super::super::job::{Job, READS, TRIMS, WRITES};
-use super::super::parse::word;
-use super::super::value::{Unit, number};
+use super::super::text::Problem;
+use super::super::thread::Thread;
 use super::method::Method;
 use crate::choice::with_defaults;
 use results::units::greatest_divisor;
+use results::units::quoted;
+use std::collections::HashMap;
+use std::ops::Range;
 
 with_defaults! {
     /// The options of `verify`.
@@ -29,7 +32,7 @@ with_defaults! {
         pub dumps: bool = false,
         /// Writes after which some are read back; 0: at the end.
         pub backlog: u64 = 0,
-        /// How many; 0: as many.
+        /// How many.
         pub batch: u64 = 0,
         /// True if the state of the writes is saved; `None`: if they were ended early.
         pub saves_state: Option<bool> = None,
@@ -38,53 +41,6 @@ with_defaults! {
 }
 
 impl Job {
-    /// Sets an option of `verify` or of the contents of writes. False if `name` is none.
-    pub(in super::super) fn set_verify(&mut self, name: &str, text: &str) -> Result<bool, String> {
-        let kilo = Unit::Kilo(self.kb_base);
-        let yes = || match number(text, Unit::Plain)? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err("it is 0 or 1".to_owned()),
-        };
-        let count = |most: u64| match number(text, kilo)? {
-            value if value > most => Err(format!("it is more than {most}")),
-            value => Ok(value),
-        };
-        let (verify, content) = (&mut self.verify, &mut self.content);
-        match name {
-            "verify" => verify.method = Method::parse(text)?,
-            "verify_pattern" => {
-                verify.pattern = Some(Filler::parse(text, true)?);
-                if verify.method == Method::None {
-                    verify.method = Method::PatternHeader;
-                }
-            }
-            "verify_interval" => verify.interval = Some(count(1 << 30)?).filter(|bytes| *bytes > 0),
-            "verify_offset" => verify.header_at = count(1 << 30)?,
-            "do_verify" => verify.reads_back = yes()?,
-            "verify_only" => verify.only = yes()?,
-            "verify_fatal" => verify.is_fatal = yes()?,
-            "verify_dump" => verify.dumps = yes()?,
-            "verify_backlog" => verify.backlog = count(1 << 24)?,
-            "verify_backlog_batch" => verify.batch = count(1 << 24)?,
-            "verify_state_save" => verify.saves_state = Some(yes()?),
-            "verify_state_load" => verify.loads_state = yes()?,
-            "zero_buffers" => (content.zeros, content.pattern) = (yes()?, None),
-            "buffer_pattern" => (content.zeros, content.pattern) = (false, Some(Filler::parse(text, false)?)),
-            "buffer_compress_percentage" => content.compress_pct = count(100)?,
-            "buffer_compress_chunk" => content.chunk_bytes = count(1 << 30)?,
-            "dedupe_percentage" => content.dedupe_pct = count(100)?,
-            "dedupe_mode" => {
-                word(text, &["repeat", "working_set"])?;
-                content.dedupe_mode = if text == "repeat" { DedupeMode::Repeat } else { DedupeMode::WorkingSet };
-            }
-            "dedupe_working_set_percentage" => content.working_set_pct = count(100)?,
-            "dedupe_global" => content.dedupe_global = yes()?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
     /// Makes a job that only verifies one that reads what it would have written.
     pub(in super::super) fn apply_verify_only(&mut self) {
         if self.verify.only && self.verifies() && self.does == [false, true, false] {
@@ -140,53 +96,68 @@ impl Job {
     }
 
     /// Finds contradictions among the options of `verify`.
-    pub(in super::super) fn check_verify(&self, wrong: &mut Vec<String>) {
-        let verify = &self.verify;
-        if !self.verifies() {
-            return;
-        }
-        if self.iolog.is_some() || self.zones.strided {
-            wrong.push(
-                "verify knows what a job wrote by its place in one range - leave out read_iolog and zones, or verify"
-                    .into(),
-            );
-        }
-        let (grain, block) = (self.grain(), self.block_bytes());
-        let head = verify.method.head_bytes();
-        if verify.only && !self.checks_reads() {
-            wrong.push("verify_only reads what rw=write or rw=randwrite wrote - give one of these, or rw=read".into());
-        }
-        if matches!(verify.method, Method::Pattern | Method::PatternHeader) && verify.pattern.is_none() {
-            wrong.push("verify=pattern compares with verify_pattern - give it".into());
-        }
-        if block <= head {
-            wrong.push(format!(
-                "a block of {block} bytes does not hold the {head} bytes of the header of verify={} - raise bs or verify_interval",
-                verify.method.name()
-            ));
-        }
-        if verify.header_at > 0 && (verify.header_at < head || verify.header_at + head > block) {
-            wrong.push(format!(
-                "verify_offset is from {head}, the bytes of a header, to {}, so that the header fits into a block of {block} bytes",
-                block.saturating_sub(head)
-            ));
-        }
-        let is_of_one_size = |sizes: &super::super::pattern::Sizes| sizes.min_bytes() == sizes.max_bytes();
-        let has_offsets = verify.pattern.as_ref().is_some_and(Filler::has_offsets);
-        if has_offsets && !self.directions().all(|direction| is_of_one_size(&self.sizes[direction])) {
-            wrong.push("verify_pattern with %o is the offset of an operation, which is not known again when they have several sizes - give one bs".into());
-        }
-        if !self.reads_back() {
-            return;
-        }
-        if self.has_rates() {
-            wrong.push("what is read back has no rate, and cannot follow writes that have one - give do_verify=0, and a job behind it with stonewall, verify_only=1 and no rate".into());
-        }
+    pub(in super::super) fn check_verify(&self) -> impl Iterator<Item = String> {
+        let (verify, name) = (&self.verify, self.verify.method.name());
+        let (grain, block, head) = (self.grain(), self.block_bytes(), verify.method.head_bytes());
+        let most = block.saturating_sub(head);
+        let has_pattern = matches!(verify.method, Method::Pattern | Method::PatternHeader);
+        let is_of_one_size = |of: usize| self.sizes[of].min_bytes() == self.sizes[of].max_bytes();
+        let has_offsets = verify.pattern.as_ref().is_some_and(|pattern| !pattern.offsets.is_empty());
         let strays = |bytes: u64| !bytes.is_multiple_of(grain);
-        if self.align[self.written_as()].is_some_and(strays) || strays(self.skip.unsigned_abs()) {
-            wrong.push(format!(
-                "ba, or what rw skips, is no multiple of {grain}, so that writes would cover parts of blocks that are to be verified - make it one"
-            ));
+        let cuts_blocks = self.align[self.written_as()].is_some_and(strays) || strays(self.skip.unsigned_abs());
+        let rules = [
+            (self.iolog.is_some() || self.zones.strided)
+                .then(|| "verify knows what a job wrote by its place in one range - leave out read_iolog and zones, or verify".into()),
+            (verify.only && !self.checks_reads())
+                .then(|| "verify_only reads what rw=write or rw=randwrite wrote - give one of these, or rw=read".into()),
+            (has_pattern && verify.pattern.is_none())
+                .then(|| "verify=pattern compares with verify_pattern - give it".into()),
+            (block <= head)
+                .then(|| format!("a block of {block} bytes does not hold the {head} bytes of the header of verify={name} - raise bs or verify_interval")),
+            (verify.header_at > 0 && (verify.header_at < head || verify.header_at + head > block))
+                .then(|| format!("verify_offset is from {head}, the bytes of a header, to {most}, so that the header fits into a block of {block} bytes")),
+            (has_offsets && !self.directions().all(is_of_one_size))
+                .then(|| "verify_pattern with %o is the offset of an operation, which is not known again when they have several sizes - give one bs".into()),
+            (self.reads_back() && self.has_rates())
+                .then(|| "what is read back has no rate, and cannot follow writes that have one - give do_verify=0, and a job behind it with stonewall, verify_only=1 and no rate".into()),
+            (self.reads_back() && cuts_blocks)
+                .then(|| format!("ba, or what rw skips, is no multiple of {grain}, so that writes would cover parts of blocks that are to be verified - make it one")),
+        ];
+        rules.into_iter().flatten().filter(|_: &String| self.verifies())
+    }
+}
+
+/// The first job of `threads` whose blocks another one overwrites.
+pub(in super::super) fn overlapping(threads: &[Thread]) -> Option<Problem> {
+    if !threads.iter().any(|thread| thread.job.reads_back()) {
+        return None;
+    }
+    let mut writers: HashMap<String, Vec<(Range<u64>, &Thread)>> = HashMap::new();
+    for thread in threads.iter().filter(|thread| thread.job.writes()) {
+        let range = range(thread);
+        for name in thread.names() {
+            let of_name = writers.entry(name.clone()).or_default();
+            let is_met = |(other, by): &&(Range<u64>, &Thread)| {
+                let meets = other.start < range.end && range.start < other.end;
+                meets && (by.job.reads_back() || thread.job.reads_back())
+            };
+            if let Some((_, by)) = of_name.iter().find(is_met) {
+                let (by, name) = (quoted(&by.job.name), quoted(&name));
+                let note = thread.job.io_size.map_or("", |_| "; io_size says how much is written, not where");
+                let what = format!(
+                    "it and job {by} write to the same places of {name}, so that blocks of each would be missing when they are read back{note} - give each a part (offset, offset_increment and size) or a file of its own"
+                );
+                return Some(Problem::of_job(&thread.job.name, what));
+            }
+            of_name.push((range.clone(), thread));
         }
     }
+    None
+}
+
+/// The part of its files that a clone uses, as far as that is known without them.
+fn range(thread: &Thread) -> Range<u64> {
+    let start = thread.start_bytes();
+    let part = start.zip(thread.part_bytes()).filter(|_| !thread.job.zones.strided);
+    start.unwrap_or(0)..part.map_or(u64::MAX, |(start, bytes)| start.saturating_add(bytes))
 }

@@ -1,6 +1,11 @@
-//! Blocks that a stream has written: 8 bytes of memory for each.
+//! Blocks that a stream has written: 8 bytes of memory for each. And counts of a job's verification, for its report.
 
+use super::super::locked;
+use super::super::thread::Counter;
+use super::block::Damage;
+use super::formats::{LastWrites, State};
 use std::ops::Range;
+use std::sync::{Mutex, OnceLock};
 
 /// Written, and not read back since.
 const DUE: u64 = 1 << 63;
@@ -44,7 +49,6 @@ impl Written {
     }
 
     /// Marks blocks as being written by the write of a number.
-    #[inline]
     pub(super) fn begin(&mut self, area: usize, blocks: Range<usize>, write: u64) {
         for entry in &mut self.areas[area][blocks] {
             self.due -= u64::from(*entry & DUE != 0);
@@ -57,7 +61,6 @@ impl Written {
     }
 
     /// Marks blocks as written.
-    #[inline]
     pub(super) fn end(&mut self, area: usize, blocks: Range<usize>, is_done: bool) {
         for entry in &mut self.areas[area][blocks] {
             if !is_done {
@@ -99,7 +102,6 @@ impl Written {
     }
 
     /// The number of the write of which a block was read back; `None` if it was not, or was written meanwhile.
-    #[inline]
     pub(super) fn was_read(&mut self, area: usize, block: usize) -> Option<u64> {
         let entry = &mut self.areas[area][block];
         if *entry & OUTDATED != 0 {
@@ -139,6 +141,64 @@ impl Written {
     /// Begins a round.
     pub(super) fn rewind(&mut self) {
         self.cursor = (0, 0);
+    }
+}
+
+/// Wrong blocks that are kept to be written to files.
+const DUMPS_MAX: usize = 32;
+
+/// Counts of a clone, which only its own thread changes.
+#[derive(Debug, Default)]
+pub struct VerifyCounts {
+    /// Bytes that were read and are right.
+    pub checked_bytes: Counter,
+    /// Bytes that were written and not read back.
+    pub due_bytes: Counter,
+    /// Bytes that were written twice at once, or by operations that failed, so that their contents are unknown.
+    pub unknown_bytes: Counter,
+    pub wrong_blocks: Counter,
+    dumps: Mutex<Vec<Damage>>,
+    pub(super) writes_begun: Counter,
+    writes_done: Counter,
+    /// File and offset of the last writes done, in a ring.
+    last: OnceLock<Box<[[Counter; 2]]>>,
+}
+
+impl VerifyCounts {
+    /// Wrong blocks to be written to files.
+    pub fn take_dumps(&self) -> Vec<Damage> {
+        std::mem::take(&mut locked(&self.dumps))
+    }
+
+    /// How far the writes came; `None` if the job writes nothing to verify.
+    pub fn state(&self) -> Option<State> {
+        let last = self.last.get()?;
+        let known = (self.writes_done.get() as usize).min(last.len());
+        let done = last[..known].iter().map(|[file, offset]| (file.get(), offset.get())).collect();
+        Some(State { writes: self.writes_begun.get(), depth: last.len() as u32, last: LastWrites::Done(done) })
+    }
+
+    /// Prepares for writes with a queue of `depth`.
+    pub(super) fn expect_writes(&self, depth: u64) {
+        let _ = self.last.set((0..depth).map(|_| Default::default()).collect());
+    }
+
+    pub(super) fn end_write(&self, file: u64, offset: u64) {
+        if let Some(last) = self.last.get().filter(|last| !last.is_empty()) {
+            let [of_file, at] = &last[self.writes_done.get() as usize % last.len()];
+            of_file.set(file);
+            at.set(offset);
+        }
+        self.writes_done.add(1);
+    }
+
+    #[cold]
+    pub(super) fn add_wrong(&self, damage: Option<Damage>) {
+        self.wrong_blocks.add(1);
+        let mut dumps = locked(&self.dumps);
+        if dumps.len() < DUMPS_MAX {
+            dumps.extend(damage);
+        }
     }
 }
 

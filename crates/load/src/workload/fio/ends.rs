@@ -1,87 +1,59 @@
-//! The end of a job by its own steadiness: fio's `steadystate`.
+//! The end of a job by its own results: its steadiness (fio's `steadystate`), and its minimum rate.
 //!
 //! The clones of a report entry count together, interval by interval on the run's clock. Once the last `duration` of
 //! intervals meets the criterion, they end. Source: fio's `steadystate_slope()` and `steadystate_deviation()`.
+//!
+//! A minimum rate is checked on completions, after the first two seconds, over the time since the last check, at least a
+//! cycle. Source: fio's `__check_min_rate()`.
 
-use super::value::{MICROSECONDS, SECONDS, Unit, number};
+use super::job::{DIRECTIONS, Job, Wanted};
+use super::value::{MICROSECONDS, Unit, number};
+use super::{NS_PER_SEC, locked};
+use crate::choice::with_defaults;
+use results::times::Times;
 use results::units::quoted;
+use results::units::{self, Grouped, duration};
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Intervals that a criterion looks at, at most.
 const INTERVALS_MAX: u64 = 4_000;
 
-/// Measure that has to be steady.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Measure {
-    /// Operations a second.
-    Iops,
-    /// Bytes a second.
-    Bandwidth,
-    /// Mean latency of an interval, nanoseconds.
-    Latency,
-}
+/// Measures of an interval: operations a second, bytes a second, mean latency in nanoseconds.
+const MEASURES: [&str; 3] = ["iops", "bw", "lat"];
+const BANDWIDTH: usize = 1;
+const LATENCY: usize = 2;
 
-/// Options of a job.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SteadyOptions {
-    pub measure: Measure,
-    /// True: the slope of the least-squares line is limited, otherwise the greatest deviation from the mean.
-    pub slope: bool,
-    pub limit: f64,
-    /// True if `limit` is in percent of the mean.
-    pub percent: bool,
-    /// Time that has to be steady; 0: not given.
-    pub duration_ns: u64,
-    /// Time before it, which does not count.
-    pub ramp_ns: u64,
-    pub interval_ns: u64,
-    /// True if a criterion was given.
-    pub is_on: bool,
-}
-
-impl Default for SteadyOptions {
-    fn default() -> Self {
-        let (measure, interval_ns) = (Measure::Iops, NS_PER_SEC);
-        Self {
-            measure,
-            slope: false,
-            limit: 0.0,
-            percent: false,
-            duration_ns: 0,
-            ramp_ns: 0,
-            interval_ns,
-            is_on: false,
-        }
+with_defaults! {
+    /// Options of a job.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct SteadyOptions {
+        /// What has to be steady: index into [`MEASURES`].
+        pub measure: usize = 0,
+        /// True: the slope of the least-squares line is limited, otherwise the greatest deviation from the mean.
+        pub slope: bool = false,
+        pub limit: f64 = 0.0,
+        /// True if `limit` is in percent of the mean.
+        pub percent: bool = false,
+        /// Time that has to be steady; 0: not given.
+        pub duration_ns: u64 = 0,
+        /// Time before it, which does not count.
+        pub ramp_ns: u64 = 0,
+        pub interval_ns: u64 = NS_PER_SEC,
+        /// True if a criterion was given.
+        pub is_on: bool = false,
     }
 }
 
 impl SteadyOptions {
-    /// Applies the option `name`. Errors: the reason, a phrase.
-    pub(super) fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
-        match name {
-            "steadystate" => self.set_criterion(text)?,
-            "steadystate_duration" => self.duration_ns = number(text, SECONDS)?,
-            "steadystate_ramp_time" => self.ramp_ns = number(text, SECONDS)?,
-            _ => self.interval_ns = number(text, SECONDS)?,
-        }
-        Ok(())
-    }
-
-    fn set_criterion(&mut self, text: &str) -> Result<(), String> {
+    /// Applies `steadystate`. Errors: the reason, a phrase.
+    pub(super) fn set_criterion(&mut self, text: &str) -> Result<(), String> {
         let (what, limit) = text.split_once(':').ok_or("it is like iops:10% or bw_slope:0.5%")?;
-        (self.measure, self.slope) = match what {
-            "iops" => (Measure::Iops, false),
-            "iops_slope" => (Measure::Iops, true),
-            "bw" => (Measure::Bandwidth, false),
-            "bw_slope" => (Measure::Bandwidth, true),
-            "lat" => (Measure::Latency, false),
-            "lat_slope" => (Measure::Latency, true),
-            _ => return Err(format!("{} is none of iops, bw, lat, iops_slope, bw_slope, lat_slope", quoted(what))),
-        };
+        let (measure, slope) = what.strip_suffix("_slope").map_or((what, false), |measure| (measure, true));
+        let unknown = || format!("{} is none of iops, bw, lat, iops_slope, bw_slope, lat_slope", quoted(what));
+        self.measure = MEASURES.iter().position(|known| *known == measure).ok_or_else(unknown)?;
+        self.slope = slope;
         let limit = limit.trim();
         let given = limit.strip_suffix('%');
         self.percent = given.is_some();
@@ -91,8 +63,8 @@ impl SteadyOptions {
                 let percent = percent.trim().parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
                 percent.ok_or("the limit is from 0 to 100 percent")?
             }
-            (None, Measure::Bandwidth) if plain().is_none() => number(limit, Unit::Kilo(1024))? as f64,
-            (None, Measure::Latency) => number(limit, MICROSECONDS)? as f64,
+            (None, BANDWIDTH) if plain().is_none() => number(limit, Unit::Kilo(1024))? as f64,
+            (None, LATENCY) => number(limit, MICROSECONDS)? as f64,
             (None, _) => plain().ok_or_else(|| format!("{} is no limit", quoted(limit)))?,
         };
         self.is_on = true;
@@ -113,13 +85,8 @@ impl SteadyOptions {
 
     /// As fio writes it: `bw_slope:1.000000%`.
     pub fn text(&self) -> String {
-        let measure = match self.measure {
-            Measure::Iops => "iops",
-            Measure::Bandwidth => "bw",
-            Measure::Latency => "lat",
-        };
         let (slope, percent) = (if self.slope { "_slope" } else { "" }, if self.percent { "%" } else { "" });
-        format!("{measure}{slope}:{:.6}{percent}", self.limit)
+        format!("{}{slope}:{:.6}{percent}", MEASURES[self.measure], self.limit)
     }
 }
 
@@ -137,7 +104,7 @@ pub struct Steadiness {
 }
 
 /// Steadiness of a report entry, shared by its clones.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Steady {
     pub options: SteadyOptions,
     /// End of the current interval, nanoseconds of the run.
@@ -155,22 +122,12 @@ impl Steady {
     /// `begin_ns`: when the job begins.
     pub(super) fn new(options: SteadyOptions, begin_ns: u64) -> Self {
         let from_ns = begin_ns.saturating_add(options.ramp_ns);
-        Self {
-            options,
-            next_ns: from_ns.saturating_add(options.interval_ns).into(),
-            from_ns,
-            sums: Default::default(),
-            state: Mutex::default(),
-            ended_ns: u64::MAX.into(),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Steadiness> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let next_ns = from_ns.saturating_add(options.interval_ns).into();
+        Self { options, next_ns, from_ns, ended_ns: u64::MAX.into(), ..Self::default() }
     }
 
     pub fn state(&self) -> Steadiness {
-        self.lock().clone()
+        locked(&self.state).clone()
     }
 
     /// When the criterion was met, nanoseconds of the run; `u64::MAX`: not yet.
@@ -194,7 +151,7 @@ impl Steady {
     /// Ends the intervals before `now_ns`. Those without an operation count as such.
     #[cold]
     fn close(&self, now_ns: u64) {
-        let mut state = self.lock();
+        let mut state = locked(&self.state);
         let SteadyOptions { interval_ns, duration_ns, .. } = self.options;
         let most = (duration_ns / interval_ns) as usize;
         while !state.attained && now_ns >= self.next_ns.load(Ordering::Relaxed) {
@@ -217,7 +174,7 @@ impl Steady {
 
 impl Steadiness {
     fn judge(&mut self, options: &SteadyOptions) {
-        let values = || self.intervals.iter().map(|interval| interval[options.measure as usize] as f64);
+        let values = || self.intervals.iter().map(|interval| interval[options.measure] as f64);
         let count = self.intervals.len() as f64;
         let mean = values().sum::<f64>() / count;
         self.deviation = values().map(|value| (value - mean).abs()).fold(0.0, f64::max);
@@ -245,15 +202,92 @@ impl Steadiness {
     }
 }
 
+/// Time that a job has to settle.
+const SETTLE_NS: u64 = 2_000_000_000;
+
+/// A cycle in which this program was late for more than this fraction allows no conclusion about the device: one in
+/// this many.
+const OWN_ONE_IN: u64 = 10;
+
+/// Operations of a direction in the current cycle.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cycle {
+    began_ns: Option<u64>,
+    /// Operations or bytes.
+    did: u64,
+    lag_max_ns: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct LeastRate {
+    wanted: [Wanted; DIRECTIONS],
+    cycle_ns: u64,
+    settled_ns: u64,
+    cycles: [Cycle; DIRECTIONS],
+}
+
+impl LeastRate {
+    /// The minimum rate of `job`, which begins at `from_ns`.
+    pub(super) fn new(job: &Job, from_ns: u64) -> Self {
+        let settled_ns = from_ns.saturating_add(job.ramp_ns).saturating_add(SETTLE_NS);
+        Self { wanted: job.least, cycle_ns: job.rate_cycle_ns.max(1), settled_ns, cycles: Default::default() }
+    }
+
+    /// Counts an operation of `bytes` in `direction`. Returns a description if this ends a cycle below the minimum
+    /// rate.
+    pub(super) fn took(&mut self, direction: usize, bytes: u32, times: &Times) -> Option<String> {
+        let (least, did, unit) = match self.wanted[direction] {
+            Wanted::Unlimited => return None,
+            Wanted::Iops(least) => (least, 1, ""),
+            Wanted::Bytes(least) => (least, bytes.into(), "bytes of "),
+        };
+        let now_ns = times.completed_ns();
+        if now_ns < self.settled_ns {
+            return None;
+        }
+        let cycle = &mut self.cycles[direction];
+        cycle.did += did;
+        cycle.lag_max_ns = cycle.lag_max_ns.max(times.lag_ns());
+        let began_ns = cycle.began_ns.unwrap_or(now_ns);
+        let passed_ns = now_ns.saturating_sub(began_ns);
+        if cycle.began_ns.is_some() && passed_ns < self.cycle_ns {
+            return None;
+        }
+        let Cycle { did, lag_max_ns, .. } =
+            std::mem::replace(cycle, Cycle { began_ns: Some(now_ns), ..Cycle::default() });
+        if passed_ns == 0 || lag_max_ns > passed_ns / OWN_ONE_IN {
+            return None;
+        }
+        let is_short = u128::from(did) * 1_000_000_000 < u128::from(least) * u128::from(passed_ns);
+        is_short.then(|| {
+            format!(
+                "it did {} {unit}{} a second in the {} up to {}; its least rate is {}",
+                units::number(did as f64 * 1e9 / passed_ns as f64),
+                ["reads", "writes", "trims"][direction],
+                duration(passed_ns),
+                duration(now_ns),
+                Grouped(least)
+            )
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::text::{Given, Section};
     use super::*;
 
     fn options(given: &[(&str, &str)]) -> SteadyOptions {
-        let mut options = SteadyOptions::default();
-        given.iter().for_each(|(name, text)| options.set(name, text).unwrap());
-        assert_eq!(options.check(), None, "{given:?}");
-        options
+        let given_as = |(name, text): &(&str, &str)| Given {
+            name: (*name).to_owned(),
+            value: Some((*text).to_owned()),
+            at: String::new(),
+        };
+        let section = Section { name: "a".into(), options: given.iter().map(given_as).collect() };
+        let (mut job, mut problems) = (Job::default(), Vec::new());
+        job.take(&section, &mut problems, &mut Vec::new());
+        assert_eq!((problems, job.steady.check()), (Vec::new(), None), "{given:?}");
+        job.steady
     }
 
     /// Second at whose end a job with `iops` in each second ends; none: the criterion is not met.
@@ -300,9 +334,38 @@ mod tests {
         assert_eq!(text("bw:1m"), "bw:1048576.000000");
         let mut wrong = SteadyOptions::default();
         for text in ["iops", "tps:1%", "iops:101%", "iops:-1", "iops:x", "bw:nan", "lat:5parsecs"] {
-            assert!(wrong.set("steadystate", text).is_err(), "{text}");
+            assert!(wrong.set_criterion(text).is_err(), "{text}");
         }
         wrong.duration_ns = 1;
         assert!(wrong.check().is_some());
+    }
+
+    const MS: u64 = 1_000_000;
+
+    /// Cycles below the minimum of 9 reads a second, for reads that complete at these instants.
+    fn of(instants_ms: &[u64], lag_ms: u64) -> Vec<(u64, String)> {
+        let least = [Wanted::Iops(9), Wanted::Unlimited, Wanted::Unlimited];
+        let mut rate = LeastRate::new(&Job { least, ..Job::default() }, 0);
+        let took = |ms: &u64| {
+            let (done_ns, lag_ns) = (ms * MS, lag_ms * MS);
+            let times = Times::new(done_ns - lag_ns, done_ns - lag_ns, done_ns, done_ns);
+            rate.took(0, 4096, &times).map(|short| (*ms, short))
+        };
+        instants_ms.iter().filter_map(took).collect()
+    }
+
+    #[test]
+    fn a_cycle_with_too_few_operations_is_told_and_what_came_before_two_seconds_is_not() {
+        let each = |step: usize| (100..5_000).step_by(step).collect::<Vec<_>>();
+        assert_eq!(of(&each(100), 0), []);
+        let short = of(&each(200), 0);
+        assert_eq!(short[0].0, 3_100, "the first second after the settling time");
+        assert_eq!(short[0].1, "it did 5 reads a second in the 1 s up to 3.1 s; its least rate is 9");
+        assert_eq!(of(&[2_000, 2_100, 4_900], 0).len(), 1, "a stall is one long cycle");
+    }
+
+    #[test]
+    fn a_cycle_in_which_this_program_was_late_says_nothing() {
+        assert_eq!(of(&[2_100, 2_600, 3_100, 3_600, 4_100], 150), []);
     }
 }

@@ -1,0 +1,325 @@
+//! Operations of a job whose zones are written from start to end: each goes where the zones take it, and a write can
+//! follow the reset of its zone.
+//!
+//! Source: fio's `zbd_adjust_block()` and what it calls.
+
+use super::super::job::{Job, KIND_OF, READS, TRIMS, WRITES};
+use super::super::locked;
+use super::super::stream::FioStream;
+use super::{State, Zone, ZonedArea};
+use crate::stream::Request;
+use std::ops::Range;
+use sys::op::{OpKind, Outcome};
+
+/// The place that an operation gets instead of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Kind, offset and bytes. An [`OpKind::ResetZone`] of a job that writes is followed by its write.
+    Go(OpKind, u64, u64),
+    /// Operations in flight occupy the zones.
+    Wait,
+    /// No zone takes this operation.
+    Over,
+}
+
+impl ZonedArea {
+    fn index(&self, offset: u64) -> usize {
+        ((offset / self.table.zone_bytes) as usize).clamp(self.range.start, self.range.end - 1)
+    }
+
+    /// Where an operation of `job` goes that would be at `at`, about `wanted` bytes in whole `unit`s.
+    fn turn(&self, job: &Job, direction: usize, at: u64, wanted: u64, unit: u64) -> Turn {
+        let mut state = locked(&self.table.state);
+        let zone = &state.zones[self.index(at)];
+        let is_free = !zone.is_sequential || direction == READS && job.zbd.reads_beyond && zone.is_usable;
+        match direction {
+            _ if is_free => {
+                // If the rest of a zone is too small, its beginning instead.
+                let at = if zone.end - at >= unit { at } else { zone.start };
+                let (kind, len) = (KIND_OF[direction], wanted.min((zone.end - at) / unit * unit));
+                state.begin(self.index(at), kind);
+                Turn::Go(kind, at, len)
+            }
+            READS => self.read(&mut state, job, at, wanted, unit),
+            WRITES => self.write(&mut state, job, at, wanted, unit),
+            _ => self.trim(&mut state, job, at),
+        }
+    }
+
+    /// The zone nearest to `from`, or the next one if places are in sequence, that `is_right`.
+    fn nearest(&self, state: &State, job: &Job, from: usize, is_right: impl Fn(&Zone) -> bool) -> Option<usize> {
+        let is_right = |zone: &usize| is_right(&state.zones[*zone]);
+        let after = (from + 1..self.range.end).find(is_right);
+        let before = (self.range.start..from).rev().find(is_right).filter(|_| job.random);
+        [after, before].into_iter().flatten().min_by_key(|zone| zone.abs_diff(from))
+    }
+
+    fn read(&self, state: &mut State, job: &Job, at: u64, wanted: u64, unit: u64) -> Turn {
+        let first = self.index(at);
+        let here = &state.zones[first];
+        let is_here = here.has(unit) && (job.random || at + unit <= here.read_end);
+        let nearest = || self.nearest(state, job, first, |zone| zone.has(unit));
+        let Some(zone) = is_here.then_some(first).or_else(nearest) else {
+            // The first writes of a job that reads, too, are on their way.
+            let is_coming = |zone: &Zone| zone.writes > 0 || zone.is_reset;
+            let waits = job.does[WRITES] && state.zones[self.range.clone()].iter().any(is_coming);
+            return if waits { Turn::Wait } else { Turn::Over };
+        };
+        let (from, Zone { start, read_end, .. }) = (state.zones[first].start, state.zones[zone]);
+        let there = read_end - start;
+        let at = match is_here && !job.random {
+            true => at,
+            _ if there <= wanted || !job.random => start,
+            _ => start + (at - from) % (there - wanted) / unit * unit,
+        };
+        state.begin(zone, OpKind::Read);
+        Turn::Go(OpKind::Read, at, wanted.min((read_end - at) / unit * unit))
+    }
+
+    fn trim(&self, state: &mut State, job: &Job, at: u64) -> Turn {
+        let first = self.index(at);
+        let is_here = !job.random || state.zones[first].at > state.zones[first].start;
+        let has_data = |zone: &Zone| zone.is_sequential && zone.has(1);
+        let Some(zone) = (if is_here { Some(first) } else { self.nearest(state, job, first, has_data) }) else {
+            return if job.time_based && !job.has_rates() { Turn::Wait } else { Turn::Over };
+        };
+        if !state.zones[zone].is_quiet() {
+            return Turn::Wait;
+        }
+        let Zone { start, end, .. } = state.zones[zone];
+        self.empty(state, zone);
+        state.begin(zone, OpKind::ResetZone);
+        let kind = if self.table.report.is_some() { OpKind::ResetZone } else { OpKind::Deallocate };
+        Turn::Go(kind, start, end - start)
+    }
+
+    fn write(&self, state: &mut State, job: &Job, at: u64, wanted: u64, unit: u64) -> Turn {
+        let first = self.index(at);
+        let limit = self.table.open_max;
+        let keeps_data = job.reads_back();
+        let own = state.open.iter().filter(|(_, owner)| *owner == self.owner).count() as u64;
+        let active = state.open.len().saturating_add(state.others.len());
+        let is_full = state.open.len() >= limit
+            || active >= self.table.active_max
+            || job.zbd.job_open_max > 0 && own >= job.zbd.job_open_max;
+        let may_open = |zone: &Zone| zone.is_open || !is_full;
+        let has_room = |zone: &Zone| zone.is_usable && zone.room() >= unit && !(keeps_data && zone.is_old);
+        let is_alone = |zone: &Zone| zone.writes == 0 || self.table.report.is_none();
+        let takes = |zone: &Zone| {
+            zone.is_sequential
+                && zone.is_usable
+                && !zone.is_reset
+                && match has_room(zone) {
+                    true => is_alone(zone),
+                    // The zone is reset before.
+                    false => zone.is_quiet() && (!keeps_data || zone.is_old),
+                }
+        };
+        let zones = &state.zones;
+        let open = || state.open.iter().map(|(zone, _)| *zone).filter(|zone| self.range.contains(zone));
+        let zone = match &zones[first] {
+            here if may_open(here) && takes(here) => Some(first),
+            here if !job.random && may_open(here) && !here.is_quiet() => return Turn::Wait,
+            _ => {
+                // As far into the open zones as the place is into the range.
+                let Range { start, end } = self.range;
+                let from = (first - start) * open().count() / (end - start);
+                let mut ready =
+                    open().skip(from).chain(open()).filter(|zone| has_room(&zones[*zone]) && takes(&zones[*zone]));
+                let mut others = open().chain((first + 1..end).chain(start..first).filter(|_| !is_full));
+                ready.next().or_else(|| others.find(|zone| takes(&zones[*zone])))
+            }
+        };
+        let Some(zone) = zone else {
+            let is_busy = |zone: usize| zones[zone].is_sequential && !zones[zone].is_quiet();
+            let waits = if is_full { open().any(is_busy) } else { self.range.clone().any(is_busy) };
+            return if waits { Turn::Wait } else { Turn::Over };
+        };
+        let chosen = zones[zone];
+        let is_due = !keeps_data && state.is_reset_due(job) && chosen.is_quiet() && chosen.at > chosen.start;
+        let resets = is_due || !has_room(&chosen);
+        if limit < usize::MAX {
+            state.open(zone, self.owner);
+        }
+        if is_due {
+            state.writes_left = job.zbd.writes_between_resets();
+        }
+        if resets {
+            self.empty(state, zone);
+            if self.table.report.is_some() {
+                state.begin(zone, OpKind::ResetZone);
+                return Turn::Go(OpKind::ResetZone, chosen.start, chosen.end - chosen.start);
+            }
+        }
+        let (at, len) = self.put(state, zone, wanted, unit);
+        Turn::Go(OpKind::Write, at, len)
+    }
+
+    /// Forgets the data of a zone.
+    fn empty(&self, state: &mut State, index: usize) {
+        let zone = &mut state.zones[index];
+        if zone.at > zone.start {
+            self.progress.zone_resets.add(1);
+        }
+        if state.counted.contains(&index) {
+            state.written -= zone.at - zone.start;
+        }
+        (zone.at, zone.read_end, zone.is_old) = (zone.start, zone.start, false);
+    }
+
+    /// Place and bytes of a write at the write pointer.
+    fn put(&self, state: &mut State, zone: usize, wanted: u64, unit: u64) -> (u64, u64) {
+        let (at, len) = (state.zones[zone].at, wanted.min(state.zones[zone].room() / unit * unit));
+        state.begin(zone, OpKind::Write);
+        state.zones[zone].at += len;
+        if self.table.report.is_none() {
+            state.zones[zone].read_end = at + len;
+        }
+        if state.counted.contains(&zone) {
+            state.written += len;
+        }
+        (at, len)
+    }
+
+    /// Where a sequence of writes of `unit` bytes or more goes on after one that ended at `at`, and the bytes that it
+    /// leaves out because the zone has no room for them.
+    fn next_after(&self, at: u64, unit: u64) -> (u64, u64) {
+        let state = locked(&self.table.state);
+        let zone = &state.zones[self.index(at.saturating_sub(1))];
+        match zone.is_sequential && zone.full_at.saturating_sub(at) < unit {
+            true => (zone.end, zone.end - zone.full_at),
+            false => (at, 0),
+        }
+    }
+
+    /// An operation is back. After a reset for a write of `wanted` bytes, if there is one: its place, which nobody else gets.
+    ///
+    /// Error: why the zone cannot be used any more.
+    fn done(
+        &self,
+        job: &Job,
+        request: &Request,
+        outcome: Outcome,
+        wanted: Option<u64>,
+    ) -> Result<Option<(u64, u64)>, String> {
+        let Request { kind, offset, .. } = *request;
+        let end = offset + u64::from(request.len);
+        let mut state = locked(&self.table.state);
+        let index = self.index(offset);
+        let zone = &mut state.zones[index];
+        match kind {
+            OpKind::Read => zone.reads = zone.reads.saturating_sub(1),
+            OpKind::Write => zone.writes -= 1,
+            OpKind::Deallocate | OpKind::ResetZone => zone.is_reset = false,
+            _ => return Ok(None),
+        }
+        let is_emulated = self.table.report.is_none() || !zone.is_sequential;
+        match kind {
+            OpKind::Write if outcome.is_done() => zone.read_end = zone.read_end.max(end),
+            OpKind::Write | OpKind::ResetZone if !outcome.is_done() && !is_emulated => {
+                zone.is_usable = false;
+                let why = outcome.zone_refusal().filter(|_| kind == OpKind::Write).unwrap_or("the device refused it");
+                let start = zone.start;
+                return Err(format!(
+                    "the {kind} at byte {offset} of the zone at byte {start} failed: {why} ({outcome})"
+                ));
+            }
+            _ => {}
+        }
+        let is_full = zone.writes == 0 && zone.room() < job.sizes[WRITES].min_bytes();
+        // Not before: meanwhile the device counts it.
+        if job.does[TRIMS] && kind != OpKind::Read || kind == OpKind::Write && is_full {
+            state.close(index);
+        }
+        let wanted = wanted.filter(|_| outcome.is_done());
+        Ok(wanted.map(|wanted| self.put(&mut state, index, wanted, job.sizes[WRITES].min_bytes())))
+    }
+}
+
+impl FioStream {
+    /// The operation instead of one at `offset`, where the zones take it.
+    pub(in super::super) fn make_in_zone(&mut self, held: (usize, usize, u64, u64)) -> Option<(usize, Request)> {
+        let (direction, area, offset, wanted) = held;
+        let unit = self.units[direction];
+        let end = self.areas[area].start + self.areas[area].len;
+        let zoned = self.areas[area].zbd.as_ref()?;
+        match zoned.turn(&self.thread.job, direction, offset, wanted, unit) {
+            Turn::Go(OpKind::ResetZone, at, len) if direction == WRITES => {
+                // The write counts from here on.
+                self.bytes_left = self.bytes_left.saturating_sub(wanted);
+                self.state.resets.push((at, wanted));
+                let request = self.request(TRIMS, area, at, len as u32);
+                Some((area, Request { kind: OpKind::ResetZone, ..request }))
+            }
+            Turn::Go(kind, at, len) => {
+                self.went(direction, area, offset, (at, len));
+                Some((area, Request { kind, ..self.prioritized(direction, area, at, len) }))
+            }
+            Turn::Wait => {
+                (self.state.held, self.ops_left) = (Some(held), self.ops_left + 1);
+                None
+            }
+            // In a sequence nothing is behind this place, and perhaps before it.
+            Turn::Over if !self.thread.job.random && offset > self.areas[area].start => {
+                if self.directions.len() == 1 {
+                    self.bytes_left = self.bytes_left.saturating_sub(end - offset);
+                }
+                self.areas[area].next[direction] = 0;
+                let start = self.areas[area].start;
+                if self.bytes_left == 0 { None } else { self.make_in_zone((direction, area, start, wanted)) }
+            }
+            Turn::Over => {
+                if self.thread.progress.ops() == 0 || direction == WRITES && self.verify.is_none() {
+                    self.thread.progress.set_missed("no zone of its range takes its operations: for reads none has enough data, for writes all that may be open are those of others - write first, or give read_beyond_wp=1, more size or a higher max_open_zones".into());
+                }
+                self.bytes_left = 0;
+                None
+            }
+        }
+    }
+
+    /// Counts an operation of zones that was to be at `offset`. In a sequence the places that it left out count as well, as in
+    /// fio not for io_size.
+    fn went(&mut self, direction: usize, area: usize, offset: u64, (at, len): (u64, u64)) {
+        let (unit, start) = (self.units[direction], self.areas[area].start);
+        self.state.has_written |= direction == WRITES;
+        let mut counted = len;
+        if !self.thread.job.random {
+            let zoned = self.areas[area].zbd.as_ref().filter(|_| direction == WRITES);
+            let (next, left_out) = zoned.map_or((at + len, 0), |zoned| zoned.next_after(at + len, unit));
+            if self.thread.job.io_size.is_none() {
+                counted += left_out + at.saturating_sub(offset);
+            }
+            self.areas[area].next[direction] = next - start;
+        }
+        self.bytes_left = self.bytes_left.saturating_sub(counted);
+    }
+
+    /// A zone of the job has an operation back. The write that follows a reset.
+    pub(in super::super) fn zone_is_back(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
+        if !self.thread.job.zbd.is_on {
+            return None;
+        }
+        let area = self.area_of(request)?;
+        let zoned = self.areas[area].zbd.as_ref()?;
+        if request.kind == OpKind::Read && self.checked_buffers == Some(request.buffers) {
+            return None;
+        }
+        let is_reset = |of: &(u64, u64)| request.kind == OpKind::ResetZone && of.0 == request.offset;
+        let number = self.state.resets.iter().position(is_reset);
+        let wanted = number.map(|number| self.state.resets.swap_remove(number).1);
+        self.bytes_left += wanted.unwrap_or(0);
+        match zoned.done(&self.thread.job, request, outcome, wanted) {
+            Ok(write) => {
+                let (at, len) = write?;
+                self.went(WRITES, area, request.offset, (at, len));
+                Some(self.prioritized(WRITES, area, at, len))
+            }
+            Err(why) => {
+                self.thread.progress.set_missed(why);
+                self.end_itself(self.state.now_ns);
+                None
+            }
+        }
+    }
+}
