@@ -12,7 +12,7 @@ pub struct Shortage {
 
 /// Refuses a need for more memory than is available; if the kernel does not report that, nothing is refused.
 pub fn check(needed_bytes: u64) -> Result<(), Shortage> {
-    match sys::memory::available_bytes() {
+    match sys::buffer::available_bytes() {
         Some(available_bytes) if needed_bytes > available_bytes => Err(Shortage { needed_bytes, available_bytes }),
         _ => Ok(()),
     }

@@ -283,7 +283,7 @@ impl RunDefinition {
             read: &mut nothing,
             variable: &|_| None,
             cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
-            page_bytes: sys::usage::page_bytes(),
+            page_bytes: sys::process::page_bytes(),
             memory_mbytes: 0,
             readonly: false,
         };

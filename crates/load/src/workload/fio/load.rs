@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use sys::mapped::Access;
+use sys::call::Access;
 use sys::process;
 
 const NS_PER_SEC: u64 = 1_000_000_000;

@@ -19,7 +19,7 @@ use super::thread::Thread;
 use super::value::Size;
 use crate::stream::Request;
 use crate::workload::DeviceShape;
-use device::zones::Zones;
+use device::target::Zones;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -190,7 +190,7 @@ impl Table {
         };
         let zones: Vec<_> = match &report {
             Some(report) => {
-                let of_report = |of: &device::zones::Zone| Zone {
+                let of_report = |of: &device::target::Zone| Zone {
                     is_sequential: of.is_sequential,
                     is_usable: of.is_usable,
                     ..zone(of.start, of.start + of.len, of.capacity, of.written)

@@ -161,7 +161,7 @@ impl TraceBuilder {
         let operation = Operation {
             sector: request.sector,
             sectors: request.sectors,
-            sync: if request.fua || request.preflush { WriteSync::Data } else { WriteSync::No },
+            sync: if request.flags.fua || request.flags.preflush { WriteSync::Data } else { WriteSync::No },
         };
         // A flush has no offset, whatever the trace has.
         let operation = match class {
