@@ -6,8 +6,8 @@
 //! blocks and the queue's limits; so callers get these bounds, too ([`Generic::first_byte`], [`Generic::size_bytes`],
 //! [`Generic::transfer_bytes_max`]).
 
-use crate::discover::{DevNum, Kind, Roots, SysDir, generic_of_block};
-use crate::observe::nvme::fdp;
+use crate::discover::{DevNum, Kind, Roots, generic_of_block, queue_attribute};
+use crate::observe::nvme::{self, fdp};
 use crate::target::Target;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -39,48 +39,27 @@ pub enum GenericReason {
     /// A file, or a disk of another kind.
     #[error("it is no NVMe namespace; say engine: uring, or name an NVMe drive")]
     NotNvme,
-    /// sysfs has no character device for it.
+    /// sysfs has no character device for it, such as `ng0n1`.
     #[error(
         "the kernel has no character device {name} for it (older than Linux 5.13, or the drive is gone); say engine: uring"
     )]
-    NoDoor {
-        /// Such as `ng0n1`.
-        name: String,
-    },
+    NoDoor { name: String },
     /// The character device exists, but has no node.
     #[error("there is no node /dev/{name} of its character device, which udev makes; make it: mknod /dev/{name} c {} {}", number.major, number.minor)]
-    NoNode {
-        /// Such as `ng0n1`.
-        name: String,
-        number: DevNum,
-    },
+    NoNode { name: String, number: DevNum },
     /// The node leads elsewhere.
     #[error(
         "/dev/{name} is not its character device: {what}; look at /dev/{name} and at /sys/class/nvme-generic/{name}, and remove the node if it is stale"
     )]
-    OtherDevice {
-        /// Such as `ng0n1`.
-        name: String,
-        /// Difference found.
-        what: String,
-    },
+    OtherDevice { name: String, what: String },
     /// A format that carries metadata with each block.
     #[error(
         "its blocks of {block_bytes} bytes carry {metadata_bytes} bytes of metadata each, which this engine does not write; say engine: uring"
     )]
-    Metadata {
-        /// Logical block, bytes.
-        block_bytes: u32,
-        /// Metadata per block, bytes.
-        metadata_bytes: u16,
-    },
+    Metadata { block_bytes: u32, metadata_bytes: u16 },
     /// The kernel or the drive refused.
     #[error("cannot {tried} ({source}); run as root")]
-    Refused {
-        /// Operation that failed.
-        tried: String,
-        source: QueryError,
-    },
+    Refused { tried: String, source: QueryError },
 }
 
 /// An open character device of a namespace.
@@ -119,8 +98,11 @@ impl Generic {
             return Err(GenericReason::OtherDevice { name, what });
         }
         let nsid = namespace_id(file.as_fd()).map_err(QueryError::Io).map_err(refused("ask {} for its namespace"))?;
-        let identify = answer(file.as_fd(), Query::Namespace { nsid }, IDENTIFY_BYTES);
-        let (block_bytes, metadata_bytes) = block_format(&identify.map_err(refused("ask {} for its format"))?);
+        let identify = answer(file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES);
+        let identify = identify.map_err(refused("ask {} for its format"))?;
+        let nvme::Namespace { block_bytes, metadata_bytes, .. } = nvme::Namespace::parse(nsid, &identify);
+        // One too large to be is 0.
+        let block_bytes = u32::try_from(block_bytes).unwrap_or(0);
         if metadata_bytes != 0 {
             return Err(GenericReason::Metadata { block_bytes, metadata_bytes });
         }
@@ -130,7 +112,7 @@ impl Generic {
         }
         let has_fdp = fdp::is_supported(file.as_fd()).map_err(refused("ask {} for its controller"))?;
         let list = if has_fdp { fdp::placement_list(&file, nsid).unwrap_or_default() } else { Vec::new() };
-        let segments = SysDir::new(roots.sys.join("class/block").join(disk)).child("queue").number("max_segments");
+        let segments = facts.number.and_then(|number| queue_attribute(number, "max_segments", roots)?.parse().ok());
         let namespace = Namespace {
             nsid,
             block_bytes,
@@ -171,19 +153,10 @@ fn difference(file: &File, number: DevNum, target: &Target) -> Result<Option<Str
     if nsid != other_nsid {
         return Ok(Some(format!("it is namespace {nsid}, and the block device is namespace {other_nsid}")));
     }
-    let names = |fd| answer(fd, Query::NamespaceNames { nsid }, IDENTIFY_BYTES);
+    let names = |fd| answer(fd, Query::NamespaceNames(nsid), IDENTIFY_BYTES);
     let serial = |fd| answer(fd, Query::Controller, IDENTIFY_BYTES).map(|controller| controller[4..24].to_vec());
     let same = names(one)? == names(other)? && serial(one)? == serial(other)?;
     Ok((!same).then(|| "the drive gives the two different names".to_owned()))
-}
-
-/// Bytes of a logical block and of the metadata with each, from Identify Namespace.
-fn block_format(namespace: &[u8]) -> (u32, u16) {
-    let flbas = namespace[26];
-    let index = usize::from(flbas & 0xf | (flbas >> 5 & 0x3) << 4);
-    let format = &namespace[128 + 4 * index..132 + 4 * index];
-    let metadata_bytes = u16::from_le_bytes([format[0], format[1]]);
-    (1_u32.checked_shl(format[2].into()).unwrap_or(0), metadata_bytes)
 }
 
 /// Maximum bytes of one command: by the hardware, by the kernel's segments if no two pages are adjacent, and by the
@@ -209,22 +182,6 @@ mod tests {
         assert!(matches!(error.reason, GenericReason::NotNvme));
         let text = error.to_string();
         assert!(text.starts_with("cannot send NVMe commands to /") && text.contains("engine: uring"), "{text}");
-    }
-
-    #[test]
-    fn the_format_of_blocks_is_the_chosen_one_of_many() {
-        let mut identify = vec![0; IDENTIFY_BYTES];
-        identify[128..132].copy_from_slice(&[0, 0, 9, 0]);
-        identify[132..136].copy_from_slice(&[8, 0, 12, 0]);
-        assert_eq!(block_format(&identify), (512, 0));
-        identify[26] = 1;
-        assert_eq!(block_format(&identify), (4096, 8));
-        // The index has two more bits, which are separate: 1 + 16.
-        identify[26] = 0x21;
-        identify[196..200].copy_from_slice(&[0, 0, 13, 0]);
-        assert_eq!(block_format(&identify), (8192, 0));
-        identify[198] = 0xff;
-        assert_eq!(block_format(&identify), (0, 0));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! * [`discover`]: facts about devices; [`guard`]: consent to erasure; [`target`]: an open device; [`generic`]: the
 //!   character device beside it
 //! * [`doctor`]: properties of host and devices that spoil a result
-//! * [`salt`]: the written data; [`zones`]: those of a zoned device
+//! * [`salt`]: the written data
 //! * [`observe`]: diskstats, block tracepoints, host facts
 //!
 //! Simulated drives belong to the crate `engine`.
@@ -19,4 +19,3 @@ pub mod guard;
 pub mod observe;
 pub mod salt;
 pub mod target;
-pub mod zones;

@@ -1,7 +1,7 @@
 //! An open device or file that operations can be issued to.
 //!
 //! A writable target is made from a [`WriteConsent`] only; any other is opened for reading, so that the kernel itself
-//! refuses a write. Targets do no I/O themselves: engines do.
+//! refuses a write. Targets do no I/O themselves: engines do. [`Zones`] are those of a zoned device.
 
 use crate::discover::{self, DeviceFacts, Kind, Resolved, Roots};
 use crate::guard::{
@@ -14,9 +14,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use sys::mapped::{Access, Mapped};
+use sys::call::{Access, Mapped};
 use sys::{ioctl, open};
 use thiserror::Error;
+
+pub use sys::ioctl::Zone;
 
 /// Bytes discarded at once: a second or so, also on slow drives.
 const DISCARD_BYTES: u64 = 16 << 30;
@@ -217,6 +219,28 @@ impl Target {
         let result = act(file);
         rustix::fs::fcntl_setfl(file, flags)?;
         result
+    }
+}
+
+/// Zones of a device, as they were when the device was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Zones {
+    /// All of them, in order, without a gap.
+    pub zones: Vec<Zone>,
+    /// Zones that may be open at once, and active (open or closed); `None`: any number.
+    pub open_max: Option<u32>,
+    pub active_max: Option<u32>,
+}
+
+impl Zones {
+    /// The zones of `target`; `None` if it is not a zoned device. Errors: those of the report.
+    pub fn of(target: &Target) -> io::Result<Option<Self>> {
+        let (facts, roots) = (target.facts(), Roots::default());
+        let Some(number) = facts.number.filter(|_| discover::is_zoned(facts, &roots)) else { return Ok(None) };
+        let attribute = |name: &str| discover::queue_attribute(number, name, &roots)?.parse::<u32>().ok();
+        let limit = |name: &str| attribute(name).filter(|most| *most > 0);
+        let zones = ioctl::zones(target.fd())?;
+        Ok(Some(Self { zones, open_max: limit("max_open_zones"), active_max: limit("max_active_zones") }))
     }
 }
 

@@ -54,7 +54,7 @@ fn main() -> Result<(), Fault> {
     let mut random = Random::new(1);
     for depth in [1, 16] {
         for turn in 0..TURNS {
-            let (mut block, _) = Uring::new(targets.clone(), 16, memory, epoch, 0)?;
+            let (mut block, _) = Uring::new(targets.clone(), 16, memory, epoch, 0, false)?;
             let (mut nvme, _) = Passthrough::new(targets.clone(), vec![generic.clone()], 16, memory, epoch, 0)?;
             let size = target.size_bytes();
             let [uring, uring_cpu] = cost(&mut block, depth, size, &mut random)?;

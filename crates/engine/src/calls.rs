@@ -12,8 +12,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use sys::buffer::{Buf, Pool};
-use sys::call::carry_out;
-use sys::mapped::{Access, Mapped};
+use sys::call::{Access, Mapped, carry_out};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 

@@ -11,8 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use sys::buffer::Buf;
 use sys::net::{Network, Op, Outcome, Waker};
-use sys::op;
-use sys::queue::{Queue, Reaped};
+use sys::op::{self, Queue, Reaped};
 use sys::ring::{Files, Ring, RingFacts};
 
 /// Completion of a device or socket operation.
@@ -74,7 +73,7 @@ impl Net {
     ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let form = Network::new(Files::new(&files)?, arrivals.buffers, arrivals.bytes);
-        let (ring, facts) = Ring::new(&files, form, in_flight_max + 1, memory_bytes, epoch_ns(epoch))?;
+        let (ring, facts) = Ring::new(&files, form, in_flight_max + 1, memory_bytes, epoch_ns(epoch), false)?;
         let discards = ring.discards();
         // A server does not need the detection delay of completions, so the kernel is not asked for it.
         let mut uring = Queued::on(ring, targets.clone(), in_flight_max + 1, Limits::NONE, None, epoch, u64::MAX);

@@ -7,10 +7,9 @@
 
 use crate::queued::{Limits, Queued, epoch_ns};
 use crate::{IoEngine, Wait};
-use device::discover::Roots;
+use device::discover::{Roots, is_zoned};
 use device::generic::Generic;
 use device::target::Target;
-use device::zones;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -49,9 +48,9 @@ impl Passthrough {
     ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = generics.iter().map(|generic| generic.as_fd()).collect();
         let commands = Commands::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
-        let (ring, facts) = Ring::new(&files, commands, in_flight_max, memory_bytes, epoch_ns(epoch))?;
+        let (ring, facts) = Ring::new(&files, commands, in_flight_max, memory_bytes, epoch_ns(epoch), false)?;
         let uring = Queued::on(ring, targets.clone(), in_flight_max, Limits::NONE, None, epoch, harmless_gap_ns);
-        let zoned = targets.iter().map(|target| zones::are_on(target.facts(), &Roots::default())).collect();
+        let zoned = targets.iter().map(|target| is_zoned(target.facts(), &Roots::default())).collect();
         Ok((Self { uring, generics, targets, zoned }, facts))
     }
 

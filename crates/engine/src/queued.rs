@@ -7,10 +7,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 use sys::buffer::Buf;
-use sys::op::{Completion, Op, OpKind, Outcome};
-use sys::process::RunDelay;
-use sys::queue::{Queue, Reaped, Sleep};
-use sys::usage::monotonic_ns;
+use sys::op::{Completion, Op, OpKind, Outcome, Queue, Reaped, Sleep};
+use sys::process::{RunDelay, monotonic_ns};
 
 /// Longest wait in the queue while helper threads have operations in flight, nanoseconds.
 const LOOK_NS: u64 = 100_000;
@@ -322,7 +320,8 @@ mod tests {
         let request = Request { file_size_bytes: Some(1 << 20), ..Request::new(&name, "test") };
         let guard = Guard::new(Some(dir.path().join("state")));
         let consent = guard.consent(&[request], &mut Answers::named([name])).unwrap().remove(0);
-        let Ok((mut engine, _)) = Uring::new(vec![Target::writable(consent).into()], 4, 1 << 16, Instant::now(), 0)
+        let Ok((mut engine, _)) =
+            Uring::new(vec![Target::writable(consent).into()], 4, 1 << 16, Instant::now(), 0, false)
         else {
             return println!("skipped: no io_uring");
         };

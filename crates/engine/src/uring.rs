@@ -14,21 +14,10 @@ impl Uring {
     /// An engine for `targets` with at most `in_flight_max` operations in flight and `memory_bytes` of buffers.
     ///
     /// `epoch` is instant 0 of its clock (CLOCK_MONOTONIC). A completion may stay unseen for `harmless_gap_ns`
-    /// without raising a doubt. Errors: those of io_uring_setup(2) and io_uring_register(2); `PermissionDenied` where
-    /// io_uring is forbidden.
+    /// without raising a doubt. `polled`: reads and writes complete without interrupts, on targets that bypass the page
+    /// cache and have poll queues; a thread does all other operations. Errors: those of io_uring_setup(2) and
+    /// io_uring_register(2); `PermissionDenied` where io_uring is forbidden.
     pub fn new(
-        targets: Vec<Arc<Target>>,
-        in_flight_max: usize,
-        memory_bytes: usize,
-        epoch: Instant,
-        harmless_gap_ns: u64,
-    ) -> io::Result<(Self, RingFacts)> {
-        Self::set_up(targets, in_flight_max, memory_bytes, epoch, harmless_gap_ns, false)
-    }
-
-    /// As [`Self::new`]. `polled`: reads and writes complete without interrupts, on targets that bypass the page cache and
-    /// have poll queues; a thread does all other operations.
-    pub fn set_up(
         targets: Vec<Arc<Target>>,
         in_flight_max: usize,
         memory_bytes: usize,
@@ -38,7 +27,7 @@ impl Uring {
     ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let form = Files::new(&files)?;
-        let (ring, facts) = Ring::set_up(&files, form, in_flight_max, memory_bytes, epoch_ns(epoch), polled)?;
+        let (ring, facts) = Ring::new(&files, form, in_flight_max, memory_bytes, epoch_ns(epoch), polled)?;
         let limits = match polled {
             true => Limits { deallocates: false, writes_back: false, flushes: false, ..Limits::NONE },
             false => Limits { deallocates: ring.discards(), ..Limits::NONE },

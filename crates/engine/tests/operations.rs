@@ -179,7 +179,7 @@ fn with_each(bench: impl Fn() -> Option<Bench>, test: impl Fn(&Bench, &mut dyn P
         }
     }
     if let Some(bench) = bench() {
-        match Uring::new(vec![bench.writable()], OUT_MAX, MEMORY, epoch, 0) {
+        match Uring::new(vec![bench.writable()], OUT_MAX, MEMORY, epoch, 0, false) {
             Ok((mut engine, _)) => test(&bench, &mut engine),
             Err(error) => {
                 let _ = writeln!(std::io::stderr(), "skipped: no io_uring: {error}");
@@ -347,7 +347,7 @@ fn what_was_opened_for_reading_is_neither_written_nor_deallocated() {
     if let Ok(mut engine) = Aio::new(vec![target.clone()], OUT_MAX, MEMORY, epoch, 0) {
         refused(&mut engine);
     }
-    if let Ok((mut engine, _)) = Uring::new(vec![target], OUT_MAX, MEMORY, epoch, 0) {
+    if let Ok((mut engine, _)) = Uring::new(vec![target], OUT_MAX, MEMORY, epoch, 0, false) {
         refused(&mut engine);
     }
 }

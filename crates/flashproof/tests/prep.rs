@@ -3,8 +3,8 @@
 
 use crate::support;
 
-use device::guard::stamp::is_stamped;
 use device::salt::PlacedSalt;
+use device::salt::is_stamped;
 use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};

@@ -34,7 +34,7 @@ fn main() {
     let (done, seconds) = (ftl.counters().since(before).unwrap(), cpu_s() - began);
 
     let millions = |bytes: u64| bytes as f64 / f64::from(unit_bytes) / seconds / 1e6;
-    let memory = sys::usage::usage().expect("the usage of this process").peak_rss_bytes as f64;
+    let memory = sys::process::usage().expect("the usage of this process").peak_rss_bytes as f64;
     println!("host_writes_m={:.1}", millions(done.host));
     println!("flash_pages_m={:.1}", millions(done.media));
     println!("memory_gb_per_tb={:.2}", memory / spec.logical_bytes as f64 * 1e3);
@@ -52,6 +52,6 @@ fn write_randomly(ftl: &mut Ftl, writes: u64, random: &mut Random) {
 
 /// CPU seconds so far: on a shared machine the clock counts others' work, too.
 fn cpu_s() -> f64 {
-    let usage = sys::usage::usage().expect("the usage of this process");
+    let usage = sys::process::usage().expect("the usage of this process");
     (usage.user_ns + usage.system_ns) as f64 / 1e9
 }

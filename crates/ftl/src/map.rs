@@ -39,8 +39,8 @@ impl Map {
             per_superblock,
             reciprocal: u64::MAX / u64::from(per_superblock) + 1,
         };
-        sys::memory::advise_huge_pages(&map.flash_of);
-        sys::memory::advise_huge_pages(&map.host_of);
+        sys::buffer::advise_huge_pages(&map.flash_of);
+        sys::buffer::advise_huge_pages(&map.host_of);
         map
     }
 

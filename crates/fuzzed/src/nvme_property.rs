@@ -15,7 +15,7 @@ pub(crate) fn assert_nvme_property(bytes: &[u8]) -> bool {
         0 => {
             let page = padded::<512>(page);
             let smart = Smart::parse(&page);
-            smart.warnings().iter().for_each(|warning| assert_one_line(&warning.to_string()));
+            smart.warnings().iter().for_each(|warning| assert_one_line(warning));
             assert_eq!(smart.warnings().len() as u32, (smart.critical_warning & 0x3f).count_ones());
             assert!(smart.bytes_written() >= smart.data_units_written);
             OcpSmart::parse(&page).is_some()

@@ -4,7 +4,7 @@ use results::units;
 
 /// Refuses a need for more memory than is available; if the kernel does not report that, nothing is refused.
 pub fn check(needed_bytes: u64) -> Result<(), String> {
-    match sys::memory::available_bytes() {
+    match sys::buffer::available_bytes() {
         Some(available_bytes) if needed_bytes > available_bytes => {
             let [needed, available] = [needed_bytes, available_bytes].map(|bytes| units::bytes(bytes as f64));
             Err(format!("{needed} of memory are needed, and {available} are available"))

@@ -6,7 +6,7 @@ use device::discover::DeviceFacts;
 use device::guard::{Answers, Guard, Request, WriteConsent, ask_on_terminal, erase_names};
 use device::observe::DeviceNumber;
 use device::target::Target;
-use device::zones::Zones;
+use device::target::Zones;
 use engine::DeviceName;
 use engine::sim::{Drive, DriveSpec};
 use load::workload::{DeviceShape, RunSpec, Workload};

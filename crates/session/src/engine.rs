@@ -135,7 +135,7 @@ impl Engine {
                 Failure::environment(format!("cannot use AIO, as engine: aio demands - {why} - set engine: auto"))
             })?,
             _ if demand.synchronous => Kind::Calls,
-            _ if demand.polled => match Uring::set_up(targets.to_vec(), 1, 4096, Instant::now(), 0, true) {
+            _ if demand.polled => match Uring::new(targets.to_vec(), 1, 4096, Instant::now(), 0, true) {
                 Ok(_) => Kind::Polled,
                 Err(error) => {
                     let why = why_no_ring(&error);
@@ -193,7 +193,7 @@ impl Engine {
                 let made = Passthrough::new(targets, generics.clone(), in_flight_max, buffer_bytes, epoch, 0)?;
                 Single::Passthrough(Box::new(made.0))
             }
-            _ => Single::Uring(Box::new(Uring::new(targets, in_flight_max, buffer_bytes, epoch, 0)?.0)),
+            _ => Single::Uring(Box::new(Uring::new(targets, in_flight_max, buffer_bytes, epoch, 0, false)?.0)),
         })
     }
 
@@ -279,7 +279,7 @@ impl Engine {
         };
         let ring = |slots, bytes| {
             let polled = matches!(self.kind, Kind::Polled);
-            facts.keep(Uring::set_up(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns, polled)?)
+            facts.keep(Uring::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns, polled)?)
         };
         let _stuck = StuckCalls(&targets);
         match (&self.kind, &self.store) {
@@ -348,7 +348,7 @@ impl Drop for StuckCalls<'_> {
 
 fn ring_or_other(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failure> {
     // The smallest ring tests whether the kernel allows io_uring.
-    match (Uring::new(targets.to_vec(), 1, 4096, Instant::now(), 0), wanted) {
+    match (Uring::new(targets.to_vec(), 1, 4096, Instant::now(), 0, false), wanted) {
         (Ok(_), _) => Ok(Kind::IoUring),
         (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
             "cannot use io_uring, as engine: uring demands - {} - allow it, or say engine: auto",

@@ -24,8 +24,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use sys::process;
-use sys::usage::monotonic_ns;
+use sys::process::{self, monotonic_ns};
 
 /// From the start of the run to its first sample; at most a quarter of a short run.
 const FIRST_AFTER: Duration = Duration::from_secs(1);

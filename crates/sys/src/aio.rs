@@ -6,10 +6,9 @@
 //! operations in flight, of a hung device too. Structures and opcodes: include/uapi/linux/aio_abi.h.
 
 use crate::buffer::{ALIGN, Buf, Pool};
-use crate::op::{Op, OpKind, Outcome};
-use crate::queue::{Queue, Reaped, Sleep};
+use crate::op::{Op, OpKind, Outcome, Queue, Reaped, Sleep};
+use crate::process::monotonic_ns;
 use crate::succeed;
-use crate::usage::monotonic_ns;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};

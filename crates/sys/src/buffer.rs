@@ -1,61 +1,59 @@
 //! Page-aligned I/O buffers, each owned by exactly one place at a time.
 //!
-//! A [`Region`] is one anonymous mapping, cut once into [`Buf`]s that never overlap. A buffer moves from the pool
+//! A [`Pool`] is one anonymous mapping, cut once into [`Buf`]s that never overlap. A buffer moves from the pool
 //! into an operation, from there into the engine that passes its address to the kernel, and back with the completion.
 //! The owner of the `Buf` may access the bytes; while the engine owns it, the kernel may.
+//!
+//! Also the memory that the machine has, and advice to the kernel on huge pages.
 
-use std::io;
+use crate::succeed;
+use libc::c_int;
 use std::ops::{Deref, DerefMut};
+use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::{fs, io};
 
 /// Alignment of every buffer: the largest minimum I/O size that probing finds.
 pub const ALIGN: usize = 4096;
 
-/// Smallest mapping for which huge pages pay (2 MiB where pages are 4 KiB).
+/// Size of a huge page (2 MiB where pages are 4 KiB); smaller slices and mappings need none.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// An anonymous private mapping.
+/// A mapping of memory, or of the start of a file.
 #[derive(Debug)]
-struct Region {
-    start: NonNull<u8>,
-    len: usize,
+pub(crate) struct Mapping {
+    pub(crate) start: NonNull<u8>,
+    pub(crate) len: usize,
 }
 
-// SAFETY: the mapping is plain memory without thread affinity; access goes through the `Buf`s cut
-// from it, which never overlap.
-unsafe impl Send for Region {}
-// SAFETY: as above; `Region` itself gives no access to the bytes.
-unsafe impl Sync for Region {}
+// SAFETY: a mapping has no thread affinity, and its address and length never change. It gives no access to the bytes: only
+// the kernel has it, or `Buf`s, which never overlap.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
 
-impl Region {
-    fn new(len: usize) -> io::Result<Self> {
-        // SAFETY: a fresh anonymous mapping aliases nothing.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
+impl Mapping {
+    /// Maps `len` bytes of `file`; -1: none. Errors: those of mmap(2).
+    pub(crate) fn new(len: usize, protection: c_int, flags: c_int, file: RawFd) -> io::Result<Self> {
+        // SAFETY: a new mapping at an address that the kernel chooses aliases nothing.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        if len >= HUGE_PAGE {
-            // A hint: fewer page tables to walk for the kernel and for this process. No effect without huge pages.
-            // SAFETY: the range is the mapping just made; the advice changes no byte of it.
-            unsafe { libc::madvise(start, len, libc::MADV_HUGEPAGE) };
-        }
         Ok(Self { start: NonNull::new(start.cast()).expect("mmap never maps page zero"), len })
+    }
+
+    /// Advises the kernel on all bytes. The caller gives no advice that changes them.
+    pub(crate) fn advise(&self, advice: c_int) -> io::Result<()> {
+        // SAFETY: the range is the mapping, and its bytes stay.
+        succeed(unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, advice) }).map(drop)
     }
 }
 
-impl Drop for Region {
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `start` and `len` are those of the mapping, and no `Buf` is left: each holds an Arc.
+        // SAFETY: the mapping is this value's own, and no reference to its bytes is left: each `Buf` holds an Arc of it.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
@@ -67,7 +65,7 @@ pub struct Buf(Option<Box<Cut>>);
 /// The part of a region that is a buffer's.
 #[derive(Debug)]
 struct Cut {
-    region: Arc<Region>,
+    region: Arc<Mapping>,
     offset: usize,
     len: usize,
     registered: Option<u16>,
@@ -115,7 +113,7 @@ impl DerefMut for Buf {
 /// Cuts buffers from one region, in order, until it is used up.
 #[derive(Debug)]
 pub struct Pool {
-    region: Arc<Region>,
+    region: Arc<Mapping>,
     next: usize,
     registered: Option<u16>,
 }
@@ -124,7 +122,13 @@ impl Pool {
     /// A pool of `len` bytes, rounded up to whole pages. Memory is touched only when used.
     pub fn new(len: usize) -> io::Result<Self> {
         let len = len.next_multiple_of(ALIGN).max(ALIGN);
-        Ok(Self { region: Arc::new(Region::new(len)?), next: 0, registered: None })
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let region = Mapping::new(len, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
+        if len >= HUGE_PAGE {
+            // A hint: fewer page tables to walk for the kernel and for this process. No effect without huge pages.
+            let _ = region.advise(libc::MADV_HUGEPAGE);
+        }
+        Ok(Self { region: Arc::new(region), next: 0, registered: None })
     }
 
     /// The next `len` bytes, page-aligned; `None` when less is left in the pool.
@@ -147,6 +151,31 @@ impl Pool {
     pub(crate) fn set_registered(&mut self, index: u16) {
         self.registered = Some(index);
     }
+}
+
+/// Memory available without swapping (`MemAvailable` in `/proc/meminfo`); none if the kernel does not report it.
+pub fn available_bytes() -> Option<u64> {
+    available_of(&fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+/// [`available_bytes`], from the text of `/proc/meminfo`.
+pub fn available_of(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Asks for huge pages under a large slice with random reads: fewer page tables to walk. A hint, with no effect where
+/// huge pages are off. Best before the memory is first touched.
+pub fn advise_huge_pages<T>(slice: &[T]) {
+    let bytes = size_of_val(slice);
+    if bytes < 2 * HUGE_PAGE {
+        return;
+    }
+    let start = slice.as_ptr().addr();
+    let skipped = start.next_multiple_of(HUGE_PAGE) - start;
+    let len = (bytes - skipped) / HUGE_PAGE * HUGE_PAGE;
+    // SAFETY: whole pages within the slice, not shared with other memory; the advice changes no byte of them.
+    unsafe { libc::madvise(slice.as_ptr().cast_mut().byte_add(skipped).cast(), len, libc::MADV_HUGEPAGE) };
 }
 
 #[cfg(test)]
@@ -172,5 +201,14 @@ mod tests {
         let mut buf = Pool::new(ALIGN).unwrap().cut(8).unwrap();
         buf.fill(7);
         assert_eq!(&*buf, [7; 8]);
+    }
+
+    #[test]
+    fn advice_changes_nothing() {
+        for bytes in [0, 1, 4 << 20, (8 << 20) + 5] {
+            let memory: Vec<u8> = (0..bytes).map(|index| index as u8).collect();
+            advise_huge_pages(&memory);
+            assert!(memory.iter().enumerate().all(|(index, &byte)| byte == index as u8));
+        }
     }
 }

@@ -1,9 +1,17 @@
-//! An operation as a system call of the calling thread, which blocks until the device answers.
+//! An operation as a system call of the calling thread, which blocks until the device answers; or by page faults, on a
+//! file or device mapped into memory.
+//!
+//! No thread of this process touches the mapping: the kernel copies between it and the operation's buffer
+//! (process_vm_readv(2) and process_vm_writev(2) on this very process). Its faults are those of a memory access by the
+//! issuing thread. But where an access would get SIGBUS, because another program truncated the file or the device
+//! failed, the copy ends with an error. A handler of SIGBUS would have to leave a copy by a jump, and no size that is
+//! checked before the copy holds during it.
 
+use crate::buffer::Mapping;
 use crate::ioctl::{deallocate, reset_zones};
 use crate::op::{Op, OpKind, Outcome, WriteBack, WriteSync};
 use crate::succeed;
-use rustix::fs::{Advice, fadvise, fdatasync, fsync};
+use rustix::fs::{Advice, FileType, fadvise, fdatasync, fstat, fsync};
 use rustix::io::{ReadWriteFlags, pread, pwrite, pwritev2};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -47,4 +55,176 @@ fn call(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> io::Result<usize> {
 fn write_back(fd: BorrowedFd<'_>, offset: u64, len: u64, steps: WriteBack) -> io::Result<()> {
     // SAFETY: plain numbers; the descriptor is open for as long as it is borrowed.
     succeed(unsafe { libc::sync_file_range(fd.as_raw_fd(), offset as _, len as _, steps.flags()) }).map(drop)
+}
+
+/// Use of a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Access {
+    /// Operations have random offsets: a fault reads its page and no others.
+    pub random: bool,
+    /// Each read and write is followed by msync(2) of its pages.
+    pub syncs: bool,
+}
+
+/// The first bytes of a file or device, mapped and shared with all who use it.
+#[derive(Debug)]
+pub struct Mapped {
+    mapping: Mapping,
+    access: Access,
+}
+
+impl Mapped {
+    /// Maps the first `len` bytes of `fd`.
+    ///
+    /// Errors: those of mmap(2): `EACCES` for a `writable` mapping of a descriptor opened for reading; the kernel or a
+    /// container forbids copies.
+    pub fn new(fd: BorrowedFd<'_>, len: u64, writable: bool, access: Access) -> io::Result<Self> {
+        copy_within_process().map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("process_vm_readv(2) is not allowed ({error}; see a container's seccomp profile)"),
+            )
+        })?;
+        let len = usize::try_from(len).map_err(|_| io::Error::from_raw_os_error(libc::EOVERFLOW))?;
+        let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
+        let mapping = Mapping::new(len, protection, libc::MAP_SHARED, fd.as_raw_fd())?;
+        mapping.advise(if access.random { libc::MADV_RANDOM } else { libc::MADV_SEQUENTIAL })?;
+        Ok(Self { mapping, access })
+    }
+
+    /// Carries `op` out on the mapping of `fd`.
+    pub fn carry_out(&self, fd: BorrowedFd<'_>, op: &mut Op) -> Outcome {
+        let done = match op.kind {
+            OpKind::Read | OpKind::Write => match self.copy(op) {
+                Err(error) if error.raw_os_error() == Some(libc::EFAULT) => self.why_faulted(fd, op),
+                Ok(bytes) if bytes == op.len as usize && self.access.syncs => {
+                    self.sync(op.offset as usize, bytes).map(|()| bytes)
+                }
+                copied => copied,
+            },
+            OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(WriteBack { drop_cache: false, .. }) => {
+                self.sync(0, self.mapping.len).map(|()| 0)
+            }
+            // Mapped pages stay in the page cache. The mapping is shared: pages that the advice unmaps keep their bytes.
+            OpKind::WriteBack(_) => match self.mapping.advise(libc::MADV_DONTNEED) {
+                Ok(()) => return carry_out(fd, 0, op),
+                Err(error) => Err(error),
+            },
+            OpKind::Deallocate | OpKind::ResetZone => return carry_out(fd, 0, op),
+        };
+        match done {
+            Ok(bytes) => Outcome::of(bytes as i64, op),
+            Err(error) => Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO)),
+        }
+    }
+
+    /// Returns the bytes copied before the first page that cannot be had.
+    fn copy(&self, op: &mut Op) -> io::Result<usize> {
+        let len = (op.len as usize).min(op.buf.len());
+        let at =
+            usize::try_from(op.offset).ok().filter(|at| at.checked_add(len).is_some_and(|end| end <= self.mapping.len));
+        let Some(at) = at else { return Ok(0) };
+        let own = libc::iovec { iov_base: op.buf.address().cast(), iov_len: len };
+        let mapped = libc::iovec { iov_base: self.mapping.start.as_ptr().wrapping_add(at).cast(), iov_len: len };
+        // The mapping is the local side: the kernel copies there with faults, and pins the pages of the other side.
+        let call = if op.kind == OpKind::Read { libc::process_vm_writev } else { libc::process_vm_readv };
+        // SAFETY: `own` lies in the buffer that `op` owns, and no reference to its bytes lives during the call. `mapped`
+        // lies in the mapping, to which no references exist.
+        succeed(unsafe { call(libc::getpid(), &mapped, 1, &own, 1, 0) } as i64)
+    }
+
+    /// Why a copy failed at its first page: the file ends before, or the device failed.
+    fn why_faulted(&self, fd: BorrowedFd<'_>, op: &Op) -> io::Result<usize> {
+        let stat = fstat(fd)?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        match is_file && (stat.st_size as u64) < op.offset + u64::from(op.len) {
+            true => Ok(0),
+            false => Err(io::Error::from_raw_os_error(libc::EIO)),
+        }
+    }
+
+    /// Writes modified pages of a range back and flushes the drive's cache.
+    fn sync(&self, at: usize, len: usize) -> io::Result<()> {
+        let page = crate::process::page_bytes() as usize;
+        let start = at / page * page;
+        // SAFETY: the pages belong to the mapping; the call changes no byte of them.
+        let pages = unsafe { self.mapping.start.as_ptr().add(start).cast() };
+        // SAFETY: as above.
+        succeed(unsafe { libc::msync(pages, at + len - start, libc::MS_SYNC) }).map(drop)
+    }
+}
+
+/// Tries the call that copies.
+fn copy_within_process() -> io::Result<()> {
+    let (source, mut copy) = ([1_u8], [0_u8]);
+    let part = |start: *const u8| libc::iovec { iov_base: start.cast_mut().cast(), iov_len: 1 };
+    let (from, to) = (part(source.as_ptr()), part(copy.as_mut_ptr()));
+    // SAFETY: one byte from an array to another one, which both live until the call returns.
+    succeed(unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) } as i64).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Pool;
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+
+    const PAGE: u64 = 4096;
+
+    /// A file of four pages of zeros.
+    fn mapped(access: Access) -> (File, Mapped) {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4 * PAGE).unwrap();
+        let mapped = Mapped::new(file.as_fd(), 4 * PAGE, true, access).unwrap();
+        (file, mapped)
+    }
+
+    /// Outcome of an operation whose buffer begins with `byte`, and the first byte of the buffer afterwards.
+    fn act(file: &File, mapped: &Mapped, kind: OpKind, offset: u64, byte: u8) -> (Outcome, u8) {
+        let mut buf = Pool::new(8192).unwrap().cut(8192).unwrap();
+        buf.fill(byte);
+        let mut op = Op::new(kind, offset, 8192, buf);
+        let outcome = mapped.carry_out(file.as_fd(), &mut op);
+        (outcome, op.buf[0])
+    }
+
+    #[test]
+    fn operations_move_the_bytes_of_the_file() {
+        for syncs in [false, true] {
+            let (file, mapped) = mapped(Access { random: true, syncs });
+            assert_eq!(act(&file, &mapped, OpKind::Write, 1_000, 7), (Outcome::Done, 7));
+            assert_eq!(act(&file, &mapped, OpKind::Read, 1_000, 0), (Outcome::Done, 7));
+            let mut bytes = vec![0; 4 * PAGE as usize];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            assert_eq!(bytes.iter().filter(|byte| **byte == 7).count(), 8192);
+            assert!(bytes[1_000] == 7 && bytes[999] == 0 && bytes[9_192] == 0);
+            for kind in [OpKind::Flush, OpKind::WriteBack(WriteBack { drop_cache: true, ..WriteBack::default() })] {
+                assert_eq!(act(&file, &mapped, kind, 0, 0).0, Outcome::Done);
+            }
+            assert_eq!(act(&file, &mapped, OpKind::Read, 3 * PAGE, 0).0, Outcome::Short(0), "beyond the mapping");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_truncated_under_its_mapping_ends_operations_and_not_the_process() {
+        let (file, mapped) = mapped(Access::default());
+        assert_eq!(act(&file, &mapped, OpKind::Write, 0, 7).0, Outcome::Done);
+        file.set_len(PAGE).unwrap();
+        for kind in [OpKind::Read, OpKind::Write] {
+            assert_eq!(act(&file, &mapped, kind, PAGE, 1).0, Outcome::Short(0), "{kind}");
+            assert_eq!(act(&file, &mapped, kind, 0, 1).0, Outcome::Short(PAGE as u32), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_mapping_for_writing_needs_a_descriptor_for_writing() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(PAGE).unwrap();
+        let read_only = File::open(file.path()).unwrap();
+        let error = Mapped::new(read_only.as_fd(), PAGE, true, Access::default()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert!(Mapped::new(read_only.as_fd(), PAGE, false, Access::default()).is_ok());
+    }
 }

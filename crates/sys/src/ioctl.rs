@@ -10,8 +10,6 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 const BLKROGET: u32 = 0x125e;
 const BLKDISCARD: u32 = 0x1277;
-const BLKSSZGET: u32 = 0x1268;
-const BLKPBSZGET: u32 = 0x127b;
 const BLKGETSIZE64: u32 = 0x8008_1272;
 const BLKGETDISKSEQ: u32 = 0x8008_1280;
 const BLKREPORTZONE: u32 = 0xc010_1282;
@@ -37,16 +35,6 @@ pub fn size_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     ask(fd, BLKGETSIZE64)
 }
 
-/// Logical sector: smallest addressable unit, in bytes (`BLKSSZGET`).
-pub fn logical_sector_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
-    Ok(ask::<libc::c_int>(fd, BLKSSZGET)?.unsigned_abs())
-}
-
-/// Physical sector: smallest unit written without a read first, in bytes (`BLKPBSZGET`).
-pub fn physical_sector_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
-    ask::<libc::c_uint>(fd, BLKPBSZGET)
-}
-
 /// True if the device refuses writes (`BLKROGET`). Errors: those of ioctl(2).
 pub fn is_read_only(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(ask::<libc::c_int>(fd, BLKROGET)? != 0)
@@ -61,9 +49,13 @@ pub fn disk_sequence(fd: BorrowedFd<'_>) -> io::Result<u64> {
 /// Discards `len` bytes at `offset` of a block device (`BLKDISCARD`). Both are multiples of the logical sector. The
 /// descriptor must be open for writing, which requires a consent.
 pub fn discard(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
-    let range = [offset, len];
+    change(fd, BLKDISCARD, [offset, len])
+}
+
+/// Issues `request`, which changes a range: its start and its length.
+fn change(fd: BorrowedFd<'_>, request: u32, range: [u64; 2]) -> io::Result<()> {
     // SAFETY: the kernel reads two integers of 64 bits, which live until the call returns.
-    succeed(unsafe { libc::ioctl(fd.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) }).map(drop)
+    succeed(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, range.as_ptr()) }).map(drop)
 }
 
 /// Deallocates `len` bytes at `offset`: [`discard`] on a block device, a punched hole in a file. The descriptor must
@@ -79,9 +71,7 @@ pub fn deallocate(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
 /// Resets the zones of `len` bytes at `offset` of a zoned block device (`BLKRESETZONE`), whole zones. The descriptor must
 /// be open for writing, which requires a consent.
 pub fn reset_zones(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
-    let range = [offset / ZONE_SECTOR_BYTES, len / ZONE_SECTOR_BYTES];
-    // SAFETY: the kernel reads two integers of 64 bits, which live until the call returns.
-    succeed(unsafe { libc::ioctl(fd.as_raw_fd(), BLKRESETZONE as _, range.as_ptr()) }).map(drop)
+    change(fd, BLKRESETZONE, [offset / ZONE_SECTOR_BYTES, len / ZONE_SECTOR_BYTES])
 }
 
 /// `struct blk_zone`: places in units of [`ZONE_SECTOR_BYTES`].
@@ -157,24 +147,22 @@ fn of_report(zone: &BlkZone, has_capacity: bool) -> Zone {
     const OFFLINE: u8 = 0xf;
     let capacity = if has_capacity { zone.capacity.min(zone.len) } else { zone.len } * ZONE_SECTOR_BYTES;
     let is_sequential = zone.kind != CONVENTIONAL;
-    let written = match zone.condition {
-        FULL => capacity,
-        _ if !is_sequential => capacity,
-        _ => (zone.write_pointer.saturating_sub(zone.start).saturating_mul(ZONE_SECTOR_BYTES)).min(capacity),
-    };
+    let before_pointer = zone.write_pointer.saturating_sub(zone.start).saturating_mul(ZONE_SECTOR_BYTES);
+    let is_full = zone.condition == FULL || !is_sequential;
     Zone {
         start: zone.start * ZONE_SECTOR_BYTES,
         len: zone.len * ZONE_SECTOR_BYTES,
         capacity,
-        written,
+        written: if is_full { capacity } else { before_pointer.min(capacity) },
         is_sequential,
         is_active: ACTIVE.contains(&zone.condition),
         is_usable: zone.condition != READ_ONLY && zone.condition != OFFLINE,
     }
 }
 
-/// The backing file of a loop device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The backing file of a loop device: `struct loop_info64` of `include/uapi/linux/loop.h`.
+#[repr(C)]
+#[derive(Debug)]
 pub struct LoopFile {
     /// Device number of the file system that holds the file.
     pub device: u64,
@@ -184,15 +172,6 @@ pub struct LoopFile {
     pub rdevice: u64,
     /// Offset of the loop device's first byte in the file.
     pub offset_bytes: u64,
-}
-
-/// `struct loop_info64` of `include/uapi/linux/loop.h`.
-#[repr(C)]
-struct LoopInfo64 {
-    device: u64,
-    inode: u64,
-    rdevice: u64,
-    offset: u64,
     size_limit: u64,
     number: u32,
     encrypt_type: u32,
@@ -207,11 +186,11 @@ struct LoopInfo64 {
 /// Backing file of a loop device. `ENXIO` from a loop device without one, `ENOTTY` from any other device.
 pub fn loop_file(fd: BorrowedFd<'_>) -> io::Result<LoopFile> {
     // SAFETY: the struct holds integers only, for which all-zero bytes are a value.
-    let mut info: LoopInfo64 = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes exactly one `loop_info64` (its layout, see above) to `info`, which
+    let mut file: LoopFile = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes exactly one `loop_info64` (its layout, see above) to `file`, which
     // lives until the call returns.
-    succeed(unsafe { libc::ioctl(fd.as_raw_fd(), LOOP_GET_STATUS64 as _, &raw mut info) })?;
-    Ok(LoopFile { device: info.device, inode: info.inode, rdevice: info.rdevice, offset_bytes: info.offset })
+    succeed(unsafe { libc::ioctl(fd.as_raw_fd(), LOOP_GET_STATUS64 as _, &raw mut file) })?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -221,7 +200,7 @@ mod tests {
 
     #[test]
     fn the_loop_struct_has_the_kernels_size() {
-        assert_eq!(size_of::<LoopInfo64>(), 232);
+        assert_eq!(size_of::<LoopFile>(), 232);
         assert_eq!((size_of::<BlkZone>(), size_of::<ZoneReport>()), (64, 16 + 64 * ZONES));
     }
 

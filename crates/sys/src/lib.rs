@@ -3,23 +3,17 @@
 //!
 //! Only this crate may hold `unsafe` code; all others forbid it.
 
-#![warn(missing_docs)]
-
 pub mod aio;
 pub mod buffer;
 pub mod call;
 pub mod ioctl;
-pub mod mapped;
-pub mod memory;
 pub mod net;
 pub mod nvme;
 pub mod op;
 pub mod open;
 pub mod process;
-pub mod queue;
 pub mod random;
 pub mod ring;
-pub mod usage;
 
 /// Remedy for `error`: how to raise the limit if file descriptors ran out, otherwise `otherwise`.
 pub fn remedy<'a>(error: &std::io::Error, otherwise: &'a str) -> &'a str {

@@ -12,7 +12,7 @@
 
 use crate::buffer::{ALIGN, Buf, Pool};
 use crate::op;
-use crate::ring::{ENTRIES_MAX, Files, Form, Ring, sealed};
+use crate::ring::{ENTRIES_MAX, Files, Form, Ring};
 use io_uring::types::{BufRingEntry, Fd};
 use io_uring::{Submitter, cqueue, opcode, squeue};
 use rustix::event::{EventfdFlags, eventfd};
@@ -47,48 +47,21 @@ impl Waker {
     }
 }
 
-/// An operation. Each has a token chosen by its issuer, see [`op::Op::token`].
+/// An operation. Each has a token chosen by its issuer and returned by its completions, see [`op::Op::token`].
 #[derive(Debug)]
 pub enum Op {
     /// Operation on a block device or file.
     Block(op::Op),
     /// Accepts connections, one after another.
-    Accept {
-        /// Token of the operation, returned by its completions.
-        token: u32,
-        /// Listener that accepts the connections.
-        listener: Arc<TcpListener>,
-    },
+    Accept { token: u32, listener: Arc<TcpListener> },
     /// Receives bytes until the peer closes its side.
-    Receive {
-        /// Token of the operation, returned by its completions.
-        token: u32,
-        /// The connection.
-        socket: Arc<TcpStream>,
-    },
+    Receive { token: u32, socket: Arc<TcpStream> },
     /// Sends all of its bytes, less than 4 GiB. Concurrent sends on one connection may interleave.
-    Send {
-        /// Token of the operation, returned by its completions.
-        token: u32,
-        /// The connection.
-        socket: Arc<TcpStream>,
-        /// Bytes to send.
-        bytes: Vec<u8>,
-    },
-    /// Cancels another operation, which ends with `ECANCELED` unless it has ended before.
-    Cancel {
-        /// Token of the operation, returned by its completions.
-        token: u32,
-        /// Token of the operation to cancel.
-        of: u32,
-    },
+    Send { token: u32, socket: Arc<TcpStream>, bytes: Vec<u8> },
+    /// Cancels the operation with the token `of`, which ends with `ECANCELED` unless it has ended before.
+    Cancel { token: u32, of: u32 },
     /// Completes on every [`Waker::wake`].
-    Wake {
-        /// Token of the operation, returned by its completions.
-        token: u32,
-        /// Waker that ends the wait.
-        waker: Waker,
-    },
+    Wake { token: u32, waker: Waker },
 }
 
 /// Result of an operation.
@@ -176,8 +149,6 @@ impl Network {
     }
 }
 
-impl Form for Network {}
-
 impl Ring<Network> {
     /// Returns a receive buffer to the kernel: one that came with [`Outcome::Received`].
     pub fn provide(&mut self, buf: Buf) {
@@ -185,7 +156,7 @@ impl Ring<Network> {
     }
 }
 
-impl sealed::Form for Network {
+impl Form for Network {
     type Entry = squeue::Entry;
     type Completion = cqueue::Entry;
     type Op = Op;

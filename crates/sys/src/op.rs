@@ -1,8 +1,8 @@
-//! An operation on a target, and its result.
+//! An operation on a target, its result, and a queue of operations in the kernel.
 
 use crate::buffer::Buf;
 use crate::nvme::Status;
-use std::fmt;
+use std::{fmt, io};
 
 /// Index of a target in its engine.
 pub type TargetId = u16;
@@ -180,43 +180,22 @@ pub enum Outcome {
     Nvme(Status),
     /// Result code of a database server, other than 0.
     Result(u8),
-    /// A read record is not a possible result of the writes to it.
-    Wrong {
-        /// Key of the record: a batch reads several.
-        key: u64,
-        /// The difference.
-        wrong: WrongRecord,
-    },
+    /// A read record is not a possible result of the writes to it. The key tells which: a batch reads several.
+    Wrong { key: u64, wrong: WrongRecord },
 }
 
 /// Kinds of records that a verifying reader refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WrongRecord {
-    /// The whole value of a write before the last acknowledged one.
-    Old {
-        /// Number of the last acknowledged write.
-        acknowledged: u32,
-        /// Number of the write found; 0: one of an earlier run.
-        found: u32,
-    },
-    /// No record.
-    Missing {
-        /// Number of the last acknowledged write; 0: the run has not written it.
-        acknowledged: u32,
-    },
+    /// The whole value of the write `found` (0: of one in an earlier run), which came before the last acknowledged one.
+    Old { acknowledged: u32, found: u32 },
+    /// No record, after so many acknowledged writes; 0: the run has not written it.
+    Missing { acknowledged: u32 },
     /// A value of another key, or of no write of this client.
     Foreign,
-    /// A mix of two writes, or a write with bytes that differ inside.
-    Torn {
-        /// The bin, from 1.
-        bin: u16,
-        /// First byte of its value that differs.
-        at: u32,
-        /// Expected byte.
-        expected: u8,
-        /// Actual byte; `None`: the value ends before.
-        found: Option<u8>,
-    },
+    /// A mix of two writes, or a write with bytes that differ inside: the bin, from 1, and the first byte of its value that
+    /// differs; `found` is `None` if the value ends before.
+    Torn { bin: u16, at: u32, expected: u8, found: Option<u8> },
 }
 
 impl Outcome {
@@ -273,7 +252,7 @@ impl fmt::Display for Outcome {
         match self {
             Self::Done => f.write_str("done"),
             Self::Short(bytes) => write!(f, "only {bytes} bytes moved"),
-            Self::Errno(errno) => write!(f, "{}", std::io::Error::from_raw_os_error(*errno)),
+            Self::Errno(errno) => write!(f, "{}", io::Error::from_raw_os_error(*errno)),
             Self::Nvme(status) => write!(f, "{status}"),
             Self::Result(code) => match result_word(*code) {
                 Some(word) => write!(f, "result code {code}: {word}"),
@@ -352,6 +331,69 @@ pub struct Completion {
     pub completed_ns: u64,
     /// Upper bound of the time between the completion and its detection at `completed_ns`, nanoseconds.
     pub unseen_ns: u64,
+}
+
+/// A completion of a [`Queue`].
+pub struct Reaped<Op, Outcome> {
+    /// Token of the operation.
+    pub token: u32,
+    /// The operation with its buffer; `None`: it continues (multishot), and more completions follow.
+    pub op: Option<Op>,
+    /// Result of the operation, or one event of a multishot operation.
+    pub outcome: Outcome,
+    /// Time of submission to the kernel, on the clock of [`Queue::enter`].
+    pub issued_ns: u64,
+}
+
+/// Limits of a wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Sleep {
+    /// Number of completions that end the sleep.
+    pub completions: u32,
+    /// End of the sleep on the clock of [`Queue::enter`].
+    pub until_ns: u64,
+}
+
+/// A queue of operations in the kernel: io_uring or Linux AIO.
+///
+/// Takes operations whole and returns their buffers with the completions: the queue owns a buffer exactly as long as the
+/// kernel may access it. Each has a token, below the maximum number of operations in flight.
+pub trait Queue {
+    /// Operation type.
+    type Op;
+
+    /// Result type of a completion.
+    type Outcome;
+
+    /// Cuts a buffer from the queue's memory.
+    fn buffer(&mut self, len: usize) -> Option<Buf>;
+
+    /// Operations between [`Self::push`] and [`Self::reap`].
+    fn in_flight(&self) -> usize;
+
+    /// Entries pushed and not yet submitted.
+    fn pushed(&self) -> usize;
+
+    /// Queues an operation for the next [`Self::enter`]. Returns it if the queue has no room for all of its entries.
+    ///
+    /// Panics if its token is out of range or already in flight.
+    fn push(&mut self, op: Self::Op) -> Result<(), Self::Op>;
+
+    /// Submits the pushed operations as issued at `now_ns`, has the kernel post completions, and waits if `sleep` is
+    /// given. A wait for one completion can end early, with none.
+    ///
+    /// Entries that the kernel does not take (out of memory, or after a rejected entry) stay pushed and are issued by
+    /// a later call.
+    fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()>;
+
+    /// True if completions are available, or the kernel has some to post in [`Self::enter`].
+    fn is_ready(&mut self) -> bool;
+
+    /// True if completions are available without a system call.
+    fn has_completions(&mut self) -> bool;
+
+    /// Returns all operations with completions, and the events of multishot operations.
+    fn reap(&mut self, each: impl FnMut(Reaped<Self::Op, Self::Outcome>));
 }
 
 #[cfg(test)]

@@ -9,10 +9,9 @@
 //! [`crate::nvme::ring`] for NVMe commands, [`crate::net`] for files and sockets.
 
 use super::buffer::{ALIGN, Buf, Pool};
-use crate::op::{Op, OpKind, Outcome};
-use crate::queue::{Queue, Reaped, Sleep};
+use crate::op::{Op, OpKind, Outcome, Queue, Reaped, Sleep};
+use crate::process::monotonic_ns;
 use crate::succeed;
-use crate::usage::monotonic_ns;
 use io_uring::cqueue::EntryMarker as _;
 use io_uring::squeue::EntryMarker as _;
 use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, TimeoutFlags, Timespec};
@@ -56,14 +55,14 @@ struct InFlight<F: Form> {
     failed: Option<F::Outcome>,
 }
 
-/// Translates operations and their results to and from the entries of a ring.
-///
-/// Forms exist only in this crate: an entry must point only into the operation's buffer or into the form itself.
-pub trait Form: sealed::Form {}
+pub(crate) use sealed::Form;
 
 pub(crate) mod sealed {
     use super::{Pool, Submitter, cqueue, io, squeue};
 
+    /// Translates operations and their results to and from the entries of a ring.
+    ///
+    /// Forms exist only in this crate: an entry must point only into the operation's buffer or into the form itself.
     pub trait Form {
         type Entry: squeue::EntryMarker;
         type Completion: cqueue::EntryMarker;
@@ -140,9 +139,7 @@ impl Files {
     }
 }
 
-impl Form for Files {}
-
-impl sealed::Form for Files {
+impl Form for Files {
     type Entry = squeue::Entry;
     type Completion = cqueue::Entry;
     type Op = Op;
@@ -207,22 +204,12 @@ pub struct RingFacts {
 
 impl<F: Form> Ring<F> {
     /// Sets up a ring for up to `in_flight_max` operations of `form` on `files`, with `memory_bytes` of buffers.
-    /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`.
+    /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`. `polled`: the ring only reads and writes, past the page
+    /// cache, and a wait uses its CPU.
     ///
     /// Must be called on the thread that uses the ring. Errors: the kernel's; `Unsupported` if io_uring is older than
     /// Linux 5.11 (no timeout on a wait).
     pub fn new(
-        files: &[BorrowedFd<'_>],
-        form: F,
-        in_flight_max: usize,
-        memory_bytes: usize,
-        epoch_ns: u64,
-    ) -> io::Result<(Self, RingFacts)> {
-        Self::set_up(files, form, in_flight_max, memory_bytes, epoch_ns, false)
-    }
-
-    /// As [`Self::new`]. `polled`: the ring only reads and writes, past the page cache, and a wait uses its CPU.
-    pub fn set_up(
         files: &[BorrowedFd<'_>],
         mut form: F,
         in_flight_max: usize,
@@ -650,9 +637,9 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
         let files = [file.as_fd()];
-        let (epoch, epoch_ns) = (Instant::now(), crate::usage::monotonic_ns());
+        let (epoch, epoch_ns) = (Instant::now(), crate::process::monotonic_ns());
         let clock = move || epoch.elapsed().as_nanos() as u64;
-        let Ok((mut ring, _)) = Ring::new(&files, Files::new(&files).unwrap(), 1, 4096, epoch_ns) else {
+        let Ok((mut ring, _)) = Ring::new(&files, Files::new(&files).unwrap(), 1, 4096, epoch_ns, false) else {
             println!("skipped: no io_uring");
             return None;
         };

@@ -9,6 +9,7 @@
 //! certain. Disks of a hypervisor or a cloud are accepted, because some people judge and buy those; `doctor` reports
 //! them.
 
+use super::sysfs::is_numbered;
 use super::{DevNum, DeviceFacts, Disk, Kind, Roots, SysDir, discover, disks};
 
 /// A drive and the given names on it.
@@ -55,51 +56,31 @@ fn drive_of(name: &str, roots: &Roots) -> (Identity, Drive) {
     };
     // Of a partition that is not here the disk may be.
     let whole = whole_of_name(name);
-    let known = (whole != name).then(|| discover(whole, roots).ok()).flatten();
-    let (identity, mut drive) = match known {
-        Some(facts) => asked(whole, &facts, roots),
-        None => (Identity::Name(whole.to_owned()), nothing_known(whole)),
-    };
-    drive.members = vec![name.to_owned()];
-    drive.told_by_name = Some(why);
-    (identity, drive)
+    let facts = if whole == name { None } else { discover(whole, roots).ok() };
+    let (identity, drive) = asked(whole, &facts.unwrap_or_default(), roots);
+    (identity, Drive { members: vec![name.to_owned()], told_by_name: Some(why), ..drive })
 }
 
-fn nothing_known(name: &str) -> Drive {
-    Drive {
-        name: name.to_owned(),
+/// The drive called `name`, by what the kernel knows of it.
+fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
+    let mut drive = Drive {
+        name: facts.disk_name().unwrap_or(name).to_owned(),
         members: vec![name.to_owned()],
         size_bytes: None,
-        min_io_bytes: None,
-        told_by_name: None,
-    }
-}
-
-/// The drive of a name that the kernel knows.
-fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
-    let disk = match &facts.partition {
-        Some(partition) => Some((partition.disk_number, partition.disk.clone())),
-        None => facts.number.map(|number| (number, facts.kernel_name.clone().unwrap_or_else(|| name.to_owned()))),
-    };
-    let known = |kernel_name: &str| Drive {
-        name: kernel_name.to_owned(),
         min_io_bytes: facts.logical_sector_bytes,
-        ..nothing_known(name)
+        told_by_name: None,
     };
-    match disk {
-        Some((number, kernel_name)) => {
-            let dir = SysDir::of_block(&roots.sys, number);
-            let disk_bytes = || Some(dir.as_ref()?.number::<u64>("size")? * 512);
-            let size_bytes = if facts.kind == Kind::Partition { disk_bytes() } else { Some(facts.size_bytes) };
-            let size_bytes = size_bytes.filter(|bytes| *bytes > 0);
-            let disk = dir.clone().and_then(Disk::at);
-            let paths =
-                disks(roots).into_iter().filter(|other| disk.as_ref().is_some_and(|disk| disk.is_same_drive(other)));
-            let first = paths.map(|path| path.number).chain([number]).min().unwrap_or(number);
-            (Identity::Number(first), Drive { size_bytes, ..known(&kernel_name) })
-        }
-        None => (Identity::Name(name.to_owned()), known(name)),
-    }
+    let Some(number) = facts.disk_number() else { return (Identity::Name(name.to_owned()), drive) };
+    let dir = SysDir::of_block(&roots.sys, number);
+    let size_bytes = match facts.kind {
+        Kind::Partition => dir.as_ref().and_then(|dir| dir.sectors("size")),
+        _ => Some(facts.size_bytes),
+    };
+    drive.size_bytes = size_bytes.filter(|bytes| *bytes > 0);
+    let disk = dir.and_then(Disk::at);
+    let paths = disks(roots).into_iter().filter(|other| disk.as_ref().is_some_and(|disk| disk.is_same_drive(other)));
+    let first = paths.map(|path| path.number).chain([number]).min().unwrap_or(number);
+    (Identity::Number(first), drive)
 }
 
 /// The name of the disk, if `name` is that of a partition by the rules of the kernel or udev; else `name` itself. Partitions:
@@ -124,8 +105,7 @@ fn whole_of_name(name: &str) -> &str {
     }
 }
 
-/// Kernel names by their prefix, before a number, and the kind of such a device. Source: the drivers in `drivers/block`
-/// of the kernel.
+/// Kernel names by their prefix, before a number, and the kind of such a device.
 ///
 /// Source: the drivers in `drivers/block` of the kernel.
 const NAMES: [(&str, &str); 6] = [
@@ -157,22 +137,15 @@ pub fn no_drive(facts: &DeviceFacts, roots: &Roots) -> Option<String> {
 }
 
 fn by_name(kernel_name: &str) -> Option<&'static str> {
-    let is_called = |prefix: &str| {
-        kernel_name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    NAMES.iter().find(|(prefix, _)| is_called(prefix)).map(|(_, what)| *what)
+    NAMES.iter().find(|(prefix, _)| is_numbered(kernel_name, prefix)).map(|(_, what)| *what)
 }
 
 /// The first device beneath the one at `dir` that is no drive: its name and kind.
 fn beneath(dir: &SysDir, roots: &Roots, depth: u32) -> Option<(String, &'static str)> {
     let depth = depth.checked_sub(1)?;
-    let slaves = dir.child("slaves");
-    slaves.children().into_iter().find_map(|name| {
-        let number: Option<DevNum> = slaves.child(&name).dev();
-        match by_name(&name) {
-            Some(what) => Some((name, what)),
-            None => beneath(&SysDir::of_block(&roots.sys, number?)?, roots, depth),
-        }
+    dir.below("slaves").find_map(|slave| match by_name(&slave.name()) {
+        Some(what) => Some((slave.name(), what)),
+        None => beneath(&SysDir::of_block(&roots.sys, slave.dev()?)?, roots, depth),
     })
 }
 

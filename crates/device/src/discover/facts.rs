@@ -3,17 +3,14 @@
 //! Attributes of the queue and of the hardware belong to the whole disk; a partition has those of its disk. Sources:
 //! `Documentation/ABI/stable/sysfs-block` and `Documentation/ABI/testing/sysfs-nvme` of the kernel.
 
-use super::sysfs::open_to_ask;
+use super::sysfs::{is_numbered, open_to_ask, queue_attribute};
 use super::{DevNum, DiscoverError, Resolved, Roots, SysDir, controllers};
 use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use sys::ioctl::{self, LoopFile};
-
-/// Unit of `size` and `start` in sysfs, whatever the device's sectors are.
-const SYSFS_SECTOR_BYTES: u64 = 512;
 
 /// Position of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -149,7 +146,9 @@ pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result
         Resolved::File { metadata } => Ok(DeviceFacts {
             file_identity: resolved.file_identity(),
             size_bytes: metadata.len(),
-            logical_sector_bytes: sector_beneath(DevNum::of_stat(metadata.dev()), roots),
+            // `None` for a file system without a single disk (tmpfs, btrfs, NFS).
+            logical_sector_bytes: queue_attribute(DevNum::of_stat(metadata.dev()), "logical_block_size", roots)
+                .and_then(|bytes| bytes.parse().ok()),
             ..unknown(path, Kind::RegularFile)
         }),
         Resolved::Block { number, node } => {
@@ -172,9 +171,7 @@ pub fn disks_beneath(number: DevNum, roots: &Roots) -> Vec<DeviceFacts> {
 fn add_disks_beneath(number: DevNum, roots: &Roots, depth: u32, disks: &mut Vec<DeviceFacts>) {
     let Some(dir) = SysDir::of_block(&roots.sys, number) else { return };
     // A partition of an md device has no slaves of its own.
-    let whole = if partition_at(&dir).is_some() { dir.parent().unwrap_or_else(|| dir.clone()) } else { dir.clone() };
-    let slaves = whole.child("slaves");
-    let below: Vec<DevNum> = slaves.children().iter().filter_map(|name| slaves.child(name).dev()).collect();
+    let below: Vec<DevNum> = dir.disk().below("slaves").filter_map(|slave| slave.dev()).collect();
     if below.is_empty() || depth == 0 {
         let disk = of_block(&format!("/dev/{}", dir.name()), number, &dir, None);
         if disks.iter().all(|other| other.number != disk.number) {
@@ -186,14 +183,6 @@ fn add_disks_beneath(number: DevNum, roots: &Roots, depth: u32, disks: &mut Vec<
     }
 }
 
-/// Logical sector of the disk under the file system `number`; `None` for file systems without a single disk (tmpfs,
-/// btrfs, NFS).
-fn sector_beneath(number: DevNum, roots: &Roots) -> Option<u32> {
-    let dir = SysDir::of_block(&roots.sys, number)?;
-    let of = |dir: &SysDir| dir.child("queue").number("logical_block_size");
-    of(&dir).or_else(|| of(&dir.parent()?))
-}
-
 /// Facts that are all unknown.
 pub(crate) fn unknown(path: &str, kind: Kind) -> DeviceFacts {
     DeviceFacts { path: path.to_owned(), kind, ..DeviceFacts::default() }
@@ -201,11 +190,7 @@ pub(crate) fn unknown(path: &str, kind: Kind) -> DeviceFacts {
 
 /// Facts of the block device at `dir`; `loop_identity` is the loop driver's answer about its file.
 fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str>) -> DeviceFacts {
-    let partition = partition_at(dir);
-    let disk = match &partition {
-        Some(_) => dir.parent().unwrap_or_else(|| dir.clone()),
-        None => dir.clone(),
-    };
+    let (partition, disk) = (partition_at(dir), dir.disk());
     let kind = if partition.is_some() { Kind::Partition } else { Kind::WholeDisk };
     let (queue, device) = (disk.child("queue"), disk.child("device"));
     // For a namespace with several paths, requests, bus and node are those of a path.
@@ -214,7 +199,7 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
     DeviceFacts {
         kernel_name: Some(dir.name()),
         number: Some(number),
-        size_bytes: dir.number::<u64>("size").unwrap_or(0) * SYSFS_SECTOR_BYTES,
+        size_bytes: dir.sectors("size").unwrap_or(0),
         logical_sector_bytes: queue.number("logical_block_size"),
         physical_sector_bytes: queue.number("physical_block_size"),
         model: device.text("model"),
@@ -226,7 +211,7 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
         rotational: queue.flag("rotational"),
         scheduler: queue.chosen("scheduler"),
         queue_requests_max: driven.child("queue").number("nr_requests"),
-        hardware_queues: u32::try_from(driven.child("mq").children().len()).ok().filter(|queues| *queues > 0),
+        hardware_queues: u32::try_from(driven.below("mq").count()).ok().filter(|queues| *queues > 0),
         write_cache: queue.text("write_cache"),
         fua: queue.flag("fua"),
         atomic_write_bytes: queue.number("atomic_write_unit_max_bytes"),
@@ -253,12 +238,12 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
 fn path_disk(disk: &SysDir) -> Option<SysDir> {
     let name = disk.name();
     let (subsystem, namespace) = name.rsplit_once('n')?;
-    let is_path = |name: &String| {
+    let is_path = |dir: &SysDir| {
+        let name = dir.name();
         let between = name.strip_prefix(subsystem).and_then(|rest| rest.strip_prefix('c')?.rsplit_once('n'));
         between.is_some_and(|(controller, of)| of == namespace && controller.parse::<u32>().is_ok())
     };
-    let controllers = controllers(disk.path()).into_iter().map(SysDir::new);
-    controllers.into_iter().find_map(|dir| dir.children().iter().find(|name| is_path(name)).map(|name| dir.child(name)))
+    controllers(disk.path()).into_iter().find_map(|dir| SysDir::new(dir).below("").find(is_path))
 }
 
 /// Position of the partition at `dir`; `None` for a whole disk.
@@ -266,7 +251,7 @@ fn partition_at(dir: &SysDir) -> Option<Partition> {
     let disk = dir.parent()?;
     Some(Partition {
         index: dir.number("partition")?,
-        start_bytes: dir.number::<u64>("start")? * SYSFS_SECTOR_BYTES,
+        start_bytes: dir.sectors("start")?,
         disk: disk.name(),
         disk_number: disk.dev()?,
     })
@@ -286,7 +271,7 @@ pub(super) fn wwid(disk: &SysDir) -> Option<String> {
 /// Serial number of a SCSI or ATA disk, from its "unit serial number" page: four bytes of header,
 /// the last of which is the length, then text (SPC-4, 7.8.15).
 fn vpd_serial(device: &SysDir) -> Option<String> {
-    let page = device.bytes("vpd_pg80")?;
+    let page = fs::read(device.path().join("vpd_pg80")).ok()?;
     let text = page.get(4..)?.get(..usize::from(*page.get(3)?))?;
     let text = String::from_utf8_lossy(text).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned();
     (!text.is_empty()).then_some(text)
@@ -297,15 +282,15 @@ fn transport(disk: &SysDir, device: &SysDir) -> Option<String> {
     if let Some(name) = device.text("transport") {
         return Some(format!("nvme-{name}"));
     }
-    let starts = |part: &str, prefix: &str| {
-        part.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
     // From the disk outwards: a SATA disk behind a USB bridge is a USB disk to the host.
     const BUSES: [(&str, &str); 5] =
         [("usb", "usb"), ("end_device-", "sas"), ("ata", "sata"), ("virtio", "virtio"), ("nvme", "nvme")];
     let parts: Vec<String> = disk.components().collect();
     let above = &parts[..parts.len().saturating_sub(1)];
-    BUSES.iter().find(|(prefix, _)| above.iter().any(|part| starts(part, prefix))).map(|(_, name)| (*name).to_owned())
+    BUSES
+        .iter()
+        .find(|(prefix, _)| above.iter().any(|part| is_numbered(part, prefix)))
+        .map(|(_, name)| (*name).to_owned())
 }
 
 /// NUMA node of the nearest device on the way up that has one. -1 means that the platform has none.

@@ -16,7 +16,7 @@ mod sysfs;
 pub(crate) use crate::discover;
 pub use drives::{Drive, drives_of, no_drive};
 pub use facts::{DeviceFacts, LoopBacking, Partition, disks_beneath};
-pub(crate) use facts::{changes_since, facts_of};
+pub(crate) use facts::{changes_since, facts_of, unknown};
 pub use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
 use std::fs::{self, File, Metadata};
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io};
 use sys::buffer::Pool;
 pub(crate) use sysfs::{Backing, Disk, LoopDevice, SysDir, controller_names, controllers, disks, loops, unescape};
-pub use sysfs::{Listed, list};
+pub use sysfs::{Listed, is_zoned, list, queue_attribute};
 use thiserror::Error;
 
 /// Number of a device: `major:minor`.
@@ -102,37 +102,19 @@ pub enum DiscoverError {
     NoFolder { folder: PathBuf },
     /// A link to something that is not there.
     #[error("it is a link to {}, which does not exist; check where it leads (`ls -l`), or remove it", target.display())]
-    DanglingLink {
-        /// Target of the link.
-        target: PathBuf,
-    },
-    /// Something is there that no test can run on.
+    DanglingLink { target: PathBuf },
+    /// Something is there that no test can run on: `a directory`, `a character device`...
     #[error("it is {what}, not a block device; name a whole disk, a partition, or a file with file-size-mbytes")]
-    NotADevice {
-        /// `a directory`, `a character device`...
-        what: &'static str,
-    },
+    NotADevice { what: &'static str },
     /// Permission denied.
     #[error("no permission to {tried} ({source}); run as root, or as a member of the group that owns the device")]
-    NoPermission {
-        /// Operation that failed.
-        tried: &'static str,
-        source: io::Error,
-    },
-    /// sysfs has no entry for the device.
+    NoPermission { tried: &'static str, source: io::Error },
+    /// The sysfs at `root` has no entry for the device.
     #[error("block device {number} is not described under {root}; mount sysfs there (containers may hide it)")]
-    NoSysfs {
-        number: DevNum,
-        /// Root of the sysfs that was asked.
-        root: PathBuf,
-    },
+    NoSysfs { number: DevNum, root: PathBuf },
     /// The kernel refused in another way.
     #[error("cannot {tried} ({source}); {}", sys::remedy(source, "look at the kernel log (dmesg) for the reason"))]
-    Io {
-        /// Operation that failed.
-        tried: &'static str,
-        source: io::Error,
-    },
+    Io { tried: &'static str, source: io::Error },
 }
 
 /// Last part of the device's name in examples and derived configurations.
@@ -152,11 +134,6 @@ impl DiscoverError {
 /// Facts of the device or file at `path`, asking the kernel under `roots`.
 pub fn discover(path: &str, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
     facts_of(path, &resolve(Path::new(path), roots)?, roots)
-}
-
-/// Facts of a file that is yet to be made.
-pub(crate) fn facts_of_new_file(path: &str) -> DeviceFacts {
-    facts::unknown(path, Kind::RegularFile)
 }
 
 /// Smallest size that the device or file reads directly: the first of 512, 1024, 2048 and 4096 bytes
@@ -218,7 +195,7 @@ pub(crate) fn resolve(path: &Path, roots: &Roots) -> Result<Resolved, DiscoverEr
     }
     if kind.is_char_device()
         && let Some(name) = block_name_of_generic(number, roots)
-        && let Some(number) = number_of(&name, roots)
+        && let Some(number) = SysDir::of_name(&name, roots).dev()
     {
         return Ok(Resolved::Block { number, node: Path::new("/dev").join(name) });
     }
@@ -253,25 +230,16 @@ pub(crate) fn block_name_of_generic(number: DevNum, roots: &Roots) -> Option<Str
 /// Number of the NVMe character device (`ng0n1`) beside the block device `name` (`nvme0n1`).
 pub(crate) fn generic_of_block(name: &str, roots: &Roots) -> Option<DevNum> {
     let generic = format!("ng{}", name.strip_prefix("nvme")?);
-    DevNum::parse(&fs::read_to_string(roots.sys.join("class/nvme-generic").join(generic).join("dev")).ok()?)
-}
-
-/// Number of the block device called `name`.
-fn number_of(name: &str, roots: &Roots) -> Option<DevNum> {
-    DevNum::parse(&fs::read_to_string(roots.sys.join("class/block").join(name).join("dev")).ok()?)
+    SysDir::new(roots.sys.join("class/nvme-generic").join(generic)).dev()
 }
 
 fn name_of_kind(kind: fs::FileType) -> &'static str {
-    if kind.is_dir() {
-        "a directory"
-    } else if kind.is_char_device() {
-        "a character device"
-    } else if kind.is_fifo() {
-        "a pipe"
-    } else if kind.is_socket() {
-        "a socket"
-    } else {
-        "something else"
+    match kind {
+        _ if kind.is_dir() => "a directory",
+        _ if kind.is_char_device() => "a character device",
+        _ if kind.is_fifo() => "a pipe",
+        _ if kind.is_socket() => "a socket",
+        _ => "something else",
     }
 }
 

@@ -13,7 +13,7 @@
 //! Lists block devices by sysfs; nothing is opened.
 
 use super::facts::{serial, wwid};
-use super::{DevNum, Roots};
+use super::{DevNum, DeviceFacts, Roots};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -21,7 +21,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use sys::ioctl;
 
-/// A directory in sysfs.
+/// A directory in sysfs, or in /proc.
 #[derive(Debug, Clone)]
 pub(crate) struct SysDir(PathBuf);
 
@@ -34,6 +34,11 @@ impl SysDir {
     /// The directory at `path`, which need not exist.
     pub(crate) fn new(path: PathBuf) -> Self {
         Self(path)
+    }
+
+    /// The directory of the block device or partition called `name`.
+    pub(crate) fn of_name(name: &str, roots: &Roots) -> Self {
+        Self(roots.sys.join("class/block").join(name))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -56,6 +61,14 @@ impl SysDir {
         self.0.parent().map(|parent| Self(parent.to_path_buf()))
     }
 
+    /// The directory of the whole disk: of a partition, the one above.
+    pub(crate) fn disk(&self) -> Self {
+        match self.text("partition") {
+            Some(_) => self.parent().unwrap_or_else(|| self.clone()),
+            None => self.clone(),
+        }
+    }
+
     /// Last component of the path: the kernel's name of the device.
     pub(crate) fn name(&self) -> String {
         self.0.file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -66,25 +79,27 @@ impl SysDir {
         self.name().replace('!', "/")
     }
 
+    /// Path of the device's node: `/dev/nvme0n1`.
+    pub(crate) fn node(&self) -> String {
+        format!("/dev/{}", self.node_name())
+    }
+
     /// Components of the path: the buses and controllers that lead to the device.
     pub(crate) fn components(&self) -> impl DoubleEndedIterator<Item = String> + '_ {
         self.0.iter().map(|part| part.to_string_lossy().into_owned())
     }
 
-    /// Names of the directories and links in here, sorted; empty if the directory is missing.
-    pub(crate) fn children(&self) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(&self.0)
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
-            .collect();
-        names.sort();
-        names
+    /// The directories and links in the directory `name`, sorted; none if that is missing.
+    pub(crate) fn below(&self, name: &str) -> impl Iterator<Item = Self> + use<> {
+        let entries = fs::read_dir(self.0.join(name)).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        paths.sort();
+        paths.into_iter().map(Self)
     }
 
     /// Directories of the partitions of the disk at this one.
-    pub(crate) fn partitions(&self) -> impl Iterator<Item = Self> + '_ {
-        self.children().into_iter().map(|name| self.child(&name)).filter(|part| part.text("partition").is_some())
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = Self> + use<> {
+        self.below("").filter(|part| part.text("partition").is_some())
     }
 
     /// Text of an attribute, trimmed.
@@ -99,6 +114,11 @@ impl SysDir {
         self.text(attribute)?.parse().ok()
     }
 
+    /// An attribute that counts sectors of 512 bytes, as sysfs does whatever the device's sectors are; in bytes.
+    pub(crate) fn sectors(&self, attribute: &str) -> Option<u64> {
+        Some(self.number::<u64>(attribute)?.saturating_mul(512))
+    }
+
     /// Truth of an attribute that holds 0 or 1.
     pub(crate) fn flag(&self, attribute: &str) -> Option<bool> {
         match self.number::<u8>(attribute)? {
@@ -106,10 +126,6 @@ impl SysDir {
             1 => Some(true),
             _ => None,
         }
-    }
-
-    pub(crate) fn bytes(&self, attribute: &str) -> Option<Vec<u8>> {
-        fs::read(self.0.join(attribute)).ok()
     }
 
     /// The selected choice of an attribute such as `none [mq-deadline] kyber`. A single choice may come without
@@ -158,8 +174,13 @@ pub(crate) enum Backing {
 
 /// All loop devices that show something.
 pub(crate) fn loops(roots: &Roots) -> Vec<LoopDevice> {
+    whole_disks(roots).filter_map(|dir| loop_at(&dir, roots)).collect()
+}
+
+/// Directories of all block devices but partitions, links resolved.
+fn whole_disks(roots: &Roots) -> impl Iterator<Item = SysDir> + use<> {
     let entries = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| loop_at(&SysDir::new(fs::canonicalize(entry.path()).ok()?), roots)).collect()
+    entries.filter_map(|entry| fs::canonicalize(entry.path()).ok()).map(SysDir)
 }
 
 fn loop_at(dir: &SysDir, roots: &Roots) -> Option<LoopDevice> {
@@ -167,7 +188,7 @@ fn loop_at(dir: &SysDir, roots: &Roots) -> Option<LoopDevice> {
     let path = attributes.text("backing_file")?;
     let number = dir.dev()?;
     let start: u64 = attributes.number("offset").unwrap_or(0);
-    let len = dir.number::<u64>("size").map_or(u64::MAX, |sectors| sectors.saturating_mul(512));
+    let len = dir.sectors("size").unwrap_or(u64::MAX);
     let backing = by_driver(&roots.dev.join(dir.node_name()), number)
         .or_else(|| fs::metadata(&path).ok().map(|metadata| by_metadata(&metadata)))
         .unwrap_or(Backing::Unknown);
@@ -221,6 +242,20 @@ pub(crate) fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// The attribute `name` of the queue of the block device `number`, as text; a partition has that of its disk. `None` if
+/// sysfs does not have it.
+pub fn queue_attribute(number: DevNum, name: &str, roots: &Roots) -> Option<String> {
+    let dir = SysDir::of_block(&roots.sys, number)?;
+    let of = |dir: &SysDir| dir.child("queue").text(name);
+    of(&dir).or_else(|| of(&dir.parent()?))
+}
+
+/// True if the zones of this device are written from start to end.
+pub fn is_zoned(device: &DeviceFacts, roots: &Roots) -> bool {
+    let model = device.number.and_then(|number| queue_attribute(number, "zoned", roots));
+    model.is_some_and(|model| model == "host-managed")
+}
+
 /// The NVMe controllers that the subsystem of `block` links to, sorted; empty for any other device.
 ///
 /// `block` is the directory of a block device in /sys, links resolved.
@@ -233,8 +268,13 @@ pub(crate) fn controllers(block: &Path) -> Vec<PathBuf> {
     controllers
 }
 
+/// True if `text` is `prefix` and a number behind it, or at least a digit: `loop0`, `ata3`, `nvme0n1`.
+pub(super) fn is_numbered(text: &str, prefix: &str) -> bool {
+    text.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// True for the name of a controller (`nvme0`), false for a namespace (`nvme0n1`).
-pub(super) fn is_controller(name: &str) -> bool {
+fn is_controller(name: &str) -> bool {
     name.strip_prefix("nvme").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
@@ -261,25 +301,21 @@ pub struct Listed {
 ///
 /// Shape: empty also without sysfs.
 pub fn list(roots: &Roots) -> (Vec<Listed>, usize) {
-    let entries = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     // The paths of an NVMe drive that has several: no node leads to them.
-    names.retain(|name| SysDir::new(roots.sys.join("block").join(name)).flag("hidden") != Some(true));
-    names.sort_by_cached_key(|name| natural(name));
-    let all = names.len();
-    let listed: Vec<Listed> = names.iter().filter_map(|name| listed(name, roots)).collect();
-    let empty = all - listed.len();
-    (listed, empty)
+    let shown = SysDir(roots.sys.clone()).below("block").filter(|dir| dir.flag("hidden") != Some(true));
+    let mut dirs: Vec<SysDir> = shown.collect();
+    dirs.sort_by_cached_key(|dir| natural(&dir.name()));
+    let all = dirs.len();
+    dirs.retain(|dir| dir.sectors("size").is_some_and(|bytes| bytes > 0));
+    let empty = all - dirs.len();
+    (dirs.iter().map(listed).collect(), empty)
 }
 
-fn listed(name: &str, roots: &Roots) -> Option<Listed> {
-    let dir = SysDir::new(roots.sys.join("block").join(name));
-    dir.number::<u64>("size").filter(|sectors| *sectors > 0)?;
-    let node = |dir: &SysDir| format!("/dev/{}", dir.node_name());
+fn listed(dir: &SysDir) -> Listed {
     let mut partitions: Vec<(u64, String)> =
-        dir.partitions().map(|part| (part.number("start").unwrap_or(0), node(&part))).collect();
+        dir.partitions().map(|part| (part.sectors("start").unwrap_or(0), part.node())).collect();
     partitions.sort();
-    Some(Listed { disk: node(&dir), partitions: partitions.into_iter().map(|(_, node)| node).collect() })
+    Listed { disk: dir.node(), partitions: partitions.into_iter().map(|(_, node)| node).collect() }
 }
 
 /// A whole disk that has a node.
@@ -313,9 +349,7 @@ impl Disk {
 
 /// All whole disks that have a node.
 pub(crate) fn disks(roots: &Roots) -> Vec<Disk> {
-    let entries = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
-    let dirs = entries.filter_map(|entry| fs::canonicalize(entry.path()).ok());
-    dirs.filter_map(|dir| Disk::at(SysDir::new(dir))).collect()
+    whole_disks(roots).filter_map(Disk::at).collect()
 }
 
 /// A key that puts `nvme2n1` before `nvme10n1`: texts and numbers in turn.

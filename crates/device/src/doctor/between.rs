@@ -5,10 +5,10 @@
 //! the load and looks like the device's. With a queue for each CPU the kernel spreads NVMe interrupts itself, without
 //! irqbalance; with few queues, HBAs and virtual disks irqbalance has to do it.
 
-use super::{Check, DeviceState, Findings};
+use super::{Check, DeviceState, Findings, own_status};
 use crate::discover::{Roots, SysDir};
 use crate::observe::host::CpuList;
-use crate::observe::interrupts::{Busiest, ByCpu, lines_of};
+use crate::observe::interrupts::{ByCpu, lines_of};
 use std::path::Path;
 use std::{fmt, fs};
 
@@ -66,11 +66,8 @@ impl Attachment {
     pub fn of(name: &str, root: &Path) -> Self {
         let roots = Roots::below(root);
         let Ok(device) = DeviceState::find(name, root, &roots) else { return Self::default() };
-        let above = device.above();
-        let Some(dir) = above.iter().find(|dir| dir.text("current_link_speed").is_some()) else {
-            return Self::default();
-        };
-        let link = Link::read(dir, "current").map(|link| format!("{} GT/s x{}", link.gtps, link.lanes));
+        let Some(dir) = device.linked() else { return Self::default() };
+        let link = Link::read(&dir, "current").map(|link| format!("{} GT/s x{}", link.gtps, link.lanes));
         Self { slot: Some(slot_label(&dir.name(), &roots).unwrap_or_else(|| dir.name())), link }
     }
 }
@@ -78,25 +75,22 @@ impl Attachment {
 /// The label of the slot with the PCI device `address` (`0000:3b:00.0`). Source: `Documentation/ABI/testing/sysfs-bus-pci`
 /// of the kernel; a slot's address has no function.
 fn slot_label(address: &str, roots: &Roots) -> Option<String> {
-    let slots = SysDir::new(roots.sys.join("bus/pci/slots"));
-    let is_here =
-        |slot: &String| slots.child(slot).text("address").is_some_and(|of| address.split('.').next() == Some(&of));
-    slots.children().into_iter().find(is_here)
+    let is_here = |slot: &SysDir| slot.text("address").is_some_and(|of| address.split('.').next() == Some(&of));
+    SysDir::new(roots.sys.join("bus/pci")).below("slots").find(is_here).map(|slot| slot.name())
 }
 
 /// Compares the link with the capabilities of the drive, and of the port above it.
 pub(super) fn check_link(device: &DeviceState, findings: &mut Findings) {
     let check =
         findings.check("pcie-link", "the link bounds the bandwidth, and large-block writes and reads then wait for it");
-    let above = device.above();
-    let Some(dir) = above.iter().find(|dir| dir.text("current_link_speed").is_some()) else {
+    let Some(dir) = device.linked() else {
         if device.facts.transport.as_deref() == Some("nvme-pcie") {
             check.unknown("the kernel does not tell the speed of its link", "lspci -vv, lines LnkCap and LnkSta");
         }
         return;
     };
     let name = dir.name();
-    let (Some(now), Some(can)) = (Link::read(dir, "current"), Link::read(dir, "max")) else {
+    let (Some(now), Some(can)) = (Link::read(&dir, "current"), Link::read(&dir, "max")) else {
         return check.unknown(format!("the speed of the link of {name} is unknown"), format!("lspci -vv -s {name}"));
     };
     if !now.is_below(can) {
@@ -168,7 +162,7 @@ pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Fin
         "numa-node",
         "from another node every operation crosses the link between sockets, and its buffer lies in far memory",
     );
-    let nodes = read(&roots.sys.join("devices/system/node/online")).map_or(1, |nodes| nodes.len());
+    let nodes = CpuList::read(&roots.sys.join("devices/system/node/online")).map_or(1, |nodes| nodes.len());
     if nodes <= 1 {
         return check.ok("the host has one NUMA node");
     }
@@ -179,8 +173,9 @@ pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Fin
             false => check.ok("it is attached to no NUMA node"),
         };
     };
-    let near = read(&roots.sys.join(format!("devices/system/node/node{node}/cpulist")));
-    let (Some(near), Some(allowed)) = (near, allowed(roots)) else {
+    let near = CpuList::read(&roots.sys.join(format!("devices/system/node/node{node}/cpulist")));
+    let allowed = own_status("Cpus_allowed_list", roots).and_then(|list| CpuList::parse(&list));
+    let (Some(near), Some(allowed)) = (near, allowed) else {
         let finding = format!("it is on NUMA node {node}; which CPUs are near cannot be read");
         return check.unknown(finding, "numactl --hardware");
     };
@@ -194,16 +189,6 @@ pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Fin
     } else {
         check.note(format!("{is_on} (CPUs {near}), and the test may run on CPUs {allowed}"), bind);
     }
-}
-
-fn read(path: &std::path::Path) -> Option<CpuList> {
-    CpuList::parse(&fs::read_to_string(path).ok()?)
-}
-
-/// CPUs that this process may run on. Source: proc_pid_status(5).
-fn allowed(roots: &Roots) -> Option<CpuList> {
-    let status = fs::read_to_string(roots.proc.join("self/status")).ok()?;
-    CpuList::parse(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
 }
 
 /// Fewer interrupts than this say nothing about where they go.
@@ -247,9 +232,10 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
         }
         return;
     }
-    lines.retain(|line| !is_administrative(&name_of(*line, roots)));
-    let online = fs::read_to_string(roots.sys.join("devices/system/cpu/online")).ok();
-    let online = online.as_deref().and_then(CpuList::parse).unwrap_or_default();
+    let irqs = SysDir::new(roots.sys.join("kernel/irq"));
+    // The name of the action: `nvme0q1`, `virtio1-req.0`. Source: `Documentation/ABI/testing/sysfs-kernel-irq` of the kernel.
+    lines.retain(|line| !irqs.text(&format!("{line}/actions")).is_some_and(|name| is_administrative(&name)));
+    let online = CpuList::read(&roots.sys.join("devices/system/cpu/online")).unwrap_or_default();
     let reached: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, roots)).collect();
     let (Some(reached), false) = (reached.filter(|lists| !lists.is_empty()), online.is_empty()) else {
         return check.unknown("where its interrupts go is not told", "cat /proc/interrupts");
@@ -257,25 +243,12 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
     let mut cpus = CpuList::default();
     reached.iter().for_each(|list| cpus.add(list));
     let counted = ByCpu::read(root, &lines).unwrap_or_default();
-    judge(&Ways { lines, cpus, online, counted, balanced: irqbalance_runs(roots) }, check);
+    judge(&lines, &cpus, &online, &counted, irqbalance_runs(roots), check);
 }
 
-/// Facts about the interrupts of a device.
-struct Ways {
-    /// Interrupt numbers.
-    lines: Vec<u32>,
-    /// CPUs that the interrupts are routed to.
-    cpus: CpuList,
-    /// Online CPUs.
-    online: CpuList,
-    /// Interrupts per CPU since boot.
-    counted: ByCpu,
-    /// True if irqbalance runs; `None` if unknown.
-    balanced: Option<bool>,
-}
-
-fn judge(ways: &Ways, check: Check<'_>) {
-    let Ways { lines, cpus, online, counted, balanced } = ways;
+/// Judges the interrupts with the numbers `lines`: the CPUs that they are routed to, among those `online`; those that took
+/// them since boot; true if irqbalance runs, `None` if unknown.
+fn judge(lines: &[u32], cpus: &CpuList, online: &CpuList, counted: &ByCpu, balanced: Option<bool>, check: Check<'_>) {
     let count = lines.len();
     if online.len() == 1 {
         return check.ok("there is only one CPU for its interrupts");
@@ -301,8 +274,8 @@ fn judge(ways: &Ways, check: Check<'_>) {
         );
     }
     let total = counted.total();
-    if let Some(busiest) = counted.busiest().filter(|it| total >= COUNTED_MIN && it.share_pct >= ONE_CPU_PCT) {
-        let Busiest { cpu, share_pct } = busiest;
+    let busiest = counted.busiest().filter(|(_, share_pct)| total >= COUNTED_MIN && *share_pct >= ONE_CPU_PCT);
+    if let Some((cpu, share_pct)) = busiest {
         return check.note(
             format!("CPU {cpu} took {share_pct:.0} % of its {total} interrupts so far, though they go to CPUs {cpus}"),
             "watch `irq.cpu_max_share_pct` in telemetry.csv of a run",
@@ -316,13 +289,6 @@ fn braces(numbers: &[u32]) -> String {
     if let [one] = &texts[..] { one.clone() } else { format!("{{{}}}", texts.join(",")) }
 }
 
-/// Name of an interrupt's action: `nvme0q1`, `virtio1-req.0`; empty if unknown. Source:
-/// `Documentation/ABI/testing/sysfs-kernel-irq` of the kernel.
-fn name_of(line: u32, roots: &Roots) -> String {
-    let text = fs::read_to_string(roots.sys.join(format!("kernel/irq/{line}/actions"))).unwrap_or_default();
-    text.trim().to_owned()
-}
-
 /// NVMe's queue 0 is for administration; virtio has an interrupt for configuration changes.
 fn is_administrative(name: &str) -> bool {
     let is_admin_queue = name.starts_with("nvme") && name.ends_with("q0");
@@ -333,7 +299,7 @@ fn is_administrative(name: &str) -> bool {
 /// `Documentation/core-api/irq/irq-affinity.rst` of the kernel.
 fn affinity(number: u32, roots: &Roots) -> Option<CpuList> {
     let dir = roots.proc.join("irq").join(number.to_string());
-    let read = |name: &str| CpuList::parse(&fs::read_to_string(dir.join(name)).ok()?).filter(|cpus| !cpus.is_empty());
+    let read = |name: &str| CpuList::read(&dir.join(name)).filter(|cpus| !cpus.is_empty());
     read("effective_affinity_list").or_else(|| read("smp_affinity_list"))
 }
 
@@ -355,14 +321,9 @@ mod tests {
 
     fn judged(lines: &[u32], cpus: &str, online: &str, counts: &[u64], balanced: bool) -> Finding {
         let list = |text: &str| CpuList::parse(text).unwrap();
-        let ways = Ways {
-            lines: lines.to_vec(),
-            cpus: list(cpus),
-            online: list(online),
-            counted: ByCpu { counts: counts.to_vec() },
-            balanced: Some(balanced),
-        };
-        only(|findings| judge(&ways, findings.check("interrupts", "")))
+        let counted = ByCpu { counts: counts.to_vec() };
+        let (cpus, online) = (list(cpus), list(online));
+        only(|findings| judge(lines, &cpus, &online, &counted, Some(balanced), findings.check("interrupts", "")))
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! The first line of /proc/stat is read twice for CPU time. Its times are in ticks of 10 ms, so a short interval shows
 //! only heavy steal; the share since boot is checked, too.
 
-use super::Findings;
-use crate::discover::Roots;
-use crate::observe::host::{HostFacts, MemlockLimit};
+use super::{Findings, own_status};
+use crate::discover::{Roots, SysDir};
+use crate::observe::host::{HostFacts, MemlockLimit, Ticks};
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 use sys::ring;
 
 /// Memory for buffers that a run may register with io_uring, and as much again for other locked memory.
@@ -24,11 +24,11 @@ const FAST_CLOCKS: [&str; 7] =
 const CLOCK_DIR: &str = "sys/devices/system/clocksource/clocksource0";
 
 /// All checks of the host that need one look.
-pub(super) fn check(root: &Path, findings: &mut Findings) {
+pub(super) fn check(root: &Path, roots: &Roots, findings: &mut Findings) {
     let facts = HostFacts::read(root);
     let attempt = (root == Path::new("/")).then(ring::probe);
     check_io_uring(facts.io_uring_disabled, attempt, findings);
-    check_memlock(facts.memlock_limit, has_capability(root, CAP_IPC_LOCK), findings);
+    check_memlock(facts.memlock_limit, has_capability(roots, CAP_IPC_LOCK), findings);
     check_governor(&facts, findings);
     check_clock(root, findings);
     let check = findings.check(
@@ -112,14 +112,14 @@ fn check_clock(root: &Path, findings: &mut Findings) {
         "clock-source",
         "time is read several times for each operation; this clock costs a microsecond or more each time",
     );
-    let read = |name: &str| fs::read_to_string(root.join(CLOCK_DIR).join(name)).ok().map(|text| text.trim().to_owned());
-    let Some(clock) = read("current_clocksource").filter(|clock| !clock.is_empty()) else {
+    let dir = SysDir::new(root.join(CLOCK_DIR));
+    let Some(clock) = dir.text("current_clocksource") else {
         return check.unknown("the clock source is not told", format!("cat /{CLOCK_DIR}/current_clocksource"));
     };
     if FAST_CLOCKS.contains(&clock.as_str()) {
         return check.ok(format!("the clock is {clock}"));
     }
-    let has_tsc = read("available_clocksource").is_some_and(|all| all.split_whitespace().any(|one| one == "tsc"));
+    let has_tsc = dir.text("available_clocksource").is_some_and(|all| all.split_whitespace().any(|one| one == "tsc"));
     let remedy = match has_tsc {
         true => format!("echo tsc > /{CLOCK_DIR}/current_clocksource"),
         false => "dmesg | grep -i -e clocksource -e tsc says why the kernel gave up tsc".to_owned(),
@@ -128,10 +128,9 @@ fn check_clock(root: &Path, findings: &mut Findings) {
 }
 
 /// True if this process has the capability numbered `bit`. Source: proc_pid_status(5), `CapEff`.
-fn has_capability(root: &Path, bit: u32) -> Option<bool> {
-    let status = fs::read_to_string(root.join("proc/self/status")).ok()?;
-    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?.trim();
-    Some(u64::from_str_radix(mask, 16).ok()? >> bit & 1 == 1)
+fn has_capability(roots: &Roots, bit: u32) -> Option<bool> {
+    let mask = own_status("CapEff", roots)?;
+    Some(u64::from_str_radix(&mask, 16).ok()? >> bit & 1 == 1)
 }
 
 /// Share of CPU time, percent, from which on steal may spoil a result: a thread that is held off the CPU
@@ -141,53 +140,8 @@ const STEAL_PCT: f64 = 1.0;
 /// Share of CPU time, percent, from which on other programs may be in the way.
 const BUSY_PCT: f64 = 50.0;
 
-/// Ticks since the machine started, over all CPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CpuTimes {
-    idle: u64,
-    steal: u64,
-    all: u64,
-}
-
-impl CpuTimes {
-    /// Reads them now; `None` on failure.
-    pub(super) fn read(roots: &Roots) -> Option<Self> {
-        Self::parse(&fs::read_to_string(roots.proc.join("stat")).ok()?)
-    }
-
-    /// Fields: user, nice, system, idle, iowait, irq, softirq, steal; guests' time after that is in user
-    /// already. Source: proc_stat(5).
-    fn parse(stat: &str) -> Option<Self> {
-        let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let ticks: Vec<u64> = line.split_ascii_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
-        let [_, _, _, idle, iowait, _, _, steal] = ticks[..] else { return None };
-        Some(Self { idle: idle + iowait, steal, all: ticks.iter().sum() })
-    }
-
-    /// `None` unless the counters went forward: a CPU that goes offline takes its ticks away.
-    fn since(self, before: Self) -> Option<Self> {
-        Some(Self {
-            idle: self.idle.checked_sub(before.idle)?,
-            steal: self.steal.checked_sub(before.steal)?,
-            all: self.all.checked_sub(before.all).filter(|ticks| *ticks > 0)?,
-        })
-    }
-
-    fn pct(self, ticks: u64) -> f64 {
-        ticks as f64 * 100.0 / self.all.max(1) as f64
-    }
-
-    fn steal_pct(self) -> f64 {
-        self.pct(self.steal)
-    }
-
-    fn busy_pct(self) -> f64 {
-        self.pct(self.all.saturating_sub(self.idle + self.steal))
-    }
-}
-
 /// Checks the difference between two readings.
-pub(super) fn check_time(before: Option<CpuTimes>, after: Option<CpuTimes>, findings: &mut Findings) {
+pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: &mut Findings) {
     let Some(total) = after else {
         let why = "another guest or program that takes the CPUs would look like lag";
         for name in ["cpu-steal", "cpu-busy"] {
@@ -195,13 +149,15 @@ pub(super) fn check_time(before: Option<CpuTimes>, after: Option<CpuTimes>, find
         }
         return;
     };
-    let moment = before.and_then(|before| total.since(before));
+    // A CPU that goes offline takes its ticks away.
+    let moment = before.filter(|before| before.idle <= total.idle).and_then(|before| total.since(before));
     check_steal(moment, total, findings);
     check_busy(moment, findings);
 }
 
-fn check_steal(moment: Option<CpuTimes>, total: CpuTimes, findings: &mut Findings) {
-    let (now_pct, ever_pct) = (moment.map_or(0.0, CpuTimes::steal_pct), total.steal_pct());
+fn check_steal(moment: Option<[f64; 3]>, total: Ticks, findings: &mut Findings) {
+    let steal_pct = |shares: Option<[f64; 3]>| shares.map_or(0.0, |[.., steal]| steal);
+    let (now_pct, ever_pct) = (steal_pct(moment), steal_pct(total.since(Ticks::default())));
     let text = match moment {
         Some(_) => format!("{now_pct:.1} % of CPU time is stolen now, {ever_pct:.1} % since the start"),
         None => format!("{ever_pct:.1} % of CPU time was stolen since the start"),
@@ -216,9 +172,9 @@ fn check_steal(moment: Option<CpuTimes>, total: CpuTimes, findings: &mut Finding
     check.warning(text, "pin this guest's CPUs, or move it to a host or an instance type that is not shared");
 }
 
-fn check_busy(moment: Option<CpuTimes>, findings: &mut Findings) {
+fn check_busy(moment: Option<[f64; 3]>, findings: &mut Findings) {
     let check = findings.check("cpu-busy", "threads that wait for a CPU issue late, which can make a run invalid");
-    match moment.map(CpuTimes::busy_pct) {
+    match moment.map(|[busy, ..]| busy) {
         None => check.unknown("no CPU time passed between two looks", ""),
         Some(pct) if pct < BUSY_PCT => check.ok(format!("{pct:.0} % of CPU time is in use")),
         Some(pct) => check.warning(
@@ -280,16 +236,21 @@ mod tests {
         assert_eq!(governor(None, None), Level::Unknown);
     }
 
-    fn times(idle: u64, steal: u64, all: u64) -> Option<CpuTimes> {
-        Some(CpuTimes { idle, steal, all })
+    fn times(idle: u64, steal: u64, all: u64) -> Option<Ticks> {
+        Some(Ticks { busy: all - idle - steal, idle, iowait: 0, steal })
     }
 
     #[test]
     fn fields_are_those_that_the_kernel_documents() {
+        let machine = crate::fake_tree::FakeTree::of(&[]);
+        let read = |stat: &str| {
+            machine.write("proc/stat", stat);
+            Ticks::read(&Roots::below(machine.root()))
+        };
         let stat = "cpu  100 10 50 700 40 5 5 90 7 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
-        assert_eq!(CpuTimes::parse(stat), times(740, 90, 1000));
-        assert_eq!(CpuTimes::parse("cpu  1 2 3\n"), None);
-        assert_eq!(CpuTimes::parse(""), None);
+        assert_eq!(read(stat), Some(Ticks { busy: 170, idle: 700, iowait: 40, steal: 90 }));
+        assert_eq!(read("cpu  1 2 3\n"), None);
+        assert_eq!(read(""), None);
     }
 
     #[test]

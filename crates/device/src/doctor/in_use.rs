@@ -3,7 +3,8 @@
 
 use super::{DeviceState, Findings};
 use crate::discover::{DevNum, Roots};
-use crate::guard::{IoCounters, users_of};
+use crate::guard::{activity, users_of};
+use crate::observe::diskstats::Counters;
 use results::units;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -39,8 +40,8 @@ pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings
 
 /// Checks for I/O between two readings `apart` from each other.
 pub(super) fn check_activity(
-    before: Option<IoCounters>,
-    after: Option<IoCounters>,
+    before: Option<Counters>,
+    after: Option<Counters>,
     apart: Duration,
     findings: &mut Findings,
 ) {
@@ -49,15 +50,14 @@ pub(super) fn check_activity(
     let (Some(before), Some(after)) = (before, after) else {
         return check.because("operations of others would be in every latency").unknown("it keeps no I/O counters", "");
     };
-    let done = after.since(before);
     let apart_ms = apart.as_millis();
-    if done.is_still() {
-        return check.ok(format!("it did nothing in {apart_ms} ms"));
+    match activity(&before, &after) {
+        None => check.ok(format!("it did nothing in {apart_ms} ms")),
+        Some(did) => check.warning(
+            format!("in {apart_ms} ms, before the test began, {did}"),
+            "stop what uses it: biosnoop or iotop show it, `lsblk` what lies on it",
+        ),
     }
-    check.warning(
-        format!("in {apart_ms} ms, before the test began, {done}"),
-        "stop what uses it: biosnoop or iotop show it, `lsblk` what lies on it",
-    );
 }
 
 const PLACE: &str = "run-directory-place";
@@ -102,7 +102,7 @@ pub(super) fn check_room(dir: &Path, findings: &mut Findings) {
 pub(super) fn check_place(dir: &Path, device: &DeviceState, findings: &mut Findings) {
     let Ok(metadata) = existing(dir).metadata() else { return };
     let place = Some(DevNum::of_stat(metadata.dev()));
-    let parts = device.disk.iter().flat_map(|disk| disk.children().into_iter().map(|name| disk.child(&name)));
+    let parts = device.disk.iter().flat_map(|disk| disk.below(""));
     if device.disk.iter().cloned().chain(parts).any(|dir| dir.dev() == place) {
         findings
             .check(PLACE, "each report interval is written and synced there, which adds to the latencies")
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn one_operation_of_another_is_told() {
-        let counters = |text: &str| IoCounters::parse(text);
+        let counters = |text: &str| Counters::parse(text.split_ascii_whitespace());
         let still = counters("10 0 80 0 20 0 160 0 0 0 0");
         for (after, level, says) in [
             ("10 0 80 0 20 0 160 0 0 0 0", Level::Ok, "nothing in 300 ms"),

@@ -111,7 +111,7 @@ fn behind(device: &DeviceState) -> Option<(&'static Behind, String)> {
     if let Some(backing) = &facts.loop_backing {
         return Some((&LOOP, backing.file.clone()));
     }
-    let name = device.disk_name().unwrap_or_default();
+    let name = facts.disk_name().unwrap_or_default();
     if let Some((_, behind)) = NAMES.iter().find(|(prefix, _)| is_called(name, prefix)) {
         return Some((behind, name.to_owned()));
     }
@@ -159,7 +159,7 @@ pub(super) fn check_queue(device: &DeviceState, findings: &mut Findings) {
     check_write_cache(device, findings);
     check_sectors(device, findings);
     if device.facts.rotational == Some(true) && device.is_hardware() {
-        let disk = device.disk_name().unwrap_or("DISK");
+        let disk = device.facts.disk_name().unwrap_or("DISK");
         findings.check("medium", "every access takes milliseconds; limits for flash cannot be met").warning(
             "it reports spinning platters",
             format!("if it is flash behind a bridge or controller: echo 0 > /sys/block/{disk}/queue/rotational"),
@@ -173,7 +173,7 @@ fn check_scheduler(device: &DeviceState, findings: &mut Findings) {
         "a scheduler holds requests back to sort or merge them, on one lock; flash gains nothing, and the time is in \
          every latency",
     );
-    let disk = device.disk_name().unwrap_or("DISK");
+    let disk = device.facts.disk_name().unwrap_or("DISK");
     let path = format!("/sys/block/{disk}/queue/scheduler");
     match device.facts.scheduler.as_deref() {
         Some("none") => check.ok(format!("the scheduler of {disk} is none")),

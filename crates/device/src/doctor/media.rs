@@ -15,8 +15,8 @@ use crate::observe::nvme::{Controller, Smart};
 use results::units;
 use std::path::Path;
 use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 /// Minimum alignment of a test's writes, bytes: a page of the flash translation layer of most drives.
 const ALIGNMENT_BYTES: u64 = 4096;
@@ -109,11 +109,9 @@ fn check_over_provisioning(device: &DeviceState, prepared: Option<&Prepared>, fi
 
 /// Bytes of a disk in no partition, and all of its bytes.
 fn unpartitioned(disk: &SysDir) -> Option<(u64, u64)> {
-    let bytes = |dir: &SysDir| Some(dir.number::<u64>("size")? * 512);
-    let all = bytes(disk)?;
-    let parts = disk.children().into_iter().map(|name| disk.child(&name));
+    let all = disk.sectors("size")?;
     // An extended partition holds the logical ones, and shows as two sectors.
-    let used: u64 = parts.filter(|part| part.text("partition").is_some()).filter_map(|part| bytes(&part)).sum();
+    let used: u64 = disk.partitions().filter_map(|part| part.sectors("size")).sum();
     Some((all.saturating_sub(used), all))
 }
 
@@ -145,7 +143,7 @@ fn check_preparation(device: &DeviceState, prepared: Option<&Prepared>, findings
 }
 
 /// Reads the log of a device. Errors: why not, in words.
-pub type SmartReader<'a> = Box<dyn Fn(&DeviceFacts) -> Result<Smart, String> + 'a>;
+pub(super) type SmartReader = fn(&DeviceFacts) -> Result<Smart, String>;
 
 /// Longest wait for an answer, which takes a drive some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -154,9 +152,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const WORN_PCT: u8 = 80;
 
 /// Judges the drive's health report.
-pub(super) fn check_health(device: &DeviceState, reader: &SmartReader<'_>, findings: &mut Findings) {
+pub(super) fn check_health(device: &DeviceState, reader: SmartReader, findings: &mut Findings) {
     let check = findings.check("smart", "a drive that is hot, worn or failing would not be noticed");
-    let disk = device.disk_name().unwrap_or("DISK");
+    let disk = device.facts.disk_name().unwrap_or("DISK");
     if device.facts.transport.as_deref().unwrap_or_default().starts_with("nvme") {
         match reader(&device.facts) {
             Ok(view) => judge(&view, findings),
@@ -184,13 +182,12 @@ pub fn ask_drive(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
 }
 
 fn judge(view: &Smart, findings: &mut Findings) {
-    let warnings: Vec<String> = view.warnings().iter().map(ToString::to_string).collect();
     let check = findings
         .check("smart-critical", "the drive says that it is failing, or throttles: its result is that of a bad drive");
     match view.critical_warning {
         0 => check.ok("no critical warning"),
         bits => check.problem(
-            format!("critical warning {bits:#04x}: {}", warnings.join(", ")),
+            format!("critical warning {bits:#04x}: {}", view.warnings().join(", ")),
             "replace the drive, or cool it and look again",
         ),
     }
@@ -235,10 +232,7 @@ pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mu
         }
         return;
     };
-    let read = |name: &str| -> Option<f64> {
-        let millidegrees: i64 = fs::read_to_string(monitor.join(name)).ok()?.trim().parse().ok()?;
-        Some(millidegrees as f64 / 1_000.0)
-    };
+    let read = |name: &str| -> Option<f64> { Some(monitor.number::<i64>(name)? as f64 / 1_000.0) };
     // A drive without a limit reports 0 K or nothing.
     let limit = |name: &str| read(name).filter(|celsius| *celsius > 0.0);
     match read("temp1_input") {
@@ -353,9 +347,9 @@ mod placement_tests {
     #[test]
     fn what_keeps_writes_from_handles_is_a_note_and_no_fdp_is_nothing() {
         let level = |fdp| {
-            let mut findings = Findings::of_device("/dev/nvme0n1");
+            let mut findings = Findings::default();
             check_placement(fdp, &mut findings);
-            findings.into_findings().first().map(|finding| finding.level)
+            findings.findings.first().map(|finding| finding.level)
         };
         let handle = PlacementHandle { placement_id: 0, reclaim_unit_handle: 0, reclaim_unit_blocks_left: 8 };
         let with = |state, placement| Ok(Some(Fdp { state, placement, ..Fdp::default() }));

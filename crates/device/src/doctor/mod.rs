@@ -16,20 +16,23 @@ mod in_use;
 mod kind;
 mod media;
 
-use crate::discover::{self, DevNum, DeviceFacts, Resolved, Roots, SysDir};
-use crate::guard::{IoCounters, Records};
+use crate::discover::{self, DeviceFacts, Resolved, Roots, SysDir};
+use crate::guard::Records;
 use crate::observe::DeviceNumber;
+use crate::observe::diskstats::Counters;
+use crate::observe::host::{Ticks, value};
 use crate::observe::nvme::fdp::Fdp;
 pub use between::Attachment;
 pub use in_use::IN_USE;
-pub use media::{SmartReader, ask_drive};
+use media::SmartReader;
+pub use media::ask_drive;
 use results::finding::{Finding, Level};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Time between the two readings of counters.
-pub const MOMENT: Duration = Duration::from_millis(300);
+const MOMENT: Duration = Duration::from_millis(300);
 
 /// Examines the host, the devices called `devices` and the place of the run directory `run_dir`, with the means of this
 /// machine. Takes well under a second, [`MOMENT`] of it asleep.
@@ -42,51 +45,45 @@ pub fn examine<S: AsRef<str>>(root: &Path, devices: &[S], run_dir: Option<&Path>
     Doctor::new(root).examine(devices, run_dir)
 }
 
-/// Examines hosts and devices with chosen means.
-pub struct Doctor<'a> {
+/// Examines hosts and devices, in tests with other means.
+struct Doctor {
     root: PathBuf,
     roots: Roots,
     records: Records,
-    smart: SmartReader<'a>,
+    smart: SmartReader,
     moment: Duration,
 }
 
-impl<'a> Doctor<'a> {
+impl Doctor {
     /// A doctor of the machine at `root`. Only of the running one are records of preparations read.
-    pub fn new(root: &Path) -> Self {
+    fn new(root: &Path) -> Self {
         let is_here = root == Path::new("/");
         Self {
             root: root.to_path_buf(),
             roots: Roots::below(root),
             records: if is_here { Records::open(None) } else { Records::nowhere() },
-            smart: smart_reader(root),
+            // Other trees have no drives to be asked.
+            smart: if is_here {
+                |facts| ask_drive(Path::new("/"), facts)
+            } else {
+                |_| Err("it is not a drive of this machine".to_owned())
+            },
             moment: if is_here { MOMENT } else { Duration::ZERO },
         }
     }
 
-    /// Reads SMART logs with `smart`.
-    pub fn with_smart(self, smart: SmartReader<'a>) -> Self {
-        Self { smart, ..self }
-    }
-
-    /// Knows of preparations from `records`.
-    pub fn with_records(self, records: Records) -> Self {
-        Self { records, ..self }
-    }
-
     /// As the function [`examine`].
-    pub fn examine<S: AsRef<str>>(&self, devices: &[S], run_dir: Option<&Path>) -> Vec<Finding> {
-        let names: Vec<&str> = devices.iter().map(AsRef::as_ref).collect();
-        let found: Vec<_> =
-            names.iter().map(|name| (*name, DeviceState::find(name, &self.root, &self.roots))).collect();
+    fn examine<S: AsRef<str>>(&self, devices: &[S], run_dir: Option<&Path>) -> Vec<Finding> {
+        let find = |name: &S| DeviceState::find(name.as_ref(), &self.root, &self.roots);
+        let found: Vec<_> = devices.iter().map(|name| (name.as_ref(), find(name))).collect();
         let patients: Vec<&DeviceState> = found.iter().filter_map(|(_, device)| device.as_ref().ok()).collect();
 
         let begun = Instant::now();
-        let cpu_before = host::CpuTimes::read(&self.roots);
+        let cpu_before = Ticks::read(&self.roots);
         let io_before: Vec<_> = patients.iter().map(|device| device.counters()).collect();
 
-        let mut host = Findings::of_host();
-        host::check(&self.root, &mut host);
+        let mut host = Findings::default();
+        host::check(&self.root, &self.roots, &mut host);
         between::check_balancer(&self.roots, &mut host);
         let mut sheets: Vec<Findings> =
             found.iter().map(|(name, device)| self.check_device(name, device, run_dir)).collect();
@@ -96,18 +93,18 @@ impl<'a> Doctor<'a> {
 
         std::thread::sleep(self.moment.saturating_sub(begun.elapsed()));
         let apart = begun.elapsed();
-        host::check_time(cpu_before, host::CpuTimes::read(&self.roots), &mut host);
+        host::check_time(cpu_before, Ticks::read(&self.roots), &mut host);
         let with_patient =
             sheets.iter_mut().zip(&found).filter_map(|(findings, (_, found))| Some((findings, found.as_ref().ok()?)));
         for ((findings, device), before) in with_patient.zip(io_before) {
             in_use::check_activity(before, device.counters(), apart, findings);
         }
-        std::iter::once(host).chain(sheets).flat_map(Findings::into_findings).collect()
+        std::iter::once(host).chain(sheets).flat_map(|about| about.findings).collect()
     }
 
     fn check_device(&self, name: &str, device: &Result<DeviceState, String>, run_dir: Option<&Path>) -> Findings {
         const WHY: &str = "nothing can be measured on it";
-        let mut findings = Findings::of_device(name);
+        let mut findings = Findings { device: Some(name.to_owned()), ..Findings::default() };
         let device = match device {
             Ok(device) => device,
             Err(why) => {
@@ -130,7 +127,7 @@ impl<'a> Doctor<'a> {
             between::check_interrupts(device, &self.root, &self.roots, &mut findings);
             between::check_node(device, &self.roots, &mut findings);
             media::check_temperature(device, &self.root, &mut findings);
-            media::check_health(device, &self.smart, &mut findings);
+            media::check_health(device, self.smart, &mut findings);
             // Only drives of this machine can be asked.
             if self.root == Path::new("/") {
                 media::check_placement(Fdp::of(&self.root, &device.facts), &mut findings);
@@ -141,14 +138,6 @@ impl<'a> Doctor<'a> {
             in_use::check_place(dir, device, &mut findings);
         }
         findings
-    }
-}
-
-/// Queries drives of the running machine; other trees have none.
-fn smart_reader(root: &Path) -> SmartReader<'static> {
-    match root == Path::new("/") {
-        true => Box::new(|facts| media::ask_drive(Path::new("/"), facts)),
-        false => Box::new(|_| Err("it is not a drive of this machine".to_owned())),
     }
 }
 
@@ -173,16 +162,7 @@ impl DeviceState {
         };
         let facts = discover::facts_of(name, &resolved, roots).map_err(|error| error.to_string())?;
         let dir = facts.number.and_then(|number| SysDir::of_block(&roots.sys, number));
-        let disk = match facts.partition {
-            Some(_) => dir.as_ref().and_then(SysDir::parent),
-            None => dir.clone(),
-        };
-        Ok(Self { facts, resolved, disk, dir })
-    }
-
-    /// The kernel's name of the whole disk: `nvme0n1`, also of `nvme0n1p2`.
-    fn disk_name(&self) -> Option<&str> {
-        self.facts.disk_name()
+        Ok(Self { facts, resolved, disk: dir.as_ref().map(SysDir::disk), dir })
     }
 
     /// Number of the whole disk.
@@ -198,6 +178,11 @@ impl DeviceState {
         let up = |first: SysDir| std::iter::successors(Some(first), SysDir::parent);
         let controller = discover::controllers(disk.path()).into_iter().next().map(SysDir::new);
         up(disk.clone()).chain(controller.into_iter().flat_map(up)).collect()
+    }
+
+    /// The nearest device above the disk that has a PCIe link.
+    fn linked(&self) -> Option<SysDir> {
+        self.above().into_iter().find(|dir| dir.text("current_link_speed").is_some())
     }
 
     /// Names of the drivers above the disk, from the disk outwards: `mpt3sas`, `pcieport`.
@@ -220,20 +205,25 @@ impl DeviceState {
     }
 
     /// I/O counters since boot; `None` if they are disabled.
-    fn counters(&self) -> Option<IoCounters> {
-        IoCounters::read(self.disk.as_ref()?)
+    fn counters(&self) -> Option<Counters> {
+        Counters::of(self.disk.as_ref()?)
     }
 }
 
 /// In a tree that is not this machine's there are no nodes to follow, only the kernel's names.
 fn by_kernel_name(name: &str, roots: &Roots) -> Option<Resolved> {
     let kernel_name = name.strip_prefix("/dev/").filter(|name| !name.is_empty() && !name.contains('/'))?;
-    let number = fs::read_to_string(roots.sys.join("class/block").join(kernel_name).join("dev")).ok()?;
     // There is no node either, so nothing is opened.
-    Some(Resolved::Block { number: DevNum::parse(&number)?, node: PathBuf::from("/nonexistent") })
+    Some(Resolved::Block { number: SysDir::of_name(kernel_name, roots).dev()?, node: PathBuf::from("/nonexistent") })
 }
 
-/// Findings about one thing, in the order of the checks.
+/// The value of `key` in the status of this process. Source: proc_pid_status(5).
+fn own_status(key: &str, roots: &Roots) -> Option<String> {
+    let status = fs::read_to_string(roots.proc.join("self/status")).ok()?;
+    value(&status, key, ':').map(str::to_owned)
+}
+
+/// Findings about a device, by the user's name, or about the host; in the order of the checks.
 #[derive(Debug, Default)]
 struct Findings {
     device: Option<String>,
@@ -241,20 +231,6 @@ struct Findings {
 }
 
 impl Findings {
-    /// Findings about the host.
-    fn of_host() -> Self {
-        Self::default()
-    }
-
-    /// Findings about the device with the user's `name`.
-    fn of_device(name: &str) -> Self {
-        Self { device: Some(name.to_owned()), ..Self::default() }
-    }
-
-    fn into_findings(self) -> Vec<Finding> {
-        self.findings
-    }
-
     /// Begins the check `name`, which matters for the reason `why`.
     fn check(&mut self, name: &'static str, why: &'static str) -> Check<'_> {
         Check { findings: self, name, why }

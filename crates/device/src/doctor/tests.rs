@@ -9,9 +9,9 @@ use std::fs;
 
 /// Findings of a check on a device called `/dev/x`.
 pub(super) fn all(check: impl FnOnce(&mut Findings)) -> Vec<Finding> {
-    let mut findings = Findings::of_device("/dev/x");
+    let mut findings = Findings { device: Some("/dev/x".to_owned()), ..Findings::default() };
     check(&mut findings);
-    findings.into_findings()
+    findings.findings
 }
 
 pub(super) fn only(check: impl FnOnce(&mut Findings)) -> Finding {
@@ -89,9 +89,9 @@ impl Machine {
         self.0.write(name, text);
     }
 
-    fn doctor(&self) -> Doctor<'static> {
+    fn doctor(&self) -> Doctor {
         // Spare at its threshold, and no other warning.
-        Doctor::new(self.0.root()).with_smart(Box::new(|_| std::result::Result::Ok(Smart::parse(&[0; 512]))))
+        Doctor { smart: |_| std::result::Result::Ok(Smart::parse(&[0; 512])), ..Doctor::new(self.0.root()) }
     }
 
     fn examine(&self, device: &str) -> Vec<Finding> {
@@ -314,7 +314,7 @@ fn a_preparation_is_known_by_its_record() {
     let identity = "wwid eui.0025385b21404321";
     records().keep(identity, 1_024_000, "preparation").unwrap();
     let levels = || {
-        let findings = machine.doctor().with_records(records()).examine(&[DRIVE], None);
+        let findings = Doctor { records: records(), ..machine.doctor() }.examine(&[DRIVE], None);
         let level = |check: &str| findings.iter().find(|finding| finding.check == check).unwrap().level;
         (level("preparation"), level("over-provisioning"))
     };

@@ -75,54 +75,30 @@ impl<'a> Answers<'a> {
     pub(super) fn decide(&mut self, question: &Question<'_>, roots: &Roots) -> Result<(), Reason> {
         let names = Names::of(question.facts, roots);
         let needs_lasting = names.lasting().is_some() && question.evidence.iter().any(Evidence::has_owner);
-        let mut how = Ask::Name;
-        for name in &self.named {
-            match names.matches(name) {
-                Match::Lasting => return Ok(()),
-                Match::Path if !needs_lasting => return Ok(()),
-                Match::Path => how = Ask::Path(name.clone()),
-                Match::Ambiguous(others) => how = Ask::Ambiguous { name: name.clone(), others },
-                Match::Other => {}
-            }
-        }
-        let typed = self.ask.as_mut().and_then(|ask| ask(question));
-        match typed.as_deref().map(str::trim).filter(|typed| !typed.is_empty()) {
-            Some(typed) if matches!(names.matches(typed), Match::Path | Match::Lasting) => return Ok(()),
-            Some(typed) => how = Ask::Typed(typed.to_owned()),
-            None => {}
-        }
-        let advice = how.advice(question.name, &names);
-        Err(Reason::NotConfirmed { evidence: question.evidence.to_vec(), advice })
-    }
-}
-
-/// The insufficient answer, from which the advice follows.
-enum Ask {
-    /// Nothing was typed; other devices may have been named.
-    Name,
-    /// A path was given that may lead to another drive after a reboot, and there is more than nameless data on it.
-    Path(String),
-    /// A name was given that other drives have too.
-    Ambiguous { name: String, others: Vec<String> },
-    /// Something else was typed.
-    Typed(String),
-}
-
-impl Ask {
-    /// Advice on how to consent to the erasure of the device called `given`.
-    fn advice(&self, given: &str, names: &Names<'_>) -> String {
+        let given = question.name;
         let text = names.to_give(given);
         let pass = format!("pass `--erase {text}` or set FLASHPROOF_ERASE={text}");
         let why = match names.lasting() {
             Some(Lasting { what, .. }) => format!("{what}; {given} may be another drive after a reboot"),
             None => "exactly as the device was given".to_owned(),
         };
-        match self {
-            Self::Name => format!("{pass} ({why})"),
-            Self::Path(path) => format!("{pass} ({why}, so `{path}` is not enough for what is on it)"),
-            Self::Ambiguous { name, others } => format!("{pass}; `{name}` names {} too", others.join(" and ")),
-            Self::Typed(typed) => format!("type exactly `{given}` (`{typed}` was typed)"),
+        let mut advice = format!("{pass} ({why})");
+        for name in &self.named {
+            match names.matches(name) {
+                Match::Lasting => return Ok(()),
+                Match::Path if !needs_lasting => return Ok(()),
+                Match::Path => advice = format!("{pass} ({why}, so `{name}` is not enough for what is on it)"),
+                Match::Ambiguous(others) => advice = format!("{pass}; `{name}` names {} too", others.join(" and ")),
+                Match::Other => {}
+            }
         }
+        let typed = self.ask.as_mut().and_then(|ask| ask(question));
+        match typed.as_deref().map(str::trim).filter(|typed| !typed.is_empty()) {
+            Some(typed) if matches!(names.matches(typed), Match::Path | Match::Lasting) => return Ok(()),
+            Some(typed) => advice = format!("type exactly `{given}` (`{typed}` was typed)"),
+            None => {}
+        }
+        Err(Reason::NotConfirmed { evidence: question.evidence.to_vec(), advice })
     }
 }
 
@@ -249,7 +225,7 @@ fn lasting(facts: &DeviceFacts, roots: &Roots) -> Vec<Lasting> {
         let this = disk.as_ref()?;
         let is_same = |other: &&Disk| of(other).as_deref().map(typed).as_ref() == Some(&text);
         let others = all.iter().filter(|other| other.number != this.number && !other.is_same_drive(this));
-        let others = others.filter(is_same).map(|other| format!("/dev/{}", other.dir.node_name())).collect();
+        let others = others.filter(is_same).map(|other| other.dir.node()).collect();
         Some(Lasting { text: format!("{text}{part}"), what, others })
     };
     let mapped = facts.dm_uuid.as_ref().and(disk.as_ref()).and_then(|disk| disk.dir.child("dm").text("name"));
@@ -268,12 +244,15 @@ fn lasting(facts: &DeviceFacts, roots: &Roots) -> Vec<Lasting> {
 mod tests {
     use super::*;
     use crate::discover::tests::fake_nvme;
-    use crate::discover::{DevNum, discover_block_for_tests, facts_of_new_file};
+    use crate::discover::{DevNum, Kind, discover_block_for_tests, unknown};
     use crate::fake_tree::FakeTree;
 
     fn decide(mut answers: Answers<'_>) -> Result<(), String> {
-        let facts =
-            DeviceFacts { model: Some("ACME Fast".into()), size_bytes: 960_197_124_096, ..facts_of_new_file("/dev/x") };
+        let facts = DeviceFacts {
+            model: Some("ACME Fast".into()),
+            size_bytes: 960_197_124_096,
+            ..unknown("/dev/x", Kind::RegularFile)
+        };
         let evidence = [Evidence::PartitionTable { name: "a GPT partition table", partitions: Some(3) }];
         let question = Question { name: "/dev/x", facts: &facts, evidence: &evidence };
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Opens a target exclusively: the kernel's exclusive claim and our own mark.
 //!
-//! | run    | kernel's claim (`O_EXCL`)                | mark ([`Mark`])      |
+//! | run    | kernel's claim (`O_EXCL`)                | mark ([`mark_of`])   |
 //! |--------|------------------------------------------|------------------------|
 //! | alone  | held for as long as the descriptor lives | exclusive              |
 //! | shared | had for a moment, then given back        | shared                 |
@@ -19,10 +19,11 @@
 
 use super::in_use::second_run;
 use super::refusal::Reason;
+use super::{Guard, Request};
 use crate::discover::{self, DevNum, DeviceFacts, Roots};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -57,6 +58,10 @@ pub(super) struct Manner {
 }
 
 impl Manner {
+    pub(super) fn of(request: &Request, guard: &Guard) -> Self {
+        Self { shared: request.shared, odsync: request.odsync, settle: guard.settle }
+    }
+
     fn flags(self) -> i32 {
         if self.odsync { libc::O_DSYNC } else { 0 }
     }
@@ -124,10 +129,10 @@ fn is_busy(error: &io::Error) -> bool {
 
 /// The reason for a claim that was not to be had: a run of our own, if its mark shows.
 fn busy(node: &Path, source: io::Error) -> Reason {
-    let other = || Mark::Alone.in_the_way(open(node, false, 0).ok()?.as_fd()).ok().flatten();
+    let other = || conflicting_lock(open(node, false, 0).ok()?.as_fd(), BYTE, ByteLock::Exclusive).ok().flatten();
     match is_busy(&source).then(other).flatten() {
-        Some(Mark::Alone) => second_run(false, String::new()),
-        Some(Mark::Shared) | None => Reason::io("open it for writing", source),
+        Some(ByteLock::Exclusive) => second_run(false, String::new()),
+        Some(ByteLock::Shared) | None => Reason::io("open it for writing", source),
     }
 }
 
@@ -154,17 +159,17 @@ pub(super) fn new_file(path: &Path, manner: Manner) -> Result<(File, bool), Reas
 }
 
 fn mark(file: &File, manner: Manner) -> Result<(), Reason> {
-    let wanted = Mark::wanted(manner.shared);
+    let wanted = mark_of(manner.shared);
     let failed = |source| Reason::io("lock it against a second run", source);
     let set = retry(
         manner.settle,
         |error| error.kind() == io::ErrorKind::WouldBlock,
-        || if wanted.set(file.as_fd())? { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) },
+        || if try_lock_byte(file.as_fd(), BYTE, wanted)? { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) },
     );
     match set {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            let theirs = wanted.in_the_way(file.as_fd()).map_err(failed)?;
-            Err(second_run(theirs == Some(Mark::Shared), String::new()))
+            let theirs = conflicting_lock(file.as_fd(), BYTE, wanted).map_err(failed)?;
+            Err(second_run(theirs == Some(ByteLock::Shared), String::new()))
         }
         set => set.map_err(failed),
     }
@@ -224,71 +229,41 @@ pub(crate) fn check_size(size_bytes: u64, min_size_bytes: u64) -> Result<(), Rea
 /// The byte that is locked: `flashpro` in ASCII, an offset that no device reaches.
 const BYTE: u64 = u64::from_be_bytes(*b"flashpro");
 
-/// How a run marks a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// With other runs that say so too.
-    Shared,
-    Alone,
+/// The lock by which a run marks a device, for as long as its descriptor is open: shared with other runs that say so too, or
+/// exclusive.
+pub(super) fn mark_of(shared: bool) -> ByteLock {
+    if shared { ByteLock::Shared } else { ByteLock::Exclusive }
 }
 
-impl Mark {
-    /// The mark that a run with these options sets.
-    pub(super) fn wanted(shared: bool) -> Self {
-        if shared { Self::Shared } else { Self::Alone }
-    }
-
-    fn lock(self) -> ByteLock {
-        match self {
-            Self::Shared => ByteLock::Shared,
-            Self::Alone => ByteLock::Exclusive,
+/// The mark on a descriptor of another process, from its text in /proc/PID/fdinfo.
+///
+/// A lock is a line such as `lock: 1: OFDLCK ADVISORY READ -1 00:06:351 100 100`; the last two
+/// are its first and last byte (proc_pid_fdinfo(5)).
+pub(super) fn mark_in_fdinfo(text: &str) -> Option<ByteLock> {
+    text.lines().find_map(|line| {
+        let words: Vec<&str> = line.strip_prefix("lock:")?.split_whitespace().collect();
+        let [_, "OFDLCK", _, access, _, _, first, _] = words[..] else { return None };
+        match (first.parse() == Ok(BYTE), access) {
+            (true, "READ") => Some(ByteLock::Shared),
+            (true, "WRITE") => Some(ByteLock::Exclusive),
+            _ => None,
         }
-    }
-
-    /// Sets the mark on a descriptor, for as long as that is open; `false` when another run's is in the way.
-    pub(super) fn set(self, fd: BorrowedFd<'_>) -> io::Result<bool> {
-        try_lock_byte(fd, BYTE, self.lock())
-    }
-
-    /// The mark of another run that is in this one's way.
-    pub(super) fn in_the_way(self, fd: BorrowedFd<'_>) -> io::Result<Option<Self>> {
-        Ok(conflicting_lock(fd, BYTE, self.lock())?.map(|lock| match lock {
-            ByteLock::Shared => Self::Shared,
-            ByteLock::Exclusive => Self::Alone,
-        }))
-    }
-
-    /// The mark on a descriptor of another process, from its text in /proc/PID/fdinfo.
-    ///
-    /// A lock is a line such as `lock: 1: OFDLCK ADVISORY READ -1 00:06:351 100 100`; the last two
-    /// are its first and last byte (proc_pid_fdinfo(5)).
-    pub(super) fn in_fdinfo(text: &str) -> Option<Self> {
-        text.lines().find_map(|line| {
-            let words: Vec<&str> = line.strip_prefix("lock:")?.split_whitespace().collect();
-            let [_, "OFDLCK", _, access, _, _, first, _] = words[..] else { return None };
-            match (first.parse() == Ok(BYTE), access) {
-                (true, "READ") => Some(Self::Shared),
-                (true, "WRITE") => Some(Self::Alone),
-                _ => None,
-            }
-        })
-    }
+    })
 }
 
 #[cfg(test)]
 mod mark_tests {
     use super::*;
-    use std::fs;
-    use std::os::fd::{AsFd, AsRawFd};
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn a_mark_that_was_set_is_read_back_from_proc() {
-        for (mark, other) in [(Mark::Shared, Mark::Alone), (Mark::Alone, Mark::Shared)] {
+        for (mark, other) in [(mark_of(true), mark_of(false)), (mark_of(false), mark_of(true))] {
             let file = tempfile::NamedTempFile::new().unwrap();
-            assert!(mark.set(file.as_file().as_fd()).unwrap());
+            assert!(try_lock_byte(file.as_file().as_fd(), BYTE, mark).unwrap());
             let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap();
-            assert_eq!(Mark::in_fdinfo(&text), Some(mark), "{text}");
-            assert_eq!(other.in_the_way(file.reopen().unwrap().as_fd()).unwrap(), Some(mark));
+            assert_eq!(mark_in_fdinfo(&text), Some(mark), "{text}");
+            assert_eq!(conflicting_lock(file.reopen().unwrap().as_fd(), BYTE, other).unwrap(), Some(mark));
         }
     }
 
@@ -300,7 +275,7 @@ mod mark_tests {
             "lock:\t1: POSIX  ADVISORY  READ 9 00:06:351 7380959305949671023 7380959305949671023",
             "pos:\t0",
         ] {
-            assert_eq!(Mark::in_fdinfo(line), None, "{line}");
+            assert_eq!(mark_in_fdinfo(line), None, "{line}");
         }
     }
 }

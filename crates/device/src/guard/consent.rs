@@ -39,19 +39,9 @@ impl WriteConsent {
         &self.opened.facts
     }
 
-    /// Serial number of the drive, if known.
-    pub fn serial(&self) -> Option<&str> {
-        self.opened.facts.serial.as_deref()
-    }
-
     /// Bytes that may be erased, from 0.
     pub fn size_bytes(&self) -> u64 {
         self.opened.size_bytes
-    }
-
-    /// Unit of direct I/O: 512, 1024, 2048 or 4096.
-    pub fn min_io_bytes(&self) -> u32 {
-        self.opened.min_io_bytes
     }
 
     /// Key for the stamp of every written sector ([`crate::salt`]), so that the next run recognises the data.
@@ -100,21 +90,16 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
     let Examined { request, mut found, opened, claims, size_bytes, used_bytes, evidence, notes } = examined;
     let mut findings = Findings { notes, ..Findings::default() };
     if let Some(subject) = found.door.subject() {
-        subject.check_kernel_users(&guard.roots, &mut findings);
-        subject.check_processes(&guard.roots, request.shared, guard.settle, &mut findings);
+        subject.check_users(&guard.roots, request.shared, guard.settle, &mut findings);
     }
     if !findings.reasons.is_empty() {
         return Err(findings.reasons);
     }
     let mut notes = findings.notes;
     let created = opened.is_none();
-    let one = |reason| vec![reason];
     let (file, direct) = match opened {
         Some(opened) => opened,
-        None => {
-            let manner = Manner { shared: request.shared, odsync: request.odsync, settle: guard.settle };
-            claim::new_file(Path::new(&request.path), manner).map_err(one)?
-        }
+        None => claim::new_file(Path::new(&request.path), Manner::of(&request, guard))?,
     };
     let rest = || {
         match &found.door {
@@ -135,11 +120,11 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
         let keeps_store = request.keeps_store && Evidence::is_store_alone(&evidence);
         Ok(WriteConsent { opened, stamp_key, key_recorded, erases: evidence, keeps_store, created })
     };
-    rest().map_err(|reason| {
+    rest().map_err(|reason: Reason| {
         if created {
             remove(&request);
         }
-        one(reason)
+        reason.into()
     })
 }
 

@@ -10,7 +10,7 @@
 //! and magic numbers; UEFI 2.10, 5.3 for GPT; Aerospike server, `as/include/storage/drv_common.h`.
 
 use super::preparation::Records;
-use super::stamp::{SECTOR_BYTES, STAMP_BYTES, is_stamped, stamp};
+use crate::salt::{SECTOR_BYTES, STAMP_BYTES, is_stamped, stamp};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -26,61 +26,24 @@ const SPOT_BYTES: u64 = 4096;
 /// Something that would be erased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evidence {
-    PartitionTable {
-        name: &'static str,
-        /// Partitions in it, if they could be counted.
-        partitions: Option<u32>,
-    },
-    /// A file system, or a member of a volume or pool.
-    Signature {
-        name: &'static str,
-        /// Offset of its magic number.
-        at: u64,
-    },
-    /// A device of an Aerospike database.
-    Aerospike {
-        /// Namespace of the records on it.
-        namespace: Option<String>,
-    },
-    /// A device of flashproof's own record engine.
-    RecordStore {
-        /// Namespace of the records on it.
-        namespace: Option<String>,
-    },
-    /// Data that is not zero and that no record explains.
-    Data {
-        /// Samples with such data.
-        samples: u32,
-        /// Samples read.
-        of: u32,
-        /// First byte of the first such sector found.
-        first_at: u64,
-        /// Why no record explains it.
-        why: String,
-    },
-    /// Samples that could not be read, so that their contents are unknown.
-    Unreadable {
-        /// Samples that failed.
-        samples: u32,
-        /// Samples tried.
-        of: u32,
-        /// First byte of the first failed one.
-        first_at: u64,
-        /// The kernel's answer to that one.
-        error: String,
-    },
+    /// With the partitions in it, if they could be counted.
+    PartitionTable { name: &'static str, partitions: Option<u32> },
+    /// A file system, or a member of a volume or pool; `at` is the offset of its magic number.
+    Signature { name: &'static str, at: u64 },
+    /// A device of an Aerospike database, with the namespace of the records on it.
+    Aerospike { namespace: Option<String> },
+    /// A device of flashproof's own record engine, likewise.
+    RecordStore { namespace: Option<String> },
+    /// Data that is not zero, in so many samples `of` all; first in the sector at that byte, and why no record explains it.
+    Data { samples: u32, of: u32, first_at: u64, why: String },
+    /// Samples that could not be read, so that their contents are unknown; the first at that byte, with the kernel's answer.
+    Unreadable { samples: u32, of: u32, first_at: u64, error: String },
 }
 
 impl Evidence {
     /// True if the data identifies its owner: a file system, a volume, a database.
     pub(super) fn has_owner(&self) -> bool {
-        match self {
-            Self::PartitionTable { .. }
-            | Self::Signature { .. }
-            | Self::Aerospike { .. }
-            | Self::RecordStore { .. } => true,
-            Self::Data { .. } | Self::Unreadable { .. } => false,
-        }
+        !matches!(self, Self::Data { .. } | Self::Unreadable { .. })
     }
 
     /// True if there is a store of flashproof's own record engine, and no data of another owner: the store's header can
@@ -124,14 +87,6 @@ pub(super) struct Sampling {
     pub(super) limit: Duration,
 }
 
-/// Keys of a device's preparation record.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Known<'a> {
-    pub(super) identity: Option<&'a str>,
-    /// Size that the record must have.
-    pub(super) size_bytes: u64,
-}
-
 /// Both ends of a device, and the key that explains its data.
 pub(super) struct Look {
     head: Vec<u8>,
@@ -142,10 +97,6 @@ pub(super) struct Look {
 }
 
 impl Look {
-    pub(super) fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
     /// `len` bytes at `at`, if they were read.
     pub(super) fn bytes(&self, at: u64, len: usize) -> Option<&[u8]> {
         let within = |bytes, at: u64| <[u8]>::get(bytes, usize::try_from(at).ok()?..)?.get(..len);
@@ -172,10 +123,10 @@ impl Look {
 #[derive(Default)]
 struct Tally {
     tried: u32,
-    foreign: u32,
-    first_foreign_at: Option<u64>,
-    failed: u32,
-    first_failed: Option<(u64, io::Error)>,
+    /// First foreign byte of each sample that has one.
+    foreign_at: Vec<u64>,
+    /// Place of each sample that could not be read.
+    failed: Vec<(u64, io::Error)>,
 }
 
 impl Tally {
@@ -184,34 +135,24 @@ impl Tally {
         self.tried += 1;
         match read {
             Ok(bytes) => {
-                if let Some(first) = foreign_sector(bytes, key, is_file) {
-                    self.foreign += 1;
-                    let first_at = at + first as u64;
-                    self.first_foreign_at = Some(self.first_foreign_at.map_or(first_at, |old| old.min(first_at)));
-                }
+                self.foreign_at.extend(foreign_sector(bytes, key, is_file).map(|first| at + first as u64));
                 bytes
             }
             Err(error) => {
-                self.failed += 1;
-                self.first_failed.get_or_insert((at, error));
+                self.failed.push((at, error));
                 &[]
             }
         }
     }
 
-    fn evidence(self, why: &str) -> impl Iterator<Item = Evidence> {
+    fn evidence(self, why: String) -> impl Iterator<Item = Evidence> {
         let of = self.tried;
-        let data = self.first_foreign_at.map(|first_at| Evidence::Data {
-            samples: self.foreign,
-            of,
-            first_at,
-            why: why.to_owned(),
-        });
-        let unreadable = self.first_failed.map(|(first_at, error)| Evidence::Unreadable {
-            samples: self.failed,
-            of,
-            first_at,
-            error: error.to_string(),
+        let (foreign, failed) = (self.foreign_at.len() as u32, self.failed.len() as u32);
+        let first_foreign = self.foreign_at.into_iter().min();
+        let data = first_foreign.map(|first_at| Evidence::Data { samples: foreign, of, first_at, why });
+        let unreadable = self.failed.into_iter().next().map(|(first_at, error)| {
+            let error = error.to_string();
+            Evidence::Unreadable { samples: failed, of, first_at, error }
         });
         data.into_iter().chain(unreadable)
     }
@@ -248,25 +189,19 @@ fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
     not_zero(end, bytes.len()).filter(|at| end == 0 || bytes.len() - at >= SECTOR_BYTES)
 }
 
-/// Reads samples of the `size_bytes` of `file`, which is open for direct I/O, and returns the evidence. Adds
-/// limitations to `notes`.
-///
-/// Shortcomings are added to `notes`.
+/// Reads samples of the `size_bytes` of `file`, which is open for direct I/O, and returns the evidence: data that is
+/// not explained by `key`, and `why` not ([`explanation`]). Shortcomings are added to `notes`.
 pub(super) fn gather(
     file: &File,
     size_bytes: u64,
-    known: Known<'_>,
-    records: &Records,
+    (key, why): (Option<u64>, String),
     sampling: Sampling,
     notes: &mut Vec<String>,
 ) -> io::Result<Vec<Evidence>> {
     let started = Instant::now();
-    let (key, why) = explanation(known, records);
     let ours = (key, file.metadata()?.is_file());
-    let out_of_memory = || io::Error::from(io::ErrorKind::OutOfMemory);
-    let mut buf = Pool::new((END_BYTES + SPOT_BYTES) as usize)?
-        .cut((END_BYTES + SPOT_BYTES) as usize)
-        .ok_or_else(out_of_memory)?;
+    let len = (END_BYTES + SPOT_BYTES) as usize;
+    let mut buf = Pool::new(len)?.cut(len).ok_or(io::ErrorKind::OutOfMemory)?;
     let mut tally = Tally::default();
 
     let head = tally.take(0, read(file, 0, END_BYTES, &mut buf), ours).to_vec();
@@ -285,14 +220,14 @@ pub(super) fn gather(
         tally.take(at, read(file, at, SPOT_BYTES, &mut buf), ours);
     }
     let mut evidence = find(&Look { head, tail, tail_at, size_bytes, key });
-    evidence.extend(tally.evidence(&why));
+    evidence.extend(tally.evidence(why));
     Ok(evidence)
 }
 
-/// The key that explains data on a device, and in words why other data is not explained.
-fn explanation(known: Known<'_>, records: &Records) -> (Option<u64>, String) {
-    let size_bytes = known.size_bytes;
-    let Some(identity) = known.identity else {
+/// The key that explains data on the device `identity`, and in words why other data is not explained. Its record must be of
+/// `size_bytes`.
+pub(super) fn explanation(identity: Option<&str>, size_bytes: u64, records: &Records) -> (Option<u64>, String) {
+    let Some(identity) = identity else {
         return (
             None,
             "it has no serial number or other lasting name by which our own data could be known again".into(),
@@ -391,7 +326,7 @@ pub(super) fn find(look: &Look) -> Vec<Evidence> {
 fn aerospike(look: &Look) -> Option<Evidence> {
     const MAGIC: u64 = 0x4349_7472_7573_0322;
     const MAGIC_BEFORE_VERSION_3: u64 = 0x4349_7472_7573_0707;
-    let namespace = match little_u64(look.foreign(0, 8)?) {
+    let namespace = match little_endian(look.foreign(0, 8)?) {
         MAGIC => {
             let text = look.foreign(12, 32)?.split(|byte| *byte == 0).next()?;
             Some(String::from_utf8_lossy(text).into_owned()).filter(|text| !text.contains(char::is_control))
@@ -405,8 +340,8 @@ fn aerospike(look: &Look) -> Option<Evidence> {
 /// The header that `store::DeviceHeader` writes: its length of the name at 42, the name at 44.
 fn record_store(look: &Look) -> Option<Evidence> {
     look.foreign(0, 16).filter(|magic| magic == b"flashproof store")?;
-    let length = look.foreign(42, 2).map_or(0, |length| u16::from_le_bytes([length[0], length[1]]));
-    let name = look.foreign(44, length.min(128).into()).unwrap_or_default();
+    let length = look.foreign(42, 2).map_or(0, little_endian);
+    let name = look.foreign(44, length.min(128) as usize).unwrap_or_default();
     let name = Some(String::from_utf8_lossy(name).into_owned());
     Some(Evidence::RecordStore { namespace: name.filter(|name| !name.is_empty() && !name.contains(char::is_control)) })
 }
@@ -423,7 +358,7 @@ fn partition_table(look: &Look) -> Option<Evidence> {
         }
     }
     for sector in SECTORS {
-        if look.size_bytes() > sector && look.foreign(look.size_bytes() - sector, 8) == Some(b"EFI PART") {
+        if look.size_bytes > sector && look.foreign(look.size_bytes - sector, 8) == Some(b"EFI PART") {
             return Some(Evidence::PartitionTable { name: "the backup of a GPT partition table", partitions: None });
         }
     }
@@ -433,10 +368,10 @@ fn partition_table(look: &Look) -> Option<Evidence> {
 /// Used entries of the table whose header is at `header`, as far as they were read.
 fn gpt_entries(look: &Look, header: u64) -> Option<u32> {
     let field = look.foreign(header + 72, 16)?;
-    let (start, count) = (little_u64(&field[..8]).checked_mul(header)?, little_u32(&field[8..12]).min(1024));
-    let size = u64::from(little_u32(&field[12..16])).max(128);
+    let (start, count) = (little_endian(&field[..8]).checked_mul(header)?, little_endian(&field[8..12]).min(1024));
+    let size = little_endian(&field[12..16]).max(128);
     let used = |at: u64| look.bytes(at, 16).is_some_and(|kind| kind.iter().any(|byte| *byte != 0));
-    Some((0..u64::from(count)).filter(|entry| start.checked_add(entry * size).is_some_and(used)).count() as u32)
+    Some((0..count).filter(|entry| start.checked_add(entry * size).is_some_and(used)).count() as u32)
 }
 
 /// Four entries of 16 bytes: flag, first sector (CHS), type, last sector (CHS), start, length.
@@ -447,13 +382,13 @@ fn mbr(look: &Look) -> Option<Evidence> {
     if entries.iter().any(|entry| entry[0] & 0x7f != 0) {
         return None;
     }
-    let used = entries.iter().filter(|entry| entry[4] != 0 && little_u32(&entry[12..16]) != 0).count() as u32;
+    let used = entries.iter().filter(|entry| entry[4] != 0 && little_endian(&entry[12..16]) != 0).count() as u32;
     (used > 0).then_some(Evidence::PartitionTable { name: "an MBR partition table", partitions: Some(used) })
 }
 
 /// Superblocks 1.0 and 0.90 are near the end, on boundaries of 4 and of 64 KiB (`md_p.h`).
 fn software_raid_at_end(look: &Look) -> Option<Evidence> {
-    let size = look.size_bytes();
+    let size = look.size_bytes;
     let at_1_0 = (size.checked_sub(8 * KIB)?) & !(4 * KIB - 1);
     let at_0_90 = (size & !(64 * KIB - 1)).checked_sub(64 * KIB);
     [(Some(at_1_0), "a software RAID member (superblock 1.0)"), (at_0_90, "a software RAID member (superblock 0.90)")]
@@ -468,27 +403,23 @@ fn software_raid_at_end(look: &Look) -> Option<Evidence> {
 fn zfs(look: &Look) -> Option<Evidence> {
     const MAGIC: u64 = 0x00ba_b10c;
     let label = 256 * KIB;
-    let end = look.size_bytes() / label * label;
+    let end = look.size_bytes / label * label;
     let starts = [Some(0), Some(label), end.checked_sub(2 * label), end.checked_sub(label)];
     let mut rings = starts.into_iter().flatten().flat_map(|start| (0..128).map(move |i| start + 128 * KIB + i * KIB));
     let at = rings.find(|at| {
-        look.foreign(*at, 8).map(little_u64).is_some_and(|word| word == MAGIC || word.swap_bytes() == MAGIC)
+        look.foreign(*at, 8).map(little_endian).is_some_and(|word| word == MAGIC || word.swap_bytes() == MAGIC)
     })?;
     Some(Evidence::Signature { name: "a ZFS pool member", at })
 }
 
-fn little_u64(bytes: &[u8]) -> u64 {
-    bytes.iter().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
-}
-
-fn little_u32(bytes: &[u8]) -> u32 {
-    bytes.iter().take(4).rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::stamp::tests::fill_stamped;
     use super::*;
+    use crate::salt::stamp_tests::fill_stamped;
     use std::io::Write;
 
     const SAMPLING: Sampling = Sampling { spots: 64, seed: 1, limit: Duration::from_secs(60) };
@@ -496,14 +427,15 @@ mod tests {
     fn evidence_of(content: &[u8], identity: Option<&str>, records: &Records) -> Vec<String> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(content).unwrap();
-        let found =
-            gather(&file, content.len() as u64, known(identity, content.len()), records, SAMPLING, &mut Vec::new())
-                .unwrap();
+        let found = gather(
+            &file,
+            content.len() as u64,
+            explanation(identity, content.len() as u64, records),
+            SAMPLING,
+            &mut Vec::new(),
+        )
+        .unwrap();
         found.iter().map(ToString::to_string).collect()
-    }
-
-    fn known(identity: Option<&str>, size_bytes: usize) -> Known<'_> {
-        Known { identity, size_bytes: size_bytes as u64 }
     }
 
     fn no_records() -> Records {
@@ -602,7 +534,7 @@ mod tests {
     #[test]
     fn samples_that_cannot_be_read_are_evidence() {
         let dir = File::open("/tmp").unwrap();
-        let found = gather(&dir, 1 << 22, known(None, 0), &no_records(), SAMPLING, &mut Vec::new()).unwrap();
+        let found = gather(&dir, 1 << 22, explanation(None, 0, &no_records()), SAMPLING, &mut Vec::new()).unwrap();
         let text = found.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert!(matches!(&text[..], [one] if one.starts_with("66 of 66 samples could not be read")), "{text:?}");
     }
@@ -613,7 +545,7 @@ mod tests {
         file.set_len(1 << 24).unwrap();
         let mut notes = Vec::new();
         let sampling = Sampling { limit: Duration::ZERO, ..SAMPLING };
-        gather(&file, 1 << 24, known(None, 0), &no_records(), sampling, &mut notes).unwrap();
+        gather(&file, 1 << 24, explanation(None, 0, &no_records()), sampling, &mut notes).unwrap();
         assert!(notes[0].starts_with("only 0 of 64 spots"), "{notes:?}");
     }
 

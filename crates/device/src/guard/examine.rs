@@ -17,13 +17,13 @@
 
 use super::ask::Names;
 use super::claim::{self, Manner, STAT_BLOCK_BYTES, check_size};
-use super::evidence::{self, Evidence, Known, Sampling};
+use super::evidence::{self, Evidence, Sampling};
 use super::preparation::{UsedPart, random_key};
 use super::refusal::{Findings, Reason};
 use super::subject::{Relation, Subject};
 use super::{Guard, Request};
-use crate::discover::{self, DeviceFacts, DiscoverError, Resolved, Roots, SysDir};
-use crate::zones;
+use crate::discover::{self, DeviceFacts, DiscoverError, Kind, Resolved, Roots, SysDir};
+use crate::observe::diskstats::{Counters, Counts};
 use results::units;
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsFd;
@@ -79,7 +79,7 @@ pub(super) fn look_up(guard: &Guard, request: &Request) -> Result<Found, Reason>
     let path = Path::new(&request.path);
     let resolved = match (discover::resolve(path, &guard.roots), request.file_size_bytes) {
         (Err(DiscoverError::NotFound), Some(size_bytes)) if may_hold_files(path) => {
-            let facts = discover::facts_of_new_file(&request.path);
+            let facts = discover::unknown(&request.path, Kind::RegularFile);
             return Ok(Found { facts, door: Door::NewFile { size_bytes } });
         }
         (resolved, _) => resolved?,
@@ -116,28 +116,27 @@ fn directory_of(path: &Path) -> &Path {
 /// Runs all checks on a target. Errors: all objections.
 pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<Examined, Vec<Reason>> {
     let (prepared, mut findings) = check_from_outside(guard, request, &found)?;
-    let one = |reason| vec![reason];
-    let manner = Manner { shared: request.shared, odsync: request.odsync, settle: guard.settle };
+    let manner = Manner::of(request, guard);
     let mut claims = Vec::new();
     let (opened, size_bytes) = match &found.door {
         Door::Device { node, subject } => {
-            let file = claim::device(node, &found.facts, &guard.roots, manner).map_err(one)?;
-            claim_other_paths(guard, subject, manner, &mut claims, &mut findings).map_err(one)?;
-            let size_bytes = device_size(&file, request).map_err(one)?;
-            watch(guard, request, subject, &mut findings).map_err(one)?;
+            let file = claim::device(node, &found.facts, &guard.roots, manner)?;
+            claim_other_paths(guard, subject, manner, &mut claims, &mut findings)?;
+            let size_bytes = device_size(&file, request)?;
+            watch(guard, request, subject, &mut findings)?;
             (Some((file, true)), size_bytes)
         }
         Door::File { metadata, size_bytes, .. } => {
-            (Some(claim::file(Path::new(&request.path), metadata, manner).map_err(one)?), *size_bytes)
+            (Some(claim::file(Path::new(&request.path), metadata, manner)?), *size_bytes)
         }
         Door::NewFile { size_bytes } => (None, *size_bytes),
     };
     let mut notes = findings.notes;
     let used_bytes = prepared.as_ref().map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
-    check_size(used_bytes, request.min_size_bytes).map_err(one)?;
+    check_size(used_bytes, request.min_size_bytes)?;
     notes.extend(prepared.as_ref().map(ToString::to_string));
     let evidence = match &opened {
-        Some((file, _)) => look(guard, file, &found, size_bytes, prepared, &mut notes).map_err(one)?,
+        Some((file, _)) => look(guard, file, &found, size_bytes, prepared, &mut notes)?,
         None => Vec::new(),
     };
     Ok(Examined { request: request.clone(), found, opened, claims, size_bytes, used_bytes, evidence, notes })
@@ -151,16 +150,15 @@ pub(super) fn look_without_claim(
     found: &Found,
 ) -> Result<(Vec<Evidence>, Vec<String>), Vec<Reason>> {
     let (prepared, mut findings) = check_from_outside(guard, request, found)?;
-    let one = |reason| vec![reason];
-    let Door::Device { node, subject, .. } = &found.door else { return Err(vec![Reason::FileWithoutSize]) };
-    let file = claim::look(node, guard.settle).map_err(one)?;
+    let Door::Device { node, subject, .. } = &found.door else { return Err(Reason::FileWithoutSize.into()) };
+    let file = claim::look(node, guard.settle)?;
     let manner = Manner { shared: true, odsync: false, settle: guard.settle };
-    claim_other_paths(guard, subject, manner, &mut Vec::new(), &mut findings).map_err(one)?;
-    let size_bytes = device_size(&file, request).map_err(one)?;
-    watch(guard, request, subject, &mut findings).map_err(one)?;
+    claim_other_paths(guard, subject, manner, &mut Vec::new(), &mut findings)?;
+    let size_bytes = device_size(&file, request)?;
+    watch(guard, request, subject, &mut findings)?;
     let mut notes = findings.notes;
     notes.extend(prepared.as_ref().map(ToString::to_string));
-    let evidence = look(guard, &file, found, size_bytes, prepared, &mut notes).map_err(one)?;
+    let evidence = look(guard, &file, found, size_bytes, prepared, &mut notes)?;
     Ok((evidence, notes))
 }
 
@@ -172,13 +170,12 @@ fn check_from_outside(
 ) -> Result<(Option<UsedPart>, Findings), Vec<Reason>> {
     let mut findings = Findings::default();
     let prepared = if request.whole { None } else { UsedPart::of(&found.facts, &guard.records) };
-    if !request.zoned && matches!(found.door, Door::Device { .. }) && zones::are_on(&found.facts, &guard.roots) {
+    if !request.zoned && matches!(found.door, Door::Device { .. }) && discover::is_zoned(&found.facts, &guard.roots) {
         findings.refuse(Reason::Zoned);
     }
     check_fit(request, found, prepared.as_ref(), &mut findings);
     if let Some(subject) = found.door.subject() {
-        subject.check_kernel_users(&guard.roots, &mut findings);
-        subject.check_processes(&guard.roots, request.shared, guard.settle, &mut findings);
+        subject.check_users(&guard.roots, request.shared, guard.settle, &mut findings);
     }
     if findings.reasons.is_empty() { Ok((prepared, findings)) } else { Err(findings.reasons) }
 }
@@ -286,9 +283,9 @@ fn look(
         (Door::File { metadata, .. }, None) => metadata.len(),
         _ => size_bytes,
     };
-    let identity = found.facts.identity();
-    let known = Known { identity: identity.as_deref(), size_bytes: recorded_size(found, size_bytes) };
-    evidence::gather(file, read_bytes, known, &guard.records, sampling, notes).map_err(failed)
+    let (identity, recorded_bytes) = (found.facts.identity(), recorded_size(found, size_bytes));
+    let explained = evidence::explanation(identity.as_deref(), recorded_bytes, &guard.records);
+    evidence::gather(file, read_bytes, explained, sampling, notes).map_err(failed)
 }
 
 /// The size that identifies a target in a record: a drive with another size was recreated, a file may grow.
@@ -351,13 +348,8 @@ impl Guard {
         let found = match look_up(self, &request) {
             Ok(found) => found,
             Err(reason) => {
-                return Outlook {
-                    path: path.to_owned(),
-                    facts: None,
-                    erase_name: path.to_owned(),
-                    safety: Safety::No(vec![reason]),
-                    notes: Vec::new(),
-                };
+                let (path, safety) = (path.to_owned(), Safety::No(vec![reason]));
+                return Outlook { erase_name: path.clone(), path, facts: None, safety, notes: Vec::new() };
             }
         };
         let (safety, notes) = match look_without_claim(self, &request, &found) {
@@ -381,109 +373,54 @@ pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Findings {
         Resolved::File { metadata } => Some(Subject::of_file(metadata)),
     };
     match subject {
-        Some(subject) => {
-            subject.check_kernel_users(roots, &mut findings);
-            subject.check_processes(roots, true, Duration::ZERO, &mut findings);
-        }
+        Some(subject) => subject.check_users(roots, true, Duration::ZERO, &mut findings),
         None => findings.note("it is gone from sysfs".to_owned()),
     }
     findings
 }
 
-/// The counters that show use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Counters {
-    reads: u64,
-    writes: u64,
-    in_flight: u64,
-    /// Discards and flushes.
-    others: u64,
-}
-
-impl Counters {
-    /// Counters of the device at `dir`; `None` if it has none.
-    pub(crate) fn read(dir: &SysDir) -> Option<Self> {
-        Self::parse(&dir.text("stat")?)
-    }
-
-    /// Difference to `before`; `in_flight` keeps its current value.
-    pub(crate) fn since(self, before: Self) -> Self {
-        Self {
-            reads: self.reads.wrapping_sub(before.reads),
-            writes: self.writes.wrapping_sub(before.writes),
-            in_flight: self.in_flight,
-            others: self.others.wrapping_sub(before.others),
-        }
-    }
-
-    /// For a difference: true if nothing happened, and nothing is in flight.
-    pub(crate) fn is_still(self) -> bool {
-        self.reads | self.writes | self.others | self.in_flight == 0
-    }
-
-    /// Reads the text of `stat`. Old kernels have no discards (before 4.18) or flushes (before 5.5).
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
-        let optional = |at: usize| fields.get(at).copied().unwrap_or(0);
-        Some(Self {
-            reads: *fields.first()?,
-            writes: *fields.get(4)?,
-            in_flight: *fields.get(8)?,
-            others: optional(11) + optional(15),
-        })
-    }
-}
-
-impl fmt::Display for Counters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { reads, writes, others, in_flight } = self;
-        let (reads, writes) = (units::count(*reads, "read"), units::count(*writes, "write"));
-        write!(f, "it did {reads}, {writes} and {others} discards and flushes, with {in_flight} in flight")
-    }
+/// I/O of a device in some time, by the growth of its counters; `None` if nothing happened and nothing is in flight.
+pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
+    // Counters that went back count anew.
+    let (done, is_anew) = after.since(before).map_or((*after, true), |done| (done, false));
+    let completed = |counts: Option<Counts>| counts.map_or(0, |counts| counts.completed);
+    let (reads, writes, in_flight) = (done.read.completed, done.write.completed, done.in_flight);
+    let others = completed(done.discard) + completed(done.flush);
+    (is_anew || reads | writes | others | in_flight != 0).then(|| {
+        let (reads, writes) = (units::count(reads, "read"), units::count(writes, "write"));
+        format!("it did {reads}, {writes} and {others} discards and flushes, with {in_flight} in flight")
+    })
 }
 
 /// Watches the devices at `dirs` for `watch`. An error if one did I/O, `Ok(false)` if one has no counters.
 fn moves(dirs: &[&SysDir], watch: Duration) -> Result<bool, Reason> {
-    let read = || dirs.iter().map(|dir| Counters::read(dir)).collect::<Option<Vec<_>>>();
+    let read = || dirs.iter().map(|dir| Counters::of(dir)).collect::<Option<Vec<_>>>();
     let Some(before) = read() else { return Ok(false) };
     std::thread::sleep(watch);
     let Some(after) = read() else { return Ok(false) };
-    match before.into_iter().zip(after).find_map(|(before, after)| moved(before, after, watch)) {
-        Some(reason) => Err(reason),
+    match before.iter().zip(&after).find_map(|(before, after)| activity(before, after)) {
+        Some(did) => Err(Reason::Moving { watched_ms: watch.as_millis(), did }),
         None => Ok(true),
     }
-}
-
-fn moved(before: Counters, after: Counters, watch: Duration) -> Option<Reason> {
-    let done = after.since(before);
-    (!done.is_still()).then(|| Reason::Moving { watched_ms: watch.as_millis(), did: done.to_string() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const BEFORE: &str = "54410 10239 5301770 32336 9928 15205 1927392 6201 0 12684 39084 4174 15 223680 489 899 56";
-
-    #[test]
-    fn counters_are_the_fields_that_the_kernel_documents() {
-        let counters = Counters::parse(BEFORE).unwrap();
-        assert_eq!(counters, Counters { reads: 54_410, writes: 9_928, in_flight: 0, others: 4_174 + 899 });
-        assert!(Counters::parse("1 2 3").is_none());
-        assert_eq!(Counters::parse("1 2 3 4 5 6 7 8 9 10 11").unwrap().others, 0);
-    }
-
     #[test]
     fn one_request_is_a_movement_and_is_counted() {
-        let before = Counters::parse(BEFORE).unwrap();
-        assert!(moved(before, before, Duration::from_secs(1)).is_none());
+        let counts = |completed| Counts { completed, ..Counts::default() };
+        let before = Counters { read: counts(5), write: counts(7), discard: Some(counts(1)), ..Counters::default() };
+        assert_eq!(activity(&before, &before), None);
         for (after, says) in [
-            (Counters { reads: before.reads + 3, ..before }, "in 1000 ms it did 3 reads, 0 writes"),
-            (Counters { writes: before.writes + 1, ..before }, "0 reads, 1 write and 0 discards"),
-            (Counters { others: before.others + 2, ..before }, "0 writes and 2 discards and flushes"),
+            (Counters { read: counts(8), ..before }, "it did 3 reads, 0 writes"),
+            (Counters { write: counts(8), ..before }, "0 reads, 1 write and 0 discards"),
+            (Counters { discard: Some(counts(3)), ..before }, "0 writes and 2 discards and flushes"),
             (Counters { in_flight: 4, ..before }, "with 4 in flight"),
+            (Counters { read: counts(0), ..before }, "it did 0 reads, 7 writes and 1 discards"),
         ] {
-            let text = moved(before, after, Duration::from_secs(1)).unwrap().to_string();
+            let text = activity(&before, &after).unwrap();
             assert!(text.contains(says), "{text}");
         }
     }

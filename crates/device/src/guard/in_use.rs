@@ -14,7 +14,7 @@
 //! namespace, descriptors that live only in an io_uring's file table, and users inside the kernel; the watch on
 //! diskstats covers those.
 
-use super::claim::Mark;
+use super::claim::mark_in_fdinfo;
 use super::refusal::{Findings, Reason};
 use super::subject::{Found, Subject};
 use crate::discover::{Backing, DevNum, LoopDevice, Roots, SysDir, controller_names, loops, unescape};
@@ -24,6 +24,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use sys::open::ByteLock;
 
 /// Mounts, swap and loop devices of this machine.
 struct Users {
@@ -62,8 +63,7 @@ impl Users {
         while let Some(dir) = dirs.pop() {
             let Some(number) = dir.dev().filter(|number| !numbers.contains(number)) else { continue };
             numbers.push(number);
-            let holders = dir.child("holders");
-            dirs.extend(holders.children().iter().map(|name| holders.child(name)));
+            dirs.extend(dir.below("holders"));
             dirs.extend(dir.partitions());
             let shown = self.loops.iter().filter(|of| of.backing == Backing::Device(number));
             dirs.extend(shown.map(|of| of.dir.clone()));
@@ -90,8 +90,14 @@ impl Users {
 }
 
 impl Subject {
+    /// Finds all users: those in the kernel, then the processes ([`Self::check_processes`]).
+    pub(super) fn check_users(&self, roots: &Roots, shared: bool, settle: Duration, findings: &mut Findings) {
+        self.check_kernel_users(roots, findings);
+        self.check_processes(roots, shared, settle, findings);
+    }
+
     /// Finds mounts, swap, devices built upon it, and exports.
-    pub(super) fn check_kernel_users(&self, roots: &Roots, findings: &mut Findings) {
+    fn check_kernel_users(&self, roots: &Roots, findings: &mut Findings) {
         let users = Users::now(roots, findings);
         self.check_mounts(&users, roots, findings);
         self.check_swap(&users, roots, findings);
@@ -130,12 +136,9 @@ impl Subject {
     }
 
     fn check_holders(&self, users: &Users, findings: &mut Findings) {
-        for node in self.nodes() {
-            let describe = |name: &String| {
-                let dir = node.dir.child("holders").child(name);
-                users.describe(name, kind_of_holder(name, &dir), &dir)
-            };
-            let holders: Vec<String> = node.holders().iter().map(describe).collect();
+        for node in &self.nodes {
+            let describe = |dir: SysDir| users.describe(&dir.name(), kind_of_holder(&dir), &dir);
+            let holders: Vec<String> = node.holders().map(describe).collect();
             if !holders.is_empty() {
                 findings.refuse(Reason::Held { which: node.which.clone(), holders: holders.join(", ") });
             }
@@ -145,18 +148,14 @@ impl Subject {
     /// Loop devices keep their file open inside the kernel, where no process shows it.
     fn check_loops(&self, users: &Users, roots: &Roots, findings: &mut Findings) {
         for of in &users.loops {
-            let which = self.find_behind(of, roots);
             let in_file_system = || match of.backing {
-                Backing::File { device, .. } => self.file_system_on(device, findings),
+                Backing::File { device, .. } => {
+                    Some((self.file_system_on(device, findings)?, Some(format!("its file {} lies there", of.path))))
+                }
                 Backing::Device(_) | Backing::Unknown => None,
             };
-            let (which, kind) = match which.map(|which| (which, None)) {
-                Some(found) => found,
-                None => match in_file_system() {
-                    Some(which) => (which, Some(format!("its file {} lies there", of.path))),
-                    None => continue,
-                },
-            };
+            let behind = self.find_behind(of, roots).map(|which| (which, None));
+            let Some((which, kind)) = behind.or_else(in_file_system) else { continue };
             let holders = users.describe(&format!("the loop device {}", of.dir.name()), kind, &of.dir);
             findings.refuse(Reason::Held { which, holders });
         }
@@ -176,22 +175,21 @@ impl Subject {
     ) -> usize {
         let deadline = Instant::now() + settle;
         loop {
-            let found = match scan(&roots.proc, &|metadata| self.find(metadata)) {
+            let (openers, unseen) = match scan(&roots.proc, &|metadata| self.find(metadata)) {
                 Ok(found) => found,
                 Err(source) => {
                     findings.refuse(Reason::io("list the processes", source));
                     return 0;
                 }
             };
-            let verdict = sort_out(found.openers, shared);
+            let verdict = sort_out(openers, shared);
             if verdict.is_err() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(50));
                 continue;
             }
-            if found.unseen > 0 {
+            if unseen > 0 {
                 findings.note(format!(
-                    "{} processes could not be looked at for lack of permission; run as root to see whether they have it open",
-                    found.unseen
+                    "{unseen} processes could not be looked at for lack of permission; run as root to see whether they have it open"
                 ));
             }
             return verdict.unwrap_or_else(|reason| {
@@ -205,9 +203,9 @@ impl Subject {
 /// Fellows are counted, another run is named as such, and anyone else is a stranger.
 fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, Reason> {
     let (fellows, strangers): (Vec<_>, Vec<_>) =
-        openers.into_iter().partition(|opener| shared && opener.mark == Some(Mark::Shared));
+        openers.into_iter().partition(|opener| shared && opener.mark == Some(ByteLock::Shared));
     if let Some(run) = strangers.iter().find(|opener| opener.mark.is_some()) {
-        return Err(second_run(run.mark == Some(Mark::Shared), format!(" (process {})", run.pid)));
+        return Err(second_run(run.mark == Some(ByteLock::Shared), format!(" (process {})", run.pid)));
     }
     if strangers.is_empty() { Ok(fellows.len()) } else { Err(Reason::OpenElsewhere(strangers)) }
 }
@@ -222,14 +220,14 @@ pub(super) fn second_run(theirs_is_shared: bool, who: String) -> Reason {
 }
 
 /// Kind and name of a holder: `LVM vg-data`, `software RAID`.
-fn kind_of_holder(name: &str, dir: &SysDir) -> Option<String> {
+fn kind_of_holder(dir: &SysDir) -> Option<String> {
     let dm = dir.child("dm");
     match (dm.text("name"), dm.text("uuid")) {
         (Some(name), uuid) => {
             let kind = uuid.as_deref().and_then(|uuid| uuid.split_once('-')).map_or("device-mapper", |(kind, _)| kind);
             Some(format!("{kind} {name}"))
         }
-        (None, _) => name.starts_with("md").then(|| "software RAID".to_owned()),
+        (None, _) => dir.name().starts_with("md").then(|| "software RAID".to_owned()),
     }
 }
 
@@ -251,16 +249,11 @@ impl Mount {
     }
 }
 
-/// Something that is exported.
+/// Something that is exported, from configfs.
+#[derive(Default)]
 struct Export {
-    source: Source,
     what: String,
     end: String,
-}
-
-/// The source of an export, from configfs.
-#[derive(Default)]
-struct Source {
     paths: Vec<String>,
     /// Device number, if the driver reports it.
     number: Option<DevNum>,
@@ -278,21 +271,21 @@ pub(super) fn check(subject: &Subject, roots: &Roots, findings: &mut Findings) {
                 .note(format!("what {module} exports could not be looked at: {place} is not there (mount configfs)"));
         }
     }
-    for Export { source, what, end } in namespaces(&config).into_iter().chain(backstores(&config)) {
-        if let Some(which) = source.find(subject, roots) {
-            findings.refuse(Reason::Exported { which, what, end });
+    for export in namespaces(&config).into_iter().chain(backstores(&config)) {
+        if let Some(which) = export.find(subject, roots) {
+            findings.refuse(Reason::Exported { which, what: export.what, end: export.end });
         }
     }
 }
 
-impl Source {
-    /// Description of the part of `subject` that this source covers.
+impl Export {
+    /// Description of the part of `subject` that is exported.
     fn find(&self, subject: &Subject, roots: &Roots) -> Option<String> {
         let by_number = self.number.and_then(|number| subject.node(number));
         let by_controller = || {
             let name = Path::new(self.controller.as_ref()?).file_name()?.to_str()?;
             let is_below = |path: &Path| controller_names(path).iter().any(|controller| controller == name);
-            subject.nodes().iter().find(|node| is_below(node.dir.path()))
+            subject.nodes.iter().find(|node| is_below(node.dir.path()))
         };
         let by_path = || self.paths.iter().find_map(|path| subject.find_path(path, roots));
         by_number.or_else(by_controller).map(|node| node.which.clone()).or_else(by_path)
@@ -301,45 +294,43 @@ impl Source {
 
 /// Exports of the NVMe target: namespaces, and controllers that are passed through as a whole.
 fn namespaces(config: &SysDir) -> Vec<Export> {
-    let subsystems = config.child("nvmet").child("subsystems");
     let mut exports = Vec::new();
-    for nqn in subsystems.children() {
-        let subsystem = subsystems.child(&nqn);
-        let mut add = |what: String, dir: SysDir, source: Source| {
+    for subsystem in config.below("nvmet/subsystems") {
+        let mut add = |what: String, dir: &SysDir, source: Export| {
             if dir.flag("enable") == Some(true) {
                 let end = format!("disable that (`echo 0 > {}`)", dir.path().join("enable").display());
-                exports.push(Export { source, what: format!("{what} of NVMe-oF subsystem {nqn}"), end });
+                exports.push(Export {
+                    what: format!("{what} of NVMe-oF subsystem {}", subsystem.name()),
+                    end,
+                    ..source
+                });
             }
         };
-        for nsid in subsystem.child("namespaces").children() {
-            let dir = subsystem.child("namespaces").child(&nsid);
-            let source = Source { paths: dir.text("device_path").into_iter().collect(), ..Source::default() };
-            add(format!("namespace {nsid}"), dir, source);
+        for dir in subsystem.below("namespaces") {
+            let paths = dir.text("device_path").into_iter().collect();
+            add(format!("namespace {}", dir.name()), &dir, Export { paths, ..Export::default() });
         }
         let dir = subsystem.child("passthru");
-        let source = Source { controller: dir.text("device_path"), ..Source::default() };
-        add("the passed-through controller".to_owned(), dir, source);
+        let source = Export { controller: dir.text("device_path"), ..Export::default() };
+        add("the passed-through controller".to_owned(), &dir, source);
     }
     exports
 }
 
 /// Active LIO backstores. The source is in `info`, and in `udev_path` if the tool that made the backstore wrote it.
 fn backstores(config: &SysDir) -> Vec<Export> {
-    let core = config.child("target").child("core");
     let mut exports = Vec::new();
-    for plugin in core.children() {
-        for name in core.child(&plugin).children() {
-            let dir = core.child(&plugin).child(&name);
-            if dir.flag("enable") != Some(true) {
-                continue;
-            }
+    for plugin in config.below("target/core") {
+        for dir in plugin.below("").filter(|dir| dir.flag("enable") == Some(true)) {
             let info = dir.text("info").unwrap_or_default();
             let behind = |label: &str| info.split_once(label)?.1.split_whitespace().next().map(str::to_owned);
             let number = || DevNum::parse(&format!("{}:{}", behind("Major:")?, behind("Minor:")?));
             let paths = [dir.text("udev_path"), behind("UDEV PATH:"), behind("File:")].into_iter().flatten().collect();
             exports.push(Export {
-                source: Source { paths, number: number(), controller: None },
-                what: format!("LIO backstore {plugin}/{name}"),
+                paths,
+                number: number(),
+                controller: None,
+                what: format!("LIO backstore {}/{}", plugin.name(), dir.name()),
                 end: "delete that (`targetcli`, /backstores)".to_owned(),
             });
         }
@@ -355,22 +346,14 @@ pub struct Opener {
     /// Device that it has open: `it`, `its partition /dev/sda1`...
     pub which: String,
     /// The lock that identifies it as a run of this program, if it is one.
-    pub(super) mark: Option<Mark>,
+    pub(super) mark: Option<ByteLock>,
 }
 
-/// Result of a scan of all processes.
-#[derive(Debug, Default)]
-pub(super) struct Scan {
-    /// Processes that have it open, by number.
-    pub(super) openers: Vec<Opener>,
-    /// Processes that could not be looked at for lack of permission.
-    pub(super) unseen: u32,
-}
-
-/// Examines every process but this one. `find` returns the object of a descriptor, if it matters here.
-pub(super) fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<Found>) -> io::Result<Scan> {
+/// Examines every process but this one. `find` returns the object of a descriptor, if it matters here. Returns the
+/// processes that have it open, by number, and how many could not be looked at for lack of permission.
+fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<Found>) -> io::Result<(Vec<Opener>, u32)> {
     let own = std::process::id();
-    let mut scan = Scan::default();
+    let (mut openers, mut unseen) = (Vec::new(), 0);
     for entry in fs::read_dir(proc_root)? {
         let Ok(entry) = entry else { continue };
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
@@ -378,24 +361,24 @@ pub(super) fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<Found>) 
             continue;
         }
         match descriptors(&entry.path(), find) {
-            Ok(found) => scan.openers.extend(opener(pid, &entry.path(), found)),
+            Ok(found) => openers.extend(opener(pid, &entry.path(), found)),
             // A kernel thread has no command line, and no descriptors of its own.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_kernel_thread(&entry.path()) => {
-                scan.unseen += 1;
+                unseen += 1;
             }
             // The process ended meanwhile.
             Err(_) => {}
         }
     }
-    scan.openers.sort_by_key(|opener| opener.pid);
-    Ok(scan)
+    openers.sort_by_key(|opener: &Opener| opener.pid);
+    Ok((openers, unseen))
 }
 
 /// The target's devices that a process has open, with the mark of each descriptor.
 fn descriptors(
     process: &Path,
     find: &dyn Fn(&Metadata) -> Option<Found>,
-) -> io::Result<BTreeMap<String, Option<Mark>>> {
+) -> io::Result<BTreeMap<String, Option<ByteLock>>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(process.join("fd"))?.flatten() {
         // Sockets and pipes are the most; reading the link avoids a `stat` of each.
@@ -409,8 +392,8 @@ fn descriptors(
         if !readers_count && !may_write(&info) {
             continue;
         }
-        let mark: &mut Option<Mark> = found.entry(which).or_default();
-        *mark = mark.or_else(|| Mark::in_fdinfo(&info));
+        let mark: &mut Option<ByteLock> = found.entry(which).or_default();
+        *mark = mark.or_else(|| mark_in_fdinfo(&info));
     }
     Ok(found)
 }
@@ -422,7 +405,7 @@ fn may_write(info: &str) -> bool {
     flags.is_none_or(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
 }
 
-fn opener(pid: u32, process: &Path, found: BTreeMap<String, Option<Mark>>) -> Option<Opener> {
+fn opener(pid: u32, process: &Path, found: BTreeMap<String, Option<ByteLock>>) -> Option<Opener> {
     // A run holds its lock through one descriptor; other descriptors of the same process belong to the same run.
     let mark = found.values().find_map(|mark| *mark);
     let which = found.into_keys().collect::<Vec<_>>().join(" and ");
@@ -469,11 +452,11 @@ mod processes_tests {
         process(&proc_root, 4_100_001, &dir.path().join("alias"), "pos: 0\n");
         process(&proc_root, 4_100_002, &other, "pos: 0\n");
         process(&proc_root, std::process::id(), &device, "pos: 0\n");
-        let scan = scan(&proc_root, &is(&device, true)).unwrap();
-        assert_eq!(scan.openers.len(), 1, "{scan:?}");
-        assert_eq!(scan.openers[0].to_string(), "it is open in process 4100001 (command-4100001)");
-        assert_eq!(scan.openers[0].mark, None);
-        assert_eq!(scan.unseen, 0);
+        let (openers, unseen) = scan(&proc_root, &is(&device, true)).unwrap();
+        assert_eq!(openers.len(), 1, "{openers:?}");
+        assert_eq!(openers[0].to_string(), "it is open in process 4100001 (command-4100001)");
+        assert_eq!(openers[0].mark, None);
+        assert_eq!(unseen, 0);
     }
 
     #[test]
@@ -485,7 +468,7 @@ mod processes_tests {
             process(&proc_root, pid, &device, info);
         }
         let pids = |readers_count| {
-            let openers = scan(&proc_root, &is(&device, readers_count)).unwrap().openers;
+            let openers = scan(&proc_root, &is(&device, readers_count)).unwrap().0;
             openers.iter().map(|opener| opener.pid).collect::<Vec<_>>()
         };
         assert_eq!(pids(true), [4_100_001, 4_100_002, 4_100_003]);
@@ -498,6 +481,6 @@ mod processes_tests {
         fs::create_dir_all(dir.path().join("4100001")).unwrap();
         let device = dir.path().join("device");
         fs::write(&device, "").unwrap();
-        assert!(scan(dir.path(), &is(&device, true)).unwrap().openers.is_empty());
+        assert!(scan(dir.path(), &is(&device, true)).unwrap().0.is_empty());
     }
 }

@@ -22,7 +22,6 @@ mod examine;
 mod in_use;
 mod preparation;
 mod refusal;
-pub mod stamp;
 mod subject;
 
 use crate::discover::{self, Roots};
@@ -32,9 +31,9 @@ pub(crate) use claim::{Opened, STAT_BLOCK_BYTES, check_size, finish, open_direct
 pub use consent::WriteConsent;
 pub use evidence::Evidence;
 use evidence::Sampling;
-pub(crate) use examine::{Counters as IoCounters, users_of};
 use examine::{Examined, Found};
 pub use examine::{Outlook, Safety};
+pub(crate) use examine::{activity, users_of};
 pub use in_use::Opener;
 pub(crate) use preparation::UsedPart;
 pub use preparation::{PREPARATION, Preparation, Prepared, RandomOrder, Records, Sampled, StateError, unix_s};
@@ -64,7 +63,7 @@ const SPOTS: u32 = 1024;
 const SPOTS_LIMIT: Duration = Duration::from_secs(5);
 
 /// One device or file that a run wants to write to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Request {
     /// The name as the user gave it.
     pub path: String,
@@ -94,19 +93,7 @@ pub struct Request {
 impl Request {
     /// A request for `path`: alone, to read and write, with `O_DSYNC`, of any size, and of no file.
     pub fn new(path: impl Into<String>, purpose: impl Into<String>) -> Self {
-        Self {
-            path: path.into(),
-            file_size_bytes: None,
-            sparse: false,
-            zoned: false,
-            min_size_bytes: 0,
-            whole: false,
-            reads: true,
-            shared: false,
-            odsync: true,
-            keeps_store: false,
-            purpose: purpose.into(),
-        }
+        Self { path: path.into(), reads: true, odsync: true, purpose: purpose.into(), ..Self::default() }
     }
 }
 
@@ -157,7 +144,7 @@ impl Guard {
     }
 
     fn agreed(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<Examined>, Refused> {
-        let found = all(requests.iter().map(|request| examine::look_up(self, request).map_err(|r| vec![r])), requests)?;
+        let found = all(requests.iter().map(|request| examine::look_up(self, request).map_err(Vec::from)), requests)?;
         all(found.iter().zip(requests).map(|(found, request)| self.allowed(found, request)), requests)?;
         check_named_twice(requests, &found)?;
         let examined = thread::scope(|scope| {

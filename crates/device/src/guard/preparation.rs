@@ -69,16 +69,11 @@ pub enum StateError {
         "cannot keep a record of the preparation - neither FLASHPROOF_STATE, XDG_STATE_HOME nor HOME is set; set FLASHPROOF_STATE to a directory"
     )]
     NoDirectory,
-    /// The directory or file could not be used.
+    /// The directory or file could not be used: `write`, `make the directory of`...
     #[error(
         "cannot {tried} the preparation record {path} - {source}; make the directory writable, or set FLASHPROOF_STATE to one that is"
     )]
-    Io {
-        /// `write`, `make the directory of`...
-        tried: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { tried: &'static str, path: PathBuf, source: io::Error },
 }
 
 /// The records on this machine.
@@ -225,16 +220,10 @@ fn file_name(identity: &str) -> String {
 
 fn default_dir() -> Option<PathBuf> {
     let named = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(dir) = named("FLASHPROOF_STATE") {
-        return Some(dir);
-    }
-    if let Some(dir) = named("XDG_STATE_HOME") {
-        return Some(dir.join("flashproof"));
-    }
-    if effective_user() == 0 {
-        return Some(PathBuf::from("/var/lib/flashproof"));
-    }
-    named("HOME").map(|home| home.join(".local/state/flashproof"))
+    named("FLASHPROOF_STATE")
+        .or_else(|| Some(named("XDG_STATE_HOME")?.join("flashproof")))
+        .or_else(|| (effective_user() == 0).then(|| PathBuf::from("/var/lib/flashproof")))
+        .or_else(|| Some(named("HOME")?.join(".local/state/flashproof")))
 }
 
 /// Seconds since 1970, as records count them.

@@ -82,66 +82,37 @@ pub enum Reason {
     /// A regular file was named, but no size for it.
     #[error("it is a regular file; to test a file give its size with file-size-mbytes, or name a block device instead")]
     FileWithoutSize,
-    /// Refuses writes.
+    /// Refuses writes, and how that is known.
     #[error("it is read-only ({how}); make it writable (`blockdev --setrw`), or name another device")]
-    ReadOnly {
-        /// Source of that fact.
-        how: &'static str,
-    },
+    ReadOnly { how: &'static str },
     /// Takes no writes anywhere else than at the write pointers of its zones.
     #[error(
         "it is a zoned device, which takes a write only at the write pointer of a zone; run jobs with zonemode=zbd \
          (`flashproof fio`), or name another device"
     )]
     Zoned,
-    /// A file system on it is in use.
+    /// A file system on it is in use. `seen_by`: empty, or the owner of that mount table.
     #[error("{which} is mounted at {at}{seen_by}; unmount it, or name another device")]
-    Mounted {
-        /// The target or a part of it.
-        which: String,
-        /// Mount point.
-        at: String,
-        /// Empty, or the owner of that mount table.
-        seen_by: &'static str,
-    },
-    /// Used as swap space.
+    Mounted { which: String, at: String, seen_by: &'static str },
+    /// Used as swap space, by that path in /proc/swaps.
     #[error("{which} is used as swap; turn it off (`swapoff {path}`), or name another device")]
-    Swap {
-        /// The target or a part of it.
-        which: String,
-        /// The path in /proc/swaps.
-        path: String,
-    },
-    /// Another kernel device is built on it.
+    Swap { which: String, path: String },
+    /// Another kernel device is built on it: `dm-0 (LVM vg-data)`, `md0`, `loop3`...
     #[error("{which} is held by {holders}; take that apart first, or name another device")]
-    Held {
-        /// The target or a part of it.
-        which: String,
-        /// `dm-0 (LVM vg-data)`, `md0`, `loop3`...
-        holders: String,
-    },
-    /// Exported to other machines, or to this one as another drive.
+    Held { which: String, holders: String },
+    /// Exported to other machines, or to this one as another drive: `namespace 1 of NVMe-oF subsystem nqn...`, `LIO
+    /// backstore iblock_0/data`.
     #[error("{which} is exported as {what}; {end}, or name another device")]
-    Exported {
-        /// The target or a part of it.
-        which: String,
-        /// `namespace 1 of NVMe-oF subsystem nqn...`, `LIO backstore iblock_0/data`.
-        what: String,
-        end: String,
-    },
+    Exported { which: String, what: String, end: String },
     /// Open in processes.
     #[error("{}; stop what uses it, or name another device", open_elsewhere(.0))]
     OpenElsewhere(Vec<Opener>),
-    /// Somebody reads or writes it.
+    /// Somebody reads or writes it: requests completed in the time of watching, and those in flight at its end (`it did 2
+    /// reads, 1 write and ...`).
     #[error(
         "it is in use by something that could not be found: in {watched_ms} ms {did}; stop what uses it (a daemon that probes disks settles in seconds), or name another device"
     )]
-    Moving {
-        /// Observation time, milliseconds.
-        watched_ms: u128,
-        /// Requests completed in that time, and those in flight at its end: `it did 2 reads, 1 write and ...`.
-        did: String,
-    },
+    Moving { watched_ms: u128, did: String },
     /// The kernel has given it to somebody else.
     #[error(
         "the kernel has it reserved for another user (open with O_EXCL: EBUSY), a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show which; release it, or name another device"
@@ -151,99 +122,51 @@ pub enum Reason {
     #[error(
         "the kernel has {path}, another path to the same drive, reserved for another user (open with O_EXCL: EBUSY); `lsblk` and `fuser -v` may show which; release it, or name another device"
     )]
-    OtherPathClaimed {
-        /// The other path.
-        path: String,
-    },
+    OtherPathClaimed { path: String },
     /// Named twice, or together with a part of it.
     #[error(
         "it has bytes in common with {other}, which is named too; name each device once, and no partition beside its disk"
     )]
-    NamedTwice {
-        /// The earlier name.
-        other: String,
-    },
-    /// Another path to the same drive is named too.
+    NamedTwice { other: String },
+    /// Another path to the same drive is named too: both report that world-wide name.
     #[error(
         "it is another path to the drive of {other}, which is named too (both have wwid {wwid}); name each drive once, or the multipath device above both"
     )]
-    SameDrive {
-        /// The earlier name.
-        other: String,
-        /// World-wide name that both report.
-        wwid: String,
-    },
-    /// None of the devices that the environment allows.
+    SameDrive { other: String, wwid: String },
+    /// None of the devices that the environment allows: its lasting name, and the names in the variable.
     #[error(
         "it is {is}, and FLASHPROOF_ONLY allows writes to {only} alone; put that drive back, or run without the variable"
     )]
-    NotAllowed {
-        /// The device's lasting name.
-        is: String,
-        /// Names in the variable.
-        only: String,
-    },
-    /// Another instance of this program is on it.
+    NotAllowed { is: String, only: String },
+    /// Another instance of this program is on it: empty or ` (process 1234)`, `alone` or `shared`, and how both could run.
     #[error("another run is on it{who}, {how}; wait for that one to end, or {advice}")]
-    SecondRun {
-        /// Empty, or ` (process 1234)`.
-        who: String,
-        /// `alone` or `shared`.
-        how: &'static str,
-        /// How both could run.
-        advice: &'static str,
-    },
+    SecondRun { who: String, how: &'static str, advice: &'static str },
     /// Too small for the load.
     #[error("its {size_bytes} bytes are less than {}", match min_size_bytes {
         0 | 1 => "one: it is empty, or nothing is attached to it; name another device".to_owned(),
         4096 => "the 4096 bytes of one index page; name a larger device".to_owned(),
         block => format!("the {block} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller"),
     })]
-    TooSmall {
-        size_bytes: u64,
-        /// Bytes needed.
-        min_size_bytes: u64,
-    },
-    /// The file would not fit.
+    TooSmall { size_bytes: u64, min_size_bytes: u64 },
+    /// The file would not fit: the bytes still to be allocated.
     #[error(
         "the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make the file smaller, or free space"
     )]
-    NoSpace {
-        /// Bytes still to be allocated.
-        needed_bytes: u64,
-        free_bytes: u64,
-    },
+    NoSpace { needed_bytes: u64, free_bytes: u64 },
     /// A file with an unused part by its preparation would grow; its length marks that part.
     #[error(
         "only its first {used_bytes} of {size_bytes} bytes are used, as it was prepared with --use-pct, and to grow it to {wanted_bytes} bytes would undo that; make file-size-mbytes no larger than the file, or prepare it again at the size wanted"
     )]
-    PartWouldGrow {
-        used_bytes: u64,
-        /// Current size, bytes.
-        size_bytes: u64,
-        /// Requested size, bytes.
-        wanted_bytes: u64,
-    },
-    /// Data on it without consent to its erasure.
+    PartWouldGrow { used_bytes: u64, size_bytes: u64, wanted_bytes: u64 },
+    /// Data on it without consent to its erasure, and how to consent.
     #[error("{}; it would be erased: if that is meant, {advice}", list(.evidence))]
-    NotConfirmed {
-        evidence: Vec<Evidence>,
-        /// How to consent.
-        advice: String,
-    },
+    NotConfirmed { evidence: Vec<Evidence>, advice: String },
     /// The device changed after it was examined.
     #[error("it changed after it was examined: {what}; see that nobody reconfigures it, then start again")]
-    Changed {
-        /// Difference found.
-        what: String,
-    },
+    Changed { what: String },
     /// System call failed.
     #[error("cannot {tried} ({source}); {}", sys::remedy(source, "look at the kernel log (dmesg) for the reason"))]
-    Io {
-        /// Operation that failed.
-        tried: &'static str,
-        source: io::Error,
-    },
+    Io { tried: &'static str, source: io::Error },
 }
 
 /// Evidence in one line.
@@ -270,6 +193,12 @@ impl Reason {
             Some(libc::ENOENT | libc::EACCES | libc::EPERM) => Self::Unknown(DiscoverError::io(tried, source)),
             _ => Self::Io { tried, source },
         }
+    }
+}
+
+impl From<Reason> for Vec<Reason> {
+    fn from(reason: Reason) -> Self {
+        vec![reason]
     }
 }
 

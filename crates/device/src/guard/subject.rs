@@ -73,7 +73,7 @@ pub(super) struct Found {
 #[derive(Debug, Default)]
 pub(super) struct Subject {
     /// Block devices; the target is the first, unless it is a file.
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     /// NVMe character devices, which give access to the disks among those.
     generics: Vec<(DevNum, String)>,
     /// The file that is the target, or files beneath it.
@@ -116,38 +116,28 @@ impl Subject {
         if let Some(known) = self.nodes.iter_mut().find(|node| node.number == number) {
             return known.way.extend(way.cloned());
         }
-        let is_partition = dir.text("partition").is_some();
-        let disk = if is_partition { dir.parent().unwrap_or_else(|| dir.clone()) } else { dir.clone() };
+        let (is_partition, disk) = (dir.text("partition").is_some(), dir.disk());
         let bytes = bytes_of(dir, is_partition);
         let is_target = way.is_none();
-        let name = |dir: &SysDir| format!("/dev/{}", dir.node_name());
         let (itself, part) =
             if is_target { (Relation::Itself, Relation::Part) } else { (Relation::Beneath, Relation::Beneath) };
+        let which = |of_target: String, beneath: String| if is_target { of_target } else { beneath + " beneath it" };
 
-        let which = if is_target { "it".to_owned() } else { format!("{} beneath it", name(dir)) };
-        self.push(Some(number), dir, which, itself);
+        self.push(Some(number), dir, which("it".to_owned(), dir.node()), itself);
         self.nodes.iter_mut().rev().take(1).for_each(|node| node.way.extend(way.cloned()));
         if is_partition {
-            let which = match is_target {
-                true => format!("the disk {} that it lies on", name(&disk)),
-                false => format!("the disk {} beneath it", name(&disk)),
-            };
-            self.push(disk.dev(), &disk, which, part);
+            let name = format!("the disk {}", disk.node());
+            self.push(disk.dev(), &disk, which(format!("{name} that it lies on"), name.clone()), part);
         }
         for partition in dir.partitions() {
-            let which = match is_target {
-                true => format!("its partition {}", name(&partition)),
-                false => format!("the partition {} beneath it", name(&partition)),
-            };
-            self.push(partition.dev(), &partition, which, part);
+            let name = format!("partition {}", partition.node());
+            self.push(partition.dev(), &partition, which(format!("its {name}"), format!("the {name}")), part);
         }
         self.add_generic(machine, &disk, if is_target { "its" } else { "the" });
         self.add_other_paths(machine, &disk, is_partition.then_some(&bytes), itself, part);
         let whose = if is_target { "its backing file" } else { "the file beneath it," };
         self.add_backing(machine, &disk, bytes, exact, whose);
-        let slaves = disk.child("slaves");
-        for name in slaves.children() {
-            let Some(number) = slaves.child(&name).dev() else { continue };
+        for number in disk.below("slaves").filter_map(|slave| slave.dev()) {
             if let Some(dir) = SysDir::of_block(&machine.roots.sys, number) {
                 self.add(machine, number, &dir, Some(&disk), false);
             }
@@ -178,13 +168,13 @@ impl Subject {
         let same = if itself == Relation::Itself { Relation::OtherPath } else { Relation::Beneath };
         let others = machine.disks.iter().filter(|other| other.number != this.number && other.is_same_drive(&this));
         for other in others {
-            let name = format!("/dev/{}", other.dir.node_name());
+            let name = other.dir.node();
             let which = format!("{name}, another path to the same drive,");
             self.push(Some(other.number), &other.dir, which, if bytes.is_none() { same } else { part });
             for partition in other.dir.partitions() {
                 let theirs = bytes_of(&partition, true);
                 if bytes.is_none_or(|bytes| meet(bytes, &theirs)) {
-                    let which = format!("/dev/{} on another path to the same drive", partition.node_name());
+                    let which = format!("{} on another path to the same drive", partition.node());
                     let is_same = bytes == Some(&theirs);
                     self.push(partition.dev(), &partition, which, if is_same { same } else { part });
                 }
@@ -211,10 +201,6 @@ impl Subject {
             }
             Backing::Unknown => {}
         }
-    }
-
-    pub(super) fn nodes(&self) -> &[Node] {
-        &self.nodes
     }
 
     /// The devices that move when somebody uses the target: itself, and the other paths to its drive.
@@ -247,7 +233,7 @@ impl Subject {
             Ok(metadata) => self.find(&metadata).map(|found| found.which),
             Err(_) => {
                 let name = path.strip_prefix("/dev/")?.replace('/', "!");
-                let number = SysDir::new(roots.sys.join("class/block").join(name)).dev()?;
+                let number = SysDir::of_name(&name, roots).dev()?;
                 self.node(number).map(|node| node.which.clone())
             }
         }
@@ -303,15 +289,11 @@ impl Node {
         roots.dev.join(self.dir.node_name())
     }
 
-    /// Names of the devices built on it, except those that lead to the target, and those that a volume manager or RAID
+    /// Directories of the devices built on it, except those that lead to the target, and those that a volume manager or RAID
     /// has placed beside it.
-    pub(super) fn holders(&self) -> Vec<String> {
-        let holders = self.dir.child("holders");
-        let is_own = |name: &String| {
-            let holder = holders.child(name);
-            self.way.iter().any(|way| way.name() == *name || lie_apart(way, &holder))
-        };
-        holders.children().into_iter().filter(|name| !is_own(name)).collect()
+    pub(super) fn holders(&self) -> impl Iterator<Item = SysDir> {
+        let is_own = |holder: &SysDir| self.way.iter().any(|way| way.name() == holder.name() || lie_apart(way, holder));
+        self.dir.below("holders").filter(move |holder| !is_own(holder))
     }
 }
 
@@ -332,9 +314,8 @@ fn lie_apart(one: &SysDir, two: &SysDir) -> bool {
 
 /// The bytes of a disk that the device at `dir` has: of a disk itself, from 0.
 fn bytes_of(dir: &SysDir, is_partition: bool) -> Range<u64> {
-    let sectors = |attribute: &str| dir.number::<u64>(attribute).map(|sectors| sectors.saturating_mul(512));
-    let start = if is_partition { sectors("start").unwrap_or(0) } else { 0 };
-    start..start.saturating_add(sectors("size").unwrap_or(u64::MAX))
+    let start = if is_partition { dir.sectors("start").unwrap_or(0) } else { 0 };
+    start..start.saturating_add(dir.sectors("size").unwrap_or(u64::MAX))
 }
 
 fn meet(one: &Range<u64>, two: &Range<u64>) -> bool {

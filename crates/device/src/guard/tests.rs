@@ -1,7 +1,7 @@
 //! The guard on regular files, which every machine has. Devices: [`super::loop_tests`].
 
-use super::stamp::tests::fill_stamped;
 use super::*;
+use crate::salt::stamp_tests::fill_stamped;
 use crate::target::Target;
 use std::fs::{self, File};
 use std::io;

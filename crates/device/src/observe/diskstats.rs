@@ -5,6 +5,7 @@
 //! they can be compared.
 
 use super::DeviceNumber;
+use crate::discover::SysDir;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,14 +27,6 @@ pub struct Counts {
     pub time_ms: u64,
 }
 
-/// Kernel counters of flushes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FlushCounts {
-    pub completed: u64,
-    /// Sum of their times, milliseconds.
-    pub time_ms: u64,
-}
-
 /// The 17 counters of one device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -47,8 +40,8 @@ pub struct Counters {
     pub queue_ms: u64,
     /// Discards; `None` before Linux 4.18.
     pub discard: Option<Counts>,
-    /// Flushes; `None` before Linux 5.5.
-    pub flush: Option<FlushCounts>,
+    /// Flushes, whose number and times alone are counted; `None` before Linux 5.5.
+    pub flush: Option<Counts>,
 }
 
 /// One line of /proc/diskstats.
@@ -66,17 +59,12 @@ pub enum DiskstatsError {
     /// The file could not be read.
     #[error("cannot read {} - {source} - {}", path.display(), sys::remedy(source, "mount /proc"))]
     Unreadable { path: PathBuf, source: io::Error },
-    /// A line does not look like device statistics.
+    /// A line, counted from 1, does not look like device statistics.
     #[error(
         "cannot read {} line {line} - expected two numbers, a name and 11, 15 or 17 counters, found \"{text}\" - this kernel is unknown to this version",
         path.display()
     )]
-    Line {
-        path: PathBuf,
-        /// Number of the line, from 1.
-        line: usize,
-        text: String,
-    },
+    Line { path: PathBuf, line: usize, text: String },
 }
 
 /// Reads the statistics of all block devices below `root` (`/` but in tests).
@@ -98,53 +86,52 @@ pub(super) fn parse_line(line: &str) -> Option<(DeviceNumber, &str, Counters)> {
     let mut words = line.split_ascii_whitespace();
     let device = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let name = words.next()?;
-    let mut values = [0_u64; 17];
-    let mut fields = 0;
-    // Newer kernels may append more fields, which are ignored.
-    for word in words.take(values.len()) {
-        values[fields] = word.parse().ok()?;
-        fields += 1;
-    }
-    let counts = |at: usize| Counts {
-        completed: values[at],
-        merged: values[at + 1],
-        sectors: values[at + 2],
-        time_ms: values[at + 3],
-    };
-    let counters = Counters {
-        read: counts(0),
-        write: counts(4),
-        in_flight: values[8],
-        busy_ms: values[9],
-        queue_ms: values[10],
-        discard: (fields >= 15).then(|| counts(11)),
-        flush: (fields >= 17).then(|| FlushCounts { completed: values[15], time_ms: values[16] }),
-    };
-    matches!(fields, 11 | 15 | 17).then_some((device, name, counters))
+    Some((device, name, Counters::parse(words)?))
 }
 
 impl Counters {
+    /// Those of the whole disk or partition at `dir` in sysfs, since it appeared; `None` if they are disabled.
+    pub(crate) fn of(dir: &SysDir) -> Option<Self> {
+        Self::parse(dir.text("stat")?.split_ascii_whitespace())
+    }
+
+    /// Parses the fields of `stat` in sysfs, which are those of /proc/diskstats behind the name; `None` for another format.
+    pub(crate) fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Option<Self> {
+        // Newer kernels may append more fields, which are ignored.
+        let values: Vec<u64> = words.take(17).map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        let counts = |at: usize| {
+            let [completed, merged, sectors, time_ms] = *values.get(at..at + 4)? else { return None };
+            Some(Counts { completed, merged, sectors, time_ms })
+        };
+        let flushes = || Some(Counts { completed: *values.get(15)?, time_ms: *values.get(16)?, ..Counts::default() });
+        let counters = Self {
+            read: counts(0)?,
+            write: counts(4)?,
+            in_flight: *values.get(8)?,
+            busy_ms: *values.get(9)?,
+            queue_ms: *values.get(10)?,
+            discard: counts(11),
+            flush: flushes(),
+        };
+        matches!(values.len(), 11 | 15 | 17).then_some(counters)
+    }
+
     /// Difference to `earlier`; `in_flight` keeps its current value.
     ///
     /// `None` if a counter went back without a wrap: then the device was replaced by another one under its number.
     pub fn since(&self, earlier: &Self) -> Option<Self> {
+        let if_both = |now: Option<Counts>, before: Option<Counts>| match now.zip(before) {
+            Some((now, before)) => Some(Some(now.since(before)?)),
+            None => Some(None),
+        };
         Some(Self {
             read: self.read.since(earlier.read)?,
             write: self.write.since(earlier.write)?,
             in_flight: self.in_flight,
             busy_ms: grown(self.busy_ms, earlier.busy_ms)?,
             queue_ms: grown(self.queue_ms, earlier.queue_ms)?,
-            discard: match (self.discard, earlier.discard) {
-                (Some(now), Some(before)) => Some(now.since(before)?),
-                _ => None,
-            },
-            flush: match (self.flush, earlier.flush) {
-                (Some(now), Some(before)) => Some(FlushCounts {
-                    completed: grown(now.completed, before.completed)?,
-                    time_ms: grown(now.time_ms, before.time_ms)?,
-                }),
-                _ => None,
-            },
+            discard: if_both(self.discard, earlier.discard)?,
+            flush: if_both(self.flush, earlier.flush)?,
         })
     }
 }
@@ -256,7 +243,7 @@ mod tests {
             busy_ms: 10,
             queue_ms: 11,
             discard: Some(Counts { completed: 12, merged: 13, sectors: 14, time_ms: 15 }),
-            flush: Some(FlushCounts { completed: 16, time_ms: 17 }),
+            flush: Some(Counts { completed: 16, time_ms: 17, ..Counts::default() }),
         };
         assert_eq!(counters, expected);
     }

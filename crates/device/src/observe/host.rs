@@ -6,12 +6,13 @@
 //! Load of the host: CPUs, context switches, interrupts, pressure, memory, load average.
 
 use super::{ProcFile, TelemetryError, open, per_sec, share_pct};
-use results::telemetry::{Column, ColumnOf};
+use crate::discover::{Roots, SysDir};
+use results::telemetry::Column;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
+use std::{fmt, fs};
 
 /// Facts about a host, for the manifest of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -55,42 +56,37 @@ pub enum MemlockLimit {
 impl HostFacts {
     /// Reads the facts below `root` (`/` but in tests).
     pub fn read(root: &Path) -> Self {
-        let text = |name: &str| read_text(root, name);
+        let dir = SysDir::new(root.to_path_buf());
+        let text = |name: &str| dir.text(name);
+        let count = |list: &str| Some(CpuList::parse(&dir.text(list)?)?.len() as u64);
         let cpuinfo = text("proc/cpuinfo").unwrap_or_default();
         Self {
             hostname: text("proc/sys/kernel/hostname"),
             kernel_release: text("proc/sys/kernel/osrelease"),
-            distribution: distribution(root),
+            distribution: distribution(&dir),
             cpu_model: cpu_model(&cpuinfo),
-            logical_cpus: text("sys/devices/system/cpu/present").and_then(|list| CpuList::count(&list)),
-            online_cpus: text("sys/devices/system/cpu/online").and_then(|list| CpuList::count(&list)),
-            numa_nodes: text("sys/devices/system/node/online").and_then(|list| CpuList::count(&list)),
+            logical_cpus: count("sys/devices/system/cpu/present"),
+            online_cpus: count("sys/devices/system/cpu/online"),
+            numa_nodes: count("sys/devices/system/node/online"),
             memory_total_bytes: text("proc/meminfo").and_then(|meminfo| memory_total_bytes(&meminfo)),
-            cpu_governor: cpu_governor(root),
-            hypervisor: hypervisor(root, &cpuinfo),
+            cpu_governor: cpu_governor(&dir),
+            hypervisor: hypervisor(&dir, &cpuinfo),
             uptime_secs: text("proc/uptime").and_then(|uptime| uptime.split(['.', ' ']).next()?.parse().ok()),
-            io_uring_disabled: text("proc/sys/kernel/io_uring_disabled").and_then(|value| value.parse().ok()),
+            io_uring_disabled: dir.number("proc/sys/kernel/io_uring_disabled"),
             memlock_limit: text("proc/self/limits").and_then(|limits| memlock_limit(&limits)),
         }
     }
 }
 
-/// A file's text without surrounding space; `None` if it cannot be read or is empty.
-fn read_text(root: &Path, name: &str) -> Option<String> {
-    let text = std::fs::read_to_string(root.join(name)).ok()?;
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
 /// The value of `key` in lines `key <separator> value`.
-fn value<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
+pub(crate) fn value<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     let pairs = text.lines().filter_map(|line| line.split_once(separator));
     pairs.map(|(name, value)| (name.trim(), value.trim())).find_map(|(name, value)| (name == key).then_some(value))
 }
 
 /// os-release(5): the file in /etc comes before that in /usr/lib.
-fn distribution(root: &Path) -> Option<String> {
-    let text = read_text(root, "etc/os-release").or_else(|| read_text(root, "usr/lib/os-release"))?;
+fn distribution(root: &SysDir) -> Option<String> {
+    let text = root.text("etc/os-release").or_else(|| root.text("usr/lib/os-release"))?;
     let name = value(&text, "PRETTY_NAME", '=').or_else(|| value(&text, "NAME", '='))?;
     Some(name.trim_matches(['"', '\'']).to_owned())
 }
@@ -105,10 +101,9 @@ fn memory_total_bytes(meminfo: &str) -> Option<u64> {
     value(meminfo, "MemTotal", ':')?.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-fn cpu_governor(root: &Path) -> Option<String> {
-    let cpus = std::fs::read_dir(root.join("sys/devices/system/cpu")).ok()?;
-    let governor = |path: &Path| read_text(path, "cpufreq/scaling_governor");
-    let mut governors: Vec<String> = cpus.flatten().filter_map(|cpu| governor(&cpu.path())).collect();
+fn cpu_governor(root: &SysDir) -> Option<String> {
+    let cpus = root.below("sys/devices/system/cpu");
+    let mut governors: Vec<String> = cpus.filter_map(|cpu| cpu.text("cpufreq/scaling_governor")).collect();
     governors.sort_unstable();
     governors.dedup();
     (!governors.is_empty()).then(|| governors.join(","))
@@ -118,12 +113,12 @@ fn cpu_governor(root: &Path) -> Option<String> {
 ///
 /// The firmware's name alone proves nothing: bare machines in a cloud carry the cloud's name, too. ARM
 /// has no such flag, so only Xen is seen there.
-fn hypervisor(root: &Path, cpuinfo: &str) -> Option<String> {
-    if let Some(kind) = read_text(root, "sys/hypervisor/type") {
+fn hypervisor(root: &SysDir, cpuinfo: &str) -> Option<String> {
+    if let Some(kind) = root.text("sys/hypervisor/type") {
         return Some(kind);
     }
     value(cpuinfo, "flags", ':')?.split_ascii_whitespace().find(|flag| *flag == "hypervisor")?;
-    let firmware = |name: &str| read_text(root, &format!("sys/class/dmi/id/{name}"));
+    let firmware = |name: &str| root.text(&format!("sys/class/dmi/id/{name}"));
     match (firmware("sys_vendor"), firmware("product_name")) {
         (Some(vendor), Some(product)) => Some(format!("{vendor} {product}")),
         (Some(name), None) | (None, Some(name)) => Some(name),
@@ -161,9 +156,9 @@ impl CpuList {
         Some(Self(cpus))
     }
 
-    /// Number of elements of a list in the kernel's format.
-    fn count(text: &str) -> Option<u64> {
-        Self::parse(text).map(|list| list.len() as u64)
+    /// Reads the list in a file.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        Self::parse(&fs::read_to_string(path).ok()?)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -206,22 +201,6 @@ impl fmt::Display for CpuList {
     }
 }
 
-/// `cpu_*_pct` are shares of all CPUs together (0 to 100): busy is neither idle nor waiting nor stolen;
-/// `cpu_busiest_pct` is the utilisation of the busiest single one. `psi_io_*_pct` is the share of the time in which
-/// some, or all, runnable tasks waited for I/O (Documentation/accounting/psi.rst).
-const COLUMNS: [Column; 10] = [
-    Column::CpuBusyPct,
-    Column::CpuIowaitPct,
-    Column::CpuStealPct,
-    Column::ContextSwitchesPerSec,
-    Column::HostInterruptsPerSec,
-    Column::MemoryAvailableBytes,
-    Column::Load1Min,
-    Column::PsiIoSomePct,
-    Column::PsiIoFullPct,
-    Column::CpuBusiestPct,
-];
-
 #[derive(Debug)]
 pub(super) struct Host {
     stat: ProcFile,
@@ -253,12 +232,10 @@ impl Host {
         })
     }
 
-    pub(super) fn columns(&self) -> impl Iterator<Item = ColumnOf> + use<> {
-        COLUMNS.into_iter().map(|column| column.of(""))
-    }
-
-    /// Adds the values of [`COLUMNS`].
-    pub(super) fn sample(&mut self, interval: Duration, values: &mut Vec<Option<f64>>) {
+    /// `cpu_*_pct` are shares of all CPUs together (0 to 100): busy is neither idle nor waiting nor stolen;
+    /// `cpu_busiest_pct` is the utilisation of the busiest single one. `psi_io_*_pct` is the share of the time in which
+    /// some, or all, runnable tasks waited for I/O (Documentation/accounting/psi.rst).
+    pub(super) fn sample(&mut self, interval: Duration) -> impl Iterator<Item = (Column, Option<f64>)> + use<> {
         let mut now = self.stat.read().map(Counts::parse).unwrap_or_default();
         now.pressure_us = self.pressure.as_mut().and_then(|file| pressure_us(file.read().ok()?));
         let before = std::mem::replace(&mut self.before, now);
@@ -271,20 +248,21 @@ impl Host {
             let (now, before) = now.pressure_us.zip(before.pressure_us)?;
             share_pct(now[at].checked_sub(before[at])?.saturating_mul(1_000), interval)
         };
-        let available = self.meminfo.read().ok().and_then(sys::memory::available_of).map(|bytes| bytes as f64);
+        let available = self.meminfo.read().ok().and_then(sys::buffer::available_of).map(|bytes| bytes as f64);
         let load = self.loadavg.read().ok().and_then(|text| text.split(' ').next()?.parse().ok());
-        values.extend([
-            busy,
-            iowait,
-            steal,
-            rate(now.switches, before.switches),
-            rate(now.interrupts, before.interrupts),
-            available,
-            load,
-            pressure(0),
-            pressure(1),
-            busiest_pct(&now.each_cpu, &before.each_cpu),
-        ]);
+        let cells = [
+            (Column::CpuBusyPct, busy),
+            (Column::CpuIowaitPct, iowait),
+            (Column::CpuStealPct, steal),
+            (Column::ContextSwitchesPerSec, rate(now.switches, before.switches)),
+            (Column::HostInterruptsPerSec, rate(now.interrupts, before.interrupts)),
+            (Column::MemoryAvailableBytes, available),
+            (Column::Load1Min, load),
+            (Column::PsiIoSomePct, pressure(0)),
+            (Column::PsiIoFullPct, pressure(1)),
+            (Column::CpuBusiestPct, busiest_pct(&now.each_cpu, &before.each_cpu)),
+        ];
+        cells.into_iter()
     }
 }
 
@@ -329,15 +307,20 @@ fn pressure_us(text: &str) -> Option<[u64; 2]> {
 }
 
 /// Clock ticks of one CPU or of all, since boot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ticks {
-    busy: u64,
-    idle: u64,
-    iowait: u64,
-    steal: u64,
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Ticks {
+    pub(crate) busy: u64,
+    pub(crate) idle: u64,
+    pub(crate) iowait: u64,
+    pub(crate) steal: u64,
 }
 
 impl Ticks {
+    /// Those of all CPUs together, now; `None` on failure.
+    pub(crate) fn read(roots: &Roots) -> Option<Self> {
+        Counts::parse(&fs::read_to_string(roots.proc.join("stat")).ok()?).cpus
+    }
+
     /// user, nice, system, idle, iowait, irq, softirq, steal. Guest time follows, but is in user already
     /// (proc_stat(5)).
     fn parse(words: &str) -> Option<Self> {
@@ -349,7 +332,7 @@ impl Ticks {
     }
 
     /// Percent busy, waiting and stolen since `before`; `None` if no tick passed.
-    fn since(self, before: Self) -> Option<[f64; 3]> {
+    pub(crate) fn since(self, before: Self) -> Option<[f64; 3]> {
         // iowait, of all, can go back (proc_stat(5)).
         let [busy, idle, iowait, steal] = [
             self.busy.saturating_sub(before.busy),

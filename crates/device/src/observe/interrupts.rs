@@ -10,7 +10,7 @@
 //! behind one (an HBA, namespaces of one drive) share them. Virtual devices (loop, zram, device-mapper) have none.
 
 use super::{DeviceNumber, block_dir, per_sec};
-use crate::discover::controllers;
+use crate::discover::{SysDir, controllers};
 use results::telemetry::Column;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,14 +41,13 @@ fn lines_above(place: &Path, top: &Path) -> Vec<u32> {
 
 /// The lines of one device in /sys: message-signalled ones, else the one wire of old.
 fn lines_at(place: &Path) -> Vec<u32> {
-    let entries = fs::read_dir(place.join("msi_irqs")).into_iter().flatten().flatten();
-    let signalled: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let dir = SysDir::new(place.to_owned());
+    let signalled: Vec<u32> = dir.below("msi_irqs").filter_map(|line| line.name().parse().ok()).collect();
     if !signalled.is_empty() {
         return signalled;
     }
-    let wired = fs::read_to_string(place.join("irq")).ok().and_then(|text| text.trim().parse().ok());
     // The kernel shows 0 for a device without a line.
-    wired.filter(|line| *line != 0).into_iter().collect()
+    dir.number("irq").filter(|line| *line != 0).into_iter().collect()
 }
 
 /// Interrupts per CPU.
@@ -58,22 +57,20 @@ pub struct ByCpu {
     pub counts: Vec<u64>,
 }
 
-/// The CPU that took most of a device's interrupts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Busiest {
-    /// CPU number.
-    pub cpu: usize,
-    /// Share of the interrupts, 0 to 100.
-    pub share_pct: f64,
-}
-
 impl ByCpu {
     /// Reads the interrupts of `lines` on each CPU since boot; `None` if the kernel counts none of them.
     ///
     /// Source: `/sys/kernel/irq/N/per_cpu_count` (Linux 4.9), one number for each possible CPU. One file per line is
     /// read instead of /proc/interrupts, which takes the kernel milliseconds on a large host.
     pub fn read(root: &Path, lines: &[u32]) -> Option<Self> {
-        Counters::new(root, lines).read()
+        let file = |line: &u32| root.join(format!("sys/kernel/irq/{line}/per_cpu_count"));
+        let mut sum: Option<Vec<u64>> = None;
+        for counts in lines.iter().filter_map(|line| parse_counts(&fs::read_to_string(file(line)).ok()?)) {
+            let sum = sum.get_or_insert_default();
+            sum.resize(sum.len().max(counts.len()), 0);
+            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        }
+        sum.map(|counts| Self { counts })
     }
 
     /// Interrupts on all CPUs together.
@@ -88,35 +85,11 @@ impl ByCpu {
         Self { counts: self.counts.iter().zip(before).map(grown).collect() }
     }
 
-    /// The CPU with the most interrupts, the first of equals; `None` without interrupts.
-    pub fn busiest(&self) -> Option<Busiest> {
+    /// The CPU with the most interrupts, the first of equals, and its share of them in percent; `None` without interrupts.
+    pub fn busiest(&self) -> Option<(usize, f64)> {
         let (cpu, count) = self.counts.iter().enumerate().max_by_key(|(cpu, count)| (**count, usize::MAX - cpu))?;
         let total = self.total();
-        (total > 0).then(|| Busiest { cpu, share_pct: *count as f64 * 100.0 / total as f64 })
-    }
-}
-
-/// The counters of some lines, read again and again.
-#[derive(Debug)]
-pub(super) struct Counters {
-    files: Vec<PathBuf>,
-}
-
-impl Counters {
-    /// Counters of `lines` below `root`.
-    pub(super) fn new(root: &Path, lines: &[u32]) -> Self {
-        Self { files: lines.iter().map(|line| root.join(format!("sys/kernel/irq/{line}/per_cpu_count"))).collect() }
-    }
-
-    /// The sum over all lines that can be read; `None` if none can.
-    pub(super) fn read(&self) -> Option<ByCpu> {
-        let mut sum: Option<Vec<u64>> = None;
-        for counts in self.files.iter().filter_map(|file| parse_counts(&fs::read_to_string(file).ok()?)) {
-            let sum = sum.get_or_insert_default();
-            sum.resize(sum.len().max(counts.len()), 0);
-            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-        }
-        sum.map(|counts| ByCpu { counts })
+        (total > 0).then(|| (cpu, *count as f64 * 100.0 / total as f64))
     }
 }
 
@@ -126,35 +99,32 @@ fn parse_counts(text: &str) -> Option<Vec<u64>> {
     text.trim().split(',').map(|count| count.parse().ok()).collect()
 }
 
-/// The CPU with most of the device's interrupts, its share of them in percent, and interrupts a second on all CPUs. The
-/// first two are empty without interrupts.
-pub(super) const COLUMNS: [Column; 3] = [Column::IrqCpu, Column::IrqCpuSharePct, Column::IrqsPerSec];
-
 /// One device whose controller has interrupt lines.
 #[derive(Debug)]
 pub(super) struct Irq {
-    counters: Counters,
+    root: PathBuf,
+    lines: Vec<u32>,
     before: Option<ByCpu>,
 }
 
 impl Irq {
     /// Counters of the device `number`; `None` if it has no lines, or the kernel does not count them.
     pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
-        let counters = Counters::new(root, &lines_of(root, number));
-        counters.read().map(|_| Self { counters, before: None })
+        let lines = lines_of(root, number);
+        ByCpu::read(root, &lines).map(|_| Self { root: root.to_owned(), lines, before: None })
     }
 
-    /// The values of [`COLUMNS`].
-    pub(super) fn sample(&mut self, interval: Duration) -> [Option<f64>; COLUMNS.len()] {
-        let now = self.counters.read();
+    /// The CPU with most of the device's interrupts, its share of them in percent, and interrupts a second on all CPUs. The
+    /// first two are empty without interrupts.
+    pub(super) fn sample(&mut self, interval: Duration) -> [(Column, Option<f64>); 3] {
+        let now = ByCpu::read(&self.root, &self.lines);
         let since = now.as_ref().zip(self.before.as_ref()).map(|(now, before)| now.since(before));
         self.before = now;
-        let Some(since) = since else { return [None; COLUMNS.len()] };
-        let busiest = since.busiest();
+        let busiest = since.as_ref().and_then(ByCpu::busiest);
         [
-            busiest.map(|busiest| busiest.cpu as f64),
-            busiest.map(|busiest| busiest.share_pct),
-            per_sec(since.total(), interval),
+            (Column::IrqCpu, busiest.map(|(cpu, _)| cpu as f64)),
+            (Column::IrqCpuSharePct, busiest.map(|(_, share_pct)| share_pct)),
+            (Column::IrqsPerSec, since.and_then(|since| per_sec(since.total(), interval))),
         ]
     }
 }
@@ -221,8 +191,8 @@ mod tests {
         let counts = |counts: &[u64]| ByCpu { counts: counts.to_vec() };
         let since = counts(&[1_000, 90, 40]).since(&counts(&[1_000, 10, 20]));
         assert_eq!(since.counts, [0, 80, 20]);
-        assert_eq!(since.busiest(), Some(Busiest { cpu: 1, share_pct: 80.0 }));
-        assert_eq!(counts(&[5, 5]).busiest(), Some(Busiest { cpu: 0, share_pct: 50.0 }));
+        assert_eq!(since.busiest(), Some((1, 80.0)));
+        assert_eq!(counts(&[5, 5]).busiest(), Some((0, 50.0)));
         assert_eq!(counts(&[0, 0]).busiest(), None);
         assert_eq!(counts(&[3]).since(&counts(&[10])).counts, [3], "counted anew");
     }

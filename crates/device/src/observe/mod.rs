@@ -28,10 +28,9 @@ pub mod process;
 pub mod telemetry;
 pub mod trace;
 
-use crate::discover::controllers;
+use crate::discover::{SysDir, controllers};
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,74 +45,49 @@ fn block_dir(root: &Path, (major, minor): DeviceNumber) -> Option<PathBuf> {
 /// Drivers whose monitor is in the drive. Monitors above it (an adapter, a bridge) measure something else.
 const DRIVERS: [&str; 2] = ["nvme", "drivetemp"];
 
-/// The thermometer of one drive, read again and again.
-#[derive(Debug)]
-struct Thermometer {
-    input: ProcFile,
+/// The thermometer of the drive below `root`, to be read again and again; `None` if the kernel knows none.
+fn thermometer(root: &Path, number: DeviceNumber) -> Option<ProcFile> {
+    ProcFile::open(drive_monitor(root, number)?.path(), "temp1_input").ok()
 }
 
-impl Thermometer {
-    /// Finds the monitor below `root`; `None` if the kernel knows none for the drive.
-    fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
-        Some(Self { input: ProcFile::open(&drive_monitor(root, number)?, "temp1_input").ok()? })
-    }
-
-    /// Degrees Celsius now; `None` if the drive does not answer.
-    fn celsius(&mut self) -> Option<f64> {
-        // The kernel's hwmon/sysfs-interface.rst: millidegrees.
-        Some(self.input.read().ok()?.trim().parse::<i64>().ok()? as f64 / 1_000.0)
-    }
+/// Degrees Celsius now; `None` if the drive does not answer.
+fn celsius(thermometer: &mut ProcFile) -> Option<f64> {
+    // The kernel's hwmon/sysfs-interface.rst: millidegrees.
+    Some(thermometer.read().ok()?.trim().parse::<i64>().ok()? as f64 / 1_000.0)
 }
 
 /// Directory of the monitor in a drive, below `root`; `None` if it has none that the kernel knows. For all
 /// drivers the first sensor is the drive as a whole (NVMe: the composite temperature).
-pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<PathBuf> {
+pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<SysDir> {
     let block = block_dir(root, number)?;
     let places = [vec![block.clone()], controllers(&block)].concat();
-    let mut monitors: Vec<PathBuf> =
-        fs::read_dir(root.join("sys/class/hwmon")).ok()?.flatten().map(|entry| entry.path()).collect();
-    monitors.sort_unstable();
-    monitors.into_iter().find(|monitor| watches(monitor, &places))
-}
-
-/// True if `monitor` belongs to a drive in one of `places`.
-fn watches(monitor: &Path, places: &[PathBuf]) -> bool {
-    let known = fs::read_to_string(monitor.join("name")).is_ok_and(|name| DRIVERS.contains(&name.trim()));
-    let device = fs::canonicalize(monitor.join("device"));
-    known && device.is_ok_and(|device| places.iter().any(|place| place.starts_with(&device)))
+    let is_of_drive = |monitor: &SysDir| {
+        let known = monitor.text("name").is_some_and(|name| DRIVERS.contains(&name.as_str()));
+        let device = fs::canonicalize(monitor.child("device").path());
+        known && device.is_ok_and(|device| places.iter().any(|place| place.starts_with(&device)))
+    };
+    SysDir::new(root.join("sys/class")).below("hwmon").find(is_of_drive)
 }
 
 /// The open file and the text last read.
 #[derive(Debug)]
 struct ProcFile {
     file: File,
-    text: Vec<u8>,
+    text: String,
 }
-
-/// Bytes by which the memory grows. A read of /proc returns at most what fits, so this also bounds the number of reads.
-const STEP_BYTES: usize = 16 << 10;
 
 impl ProcFile {
     /// Opens `name` below `root`.
     fn open(root: &Path, name: &str) -> io::Result<Self> {
-        Ok(Self { file: File::open(root.join(name))?, text: vec![0; STEP_BYTES] })
+        Ok(Self { file: File::open(root.join(name))?, text: String::new() })
     }
 
     /// Reads the file again. Allocates only if the file is longer than ever before.
     fn read(&mut self) -> io::Result<&str> {
-        let mut filled = 0;
-        loop {
-            if filled == self.text.len() {
-                self.text.resize(filled + STEP_BYTES, 0);
-            }
-            match self.file.read_at(&mut self.text[filled..], filled as u64) {
-                Ok(0) => break,
-                Ok(bytes) => filled += bytes,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        std::str::from_utf8(&self.text[..filled]).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        self.text.clear();
+        self.file.rewind()?;
+        self.file.read_to_string(&mut self.text)?;
+        Ok(&self.text)
     }
 }
 
@@ -168,7 +142,7 @@ mod hwmon_tests {
         }
 
         fn celsius(&self, number: DeviceNumber) -> Option<f64> {
-            Thermometer::find(self.0.root(), number)?.celsius()
+            celsius(&mut thermometer(self.0.root(), number)?)
         }
     }
 
@@ -221,9 +195,9 @@ mod hwmon_tests {
         let sys = FakeSys::new();
         sys.0.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
         sys.monitor(0, "nvme", CONTROLLER, "35000");
-        let mut thermometer = Thermometer::find(sys.0.root(), (259, 0)).unwrap();
+        let mut thermometer = thermometer(sys.0.root(), (259, 0)).unwrap();
         sys.0.write(format!("{CONTROLLER}/hwmon0/temp1_input"), "");
-        assert_eq!(thermometer.celsius(), None);
+        assert_eq!(celsius(&mut thermometer), None);
     }
 }
 
@@ -240,7 +214,7 @@ mod procfile_tests {
         assert_eq!(file.read().unwrap(), "first and longer");
         std::fs::write(&path, "second").unwrap();
         assert_eq!(file.read().unwrap(), "second");
-        let long = "x".repeat(3 * STEP_BYTES);
+        let long = "x".repeat(48 << 10);
         std::fs::write(&path, &long).unwrap();
         assert_eq!(file.read().unwrap(), long);
     }

@@ -1,81 +1,23 @@
-//! This process: its CPU time, memory and identity; and the state of a recorded process.
-//!
-//! A measuring tool has to report its own cost. CPU time covers all threads; divided by the operations done it is the
-//! cost of one.
+//! This process: its identity, the resources that it uses, and the CPU time that it waited for; and the state of a recorded
+//! process.
 //!
 //! A number alone does not identify a process, because the kernel reuses it. The number with the start time of the
 //! process and the boot of the machine does. Another container sees other numbers: only within one PID namespace "not
 //! there" means "gone". Otherwise the caller has to check if its files still grow.
 //!
-//! Resources used by this program, and the CPU time that it waited for.
-//!
-//! Threads that issue operations are recognised by name ([`ISSUING_PREFIX`]); each has a column. The CPU time of the
+//! A measuring tool has to report its own cost. Threads that issue operations are recognised by name ([`ISSUING_PREFIX`]); each has a column. The CPU time of the
 //! process includes the other threads.
 
-use super::{ProcFile, TelemetryError, share_pct};
+use super::telemetry::Cell;
+use super::{ProcFile, TelemetryError, open, share_pct};
 use results::run_dir::Process;
-use results::telemetry::{Column, ColumnOf};
+use results::telemetry::Column;
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use sys::usage::{page_bytes, usage};
-
-/// CPU time of the whole process since it started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CpuTime {
-    /// In user mode.
-    pub user_ns: u64,
-    /// In the kernel on its behalf.
-    pub system_ns: u64,
-}
-
-impl CpuTime {
-    /// CPU time used so far.
-    pub fn now() -> io::Result<Self> {
-        usage().map(|usage| Self { user_ns: usage.user_ns, system_ns: usage.system_ns })
-    }
-
-    /// User and system time together.
-    pub fn total_ns(self) -> u64 {
-        self.user_ns + self.system_ns
-    }
-
-    /// CPU time used since `earlier`.
-    pub fn since(self, earlier: Self) -> Self {
-        Self {
-            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
-            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
-        }
-    }
-}
-
-/// Largest resident memory of this process so far.
-pub fn peak_rss_bytes() -> io::Result<u64> {
-    usage().map(|usage| usage.peak_rss_bytes)
-}
-
-/// Resident memory of this process, read again and again.
-#[derive(Debug)]
-pub struct ResidentMemory {
-    statm: ProcFile,
-    page_bytes: u64,
-}
-
-impl ResidentMemory {
-    /// Prepares reading below `root` (`/` but in tests).
-    pub fn open(root: &Path) -> io::Result<Self> {
-        Ok(Self { statm: ProcFile::open(root, "proc/self/statm")?, page_bytes: page_bytes() })
-    }
-
-    /// Resident bytes now. No allocation.
-    pub fn bytes(&mut self) -> io::Result<u64> {
-        // proc_pid_statm(5): size, resident, ... in pages.
-        let resident = self.statm.read()?.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-        Ok(resident.ok_or(io::ErrorKind::InvalidData)? * self.page_bytes)
-    }
-}
+use sys::process::{page_bytes, process_cpu_ns};
 
 /// The kernel's identifier of the current boot. Source: random(4).
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
@@ -177,17 +119,10 @@ pub(super) const ISSUING_PREFIX: &str = "issue-";
 /// Prefix of the kernel threads that do io_uring's blocking work: `iou-wrk-4711`, with the issuing thread's number.
 const RING_WORKER_PREFIX: &str = "iou-wrk-";
 
-/// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were ready to
-/// run and had no CPU, over all of them together, as a share of the interval; empty without such threads.
-///
-/// `io_worker_runs/s`: number of times that io_uring's workers ran, about once for each operation passed to them.
-const COLUMNS: [Column; 4] =
-    [Column::ProcessResidentBytes, Column::ProcessCpuPct, Column::RunqueueWaitPct, Column::RingWorkerRunsPerSec];
-
 #[derive(Debug)]
 pub(super) struct OwnProcess {
-    resident: ResidentMemory,
-    cpu: Option<CpuTime>,
+    statm: ProcFile,
+    cpu_ns: Option<u64>,
     threads: Vec<Thread>,
     workers: RingWorkers,
 }
@@ -195,33 +130,41 @@ pub(super) struct OwnProcess {
 impl OwnProcess {
     /// Finds the issuing threads that are there now.
     pub(super) fn open(root: &Path) -> Result<Self, TelemetryError> {
-        let failed = |source| TelemetryError { path: root.join("proc/self/statm"), source };
-        let resident = ResidentMemory::open(root).map_err(failed)?;
+        let statm = open(root, "proc/self/statm")?;
         let workers = RingWorkers { tasks: root.join("proc/self/task"), known: HashMap::new() };
-        Ok(Self { resident, cpu: None, threads: issuing_threads(root), workers })
+        Ok(Self { statm, cpu_ns: None, threads: issuing_threads(root), workers })
     }
 
-    pub(super) fn columns(&self) -> impl Iterator<Item = ColumnOf> {
-        let threads = self.threads.iter().map(|thread| Column::ThreadCpuPct.of(&thread.name));
-        COLUMNS.into_iter().map(|column| column.of("")).chain(threads)
-    }
-
-    /// Adds the values of [`OwnProcess::columns`].
-    pub(super) fn sample(&mut self, interval: Duration, values: &mut Vec<Option<f64>>) {
-        let cpu = CpuTime::now().ok();
-        let used_ns = cpu.zip(self.cpu).map(|(now, before)| now.since(before).total_ns());
-        self.cpu = cpu;
+    /// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were ready to run and had
+    /// no CPU, over all of them together, as a share of the interval; empty without such threads.
+    ///
+    /// `io_worker_runs/s`: number of times that io_uring's workers ran, about once for each operation passed to them.
+    pub(super) fn sample(&mut self, interval: Duration) -> Vec<Cell> {
+        let cpu_ns = process_cpu_ns().ok();
+        let used_ns = cpu_ns.zip(self.cpu_ns).map(|(now, before)| now.saturating_sub(before));
+        self.cpu_ns = cpu_ns;
         let used: Vec<_> = self.threads.iter_mut().map(Thread::sample).collect();
         // A thread that ended takes its part of the sum along: then the sum is unknown.
         let waited_ns = used.iter().map(|used| used.map(|used| used.waited_ns)).sum::<Option<u64>>();
         let waited_ns = waited_ns.filter(|_| !used.is_empty());
-        values.push(self.resident.bytes().ok().map(|bytes| bytes as f64));
-        values.push(used_ns.and_then(|ns| share_pct(ns, interval)));
-        values.push(waited_ns.and_then(|ns| share_pct(ns, interval)));
-        let runs = self.workers.runs();
-        values.push(Some(runs as f64 / interval.as_secs_f64()).filter(|rate| rate.is_finite()));
-        values.extend(used.iter().map(|used| used.and_then(|used| share_pct(used.ran_ns, interval))));
+        let runs_per_sec = self.workers.runs() as f64 / interval.as_secs_f64();
+        let own = [
+            (Column::ProcessResidentBytes, self.statm.read().ok().and_then(resident_bytes)),
+            (Column::ProcessCpuPct, used_ns.and_then(|ns| share_pct(ns, interval))),
+            (Column::RunqueueWaitPct, waited_ns.and_then(|ns| share_pct(ns, interval))),
+            (Column::RingWorkerRunsPerSec, Some(runs_per_sec).filter(|rate| rate.is_finite())),
+        ];
+        let threads = self.threads.iter().zip(used).map(|(thread, used)| {
+            (Column::ThreadCpuPct.of(&thread.name), used.and_then(|used| share_pct(used.ran_ns, interval)))
+        });
+        own.into_iter().map(|(column, value)| (column.of(""), value)).chain(threads).collect()
     }
+}
+
+/// Resident memory: the second number of statm, in pages (proc_pid_statm(5)).
+fn resident_bytes(statm: &str) -> Option<f64> {
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some((pages * page_bytes()) as f64)
 }
 
 /// The issuing threads of this process, in the order of their numbers.
@@ -230,8 +173,7 @@ fn issuing_threads(root: &Path) -> Vec<Thread> {
     let thread = |task: fs::DirEntry| {
         let name = fs::read_to_string(task.path().join("comm")).ok()?.trim().to_owned();
         let number = name.strip_prefix(ISSUING_PREFIX)?.parse::<u32>().ok()?;
-        let schedstat = ProcFile::open(&task.path(), "schedstat").ok()?;
-        Some((number, Thread { name, schedstat, before: None }))
+        Some((number, Thread::open(&task.path(), name, None)?))
     };
     let mut threads: Vec<_> = tasks.filter_map(thread).collect();
     threads.sort_by_key(|(number, _)| *number);
@@ -242,8 +184,8 @@ fn issuing_threads(root: &Path) -> Vec<Thread> {
 #[derive(Debug)]
 struct RingWorkers {
     tasks: PathBuf,
-    /// By number, of all threads that are there: the counter of a worker and how often it had run.
-    known: HashMap<u32, Option<(ProcFile, u64)>>,
+    /// By number, of all threads that are there: those that are workers.
+    known: HashMap<u32, Option<Thread>>,
 }
 
 impl RingWorkers {
@@ -258,13 +200,11 @@ impl RingWorkers {
             let worker = self.known.entry(id).or_insert_with(|| {
                 let task = self.tasks.join(id.to_string());
                 let name = fs::read_to_string(task.join("comm")).ok()?;
-                name.starts_with(RING_WORKER_PREFIX).then(|| Some((ProcFile::open(&task, "schedstat").ok()?, 0)))?
+                // Not there at the last sample: its first runs count.
+                let before = Some(Scheduled::default());
+                name.starts_with(RING_WORKER_PREFIX).then(|| Thread::open(&task, name, before)).flatten()
             });
-            let Some((schedstat, before)) = worker else { continue };
-            if let Some(Scheduled { runs: now, .. }) = schedstat.read().ok().and_then(Scheduled::parse) {
-                runs += now - (*before).min(now);
-                *before = now;
-            }
+            runs += worker.as_mut().and_then(Thread::sample).map_or(0, |since| since.runs);
         }
         runs
     }
@@ -278,7 +218,7 @@ struct Thread {
 }
 
 /// Scheduler statistics of a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Scheduled {
     /// Time on a CPU.
     ran_ns: u64,
@@ -289,6 +229,10 @@ struct Scheduled {
 }
 
 impl Thread {
+    fn open(task: &Path, name: String, before: Option<Scheduled>) -> Option<Self> {
+        Some(Self { name, schedstat: ProcFile::open(task, "schedstat").ok()?, before })
+    }
+
     /// Difference to the last sample; `None` if this is the first, or the thread ended.
     fn sample(&mut self) -> Option<Scheduled> {
         let now = self.schedstat.read().ok().and_then(Scheduled::parse);
@@ -318,26 +262,17 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn cpu_time_is_a_difference() {
-        let earlier = CpuTime { user_ns: 10, system_ns: 5 };
-        let later = CpuTime { user_ns: 30, system_ns: 6 };
-        assert_eq!(later.since(earlier), CpuTime { user_ns: 20, system_ns: 1 });
-        assert_eq!(later.since(earlier).total_ns(), 21);
-        assert!(CpuTime::now().unwrap().total_ns() > 0);
-    }
-
-    #[test]
     fn resident_memory_is_the_second_number_in_pages() {
-        let root = FakeTree::of(&[("proc/self/statm", "900 100 50 1 0 80 0\n")]);
-        assert_eq!(ResidentMemory::open(root.root()).unwrap().bytes().unwrap(), 100 * page_bytes());
+        assert_eq!(resident_bytes("900 100 50 1 0 80 0\n"), Some((100 * page_bytes()) as f64));
+        assert_eq!(resident_bytes("900"), None);
     }
 
     #[test]
     fn memory_that_is_touched_is_resident() {
-        let mut resident = ResidentMemory::open("/".as_ref()).unwrap();
+        let mut process = OwnProcess::open("/".as_ref()).unwrap();
         let memory = std::hint::black_box(vec![1_u8; 256 << 20]);
-        assert!(resident.bytes().unwrap() >= 256 << 20);
-        assert!(peak_rss_bytes().unwrap() >= 256 << 20);
+        let cells = process.sample(Duration::from_secs(1));
+        assert!(cells[0].1.unwrap() >= f64::from(256 << 20));
         drop(memory);
     }
 
@@ -420,7 +355,8 @@ mod process_tests {
         task(&root, 12, "issue-10", "1000000000 5000000 7\n");
         task(&root, 11, "issue-2", "2000000000 0 7\n");
         let mut process = OwnProcess::open(root.root()).unwrap();
-        let columns: Vec<_> = process.columns().map(|column| column.to_string()).collect();
+        let columns: Vec<_> =
+            process.sample(Duration::ZERO).into_iter().map(|(column, _)| column.to_string()).collect();
         assert_eq!(
             columns[2..],
             [
@@ -430,16 +366,13 @@ mod process_tests {
                 "thread.issue-10.cpu_pct"
             ]
         );
-        process.sample(Duration::ZERO, &mut Vec::new());
         task(&root, 12, "issue-10", "1500000000 105000000 9\n");
         task(&root, 11, "issue-2", "2100000000 20000000 9\n");
-        let mut values = Vec::new();
-        process.sample(Duration::from_secs(1), &mut values);
-        assert_eq!(values[2..], [Some(12.0), Some(0.0), Some(10.0), Some(50.0)]);
+        let mut values =
+            || -> Vec<_> { process.sample(Duration::from_secs(1)).into_iter().map(|(_, value)| value).collect() };
+        assert_eq!(values()[2..], [Some(12.0), Some(0.0), Some(10.0), Some(50.0)]);
         task(&root, 11, "issue-2", "");
-        values.clear();
-        process.sample(Duration::from_secs(1), &mut values);
-        assert_eq!(values[2..], [None, Some(0.0), None, Some(0.0)], "a thread that ended is unknown");
+        assert_eq!(values()[2..], [None, Some(0.0), None, Some(0.0)], "a thread that ended is unknown");
     }
 
     #[test]
@@ -447,11 +380,7 @@ mod process_tests {
         let root = FakeTree::of(&[STATM]);
         task(&root, 11, "issue-0", "2000000000 0 700\n");
         let mut process = OwnProcess::open(root.root()).unwrap();
-        let mut runs = |seconds| {
-            let mut values = Vec::new();
-            process.sample(Duration::from_secs(seconds), &mut values);
-            values[3].unwrap()
-        };
+        let mut runs = |seconds| process.sample(Duration::from_secs(seconds))[3].1.unwrap();
         assert_eq!(runs(1), 0.0);
         task(&root, 20, "iou-wrk-11", "5000 0 30\n");
         task(&root, 21, "iou-wrk-11", "5000 0 12\n");
@@ -466,18 +395,18 @@ mod process_tests {
         let (tell, told) = std::sync::mpsc::channel::<()>();
         let busy = move || while told.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {};
         let thread = std::thread::Builder::new().name("issue-4711".to_owned()).spawn(busy).unwrap();
-        let named =
-            |process: &OwnProcess| process.columns().position(|column| column == Column::ThreadCpuPct.of("issue-4711"));
+        let named = |process: &mut OwnProcess| {
+            let column = Column::ThreadCpuPct.of("issue-4711");
+            process.sample(Duration::ZERO).iter().position(|cell| cell.0 == column)
+        };
         let mut process = OwnProcess::open("/".as_ref()).unwrap();
         // The name is set by the thread itself, when it first runs.
-        while named(&process).is_none() {
+        while named(&mut process).is_none() {
             process = OwnProcess::open("/".as_ref()).unwrap();
         }
-        let (at, mut ran) = (named(&process).unwrap(), 0.0);
+        let (at, mut ran) = (named(&mut process).unwrap(), 0.0);
         for _ in 0..1_000 {
-            let mut values = Vec::new();
-            process.sample(Duration::from_secs(1), &mut values);
-            ran += values[at].unwrap_or(0.0);
+            ran += process.sample(Duration::from_secs(1))[at].1.unwrap_or(0.0);
             if ran > 0.0 {
                 break;
             }

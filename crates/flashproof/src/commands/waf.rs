@@ -255,6 +255,7 @@ mod tests {
             capacity_blocks: 900,
             format: 1,
             block_bytes: 4096,
+            metadata_bytes: 0,
             endurance_group,
         };
         Namespaces { controller_id: 0x41, can_manage, all: vec![one(1, 1), one(2, 1), one(3, 2)] }

@@ -31,7 +31,7 @@ mod test_sink;
 use crate::choice::{Engine, Pacing};
 use crate::plan::{Arrival, Lane, Plan};
 use device::salt::Salt;
-use device::zones::Zones;
+use device::target::Zones;
 use engine::DeviceName;
 use results::cell::{Layout, StreamInfo};
 use results::run_dir::WorkloadRecord;
@@ -243,7 +243,7 @@ pub struct DeviceShape {
     /// Requests that its queue in the kernel holds at once, if it has one. More in flight would be handed to
     /// threads of the kernel's until there is room.
     pub queue_requests: Option<u32>,
-    /// Key of the stamps in written data (`device::guard::stamp`).
+    /// Key of the stamps in written data (`device::salt`).
     pub stamp_key: u64,
     /// Zones of a zoned device, or why they are not known.
     pub zoned: Option<Result<Arc<Zones>, String>>,

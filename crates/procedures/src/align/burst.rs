@@ -9,7 +9,7 @@
 //!
 //! Simulated drives and files have only the cells: all issued I/O counts as reached.
 
-use device::discover::{Roots, discover};
+use device::discover::{DevNum, Roots, discover, queue_attribute};
 use device::observe::diskstats::{self, Counters, Rates, SECTOR_BYTES};
 use device::observe::trace::{Event, EventOp, Options, Trace, has_requests};
 use engine::DeviceName;
@@ -20,7 +20,6 @@ use session::failure::Failure;
 use session::recording::Watch;
 use session::tracing::Place;
 use sizing::drive_io::DriveIo;
-use std::fs;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
@@ -52,8 +51,7 @@ pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Op
 /// Largest request of the place's queue, KiB.
 fn max_request_kib(place: &Place) -> Option<u64> {
     let (major, minor) = place.disk;
-    let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/max_sectors_kb")).ok()?;
-    text.trim().parse().ok()
+    queue_attribute(DevNum { major, minor }, "max_sectors_kb", &Roots::default())?.parse().ok()
 }
 
 /// Rates of a stream: offered and achieved.
@@ -408,7 +406,7 @@ pub(super) fn furthest(asked: &DriveIo, found: &DriveIo, places: Range<usize>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use device::observe::diskstats::{Counts, FlushCounts};
+    use device::observe::diskstats::Counts;
     use std::time::Duration;
 
     #[test]
@@ -428,13 +426,13 @@ mod tests {
         let mut watched = Watched::new(vec![place], 10, 128 << 10, 512);
         let begin = Instant::now();
         let write = |per_sec| Counts { completed: per_sec * 10, ..Counts::default() };
-        let flush = Some(FlushCounts { completed: flushes * 10, ..FlushCounts::default() });
+        let flush = Some(Counts { completed: flushes * 10, ..Counts::default() });
         let mark = |sec: u64, counters| Mark {
             at: begin + Duration::from_secs(sec),
             run_ns: sec * 1_000_000_000,
             counters: vec![counters],
         };
-        let none = Counters { flush: Some(FlushCounts::default()), ..Counters::default() };
+        let none = Counters { flush: Some(Counts::default()), ..Counters::default() };
         watched.begun = Some(mark(0, none));
         watched.ended = Some(mark(10, Counters { write: write(writes), flush, ..none }));
         let stream = "large-block-writes".to_owned();

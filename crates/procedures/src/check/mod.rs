@@ -293,7 +293,7 @@ impl RunDefinition {
             read: &mut nothing,
             variable: &|_| None,
             cpus: cpus(),
-            page_bytes: sys::usage::page_bytes(),
+            page_bytes: sys::process::page_bytes(),
             memory_mbytes: 0,
             readonly: false,
         };

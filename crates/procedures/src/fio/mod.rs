@@ -3,6 +3,7 @@
 mod logs;
 mod ran;
 
+use device::discover::{DevNum, Roots, queue_attribute};
 use engine::DeviceName;
 use load::workload::Workload;
 use load::workload::fio::{FioLoad, Given, Section, Surroundings, Thread, VerifyState, jobs, runs};
@@ -21,7 +22,7 @@ use session::{Manner, console};
 use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -152,16 +153,15 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
 /// Errors: a file, a device without such queues.
 pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
     for name in load.devices.iter().filter(|_| load.extras().polled) {
-        let is_device = |path: &PathBuf| fs::metadata(path).is_ok_and(|of| of.file_type().is_block_device());
-        let Some(path) = fs::canonicalize(name.as_str()).ok().filter(is_device) else {
+        let metadata = fs::metadata(name.as_str()).ok().filter(|of| of.file_type().is_block_device());
+        let Some(number) = metadata.map(|of| DevNum::of_stat(of.rdev())) else {
             return Err(Failure::usage(format!(
                 "cannot poll {name} - it is no block device - name one, or leave out hipri"
             )));
         };
-        let place = format!("/sys/class/block/{}", path.file_name().unwrap_or_default().to_string_lossy());
-        // A partition has the queue of its disk.
-        let polls = ["queue", "../queue"].map(|queue| fs::read_to_string(format!("{place}/{queue}/io_poll")));
-        if !polls.iter().flatten().any(|polls| polls.trim() == "1") {
+        if queue_attribute(number, "io_poll", &Roots::default()).as_deref() != Some("1") {
+            let path = fs::canonicalize(name.as_str()).unwrap_or_default();
+            let place = format!("/sys/class/block/{}", path.file_name().unwrap_or_default().to_string_lossy());
             return Err(Failure::environment(format!(
                 "cannot poll {name} - it has no poll queues ({place}/queue/io_poll is not 1) - boot with nvme.poll_queues=2 for an NVMe drive, or leave out hipri"
             )));
@@ -199,7 +199,7 @@ pub fn load_of(sections: &[Section], readonly: bool) -> Result<Option<FioLoad>, 
         read: &mut |_| Err("nothing is included".to_owned()),
         variable: &|_| None,
         cpus: 1,
-        page_bytes: sys::usage::page_bytes(),
+        page_bytes: sys::process::page_bytes(),
         memory_mbytes: 0,
         readonly,
     };

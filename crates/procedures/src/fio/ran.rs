@@ -20,7 +20,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use sys::usage::{Usage, usage};
+use sys::process::{Usage, usage};
 
 /// A run and its results so far.
 pub struct Ran {

@@ -21,7 +21,7 @@ pub const LOG_PAGE_BYTES: usize = 512;
 /// Bytes of every Identify structure.
 pub const IDENTIFY_BYTES: usize = 4096;
 
-/// A read-only query to a drive.
+/// A read-only query to a drive: of an endurance group by its identifier (`u16`), or of a namespace by its own (`u32`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Query {
     /// Log page 02h, SMART / Health Information, which every drive has.
@@ -30,53 +30,27 @@ pub enum Query {
     /// drives the page is vendor-specific, so check its contents first.
     OcpSmart,
     /// Log page 20h: the FDP configurations of an endurance group.
-    FdpConfigurations {
-        /// Identifier of the endurance group.
-        group: u16,
-    },
+    FdpConfigurations(u16),
     /// Log page 21h: usage of the reclaim unit handles of an endurance group.
-    FdpUsage {
-        /// Identifier of the endurance group.
-        group: u16,
-    },
+    FdpUsage(u16),
     /// Log page 22h: bytes written by hosts and to the media of an endurance group.
-    FdpStatistics {
-        /// Identifier of the endurance group.
-        group: u16,
-    },
+    FdpStatistics(u16),
     /// Feature 1Dh: is FDP on in an endurance group? No bytes; the answer is the command's result.
-    FdpFeature {
-        /// Identifier of the endurance group.
-        group: u16,
-    },
+    FdpFeature(u16),
     /// Identify Controller.
     Controller,
     /// Identify Namespace, for an attached namespace.
-    Namespace {
-        /// Namespace identifier.
-        nsid: u32,
-    },
+    Namespace(u32),
     /// Identify: an allocated namespace, attached or not. Only drives with namespace management.
-    AllocatedNamespace {
-        /// Namespace identifier.
-        nsid: u32,
-    },
-    /// Identify: list of namespace identifiers.
-    NamespaceNumbers {
-        /// Includes namespaces that are not attached. Only drives with namespace management.
-        allocated: bool,
-    },
+    AllocatedNamespace(u32),
+    /// Identify: list of namespace identifiers. True: also of namespaces that are not attached, only for drives with
+    /// namespace management.
+    NamespaceNumbers(bool),
     /// Identify: unique identifiers of a namespace.
-    NamespaceNames {
-        /// Namespace identifier.
-        nsid: u32,
-    },
+    NamespaceNames(u32),
     /// I/O Management Receive: reclaim unit handles that a namespace may use. Must be sent to the namespace's own
     /// device.
-    ReclaimUnitHandles {
-        /// Namespace identifier.
-        nsid: u32,
-    },
+    ReclaimUnitHandles(u32),
 }
 
 /// Error of a query.
@@ -128,7 +102,7 @@ const NSID_ALL: u32 = 0xffff_ffff;
 
 impl Query {
     fn request(self) -> u32 {
-        if matches!(self, Self::ReclaimUnitHandles { .. }) { NVME_IOCTL_IO_CMD } else { NVME_IOCTL_ADMIN_CMD }
+        if matches!(self, Self::ReclaimUnitHandles(_)) { NVME_IOCTL_IO_CMD } else { NVME_IOCTL_ADMIN_CMD }
     }
 
     /// Command for the first `len` bytes of the answer.
@@ -146,18 +120,18 @@ impl Query {
         match self {
             Self::Smart => log(0x02, 0, NSID_ALL),
             Self::OcpSmart => log(0xc0, 0, NSID_ALL),
-            Self::FdpConfigurations { group } => log(0x20, group, 0),
-            Self::FdpUsage { group } => log(0x21, group, 0),
-            Self::FdpStatistics { group } => log(0x22, group, 0),
-            Self::FdpFeature { group } => {
+            Self::FdpConfigurations(group) => log(0x20, group, 0),
+            Self::FdpUsage(group) => log(0x21, group, 0),
+            Self::FdpStatistics(group) => log(0x22, group, 0),
+            Self::FdpFeature(group) => {
                 Command { opcode: GET_FEATURES, cdw10: 0x1d, cdw11: group.into(), ..Command::default() }
             }
             Self::Controller => identify(0x01, 0),
-            Self::Namespace { nsid } => identify(0x00, nsid),
-            Self::AllocatedNamespace { nsid } => identify(0x11, nsid),
-            Self::NamespaceNumbers { allocated } => identify(if allocated { 0x10 } else { 0x02 }, 0),
-            Self::NamespaceNames { nsid } => identify(0x03, nsid),
-            Self::ReclaimUnitHandles { nsid } => {
+            Self::Namespace(nsid) => identify(0x00, nsid),
+            Self::AllocatedNamespace(nsid) => identify(0x11, nsid),
+            Self::NamespaceNumbers(allocated) => identify(if allocated { 0x10 } else { 0x02 }, 0),
+            Self::NamespaceNames(nsid) => identify(0x03, nsid),
+            Self::ReclaimUnitHandles(nsid) => {
                 Command { opcode: IO_MANAGEMENT_RECEIVE, nsid, cdw10: 0x01, cdw11: dwords, ..Command::default() }
             }
         }
@@ -315,11 +289,11 @@ mod tests {
         let dwords = |query: Query, len| (query.command(len).cdw10, query.command(len).cdw11);
         assert_eq!(dwords(Query::Smart, 512), (0x007f_0002, 0));
         assert_eq!(dwords(Query::OcpSmart, 512), (0x007f_00c0, 0));
-        assert_eq!(dwords(Query::FdpStatistics { group: 3 }, 64), (0x000f_0022, 0x0003_0000));
+        assert_eq!(dwords(Query::FdpStatistics(3), 64), (0x000f_0022, 0x0003_0000));
         // 1 MiB are 262,144 dwords: the upper half of the count is in the next dword.
-        assert_eq!(dwords(Query::FdpConfigurations { group: 1 }, 1 << 20), (0xffff_0020, 0x0001_0003));
-        assert_eq!(dwords(Query::ReclaimUnitHandles { nsid: 2 }, 4096), (1, 1023));
-        assert_eq!(dwords(Query::FdpFeature { group: 7 }, 0), (0x1d, 7));
+        assert_eq!(dwords(Query::FdpConfigurations(1), 1 << 20), (0xffff_0020, 0x0001_0003));
+        assert_eq!(dwords(Query::ReclaimUnitHandles(2), 4096), (1, 1023));
+        assert_eq!(dwords(Query::FdpFeature(7), 0), (0x1d, 7));
     }
 
     #[test]
@@ -328,16 +302,16 @@ mod tests {
         for query in [
             Query::Smart,
             Query::OcpSmart,
-            Query::FdpConfigurations { group: 1 },
-            Query::FdpUsage { group: 1 },
-            Query::FdpStatistics { group: 1 },
-            Query::FdpFeature { group: 1 },
+            Query::FdpConfigurations(1),
+            Query::FdpUsage(1),
+            Query::FdpStatistics(1),
+            Query::FdpFeature(1),
             Query::Controller,
-            Query::Namespace { nsid: 1 },
-            Query::AllocatedNamespace { nsid: 1 },
-            Query::NamespaceNumbers { allocated: true },
-            Query::NamespaceNames { nsid: 1 },
-            Query::ReclaimUnitHandles { nsid: 1 },
+            Query::Namespace(1),
+            Query::AllocatedNamespace(1),
+            Query::NamespaceNumbers(true),
+            Query::NamespaceNames(1),
+            Query::ReclaimUnitHandles(1),
         ] {
             assert_eq!(query.command(512).opcode & 1, 0, "{query:?}");
         }

@@ -11,7 +11,7 @@
 use super::{Command, Status};
 use crate::buffer::{Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
-use crate::ring::{Form, sealed};
+use crate::ring::Form;
 use io_uring::types::Fixed;
 use io_uring::{Submitter, cqueue, opcode, squeue};
 use std::io;
@@ -77,9 +77,7 @@ impl Commands {
     }
 }
 
-impl Form for Commands {}
-
-impl sealed::Form for Commands {
+impl Form for Commands {
     type Entry = squeue::Entry128;
     type Completion = cqueue::Entry32;
     type Op = Op;
@@ -190,8 +188,6 @@ impl sealed::Form for Commands {
 mod tests {
     use super::*;
     use crate::op::Placement;
-
-    use crate::ring::sealed::Form as _;
 
     fn commands(pool: &mut Pool) -> Commands {
         let namespace = |nsid, block_bytes, first_byte, fua| Namespace {

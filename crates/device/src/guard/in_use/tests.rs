@@ -417,19 +417,19 @@ fn a_disk_and_its_partition_overlap_and_two_partitions_do_not() {
     assert_eq!((file("a").overlaps(&file("b")), file("a").overlaps(&disk)), (None, None));
 }
 
-fn opener(pid: u32, mark: Option<Mark>) -> Opener {
+fn opener(pid: u32, mark: Option<ByteLock>) -> Opener {
     Opener { pid, command: "asd".into(), which: "it".into(), mark }
 }
 
 #[test]
 fn only_shared_runs_tolerate_only_shared_runs() {
-    use Mark::{Alone, Shared};
+    use ByteLock::{Exclusive, Shared};
     assert_eq!(sort_out(vec![], false).unwrap(), 0);
     assert_eq!(sort_out(vec![opener(1, Some(Shared)), opener(2, Some(Shared))], true).unwrap(), 2);
     for (openers, shared, says) in [
         (vec![opener(7, Some(Shared))], false, "another run is on it (process 7), shared"),
-        (vec![opener(7, Some(Alone))], true, "another run is on it (process 7), alone"),
-        (vec![opener(7, Some(Alone))], false, "another run is on it (process 7), alone"),
+        (vec![opener(7, Some(Exclusive))], true, "another run is on it (process 7), alone"),
+        (vec![opener(7, Some(Exclusive))], false, "another run is on it (process 7), alone"),
         (vec![opener(7, Some(Shared)), opener(8, None)], true, "it is open in process 8 (asd)"),
         (vec![opener(8, None)], false, "it is open in process 8 (asd)"),
     ] {

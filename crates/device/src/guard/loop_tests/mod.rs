@@ -6,8 +6,8 @@ mod beneath;
 mod erase_names;
 mod other_process;
 
-use super::stamp::tests::fill_stamped;
 use super::*;
+use crate::salt::stamp_tests::fill_stamped;
 use bench::{Bench, SIZE, Undo, exists, succeed, write_through};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -43,10 +43,10 @@ fn an_empty_device_is_consented_to_and_known_by_its_file() {
     let Some(bench) = Bench::new(&[]) else { return };
     let consent = bench.consent(&bench.request()).unwrap();
     assert_eq!((consent.name(), consent.size_bytes()), (bench.device.as_str(), SIZE));
-    assert!(matches!(consent.min_io_bytes(), 512..=4096));
-    assert!(consent.erases().is_empty() && consent.serial().is_none());
+    assert!(consent.erases().is_empty() && consent.facts().serial.is_none());
     let target = crate::target::Target::writable(consent);
     assert!(target.is_direct() && target.is_odsync() && target.is_writable());
+    assert!(matches!(target.min_io_bytes(), 512..=4096));
     assert_eq!(target.size_bytes(), SIZE);
 }
 

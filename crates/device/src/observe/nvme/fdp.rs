@@ -9,7 +9,7 @@
 //! A write names an index of the namespace's placement list: the first is 1 here, as for the kernel's write streams,
 //! and 0 in the drive's own list. All commands are queries, nothing is set.
 
-use super::{Controller, IDENTIFY_BYTES, QueryError, little_endian};
+use super::{Controller, IDENTIFY_BYTES, Namespace, QueryError, little_endian};
 use crate::discover::DeviceFacts;
 use results::units;
 use results::waf::Bytes;
@@ -18,7 +18,7 @@ use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use sys::nvme::{Query, answer, ask};
+use sys::nvme::{Query, answer, ask, namespace_id};
 
 /// More than any drive has; a log of hostile length is read no further.
 const LOG_BYTES_MAX: usize = 1 << 16;
@@ -52,6 +52,13 @@ pub enum State {
     Off,
     /// The configuration of this number is on.
     On(u8),
+}
+
+impl State {
+    /// From the result of the query of feature 1Dh.
+    fn of_feature(result: u32) -> Self {
+        if result & 1 != 0 { Self::On((result >> 8) as u8) } else { Self::Off }
+    }
 }
 
 /// One FDP configuration of an endurance group.
@@ -119,6 +126,14 @@ impl Fdp {
         };
         let node = File::open(root.join("dev").join(disk)).map_err(|error| error.to_string())?;
         controller.fdp(&node).map_err(|error| error.to_string())
+    }
+
+    /// The answer; without one the default, and a note that `what` is unknown.
+    fn known<T: Default>(&mut self, what: &str, answer: Result<T, QueryError>) -> T {
+        answer.unwrap_or_else(|error| {
+            self.unknown.push(format!("{what}: {error}"));
+            T::default()
+        })
     }
 
     pub fn configuration(&self) -> Option<&Configuration> {
@@ -189,34 +204,20 @@ impl Controller {
     pub fn fdp(&self, node: &File) -> Result<Option<Fdp>, QueryError> {
         let Some(endurance_group) = self.endurance_group()? else { return Ok(None) };
         let mut fdp = Fdp { endurance_group, ..Fdp::default() };
-        let mut unknown = Vec::new();
-        let mut note = |what: &str, error: QueryError| unknown.push(format!("{what}: {error}"));
-        let fd = self.file.as_fd();
-        let group = endurance_group;
-        match log(fd, Query::FdpConfigurations { group }, 16, |head| little_endian::<4>(head, 4)) {
-            Ok(page) => fdp.configurations = configurations(&page),
-            Err(error) => note("its configurations", error),
-        }
-        match ask(fd, Query::FdpFeature { group }, &mut []) {
-            Ok(result) if result & 1 != 0 => fdp.state = State::On((result >> 8) as u8),
-            Ok(_) => fdp.state = State::Off,
-            Err(error) => note("whether it is on", error),
-        }
+        let (fd, group) = (self.file.as_fd(), endurance_group);
+        let page = log(fd, Query::FdpConfigurations(group), 16, |head| little_endian::<4>(head, 4));
+        fdp.configurations = fdp.known("its configurations", page.map(|page| configurations(&page)));
+        let feature = ask(fd, Query::FdpFeature(group), &mut []);
+        fdp.state = fdp.known("whether it is on", feature.map(State::of_feature));
         if matches!(fdp.state, State::On(_)) {
-            match log(fd, Query::FdpUsage { group }, 8, |head| 8 + 8 * little_endian::<2>(head, 0)) {
-                Ok(page) => fdp.handle_users = handle_users(&page),
-                Err(error) => note("who uses its handles", error),
-            }
-            match self.nsid_of(node).and_then(|nsid| placement_list(node, nsid)) {
-                Ok(list) => fdp.placement = list,
-                Err(error) => note("the placement list of the namespace", error),
-            }
-            match self.fdp_statistics() {
-                Ok(statistics) => fdp.statistics = statistics,
-                Err(error) => note("its statistics", error),
-            }
+            let page = log(fd, Query::FdpUsage(group), 8, |head| 8 + 8 * little_endian::<2>(head, 0));
+            fdp.handle_users = fdp.known("who uses its handles", page.map(|page| handle_users(&page)));
+            let nsid = namespace_id(node.as_fd()).map_err(QueryError::Io);
+            let list = nsid.and_then(|nsid| placement_list(node, nsid));
+            fdp.placement = fdp.known("the placement list of the namespace", list);
+            fdp.statistics = fdp.known("its statistics", self.fdp_statistics());
         }
-        Ok(Some(Fdp { unknown, ..fdp }))
+        Ok(Some(fdp))
     }
 
     /// The endurance group of the namespace, if the drive has FDP at all: asked once.
@@ -228,9 +229,8 @@ impl Controller {
         let group = match self.nsid.filter(|_| has_fdp) {
             None => None,
             Some(nsid) => {
-                let namespace = answer(self.file.as_fd(), Query::Namespace { nsid }, IDENTIFY_BYTES)?;
-                // Group 0 means none.
-                Some(little_endian::<2>(&namespace, 102) as u16).filter(|group| *group != 0)
+                let identify = answer(self.file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES)?;
+                Some(Namespace::parse(nsid, &identify).endurance_group).filter(|group| *group != 0)
             }
         };
         Ok(*self.group.get_or_init(|| group))
@@ -241,11 +241,7 @@ impl Controller {
     /// Errors: as of any query; [`QueryError::Status`] if FDP is off.
     pub fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
         let Some(group) = self.endurance_group()? else { return Ok(None) };
-        answer(self.file.as_fd(), Query::FdpStatistics { group }, 64).map(|page| Some(statistics(&page)))
-    }
-
-    fn nsid_of(&self, node: &File) -> Result<u32, QueryError> {
-        Ok(sys::nvme::namespace_id(node.as_fd())?)
+        answer(self.file.as_fd(), Query::FdpStatistics(group), 64).map(|page| Some(statistics(&page)))
     }
 }
 
@@ -272,13 +268,17 @@ fn log(
 /// The placement list of the namespace `nsid` at `node`.
 pub(crate) fn placement_list(node: &File, nsid: u32) -> Result<Vec<PlacementHandle>, QueryError> {
     // A drive may refuse a request for more than it has (QEMU's does: "Data SGL Length Invalid").
-    let answer =
-        log(node.as_fd(), Query::ReclaimUnitHandles { nsid }, 16, |head| 16 + 32 * little_endian::<2>(head, 14))?;
+    let answer = log(node.as_fd(), Query::ReclaimUnitHandles(nsid), 16, |head| 16 + 32 * little_endian::<2>(head, 14))?;
     Ok(placement_handles(&answer))
 }
 
 /// Log page 20h.
 pub fn configurations(page: &[u8]) -> Vec<Configuration> {
+    let isolation = |kind: u8| match kind {
+        1 => Isolation::Initially,
+        2 => Isolation::Persistently,
+        _ => Isolation::Unknown,
+    };
     let count = little_endian::<2>(page, 0) as usize + 1;
     let mut rest = page.get(16..).unwrap_or_default();
     let mut found = Vec::new();
@@ -301,24 +301,11 @@ pub fn configurations(page: &[u8]) -> Vec<Configuration> {
     found
 }
 
-fn isolation(kind: u8) -> Isolation {
-    match kind {
-        1 => Isolation::Initially,
-        2 => Isolation::Persistently,
-        _ => Isolation::Unknown,
-    }
-}
-
 /// Log page 21h.
 pub fn handle_users(page: &[u8]) -> Vec<HandleUser> {
-    let user = |entry: &[u8]| match entry[0] & 0x7 {
-        0 => HandleUser::Unused,
-        1 => HandleUser::Host,
-        2 => HandleUser::Controller,
-        _ => HandleUser::Unknown,
-    };
-    let entries = page.get(8..).unwrap_or_default().chunks_exact(8);
-    entries.take(little_endian::<2>(page, 0) as usize).map(user).collect()
+    const USERS: [HandleUser; 3] = [HandleUser::Unused, HandleUser::Host, HandleUser::Controller];
+    let entries = page.get(8..).unwrap_or_default().chunks_exact(8).take(little_endian::<2>(page, 0) as usize);
+    entries.map(|entry| USERS.get(usize::from(entry[0] & 0x7)).copied().unwrap_or(HandleUser::Unknown)).collect()
 }
 
 /// Parses the answer to I/O Management Receive.

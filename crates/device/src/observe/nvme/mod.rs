@@ -16,10 +16,10 @@ pub(super) mod poll;
 mod smart;
 
 use super::{DeviceNumber, block_dir};
-use crate::discover::controller_names;
-pub use smart::{CountedBy, CriticalWarning, OcpSmart, Smart};
+use crate::discover::{SysDir, controller_names};
+pub use smart::{CountedBy, OcpSmart, Smart};
 use std::cell::OnceCell;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 pub use sys::nvme::QueryError;
@@ -46,11 +46,10 @@ impl Controller {
             return None;
         }
         // For a partition the disk has it.
-        let nsid = |dir: &Path| fs::read_to_string(dir.join("nsid")).ok()?.trim().parse().ok();
-        let nsid = nsid(&block).or_else(|| nsid(block.parent()?));
+        let dir = SysDir::new(block.clone());
+        let nsid = dir.number("nsid").or_else(|| dir.parent()?.number("nsid"));
         // A container may have no node of the controller; the drive's node works as well.
-        let own = block.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-        names.into_iter().chain(own).find_map(|name| {
+        names.into_iter().chain([dir.name()]).find_map(|name| {
             let file = File::open(root.join("dev").join(&name)).ok()?;
             Some(Self { name, file, nsid, group: OnceCell::new() })
         })
@@ -71,8 +70,7 @@ impl Controller {
         self.page(Query::Smart).map(|bytes| Smart::parse(&bytes))
     }
 
-    /// Reads OCP's extended SMART log; `Ok(None)` if the page has another meaning on this drive. Errors: the kernel or
-    /// the drive refused; most drives do not have the page.
+    /// Reads OCP's extended SMART log; `Ok(None)` if the page has another meaning on this drive.
     ///
     /// Errors: the kernel or the drive refused; most drives do not have the page.
     pub fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
@@ -85,8 +83,7 @@ impl Controller {
     }
 }
 
-/// The unsigned little-endian number of N bytes at `at`. Callers pass offsets of a page's own fields, which are inside
-/// it.
+/// The unsigned little-endian number of N bytes at `at`.
 ///
 /// Callers pass offsets of a page's own fields, which lie inside it.
 fn little_endian<const N: usize>(page: &[u8], at: usize) -> u128 {
@@ -117,6 +114,8 @@ pub struct Namespace {
     pub format: u8,
     /// Logical block, bytes.
     pub block_bytes: u64,
+    /// Metadata with each block, bytes.
+    pub metadata_bytes: u16,
     /// Endurance group; 0: none.
     pub endurance_group: u16,
 }
@@ -129,13 +128,14 @@ impl Namespace {
     /// Parses the identify structure of a namespace.
     pub fn parse(nsid: u32, identify: &[u8]) -> Self {
         let flbas = identify[26];
-        let index = usize::from(flbas & 0xf | (flbas >> 5 & 0x3) << 4);
+        let format = 128 + 4 * usize::from(flbas & 0xf | (flbas >> 5 & 0x3) << 4);
         Self {
             nsid,
             size_blocks: little_endian::<8>(identify, 0) as u64,
             capacity_blocks: little_endian::<8>(identify, 8) as u64,
             format: flbas,
-            block_bytes: 1_u64.checked_shl(identify[128 + 4 * index + 2].into()).unwrap_or(0),
+            block_bytes: 1_u64.checked_shl(identify[format + 2].into()).unwrap_or(0),
+            metadata_bytes: little_endian::<2>(identify, format) as u16,
             endurance_group: little_endian::<2>(identify, 102) as u16,
         }
     }
@@ -151,10 +151,10 @@ impl Controller {
         let ask = |query| answer(self.file.as_fd(), query, IDENTIFY_BYTES);
         let controller = ask(Query::Controller)?;
         let can_manage = little_endian::<2>(&controller, 256) & MANAGES_NAMESPACES != 0;
-        let list = ask(Query::NamespaceNumbers { allocated: can_manage })?;
+        let list = ask(Query::NamespaceNumbers(can_manage))?;
         let numbers = list.chunks_exact(4).map(|nsid| little_endian::<4>(nsid, 0) as u32).take_while(|nsid| *nsid != 0);
         let namespace = |nsid| {
-            let query = if can_manage { Query::AllocatedNamespace { nsid } } else { Query::Namespace { nsid } };
+            let query = if can_manage { Query::AllocatedNamespace(nsid) } else { Query::Namespace(nsid) };
             ask(query).map(|identify| Namespace::parse(nsid, &identify))
         };
         Ok(Namespaces {
@@ -211,17 +211,38 @@ mod namespaces_tests {
         let mut identify = vec![0; IDENTIFY_BYTES];
         identify[0..8].copy_from_slice(&1000_u64.to_le_bytes());
         identify[8..16].copy_from_slice(&900_u64.to_le_bytes());
-        (identify[26], identify[102], identify[134]) = (1, 3, 12);
+        (identify[26], identify[102], identify[132], identify[134]) = (1, 3, 8, 12);
         let expected = Namespace {
             nsid: 2,
             size_blocks: 1000,
             capacity_blocks: 900,
             format: 1,
             block_bytes: 4096,
+            metadata_bytes: 8,
             endurance_group: 3,
         };
         assert_eq!(Namespace::parse(2, &identify), expected);
         assert_eq!(expected.size_bytes(), 4_096_000);
         assert_eq!(Namespace::parse(1, &[0xff; IDENTIFY_BYTES]).size_bytes(), 0, "a block of 2^255 bytes");
+    }
+
+    #[test]
+    fn the_format_of_blocks_is_the_chosen_one_of_many() {
+        let mut identify = vec![0; IDENTIFY_BYTES];
+        let format = |identify: &[u8]| {
+            let Namespace { block_bytes, metadata_bytes, .. } = Namespace::parse(1, identify);
+            (block_bytes, metadata_bytes)
+        };
+        identify[128..132].copy_from_slice(&[0, 0, 9, 0]);
+        identify[132..136].copy_from_slice(&[8, 0, 12, 0]);
+        assert_eq!(format(&identify), (512, 0));
+        identify[26] = 1;
+        assert_eq!(format(&identify), (4096, 8));
+        // The index has two more bits, which are separate: 1 + 16.
+        identify[26] = 0x21;
+        identify[196..200].copy_from_slice(&[0, 0, 13, 0]);
+        assert_eq!(format(&identify), (8192, 0));
+        identify[198] = 0xff;
+        assert_eq!(format(&identify), (0, 0));
     }
 }

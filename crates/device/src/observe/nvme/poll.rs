@@ -3,7 +3,7 @@
 //! A drive that hangs blocks its caller for up to a minute; here that is a thread that nobody waits for.
 //! [`Poller::take`] returns each reading once.
 
-use super::{Controller, OcpSmart, QueryError, Smart};
+use super::{Controller, OcpSmart, Smart};
 use results::waf::Bytes;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,26 +25,14 @@ pub(in crate::observe) struct Reading {
     pub(in crate::observe) fdp: Option<Bytes>,
 }
 
-/// Source of the logs.
-pub(in crate::observe) trait Drive: Send + 'static {
-    fn smart(&self) -> Result<Smart, QueryError>;
-    /// OCP's log, `None` if the page has another meaning.
-    fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError>;
-    /// FDP's counters, `None` without FDP.
-    fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError>;
-}
-
-impl Drive for Controller {
-    fn smart(&self) -> Result<Smart, QueryError> {
-        Controller::smart(self)
-    }
-
-    fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
-        Controller::ocp_smart(self)
-    }
-
-    fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
-        Controller::fdp_statistics(self)
+impl Reading {
+    /// Asks `drive` for its SMART log, and for OCP's log and FDP's counters if wanted.
+    pub(in crate::observe) fn of(drive: &Controller, ocp: bool, fdp: bool) -> Self {
+        Self {
+            smart: drive.smart().ok(),
+            ocp: ocp.then(|| drive.ocp_smart().ok().flatten()).flatten(),
+            fdp: fdp.then(|| drive.fdp_statistics().ok().flatten()).flatten(),
+        }
     }
 }
 
@@ -61,14 +49,15 @@ pub(in crate::observe) struct Poller {
 }
 
 impl Poller {
-    /// Queries `drive` once, which shows its logs, and then at every `interval`; `None` if it does not return its SMART
-    /// log. Logs that it lacks are not queried again.
-    pub(in crate::observe) fn start(drive: impl Drive, interval: Duration) -> Option<Self> {
-        let smart = drive.smart().ok()?;
-        let ocp = drive.ocp_smart().ok().flatten();
-        let fdp = drive.fdp_statistics().ok().flatten();
-        let (has_ocp, has_fdp) = (ocp.is_some(), fdp.is_some());
-        let latest = Arc::new(Mutex::new(Some(Reading { smart: Some(smart), ocp, fdp })));
+    /// Calls `read` once for all logs, which shows those that the drive has, and then at every `interval` for these (OCP's,
+    /// FDP's); `None` if the drive does not return its SMART log.
+    pub(in crate::observe) fn start(
+        read: impl Fn(bool, bool) -> Reading + Send + 'static,
+        interval: Duration,
+    ) -> Option<Self> {
+        let first = Some(read(true, true)).filter(|first| first.smart.is_some())?;
+        let (has_ocp, has_fdp) = (first.ocp.is_some(), first.fdp.is_some());
+        let latest = Arc::new(Mutex::new(Some(first)));
         let (ask, asked) = channel::<SyncSender<()>>();
         let told = Arc::clone(&latest);
         let poll = move || {
@@ -78,9 +67,7 @@ impl Poller {
                     Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => break,
                 };
-                let ocp = if has_ocp { drive.ocp_smart().ok().flatten() } else { None };
-                let fdp = if has_fdp { drive.fdp_statistics().ok().flatten() } else { None };
-                let reading = Reading { smart: drive.smart().ok(), ocp, fdp };
+                let reading = read(has_ocp, has_fdp);
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
                 // After a long time nobody waits any more.
                 let _ = asked_by.map(|asked_by| asked_by.try_send(()));
@@ -112,7 +99,6 @@ pub(in crate::observe) mod tests {
     use super::super::smart;
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
-    use sys::nvme::Status;
 
     /// A drive that answers from recorded pages and counts how often it was asked.
     #[derive(Default)]
@@ -123,24 +109,19 @@ pub(in crate::observe) mod tests {
         pub(in crate::observe) asked_ocp: Arc<AtomicU32>,
     }
 
-    impl Drive for FakeDrive {
-        fn smart(&self) -> Result<Smart, QueryError> {
+    impl FakeDrive {
+        pub(in crate::observe) fn reading(&self, ocp: bool, fdp: bool) -> Reading {
             self.asked.fetch_add(1, Ordering::Relaxed);
-            Ok(Smart::parse(smart::tests::PAGE))
-        }
-
-        fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
-            self.asked_ocp.fetch_add(1, Ordering::Relaxed);
-            if self.with_ocp {
-                Ok(OcpSmart::parse(smart::ocp_tests::PAGE))
-            } else {
-                Err(QueryError::Status(Status { sct: 1, sc: 9 }))
+            self.asked_ocp.fetch_add(ocp.into(), Ordering::Relaxed);
+            Reading {
+                smart: Some(Smart::parse(smart::tests::PAGE)),
+                ocp: OcpSmart::parse(smart::ocp_tests::PAGE).filter(|_| ocp && self.with_ocp),
+                fdp: (fdp && self.with_fdp).then_some(Bytes { host: 4096, media: 5120, erased: 1 << 24 }),
             }
         }
 
-        fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
-            let statistics = Bytes { host: 4096, media: 5120, erased: 1 << 24 };
-            Ok(self.with_fdp.then_some(statistics))
+        fn poll(self, interval: Duration) -> Poller {
+            Poller::start(move |ocp, fdp| self.reading(ocp, fdp), interval).unwrap()
         }
     }
 
@@ -158,7 +139,7 @@ pub(in crate::observe) mod tests {
     fn a_drive_without_ocps_log_is_asked_for_it_once() {
         let drive = FakeDrive::default();
         let (asked, asked_ocp) = (Arc::clone(&drive.asked), Arc::clone(&drive.asked_ocp));
-        let poller = Poller::start(drive, Duration::from_millis(1)).unwrap();
+        let poller = drive.poll(Duration::from_millis(1));
         assert!(!poller.has_ocp);
         until("it is asked again", || asked.load(Ordering::Relaxed) >= 3);
         assert_eq!(asked_ocp.load(Ordering::Relaxed), 1);
@@ -166,7 +147,7 @@ pub(in crate::observe) mod tests {
 
     #[test]
     fn an_answer_is_given_once() {
-        let mut poller = Poller::start(FakeDrive { with_ocp: true, ..FakeDrive::default() }, POLL_INTERVAL).unwrap();
+        let mut poller = FakeDrive { with_ocp: true, ..FakeDrive::default() }.poll(POLL_INTERVAL);
         let first = poller.take();
         assert!(poller.has_ocp && first.smart.is_some() && first.ocp.is_some());
         assert_eq!(poller.take(), Reading::default());
@@ -176,7 +157,7 @@ pub(in crate::observe) mod tests {
     fn the_last_answer_is_of_now_and_no_other_follows() {
         let drive = FakeDrive { with_fdp: true, ..FakeDrive::default() };
         let asked = Arc::clone(&drive.asked);
-        let mut poller = Poller::start(drive, POLL_INTERVAL).unwrap();
+        let mut poller = drive.poll(POLL_INTERVAL);
         poller.take();
         assert_eq!(poller.ask_last().recv(), Ok(()));
         assert!(poller.take().fdp.is_some());
@@ -189,24 +170,12 @@ pub(in crate::observe) mod tests {
     fn the_thread_ends_with_the_poller() {
         let drive = FakeDrive::default();
         let asked = Arc::clone(&drive.asked);
-        drop(Poller::start(drive, POLL_INTERVAL));
+        drop(drive.poll(POLL_INTERVAL));
         until("the thread lets go of the drive", || Arc::strong_count(&asked) == 1);
     }
 
     #[test]
     fn a_drive_that_gives_no_smart_log_is_not_polled() {
-        struct Mute;
-        impl Drive for Mute {
-            fn smart(&self) -> Result<Smart, QueryError> {
-                Err(QueryError::Status(Status { sct: 0, sc: 1 }))
-            }
-            fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
-                Ok(None)
-            }
-            fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
-                Ok(None)
-            }
-        }
-        assert!(Poller::start(Mute, POLL_INTERVAL).is_none());
+        assert!(Poller::start(|_, _| Reading::default(), POLL_INTERVAL).is_none());
     }
 }

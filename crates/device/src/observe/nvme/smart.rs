@@ -50,35 +50,15 @@ pub struct Smart {
     pub thermal_seconds: [u32; 2],
 }
 
-/// One bit of the critical warning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CriticalWarning {
-    /// Spare capacity is below its threshold.
-    SpareLow,
-    /// Too hot or too cold.
-    Temperature,
-    /// Unreliable, because of errors of the medium or inside.
-    Reliability,
-    /// No longer writable.
-    ReadOnly,
-    /// The backup of volatile memory (capacitors) failed.
-    BackupFailed,
-    /// The persistent memory region is unreliable.
-    PersistentMemory,
-}
-
-impl fmt::Display for CriticalWarning {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::SpareLow => "its spare capacity is below the threshold",
-            Self::Temperature => "its temperature is beyond a threshold",
-            Self::Reliability => "it is unreliable because of media or internal errors",
-            Self::ReadOnly => "it takes no writes any more",
-            Self::BackupFailed => "its backup of volatile memory failed",
-            Self::PersistentMemory => "its persistent memory region is unreliable",
-        })
-    }
-}
+/// Meanings of the bits of the critical warning, from the lowest.
+const WARNINGS: [&str; 6] = [
+    "its spare capacity is below the threshold",
+    "its temperature is beyond a threshold",
+    "it is unreliable because of media or internal errors",
+    "it takes no writes any more",
+    "its backup of volatile memory failed",
+    "its persistent memory region is unreliable",
+];
 
 impl Smart {
     /// Reads a page. Every page is valid: unknown bits are left alone.
@@ -104,18 +84,9 @@ impl Smart {
     }
 
     /// Current warnings, in the order of the bits.
-    pub fn warnings(&self) -> Vec<CriticalWarning> {
-        use CriticalWarning as Warning;
-        let bits = [
-            Warning::SpareLow,
-            Warning::Temperature,
-            Warning::Reliability,
-            Warning::ReadOnly,
-            Warning::BackupFailed,
-            Warning::PersistentMemory,
-        ];
-        let set = |(bit, _): &(usize, Warning)| self.critical_warning >> bit & 1 == 1;
-        bits.into_iter().enumerate().filter(set).map(|(_, warning)| warning).collect()
+    pub fn warnings(&self) -> Vec<&'static str> {
+        let is_set = |(bit, _): &(usize, &str)| self.critical_warning >> bit & 1 == 1;
+        WARNINGS.into_iter().enumerate().filter(is_set).map(|(_, warning)| warning).collect()
     }
 
     /// Bytes that hosts wrote in the drive's life, to half a megabyte.
@@ -221,7 +192,7 @@ pub(crate) mod tests {
         };
         assert_eq!(Smart::parse(PAGE), expected);
         assert_eq!(expected.bytes_written(), 505_679_012_352_000);
-        assert_eq!(expected.warnings(), [CriticalWarning::Temperature]);
+        assert_eq!(expected.warnings(), ["its temperature is beyond a threshold"]);
     }
 
     #[test]

@@ -1,12 +1,9 @@
 //! Compares our columns with those of sysstat's `iostat -x` for the same counters.
 
-use super::{disk_columns, *};
+use super::*;
 use crate::observe::test_loop::LoopDevice;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-
-/// The columns that iostat has, too.
-const SHARED: usize = 12;
 
 /// iostat prints two decimals.
 const ROUNDING: f64 = 0.005 + 1e-9;
@@ -19,9 +16,10 @@ fn printed(json: &str, column: &str) -> f64 {
     rest[..end].parse().unwrap()
 }
 
-/// A sampler's values of [`SHARED`] columns; iostat has no word for a mean of nothing and prints 0.
+/// A sampler's values of the columns that iostat has, too; iostat has no word for a mean of nothing and prints 0.
 fn ours(row: &Row) -> Vec<(&'static str, f64)> {
-    disk_columns().zip(row.values()).take(SHARED).map(|(column, value)| (column.name(), value.unwrap_or(0.0))).collect()
+    let columns = IOSTAT.iter().map(|(column, _)| column.name());
+    columns.zip(row.values()).map(|(name, value)| (name, value.unwrap_or(0.0))).collect()
 }
 
 #[test]
@@ -34,9 +32,9 @@ fn counters_as_recorded_give_what_iostat_printed_of_them() {
     let (before, after, json) = (next(), next(), next());
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("diskstats"), before).unwrap();
-    let mut disk = Disk::new(root.path(), (7, 0));
+    let mut disk = Device::find(root.path(), (7, 0), before);
     disk.sample(before, Duration::ZERO);
-    let row = Row(disk.sample(after, Duration::from_millis(5_010)));
+    let row = Row(disk.sample(after, Duration::from_millis(5_010)).into_iter().map(|(_, value)| value).collect());
     for (column, value) in ours(&row) {
         let expected = printed(json, column);
         assert!((value - expected).abs() <= ROUNDING, "{column}: ours {value}, iostat {expected}");

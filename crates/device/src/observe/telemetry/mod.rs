@@ -3,8 +3,8 @@
 //! The rows are kept with the run, so that years later one can see whether the CPU was busy with something else,
 //! another program used the drive, or it grew hot. The groups of columns:
 //!
-//! * [`Disk`]: what `iostat -x` shows of a device, under iostat's names, and its temperature
-//! * [`Health`]: the NVMe SMART logs, every ten seconds; [`Irq`]: CPUs that take the device's interrupts
+//! * [`Device`]: what `iostat -x` shows of a device, under iostat's names; its temperature; CPUs that take its interrupts
+//!   ([`Irq`]); the NVMe SMART logs, every ten seconds ([`Poller`])
 //! * [`Host`]: CPUs, switches, interrupts, pressure, memory
 //! * [`OwnProcess`]: resources that this program uses, and CPU time that it did not get
 //!
@@ -17,19 +17,15 @@ pub use super::TelemetryError;
 use super::diskstats::{Counters, Rates, parse_line};
 use super::host::Host;
 use super::interrupts::Irq;
-use super::nvme::poll::{Drive, POLL_INTERVAL, Poller, Reading};
-use super::nvme::{Controller, OcpSmart, Smart};
+use super::nvme::Controller;
+use super::nvme::poll::{POLL_INTERVAL, Poller, Reading};
 use super::process::OwnProcess;
-use super::{DeviceNumber, ProcFile, Thermometer, open};
-use results::telemetry::Column;
-use std::fmt;
+use super::{DeviceNumber, ProcFile, celsius, open, thermometer};
+use results::telemetry::{Column, ColumnOf};
 use std::path::Path;
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// The values of one sample, in the order of [`Sampler::columns`].
-///
-/// Prints as the cells of a CSV line, without its end: at most three decimals, nothing in an empty cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row(Vec<Option<f64>>);
 
@@ -50,12 +46,6 @@ fn cell(value: f64) -> String {
     if value.fract() == 0.0 { value.to_string() } else { ((value * 1_000.0).round() / 1_000.0).to_string() }
 }
 
-impl fmt::Display for Row {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.cells().join(","))
-    }
-}
-
 /// Takes a row whenever asked; rates are means over the time since the row before.
 #[derive(Debug)]
 pub struct Sampler {
@@ -70,13 +60,8 @@ pub struct Sampler {
 /// Maximum wait for the last readings of a run: a healthy drive needs milliseconds.
 const LAST_ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// The families of one device.
-#[derive(Debug)]
-struct Device {
-    disk: Disk,
-    health: Option<Health>,
-    irq: Option<Irq>,
-}
+/// A column with its value in one sample.
+pub(super) type Cell = (ColumnOf, Option<f64>);
 
 impl Sampler {
     /// Takes the first sample of `devices`, which may be empty: a simulated drive has no statistics. Threads to be
@@ -85,42 +70,22 @@ impl Sampler {
         Self::with_root(Path::new("/"), devices)
     }
 
-    /// As [`Sampler::new`], below another root: for tests.
-    pub fn with_root(root: &Path, devices: &[DeviceNumber]) -> Result<Self, TelemetryError> {
+    fn with_root(root: &Path, devices: &[DeviceNumber]) -> Result<Self, TelemetryError> {
         let mut diskstats = open(root, "proc/diskstats")?;
         let failed = |source| TelemetryError { path: root.join("proc/diskstats"), source };
-        let names = names(diskstats.read().map_err(failed)?, devices);
-        let devices = devices.iter().map(|&number| Device::find(root, number)).collect();
+        let statistics = diskstats.read().map_err(failed)?;
+        let devices = devices.iter().map(|number| Device::find(root, *number, statistics)).collect();
         let (host, process) = (Host::open(root)?, OwnProcess::open(root)?);
         let mut sampler = Self { columns: Vec::new(), diskstats, devices, host, process, taken: Instant::now() };
-        sampler.columns = sampler.named(&names);
-        sampler.sample_rates(Duration::ZERO);
+        let mut cells = sampler.sample_rates(Duration::ZERO);
+        cells.extend(sampler.devices.iter().flat_map(|device| device.health_cells(&Reading::default())));
+        sampler.columns = cells.iter().map(|(column, _)| column.to_string()).collect();
         Ok(sampler)
-    }
-
-    /// Names of all columns, in the order of the values of [`Sampler::sample_over`].
-    fn named(&self, names: &[String]) -> Vec<String> {
-        let mut columns = Vec::new();
-        for (name, device) in names.iter().zip(&self.devices) {
-            let irq = device.irq.iter().flat_map(|_| super::interrupts::COLUMNS);
-            columns.extend(disk_columns().chain(irq).map(|column| column.of(name)));
-        }
-        columns.extend(self.host.columns().chain(self.process.columns()));
-        for (name, device) in names.iter().zip(&self.devices) {
-            let health = device.health.iter().flat_map(Health::columns);
-            columns.extend(health.map(|column| column.of(name)));
-        }
-        columns.iter().map(ToString::to_string).collect()
     }
 
     /// Names of the columns, in the order of every row.
     pub fn columns(&self) -> &[String] {
         &self.columns
-    }
-
-    /// The head of a CSV file: the names of the columns, without the end of the line.
-    pub fn header(&self) -> String {
-        self.columns.join(",")
     }
 
     /// A row about the time since the one before (since [`Sampler::new`], the first time).
@@ -135,7 +100,7 @@ impl Sampler {
     /// whole run.
     pub fn sample_last(&mut self) -> Row {
         let healths = self.devices.iter_mut().filter_map(|device| device.health.as_mut());
-        let answers: Vec<_> = healths.map(Health::ask_last).collect();
+        let answers: Vec<_> = healths.map(Poller::ask_last).collect();
         // All have been asked, so that several that hang cost no more than one.
         let until = Instant::now() + LAST_ANSWER_MAX;
         for answer in answers {
@@ -146,49 +111,29 @@ impl Sampler {
 
     /// As [`Sampler::sample`], with the time since the row before given.
     fn sample_over(&mut self, interval: Duration) -> Row {
-        let mut values = self.sample_rates(interval);
-        self.devices
-            .iter_mut()
-            .filter_map(|device| device.health.as_mut())
-            .for_each(|health| health.sample(&mut values));
-        Row(values)
+        let mut cells = self.sample_rates(interval);
+        for device in &mut self.devices {
+            let reading = device.health.as_mut().map(Poller::take).unwrap_or_default();
+            cells.extend(device.health_cells(&reading));
+        }
+        Row(cells.into_iter().map(|(_, value)| value).collect())
     }
 
     /// All values but the drives' health, which is not a rate: its initial value belongs into the first row.
-    fn sample_rates(&mut self, interval: Duration) -> Vec<Option<f64>> {
-        let mut values = Vec::with_capacity(self.columns.len());
+    fn sample_rates(&mut self, interval: Duration) -> Vec<Cell> {
         // First of all, because the rates use the time between two readings of it.
         let statistics = self.diskstats.read().unwrap_or_default();
-        for device in &mut self.devices {
-            values.extend(device.disk.sample(statistics, interval));
-            if let Some(irq) = &mut device.irq {
-                values.extend(irq.sample(interval));
-            }
-        }
-        self.host.sample(interval, &mut values);
-        self.process.sample(interval, &mut values);
-        values
+        let mut cells: Vec<Cell> =
+            self.devices.iter_mut().flat_map(|device| device.sample(statistics, interval)).collect();
+        cells.extend(self.host.sample(interval).map(|(column, value)| (column.of(""), value)));
+        cells.extend(self.process.sample(interval));
+        cells
     }
 }
 
-impl Device {
-    fn find(root: &Path, number: DeviceNumber) -> Self {
-        Self { disk: Disk::new(root, number), health: Health::find(root, number), irq: Irq::find(root, number) }
-    }
-}
-
-/// The kernel's name of each device, or its number if the statistics do not have it.
-fn names(diskstats: &str, devices: &[DeviceNumber]) -> Vec<String> {
-    let name = |device: &DeviceNumber| {
-        let mut lines = diskstats.lines().filter_map(parse_line);
-        let found = lines.find_map(|(number, name, _)| (number == *device).then(|| name.to_owned()));
-        found.unwrap_or_else(|| format!("{}:{}", device.0, device.1))
-    };
-    devices.iter().map(name).collect()
-}
+type OfRates = fn(&Rates) -> Option<f64>;
 
 /// iostat's columns; [`Rates`] explains them. kB are 1,024 bytes, times in milliseconds.
-type OfRates = fn(&Rates) -> Option<f64>;
 const IOSTAT: [(Column, OfRates); 12] = [
     (Column::ReadsPerSec, |rates| Some(rates.reads_per_sec)),
     (Column::WritesPerSec, |rates| Some(rates.writes_per_sec)),
@@ -204,113 +149,85 @@ const IOSTAT: [(Column, OfRates); 12] = [
     (Column::UtilPct, |rates| Some(rates.util_pct)),
 ];
 
-/// iostat's columns, then the requests in flight at the sample, and the drive's temperature.
-fn disk_columns() -> impl Iterator<Item = Column> {
-    IOSTAT.into_iter().map(|(column, _)| column).chain([Column::InFlight, Column::Celsius])
-}
-
+/// One device.
 #[derive(Debug)]
-struct Disk {
+struct Device {
     number: DeviceNumber,
+    /// The kernel's name, or the number if the statistics do not have it.
+    name: String,
     /// `None` while the statistics lack the device.
     counters: Option<Counters>,
-    thermometer: Option<Thermometer>,
+    thermometer: Option<ProcFile>,
+    irq: Option<Irq>,
+    /// `None` if it is not NVMe or does not return its SMART log.
+    health: Option<Poller>,
 }
 
-impl Disk {
-    fn new(root: &Path, number: DeviceNumber) -> Self {
-        Self { number, counters: None, thermometer: Thermometer::find(root, number) }
+impl Device {
+    /// Finds what there is to sample of the device `number`, by the text of /proc/diskstats.
+    fn find(root: &Path, number: DeviceNumber, statistics: &str) -> Self {
+        let mut lines = statistics.lines().filter_map(parse_line);
+        let name = lines.find_map(|(line, name, _)| (line == number).then(|| name.to_owned()));
+        let drive = Controller::find(root, number);
+        Self {
+            number,
+            name: name.unwrap_or_else(|| format!("{}:{}", number.0, number.1)),
+            counters: None,
+            thermometer: thermometer(root, number),
+            irq: Irq::find(root, number),
+            health: drive.and_then(|drive| Poller::start(move |ocp, fdp| Reading::of(&drive, ocp, fdp), POLL_INTERVAL)),
+        }
     }
 
-    /// The values of [`columns`], from the text of /proc/diskstats.
-    fn sample(&mut self, statistics: &str, interval: Duration) -> Vec<Option<f64>> {
+    /// iostat's columns, from the text of /proc/diskstats; the requests in flight now, the drive's temperature, and its
+    /// interrupts.
+    fn sample(&mut self, statistics: &str, interval: Duration) -> Vec<Cell> {
         let mut lines = statistics.lines().filter_map(parse_line);
         let now = lines.find_map(|(number, _, counters)| (number == self.number).then_some(counters));
         let delta = now.zip(self.counters).and_then(|(now, before)| now.since(&before));
         self.counters = now;
         let rates = delta.and_then(|delta| Rates::over(&delta, interval));
-        let of_rates = IOSTAT.iter().map(|(_, of)| rates.as_ref().and_then(of));
-        let own = [now.map(|now| now.in_flight as f64), self.thermometer.as_mut().and_then(Thermometer::celsius)];
-        of_rates.chain(own).collect()
-    }
-}
-
-/// Columns of every NVMe drive. Data units are of 512,000 bytes. The throttle count is the number of times
-/// that heat slowed the drive: both levels of SMART, and OCP's own count.
-const SMART_COLUMNS: [Column; 8] = [
-    Column::SmartPercentageUsed,
-    Column::SmartCriticalWarning,
-    Column::SmartUnitsWritten,
-    Column::SmartUnitsRead,
-    Column::SmartMediaErrors,
-    Column::SmartCelsius,
-    Column::SmartThrottleCount,
-    Column::SmartThrottleSec,
-];
-
-/// Columns of a drive with OCP's log.
-const OCP_COLUMNS: [Column; 1] = [Column::OcpMediaBytesWritten];
-
-/// Columns of a drive with FDP on.
-const FDP_COLUMNS: [Column; 3] = [Column::FdpHostBytes, Column::FdpMediaBytes, Column::FdpErasedBytes];
-
-/// One drive.
-#[derive(Debug)]
-struct Health {
-    poller: Poller,
-}
-
-impl Health {
-    /// Health of the drive `number`; `None` if it is not NVMe or does not return its SMART log.
-    fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
-        Controller::find(root, number).and_then(Self::of)
+        let iostat = IOSTAT.iter().map(|(column, of)| (*column, rates.as_ref().and_then(of)));
+        let own = [
+            (Column::InFlight, now.map(|now| now.in_flight as f64)),
+            (Column::Celsius, self.thermometer.as_mut().and_then(celsius)),
+        ];
+        let irq = self.irq.as_mut().map(|irq| irq.sample(interval));
+        let cells = iostat.chain(own).chain(irq.into_iter().flatten());
+        cells.map(|(column, value)| (column.of(&self.name), value)).collect()
     }
 
-    fn of(drive: impl Drive) -> Option<Self> {
-        Poller::start(drive, POLL_INTERVAL).map(|poller| Self { poller })
-    }
-
-    fn columns(&self) -> impl Iterator<Item = Column> + use<> {
-        let ocp = self.poller.has_ocp.then_some(OCP_COLUMNS);
-        let fdp = self.poller.has_fdp.then_some(FDP_COLUMNS);
-        SMART_COLUMNS.into_iter().chain(ocp.into_iter().flatten()).chain(fdp.into_iter().flatten())
-    }
-
-    /// Triggers the last query; the receiver gets a value when [`Health::sample`] has its answer.
-    fn ask_last(&mut self) -> Receiver<()> {
-        self.poller.ask_last()
-    }
-
-    /// Adds the values of [`Health::columns`].
-    fn sample(&mut self, values: &mut Vec<Option<f64>>) {
-        let Reading { smart, ocp, fdp } = self.poller.take();
-        values.extend(smart_values(smart.as_ref(), ocp.as_ref(), self.poller.has_ocp));
-        if self.poller.has_ocp {
-            values.push(ocp.as_ref().map(|ocp| ocp.physical_media_units_written_bytes as f64));
+    /// The drive's health by `reading`. Data units are of 512,000 bytes. The throttle count is the number of times that heat
+    /// slowed the drive: both levels of SMART, and OCP's own count.
+    fn health_cells(&self, reading: &Reading) -> Vec<Cell> {
+        let Some(Poller { has_ocp, has_fdp, .. }) = self.health else { return Vec::new() };
+        let smart = reading.smart.as_ref();
+        let ocp = reading.ocp.as_ref();
+        let sum = |both: [u32; 2]| both.map(f64::from).iter().sum::<f64>();
+        // A sum that lacks one part now and then would rise where nothing was throttled.
+        let by_ocp = if has_ocp { ocp.map(|ocp| ocp.throttle_count.into()) } else { Some(0.0) };
+        let throttled = smart.zip(by_ocp).map(|(smart, by_ocp)| sum(smart.thermal_transitions) + by_ocp);
+        let mut cells = vec![
+            (Column::SmartPercentageUsed, smart.map(|smart| smart.percentage_used.into())),
+            (Column::SmartCriticalWarning, smart.map(|smart| smart.critical_warning.into())),
+            (Column::SmartUnitsWritten, smart.map(|smart| smart.data_units_written as f64)),
+            (Column::SmartUnitsRead, smart.map(|smart| smart.data_units_read as f64)),
+            (Column::SmartMediaErrors, smart.map(|smart| smart.media_errors as f64)),
+            (Column::SmartCelsius, smart.and_then(|smart| smart.temperature_celsius).map(f64::from)),
+            (Column::SmartThrottleCount, throttled),
+            (Column::SmartThrottleSec, smart.map(|smart| sum(smart.thermal_seconds))),
+        ];
+        if has_ocp {
+            cells.push((Column::OcpMediaBytesWritten, ocp.map(|ocp| ocp.physical_media_units_written_bytes as f64)));
         }
-        if self.poller.has_fdp {
-            let counters = fdp.map(|fdp| [fdp.host, fdp.media, fdp.erased].map(|bytes| bytes as f64));
-            values.extend(counters.map_or([None; FDP_COLUMNS.len()], |counters| counters.map(Some)));
+        if has_fdp {
+            let fdp = reading.fdp;
+            cells.push((Column::FdpHostBytes, fdp.map(|fdp| fdp.host as f64)));
+            cells.push((Column::FdpMediaBytes, fdp.map(|fdp| fdp.media as f64)));
+            cells.push((Column::FdpErasedBytes, fdp.map(|fdp| fdp.erased as f64)));
         }
+        cells.into_iter().map(|(column, value)| (column.of(&self.name), value)).collect()
     }
-}
-
-fn smart_values(smart: Option<&Smart>, ocp: Option<&OcpSmart>, has_ocp: bool) -> [Option<f64>; SMART_COLUMNS.len()] {
-    let Some(smart) = smart else { return [None; SMART_COLUMNS.len()] };
-    let sum = |both: [u32; 2]| both.map(f64::from).iter().sum::<f64>();
-    // A sum that lacks one part now and then would rise where nothing was throttled.
-    let of_ocp = if has_ocp { ocp.map(|ocp| f64::from(ocp.throttle_count)) } else { Some(0.0) };
-    let throttled = of_ocp.map(|of_ocp| sum(smart.thermal_transitions) + of_ocp);
-    [
-        Some(f64::from(smart.percentage_used)),
-        Some(f64::from(smart.critical_warning)),
-        Some(smart.data_units_written as f64),
-        Some(smart.data_units_read as f64),
-        Some(smart.media_errors as f64),
-        smart.temperature_celsius.map(f64::from),
-        throttled,
-        Some(sum(smart.thermal_seconds)),
-    ]
 }
 
 #[cfg(test)]
@@ -324,16 +241,24 @@ mod health_tests {
     use super::*;
     use results::telemetry::Source;
 
-    fn row(health: &mut Health) -> Vec<Option<f64>> {
-        let mut values = Vec::new();
-        health.sample(&mut values);
-        assert_eq!(values.len(), health.columns().count());
-        values
+    fn device(drive: FakeDrive) -> Device {
+        let mut device = Device::find(Path::new("/nowhere"), (259, 0), "");
+        device.health = Poller::start(move |ocp, fdp| drive.reading(ocp, fdp), POLL_INTERVAL);
+        device
+    }
+
+    fn row(device: &mut Device) -> Vec<Option<f64>> {
+        let reading = device.health.as_mut().unwrap().take();
+        device.health_cells(&reading).into_iter().map(|(_, value)| value).collect()
+    }
+
+    fn columns(device: &Device) -> Vec<Column> {
+        device.health_cells(&Reading::default()).into_iter().map(|(column, _)| column.column).collect()
     }
 
     #[test]
     fn the_first_row_has_the_health_at_the_beginning_and_the_next_is_empty() {
-        let mut health = Health::of(FakeDrive { with_ocp: true, ..FakeDrive::default() }).unwrap();
+        let mut health = device(FakeDrive { with_ocp: true, ..FakeDrive::default() });
         // The counters of the recorded pages: 216 + 220 transitions and OCP's 96; 224 + 228 seconds.
         let physical_bytes = 18_446_744_073_709_551_616.0 + 1_234_567_890_123.0;
         let read_units = 18_446_744_073_709_551_616.0 + 5.0;
@@ -344,27 +269,29 @@ mod health_tests {
 
     #[test]
     fn a_throttle_count_that_lacks_ocps_part_once_is_not_measured_then() {
-        use super::super::nvme::poll::Drive as _;
         let drive = FakeDrive { with_ocp: true, ..FakeDrive::default() };
-        let (smart, ocp) = (drive.smart().unwrap(), drive.ocp_smart().unwrap());
-        assert_eq!(smart_values(Some(&smart), ocp.as_ref(), true)[6], Some(532.0));
-        assert_eq!(smart_values(Some(&smart), None, true)[6], None);
-        assert_eq!(smart_values(Some(&smart), None, false)[6], Some(436.0));
+        let reading = drive.reading(true, true);
+        let throttled = |device: &Device, reading: &Reading| device.health_cells(reading)[6].1;
+        let with_ocp = device(drive);
+        assert_eq!(throttled(&with_ocp, &reading), Some(532.0));
+        let without_log = Reading { ocp: None, ..reading };
+        assert_eq!(throttled(&with_ocp, &without_log), None);
+        assert_eq!(throttled(&device(FakeDrive::default()), &without_log), Some(436.0));
     }
 
     #[test]
     fn a_drive_with_fdp_on_counts_bytes_of_hosts_and_media() {
-        let mut health = Health::of(FakeDrive { with_fdp: true, ..FakeDrive::default() }).unwrap();
-        let names: Vec<_> = health.columns().skip(SMART_COLUMNS.len()).map(Column::name).collect();
+        let mut health = device(FakeDrive { with_fdp: true, ..FakeDrive::default() });
+        let names: Vec<_> = columns(&health).into_iter().skip(8).map(Column::name).collect();
         assert_eq!(names, ["fdp.hbmw_bytes", "fdp.mbmw_bytes", "fdp.mbe_bytes"]);
-        assert_eq!(row(&mut health)[SMART_COLUMNS.len()..], [4096.0, 5120.0, 16_777_216.0].map(Some));
-        assert_eq!(row(&mut health), [None; SMART_COLUMNS.len() + 3]);
+        assert_eq!(row(&mut health)[8..], [4096.0, 5120.0, 16_777_216.0].map(Some));
+        assert_eq!(row(&mut health), [None; 11]);
     }
 
     #[test]
     fn a_drive_without_ocps_log_has_no_column_for_it() {
-        let mut health = Health::of(FakeDrive::default()).unwrap();
-        assert!(health.columns().all(|column| column.source() == Source::Smart));
+        let mut health = device(FakeDrive::default());
+        assert!(columns(&health).into_iter().all(|column| column.source() == Source::Smart));
         // Without OCP's count.
         assert_eq!(row(&mut health)[6], Some(436.0));
     }

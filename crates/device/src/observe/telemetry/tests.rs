@@ -3,7 +3,7 @@
 use super::*;
 use crate::fake_tree::FakeTree;
 use crate::observe::test_loop::LoopDevice;
-use sys::usage::page_bytes;
+use sys::process::page_bytes;
 
 struct FakeHost(FakeTree);
 
@@ -79,11 +79,11 @@ fn rates_and_shares_are_those_of_the_time_in_between() {
 fn header_and_rows_have_the_same_cells_and_the_unknown_is_empty() {
     let host = FakeHost::new();
     let mut sampler = host.sampler(&[(8, 0), (259, 3)]);
-    let header = sampler.header();
+    let header = sampler.columns().join(",");
     assert!(header.starts_with("sda.r/s,sda.w/s,sda.rkB/s,sda.wkB/s,sda.r_await,sda.w_await,sda.f/s,"), "{header}");
     assert!(header.ends_with(",process.cpu_pct,process.runqueue_wait_pct,process.io_worker_runs/s"), "{header}");
     host.write("diskstats", "   8       0 sda 1001 0 8024 7 0 0 0 0 0 1 1 0 0 0 0 0 0\n");
-    let row = sampler.sample_over(3 * SECOND).to_string();
+    let row = sampler.sample_over(3 * SECOND).cells().join(",");
     assert_eq!(row.split(',').count(), header.split(',').count());
     // A third of a read a second; no write, no flush; no thermometer; no statistics of 259:3; no tick.
     assert!(row.starts_with("0.333,0,4,0,7,,0,,0,12,,0.033,0,,,,,,,,,,,,,,,,,,,0,0,2048000,1.25,0,0,,"), "{row}");
@@ -92,18 +92,18 @@ fn header_and_rows_have_the_same_cells_and_the_unknown_is_empty() {
 #[test]
 fn whole_numbers_keep_all_their_digits() {
     let row = Row(vec![Some(505_679_012_352_001.0), Some(0.0004), Some(1.0 / 3.0), None]);
-    assert_eq!(row.to_string(), "505679012352001,0,0.333,");
+    assert_eq!(row.cells().join(","), "505679012352001,0,0.333,");
 }
 
 #[test]
 fn a_device_that_disappears_is_unknown_and_keeps_its_columns() {
     let host = FakeHost::new();
     let mut sampler = host.sampler(&[(8, 0)]);
-    let header = sampler.header();
+    let header = sampler.columns().join(",");
     let mut reads_per_sec = |statistics: &str| {
         host.write("diskstats", statistics);
         let row = sampler.sample_over(SECOND);
-        assert_eq!(sampler.header(), header);
+        assert_eq!(sampler.columns().join(","), header);
         value(&sampler, &row, "sda.r/s")
     };
     assert_eq!(reads_per_sec(""), None);

@@ -54,9 +54,9 @@ const COMM_BYTES: usize = 16;
 
 impl Task {
     /// Process `pid` called `comm`, truncated as in the kernel.
-    pub fn new(pid: u32, comm: &[u8]) -> Self {
+    pub fn new(pid: u32, comm: impl AsRef<[u8]>) -> Self {
         let mut kept = [0; COMM_BYTES];
-        kept.iter_mut().zip(comm.iter().take_while(|byte| **byte != 0)).for_each(|(kept, byte)| *kept = *byte);
+        kept.iter_mut().zip(comm.as_ref().iter().take_while(|byte| **byte != 0)).for_each(|(kept, byte)| *kept = *byte);
         Self { pid, comm: kept }
     }
 
@@ -64,6 +64,19 @@ impl Task {
     pub fn comm(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(self.comm.split(|byte| *byte == 0).next().unwrap_or_default())
     }
+}
+
+/// Flags of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags {
+    /// `REQ_SYNC`: somebody waits for it.
+    pub sync: bool,
+    /// `REQ_FUA`: done only when on the medium.
+    pub fua: bool,
+    /// `REQ_PREFLUSH`: the cache is emptied first.
+    pub preflush: bool,
+    /// `REQ_META`: a file system's own data.
+    pub meta: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,14 +94,7 @@ pub struct Event {
     pub sectors: u32,
     /// Operation of the request.
     pub op: EventOp,
-    /// `REQ_SYNC`: somebody waits for it.
-    pub sync: bool,
-    /// `REQ_FUA`: done only when on the medium.
-    pub fua: bool,
-    /// `REQ_PREFLUSH`: the cache is emptied first.
-    pub preflush: bool,
-    /// `REQ_META`: a file system's own data.
-    pub meta: bool,
+    pub flags: Flags,
     /// The kernel's error number, 0 or negative; always 0 but for [`EventKind::Complete`] and [`EventKind::Return`].
     pub error: i32,
     /// Task running at the event: for [`EventKind::Queue`] and mostly for [`EventKind::Issue`] the one that requested
@@ -172,7 +178,7 @@ impl EventLayout {
     fn decode(&self, time_ns: u64, cpu: u32, pid: u32, record: &[u8]) -> Option<Event> {
         // The kernel's own dev_t: 12 bits of major, 20 of minor (not the C library's encoding).
         let dev = self.dev.unsigned(record)? as u32;
-        let flags = Rwbs::parse(self.rwbs.slice(record)?);
+        let (op, flags) = parse_letters(self.rwbs.slice(record)?);
         Some(Event {
             time_ns,
             cpu,
@@ -180,11 +186,8 @@ impl EventLayout {
             device: (dev >> MINOR_BITS, dev & ((1 << MINOR_BITS) - 1)),
             sector: self.sector.unsigned(record)?,
             sectors: self.nr_sector.unsigned(record)? as u32,
-            op: flags.op,
-            sync: flags.sync,
-            fua: flags.fua,
-            preflush: flags.preflush,
-            meta: flags.meta,
+            op,
+            flags,
             error: self.error.map_or(Some(0), |error| error.int(record))?,
             task: Task::new(pid, self.comm.map_or(Some(&[][..]), |comm| comm.slice(record))?),
         })
@@ -203,38 +206,27 @@ pub(super) fn kernel_dev((major, minor): DeviceNumber) -> u32 {
 /// `A` read-ahead, `S` sync, `M` metadata, `U` atomic.
 ///
 /// Source: `blk_fill_rwbs` in `kernel/trace/blktrace.c`.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rwbs {
-    pub(super) op: EventOp,
-    pub(super) sync: bool,
-    pub(super) fua: bool,
-    pub(super) preflush: bool,
-    pub(super) meta: bool,
-}
-
-impl Rwbs {
-    pub(super) fn parse(text: &[u8]) -> Self {
-        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-        // A leading F is a flush before only if a letter for an operation follows; else it is the operation.
-        let (preflush, rest) = match text {
-            [b'F', rest @ ..] if matches!(rest.first(), Some(b'R' | b'W' | b'D' | b'F' | b'N' | b'Z')) => (true, rest),
-            _ => (false, text),
-        };
-        let (op, flags) = match rest {
-            [b'R', flags @ ..] => (EventOp::Read, flags),
-            [b'W', b'Z', flags @ ..] => (EventOp::Other, flags),
-            [b'W', flags @ ..] => (EventOp::Write, flags),
-            [b'F', flags @ ..] => (EventOp::Flush, flags),
-            [b'D', b'E', flags @ ..] | [b'D', flags @ ..] => (EventOp::Discard, flags),
-            [b'Z', b'A', flags @ ..] => (EventOp::Write, flags),
-            // A zone command has its own second letter, which is no flag.
-            [b'Z', _, flags @ ..] => (EventOp::Other, flags),
-            [_, flags @ ..] => (EventOp::Other, flags),
-            [] => (EventOp::Other, &[][..]),
-        };
-        let has = |flag| flags.contains(&flag);
-        Self { op, sync: has(b'S'), fua: has(b'F'), preflush, meta: has(b'M') }
-    }
+pub(super) fn parse_letters(text: &[u8]) -> (EventOp, Flags) {
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    // A leading F is a flush before only if a letter for an operation follows; else it is the operation.
+    let (preflush, rest) = match text {
+        [b'F', rest @ ..] if matches!(rest.first(), Some(b'R' | b'W' | b'D' | b'F' | b'N' | b'Z')) => (true, rest),
+        _ => (false, text),
+    };
+    let (op, flags) = match rest {
+        [b'R', flags @ ..] => (EventOp::Read, flags),
+        [b'W', b'Z', flags @ ..] => (EventOp::Other, flags),
+        [b'W', flags @ ..] => (EventOp::Write, flags),
+        [b'F', flags @ ..] => (EventOp::Flush, flags),
+        [b'D', b'E', flags @ ..] | [b'D', flags @ ..] => (EventOp::Discard, flags),
+        [b'Z', b'A', flags @ ..] => (EventOp::Write, flags),
+        // A zone command has its own second letter, which is no flag.
+        [b'Z', _, flags @ ..] => (EventOp::Other, flags),
+        [_, flags @ ..] => (EventOp::Other, flags),
+        [] => (EventOp::Other, &[][..]),
+    };
+    let has = |flag| flags.contains(&flag);
+    (op, Flags { sync: has(b'S'), fua: has(b'F'), preflush, meta: has(b'M') })
 }
 
 #[cfg(test)]
@@ -275,10 +267,7 @@ mod tests {
             sector: 0x1_0000_0008,
             sectors: 3,
             op: EventOp::Write,
-            sync: true,
-            fua: true,
-            preflush: false,
-            meta: false,
+            flags: Flags { sync: true, fua: true, ..Flags::default() },
             error: -5,
             task: Task::new(4711, b""),
         };
@@ -303,8 +292,8 @@ mod tests {
     #[test]
     fn letters_tell_operation_and_flags() {
         let parse = |text: &[u8]| {
-            let rwbs = Rwbs::parse(text);
-            (rwbs.op, rwbs.preflush, rwbs.fua, rwbs.sync)
+            let (op, flags) = parse_letters(text);
+            (op, flags.preflush, flags.fua, flags.sync)
         };
         assert_eq!(parse(b"R\0\0"), (EventOp::Read, false, false, false));
         assert_eq!(parse(b"RAM"), (EventOp::Read, false, false, false));

@@ -14,19 +14,19 @@ mod pair;
 mod text;
 mod tracefs;
 
-pub use event::{Event, EventKind, EventOp, Task, sort_by_time};
+pub use event::{Event, EventKind, EventOp, Flags, Task, sort_by_time};
 pub use pair::{Pairing, Request};
 pub use text::{LOST_COMMENT, Requests, TextError};
 pub use tracefs::{TraceError, stop_instances};
 
 use super::DeviceNumber;
 use event::{Decoder, kernel_dev};
-use page::{Gap, PageLayout};
+use page::PageLayout;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use tracefs::{Instance, Tracefs};
+use tracefs::{FormatError, Instance, Tracefs};
 
 /// Events to trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,9 @@ impl Trace {
         let buffer_kib = (shared_bytes.min(options.cpu_buffer_bytes) / 1024).max(1);
         instance.set("sizing the trace buffer", "buffer_size_kb", &buffer_kib.to_string())?;
         let decoder = enable_events(&instance, devices, options)?;
-        let layout = page_layout(&instance)?;
+        let header_page = "events/header_page";
+        let layout = PageLayout::parse(&instance.get("reading the page format", header_page)?)
+            .map_err(|error| format_error(&instance, header_page, &error))?;
         instance.set("starting the trace", "tracing_on", "1")?;
         let page_bytes = layout.page_bytes();
         let pages_max = buffer_kib * 1024 / page_bytes as u64 + 2;
@@ -153,11 +155,11 @@ impl Trace {
                         Ok(None) => {}
                         Err(event::ShortRecord) => short = true,
                     });
-                let gap = gap.map_err(|broken| TraceError::Page { cpu: *cpu, at_byte: broken.at_byte })?;
+                let gap = gap.map_err(|at_byte| TraceError::Page { cpu: *cpu, at_byte })?;
                 if short {
                     return Err(TraceError::Page { cpu: *cpu, at_byte: 0 });
                 }
-                *gaps += u64::from(gap != Gap::None);
+                *gaps += u64::from(gap);
             }
         }
         Ok(events)
@@ -189,7 +191,7 @@ pub fn page_events(header_page: &str, formats: &[(EventKind, String)], page: &[u
     let decoder = Decoder::new(formats).map_err(|error| error.to_string())?;
     let mut events = Vec::new();
     let read = layout.records(page, |time_ns, record| events.extend(decoder.decode(time_ns, 0, record).ok().flatten()));
-    read.map_err(|broken| format!("the page contradicts itself at byte {}", broken.at_byte))?;
+    read.map_err(|at_byte| format!("the page contradicts itself at byte {at_byte}"))?;
     Ok(events)
 }
 
@@ -242,15 +244,11 @@ fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options
         instance.set("filtering the events by device", &format!("{directory}/filter"), &filter)?;
         instance.set("enabling the event", &format!("{directory}/enable"), "1")?;
     }
-    Decoder::new(&formats)
-        .map_err(|error| TraceError::Format { path: instance.path("events/block"), reason: error.to_string() })
+    Decoder::new(&formats).map_err(|error| format_error(instance, "events/block", &error))
 }
 
-fn page_layout(instance: &Instance) -> Result<PageLayout, TraceError> {
-    let name = "events/header_page";
-    let text = instance.get("reading the page format", name)?;
-    PageLayout::parse(&text)
-        .map_err(|error| TraceError::Format { path: instance.path(name), reason: error.to_string() })
+fn format_error(instance: &Instance, name: &str, error: &FormatError) -> TraceError {
+    TraceError::Format { path: instance.path(name), reason: error.to_string() }
 }
 
 /// Reads one page; `None` if there is none.
@@ -266,7 +264,5 @@ fn read_page(pipe: &mut File, page: &mut [u8]) -> io::Result<Option<usize>> {
     }
 }
 
-#[cfg(test)]
-mod recorded_tests;
 #[cfg(test)]
 mod tests;

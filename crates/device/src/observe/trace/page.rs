@@ -23,7 +23,6 @@ const TYPE_TIME_EXTEND: u32 = 30;
 const TYPE_TIME_STAMP: u32 = 31;
 const DELTA_BITS: u32 = 27;
 const COMMIT_LOST: u64 = 1 << 31;
-const COMMIT_LOST_STORED: u64 = 1 << 30;
 const COMMIT_BYTES_MASK: u64 = (1 << DELTA_BITS) - 1;
 /// An absolute time stamp has 59 bits; the page's own has all 64.
 const ABSOLUTE_BITS: u32 = 59;
@@ -34,23 +33,6 @@ pub(super) struct PageLayout {
     timestamp: Field,
     commit: Field,
     data: Field,
-}
-
-/// Events missing before a page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Gap {
-    None,
-    /// This many events are missing.
-    Events(u64),
-    /// Events are missing, the page had no room to say how many.
-    Unknown,
-}
-
-/// A page that contradicts itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BrokenPage {
-    /// Byte of the page where it stopped making sense.
-    pub(super) at_byte: usize,
 }
 
 impl PageLayout {
@@ -65,22 +47,23 @@ impl PageLayout {
         self.data.offset + self.data.bytes
     }
 
-    /// Calls `sink` with the time and the bytes of each record, oldest first.
-    pub(super) fn records(&self, page: &[u8], mut sink: impl FnMut(u64, &[u8])) -> Result<Gap, BrokenPage> {
-        let broken = |at_byte| BrokenPage { at_byte };
-        let later = |time_ns: u64, delta: u64, at| time_ns.checked_add(delta).ok_or(broken(at));
-        let mut time_ns = self.timestamp.unsigned(page).ok_or(broken(self.timestamp.offset))?;
-        let commit = self.commit.unsigned(page).ok_or(broken(self.commit.offset))?;
+    /// Calls `sink` with the time and the bytes of each record, oldest first. True if events are missing before the page.
+    ///
+    /// Errors: the byte from which on the page contradicts itself.
+    pub(super) fn records(&self, page: &[u8], mut sink: impl FnMut(u64, &[u8])) -> Result<bool, usize> {
+        let later = |time_ns: u64, delta: u64, at| time_ns.checked_add(delta).ok_or(at);
+        let mut time_ns = self.timestamp.unsigned(page).ok_or(self.timestamp.offset)?;
+        let commit = self.commit.unsigned(page).ok_or(self.commit.offset)?;
         let start = self.data.offset;
         let end = start + (commit & COMMIT_BYTES_MASK) as usize;
         if end > page.len() {
-            return Err(broken(self.commit.offset));
+            return Err(self.commit.offset);
         }
 
         let data = &page[..end];
         let mut at = start;
         while at + RECORD_HEADER_BYTES <= end {
-            let (type_len, delta) = split_header(word(data, at).ok_or(broken(at))?);
+            let (type_len, delta) = split_header(word(data, at).ok_or(at)?);
             let body = at + RECORD_HEADER_BYTES;
             match type_len {
                 TYPE_PADDING if delta == 0 => break,
@@ -88,41 +71,30 @@ impl PageLayout {
                     // A discarded record still carries time, unless its delta is 1, which only distinguishes it from
                     // the end of the page.
                     time_ns = later(time_ns, if delta == 1 { 0 } else { delta }, at)?;
-                    at = body + word(data, body).ok_or(broken(at))? as usize;
+                    at = body + word(data, body).ok_or(at)? as usize;
                 }
                 TYPE_TIME_EXTEND => {
-                    let delta = delta | u64::from(word(data, body).ok_or(broken(at))?) << DELTA_BITS;
+                    let delta = delta | u64::from(word(data, body).ok_or(at)?) << DELTA_BITS;
                     time_ns = later(time_ns, delta, at)?;
                     at = body + 4;
                 }
                 TYPE_TIME_STAMP => {
-                    let low = delta | u64::from(word(data, body).ok_or(broken(at))?) << DELTA_BITS;
-                    time_ns = absolute(low, time_ns).ok_or(broken(at))?;
+                    let low = delta | u64::from(word(data, body).ok_or(at)?) << DELTA_BITS;
+                    time_ns = absolute(low, time_ns).ok_or(at)?;
                     at = body + 4;
                 }
                 _ => {
                     time_ns = later(time_ns, delta, at)?;
                     let (from, to) = match type_len {
-                        0 => (body + 4, body + word(data, body).ok_or(broken(at))? as usize),
+                        0 => (body + 4, body + word(data, body).ok_or(at)? as usize),
                         words => (body, body + words as usize * 4),
                     };
-                    sink(time_ns, data.get(from..to).ok_or(broken(at))?);
+                    sink(time_ns, data.get(from..to).ok_or(at)?);
                     at = to.next_multiple_of(4);
                 }
             }
         }
-        Ok(self.gap(page, commit, end))
-    }
-
-    fn gap(&self, page: &[u8], commit: u64, data_end: usize) -> Gap {
-        if commit & COMMIT_LOST == 0 {
-            return Gap::None;
-        }
-        if commit & COMMIT_LOST_STORED == 0 {
-            return Gap::Unknown;
-        }
-        // The number is a kernel `long`, as the commit word is.
-        Field { offset: data_end, ..self.commit }.unsigned(page).map_or(Gap::Unknown, Gap::Events)
+        Ok(commit & COMMIT_LOST != 0)
     }
 }
 

@@ -20,7 +20,7 @@
 //! Known times of a request are told: begun before the trace it is not seen at all, without its bio its time in
 //! the queue is missing, and still under way at the end its time with the device.
 
-use super::{Event, EventKind, EventOp, Task};
+use super::{Event, EventKind, EventOp, Flags, Task};
 use crate::observe::DeviceNumber;
 use crate::observe::diskstats::SECTOR_BYTES;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -35,14 +35,7 @@ pub struct Request {
     pub sectors: u32,
     /// Operation.
     pub op: EventOp,
-    /// True if somebody waits for it.
-    pub sync: bool,
-    /// Done only when on the medium.
-    pub fua: bool,
-    /// The cache is emptied first.
-    pub preflush: bool,
-    /// True for a file system's own data.
-    pub meta: bool,
+    pub flags: Flags,
     /// True if it begins where one of the last few of its kind ended.
     pub sequential: bool,
     /// Task that requested it.
@@ -78,9 +71,8 @@ impl Request {
 
     /// The request of `event`, as if issued at that time.
     fn of(event: &Event) -> Self {
-        let Event { device, sector, sectors, op, sync, fua, preflush, meta, task, time_ns, .. } = *event;
-        let issued_ns = time_ns;
-        Self { device, sector, sectors, op, sync, fua, preflush, meta, task, issued_ns, ..Self::default() }
+        let Event { device, sector, sectors, op, flags, task, time_ns: issued_ns, .. } = *event;
+        Self { device, sector, sectors, op, flags, task, issued_ns, ..Self::default() }
     }
 }
 
@@ -99,20 +91,11 @@ const OF_SECTOR_MAX: usize = 1024;
 const NO_SECTOR: u64 = u64::MAX;
 
 /// Entries of one key: two requests of one sector can be in flight at once, the older comes first.
-type Waiting<T> = HashMap<(DeviceNumber, u64), VecDeque<T>>;
+type Waiting = HashMap<(DeviceNumber, u64), VecDeque<Pending>>;
 
-/// A bio that waits to become requests.
+/// A request with the device, or a bio, as a request of its own, that waits to become requests.
 #[derive(Debug, Clone, Copy)]
-struct Bio {
-    /// The bio as a request of its own.
-    request: Request,
-    /// The sector behind its last.
-    end: u64,
-}
-
-/// A request with the device.
-#[derive(Debug)]
-struct Issued {
+struct Pending {
     request: Request,
     /// The sector behind its last.
     end: u64,
@@ -123,12 +106,12 @@ struct Issued {
 /// Pairs events, one after the other, in the order of time ([`super::sort_by_time`]).
 #[derive(Debug, Default)]
 pub struct Pairing {
-    bios: Waiting<Bio>,
+    bios: Waiting,
     /// Sent back, and not yet sent again.
-    refused: Waiting<Bio>,
-    issued: Waiting<Issued>,
+    refused: Waiting,
+    issued: Waiting,
     /// Given back by the driver, and not yet issued again.
-    requeued: Waiting<Issued>,
+    requeued: Waiting,
     /// Bios and requests in the maps since they were last emptied, less those taken.
     under_way: usize,
     /// Devices that have requests.
@@ -204,13 +187,13 @@ impl Pairing {
             self.under_way = self.under_way.saturating_sub(1);
         }
         self.under_way += 1;
-        self.keep_bio(key, Bio { request, end });
+        self.keep_bio(key, Pending { request, end, flush_follows: false });
     }
 
     /// Counts the request as queued now, if its bio was not seen before.
     fn insert(&mut self, event: &Event) {
         let key = (event.device, event.sector);
-        let knows = |bio: &Bio| bio.request.op == event.op;
+        let knows = |bio: &Pending| bio.request.op == event.op;
         let known = self.bios.get(&key).is_some_and(|under| under.iter().any(knows));
         if !known && !self.requeued.contains_key(&key) {
             self.queue(event);
@@ -222,7 +205,8 @@ impl Pairing {
             return;
         }
         let key = (event.device, event.sector);
-        let matches = |bio: &Bio| bio.request.op == event.op || bio.request.op == EventOp::Flush && event.sectors == 0;
+        let matches =
+            |bio: &Pending| bio.request.op == event.op || bio.request.op == EventOp::Flush && event.sectors == 0;
         let Some(bio) = take(&mut self.bios, key, matches) else { return };
         if event.error == -libc::EAGAIN {
             if put(&mut self.refused, key, bio).is_some() {
@@ -243,7 +227,7 @@ impl Pairing {
         self.with_requests.insert(event.device);
         let end = event.sector.saturating_add(event.sectors.into());
         let key = (event.device, sector_key(event));
-        let again = |issued: &Issued| issued.request.op == event.op && issued.end == end;
+        let again = |issued: &Pending| issued.request.op == event.op && issued.end == end;
         if let Some(mut issued) = take(&mut self.requeued, key, again) {
             issued.request.issued_ns = event.time_ns;
             return self.keep_issued(key, issued);
@@ -262,15 +246,15 @@ impl Pairing {
             }
             request.queued_ns = Some(queued_ns);
             request.task = first.request.task;
-            flush_follows = first.request.fua && !event.fua;
+            flush_follows = first.request.flags.fua && !event.flags.fua;
         }
         request.sequential = self.ends.follows(&request);
         self.under_way += 1;
-        self.keep_issued(key, Issued { request, end, flush_follows });
+        self.keep_issued(key, Pending { request, end, flush_follows });
     }
 
     /// Takes the oldest bio of the event's kind at `sector`. Its part beyond `end` stays for the next request.
-    fn take_bio(&mut self, event: &Event, sector: u64, end: u64) -> Option<Bio> {
+    fn take_bio(&mut self, event: &Event, sector: u64, end: u64) -> Option<Pending> {
         let key = (event.device, sector);
         // A bio that ends with the request is its own, if another one begins here, too.
         let whole = take(&mut self.bios, key, |bio| bio.request.op == event.op && bio.end == end);
@@ -286,7 +270,7 @@ impl Pairing {
         let key = (event.device, sector_key(event));
         // Of an operation that moves data, without sectors it is the second completion, after the flush.
         let second = event.sectors == 0;
-        let matches = |issued: &Issued| {
+        let matches = |issued: &Pending| {
             issued.request.op == event.op && (key.1 == NO_SECTOR || second == (issued.end == event.sector))
         };
         let Some(mut issued) = take(&mut self.issued, key, matches) else { return };
@@ -315,8 +299,8 @@ impl Pairing {
     }
 
     /// Stores a waiting bio. An evicted one counts as lost; on a device without requests as an unfinished request.
-    fn keep_bio(&mut self, key: (DeviceNumber, u64), bio: Bio) {
-        let Some(Bio { request, .. }) = put(&mut self.bios, key, bio) else { return };
+    fn keep_bio(&mut self, key: (DeviceNumber, u64), bio: Pending) {
+        let Some(Pending { request, .. }) = put(&mut self.bios, key, bio) else { return };
         if !self.with_requests.contains(&request.device) {
             return self.unfinished(Some(request));
         }
@@ -325,7 +309,7 @@ impl Pairing {
     }
 
     /// Stores an issued request. An evicted one counts as not completed.
-    fn keep_issued(&mut self, key: (DeviceNumber, u64), issued: Issued) {
+    fn keep_issued(&mut self, key: (DeviceNumber, u64), issued: Pending) {
         let gone = put(&mut self.issued, key, issued);
         self.unfinished(gone.map(|issued| issued.request));
     }
@@ -337,7 +321,7 @@ impl Pairing {
 }
 
 /// Appends an entry under `key`. Returns the oldest, if there is no space for it.
-fn put<T>(waiting: &mut Waiting<T>, key: (DeviceNumber, u64), of: T) -> Option<T> {
+fn put(waiting: &mut Waiting, key: (DeviceNumber, u64), of: Pending) -> Option<Pending> {
     let under = waiting.entry(key).or_default();
     let gone = if under.len() == OF_SECTOR_MAX { under.pop_front() } else { None };
     under.push_back(of);
@@ -346,7 +330,7 @@ fn put<T>(waiting: &mut Waiting<T>, key: (DeviceNumber, u64), of: T) -> Option<T
 
 /// True for a bio that only flushes the cache: a write without data.
 fn is_empty_flush(event: &Event) -> bool {
-    event.sectors == 0 && event.preflush && matches!(event.op, EventOp::Write | EventOp::Flush)
+    event.sectors == 0 && event.flags.preflush && matches!(event.op, EventOp::Write | EventOp::Flush)
 }
 
 /// The sector under which a request is found again.
@@ -379,7 +363,7 @@ impl Ends {
 }
 
 /// Takes the oldest entry under `key` that `fits`; removes an empty key.
-fn take<T>(waiting: &mut Waiting<T>, key: (DeviceNumber, u64), fits: impl Fn(&T) -> bool) -> Option<T> {
+fn take(waiting: &mut Waiting, key: (DeviceNumber, u64), fits: impl Fn(&Pending) -> bool) -> Option<Pending> {
     let under = waiting.get_mut(&key)?;
     let taken = under.iter().position(fits).and_then(|at| under.remove(at));
     if under.is_empty() {
@@ -389,7 +373,7 @@ fn take<T>(waiting: &mut Waiting<T>, key: (DeviceNumber, u64), fits: impl Fn(&T)
 }
 
 /// All entries, in the order of their keys: a map has none, and a trace is the same requests each time.
-fn drained<T>(waiting: &mut Waiting<T>) -> impl Iterator<Item = T> + use<T> {
+fn drained(waiting: &mut Waiting) -> impl Iterator<Item = Pending> + use<> {
     let mut entries: Vec<_> = waiting.drain().collect();
     entries.sort_unstable_by_key(|(key, _)| *key);
     entries.into_iter().flat_map(|(_, under)| under)
@@ -412,7 +396,7 @@ mod tests {
                 "R" => EventKind::Requeue,
                 _ => EventKind::Complete,
             };
-            let flags = super::super::event::Rwbs::parse(letters.as_bytes());
+            let (op, flags) = super::super::event::parse_letters(letters.as_bytes());
             Event {
                 time_ns: (time.parse::<f64>().unwrap() * 1e6).round() as u64 * 1_000,
                 cpu: 0,
@@ -420,11 +404,8 @@ mod tests {
                 device: (7, 0),
                 sector: sector.parse().unwrap(),
                 sectors: sectors.parse().unwrap(),
-                op: flags.op,
-                sync: flags.sync,
-                fua: flags.fua,
-                preflush: flags.preflush,
-                meta: flags.meta,
+                op,
+                flags,
                 error: if words[1] == "X" { -11 } else { 0 },
                 task: Task::new(7, words[1].as_bytes()),
             }

@@ -15,7 +15,7 @@
 //! `a: block_rq_issue: b`, so a line is tried from the left until its parts can be parsed. Unreadable lines are
 //! counted, and the first is kept to be shown. Memory is bounded for any input.
 
-use super::event::{EventOp, Rwbs};
+use super::event::{EventOp, Flags, parse_letters};
 use super::pair::Ends;
 use super::{Event, EventKind, Pairing, Request, Task};
 use crate::observe::DeviceNumber;
@@ -59,15 +59,13 @@ pub enum TextError {
     /// Read error.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// No line is part of a trace; number and beginning of its first line.
     #[error(
         "no line of it is a block tracepoint of ftrace, trace-cmd, perf script or blkparse, or a row of iosnoop or of \
          flashproof trace --ops{}",
         .first.as_ref().map_or_else(|| " (it is empty)".to_owned(), |(line, text)| format!("; line {line}: {}", results::units::quoted(text)))
     )]
-    NoTrace {
-        /// Number and beginning of its first line.
-        first: Option<(u64, String)>,
-    },
+    NoTrace { first: Option<(u64, String)> },
 }
 
 impl Requests {
@@ -78,7 +76,11 @@ impl Requests {
         let (mut line, mut found) = (Vec::new(), false);
         while next_line(&mut input, LINE_BYTES_MAX, &mut line)? {
             reader.facts.lines += 1;
-            let meaning = if line.len() as u64 >= LINE_BYTES_MAX { Meaning::None } else { reader.meaning(&line) };
+            let meaning = if line.len() as u64 >= LINE_BYTES_MAX {
+                Meaning::None
+            } else {
+                reader.meaning(&String::from_utf8_lossy(&line))
+            };
             match meaning {
                 Meaning::Event(Event { device, .. }) | Meaning::Request(Request { device, .. })
                     if !reader.knows(device) =>
@@ -152,20 +154,18 @@ impl Reader {
 
     fn hand_over(&mut self, sink: &mut dyn FnMut(Request)) {
         let Self { pairing, facts, .. } = self;
-        if !pairing.requests().is_empty() {
-            pairing.drain().for_each(|request| {
-                facts.note(&request);
-                sink(request);
-            });
-        }
+        pairing.drain().for_each(|request| {
+            facts.note(&request);
+            sink(request);
+        });
     }
 
-    fn meaning(&mut self, line: &[u8]) -> Meaning {
+    fn meaning(&mut self, line: &str) -> Meaning {
         let text = line.trim_ascii();
         if text.is_empty() {
             return Meaning::Nothing;
         }
-        if text[0] == b'#' || text.starts_with(b"CPU:") || text.starts_with(b"CPU ") {
+        if text.starts_with('#') || text.starts_with("CPU:") || text.starts_with("CPU ") {
             return lost(text).map_or(Meaning::Nothing, Meaning::Lost);
         }
         if let Some(event) = ftrace(text) {
@@ -183,8 +183,7 @@ impl Reader {
 }
 
 /// Number of lost events in a line.
-fn lost(text: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(text).ok()?;
+fn lost(text: &str) -> Option<u64> {
     if let Some(counts) = text.strip_prefix("# entries-in-buffer/entries-written:") {
         let (kept, written) = counts.split_whitespace().next()?.split_once('/')?;
         return Some(written.parse::<u64>().ok()?.saturating_sub(kept.parse().ok()?)).filter(|lost| *lost > 0);
@@ -201,25 +200,21 @@ fn lost(text: &[u8]) -> Option<u64> {
 pub const LOST_COMMENT: &str = "# lost events:";
 
 /// The event in a line of ftrace; `None` if there is none.
-fn ftrace(line: &[u8]) -> Option<Meaning> {
-    const EVENT: &[u8] = b"block_";
-    let mut from = 0;
-    while let Some(at) = find(&line[from..], EVENT).map(|at| at + from) {
-        from = at + EVENT.len();
+fn ftrace(line: &str) -> Option<Meaning> {
+    for (at, _) in line.match_indices("block_") {
         // perf script has the system before the name.
-        let head = line[..at].strip_suffix(b"block:").unwrap_or(&line[..at]);
-        let Some(head) = head.trim_ascii_end().strip_suffix(b":") else { continue };
+        let head = line[..at].strip_suffix("block:").unwrap_or(&line[..at]);
+        let Some(head) = head.trim_ascii_end().strip_suffix(':') else { continue };
         let Some((time_ns, cpu, task)) = ftrace_head(head) else { continue };
-        let Some(colon) = line[at..].iter().position(|byte| *byte == b':') else { continue };
-        let (name, body) = (&line[at..at + colon], &line[at + colon + 1..]);
+        let Some((name, body)) = line[at..].split_once(':') else { continue };
         let kind = match name {
-            b"block_rq_issue" => EventKind::Issue,
-            b"block_rq_complete" => EventKind::Complete,
-            b"block_rq_insert" => EventKind::Insert,
-            b"block_rq_requeue" => EventKind::Requeue,
-            b"block_bio_queue" => EventKind::Queue,
-            b"block_bio_complete" => EventKind::Return,
-            name if name.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_') => {
+            "block_rq_issue" => EventKind::Issue,
+            "block_rq_complete" => EventKind::Complete,
+            "block_rq_insert" => EventKind::Insert,
+            "block_rq_requeue" => EventKind::Requeue,
+            "block_bio_queue" => EventKind::Queue,
+            "block_bio_complete" => EventKind::Return,
+            name if name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') => {
                 return Some(Meaning::Nothing);
             }
             _ => continue,
@@ -233,55 +228,42 @@ fn ftrace(line: &[u8]) -> Option<Meaning> {
 
 /// `asd-17665   [001] .....  3272.334513`, of perf `asd 17665 [001]  3272.334513`; with `( 1234)`, the process of a
 /// thread, before the CPU.
-fn ftrace_head(head: &[u8]) -> Option<(u64, u32, Task)> {
+fn ftrace_head(head: &str) -> Option<(u64, u32, Task)> {
     let (rest, time) = last_word(head)?;
     let time_ns = nanoseconds(time)?;
     let (mut rest, mut word) = last_word(rest)?;
-    if !word.starts_with(b"[") {
+    if !word.starts_with('[') {
         // Flags: interrupts off, preemption...
         (rest, word) = last_word(rest)?;
     }
-    let cpu = number(word.strip_prefix(b"[")?.strip_suffix(b"]")?)?;
+    let cpu = number(word.strip_prefix('[')?.strip_suffix(']')?)?;
     let mut rest = rest.trim_ascii();
-    if rest.ends_with(b")") {
-        rest = rest[..rest.iter().rposition(|byte| *byte == b'(')?].trim_ascii_end();
+    if rest.ends_with(')') {
+        rest = rest[..rest.rfind('(')?].trim_ascii_end();
     }
-    let at = rest.iter().rposition(|byte| matches!(byte, b'-' | b' ' | b'/'))?;
-    let pid = number(&rest[at + 1..])?;
-    let comm = if rest[at] == b'/' { last_word(&rest[..at])?.0 } else { &rest[..at] };
-    Some((time_ns, cpu as u32, Task::new(pid as u32, comm.trim_ascii())))
+    let (before, pid) = rest.split_at(rest.rfind(['-', ' ', '/'])?);
+    let comm = if pid.starts_with('/') { last_word(before)?.0 } else { before };
+    Some((time_ns, cpu as u32, Task::new(number(&pid[1..])? as u32, comm.trim_ascii())))
 }
 
 /// `7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]`: only requests have bytes and command.
-fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &[u8]) -> Option<Event> {
-    let (device, rest) = first_word(body)?;
-    let (letters, rest) = first_word(rest)?;
+fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &str) -> Option<Event> {
+    let ([device, letters], rest) = first_words(body)?;
     let mut rest = rest.trim_ascii_start();
-    if let Some(open) = command(rest) {
-        rest = &rest[open + rest[open..].iter().position(|byte| *byte == b')')? + 1..];
+    let behind_bytes = rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(' ');
+    if behind_bytes.starts_with('(') {
+        rest = rest.split_once(')')?.1;
     }
-    let (sector, rest) = first_word(rest)?;
-    let (plus, rest) = first_word(rest)?;
-    let (sectors, rest) = first_word(rest)?;
-    if plus != b"+" {
-        return None;
-    }
-    let within = |rest: &'_ [u8]| -> Option<Vec<u8>> {
-        let (open, close) = (rest.iter().position(|byte| *byte == b'[')?, rest.iter().rposition(|byte| *byte == b']')?);
-        rest.get(open + 1..close).map(<[u8]>::to_vec)
-    };
-    let last = within(rest);
+    let ([sector, "+", sectors], rest) = first_words(rest)? else { return None };
+    let last = rest.split_once('[').and_then(|(_, rest)| rest.rsplit_once(']')).map(|(last, _)| last);
     let is_done = matches!(kind, EventKind::Complete | EventKind::Return | EventKind::Requeue);
-    let error = last.as_deref().filter(|_| is_done).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
-    let task = match last.filter(|_| !is_done) {
-        Some(comm) => Task::new(task.pid, &comm),
-        None => task,
-    };
+    let error = last.filter(|_| is_done).and_then(|text| text.parse().ok());
+    let task = last.filter(|_| !is_done).map_or(task, |comm| Task::new(task.pid, comm));
     let sectors = u32::try_from(number(sectors)?).ok()?;
-    let mut flags = letters_of(letters)?;
+    let (mut op, flags) = letters_of(letters)?;
     // blkparse prints no operation letter for a flush, as it moves nothing.
-    if flags.preflush && flags.op == EventOp::Other && sectors == 0 {
-        flags.op = EventOp::Flush;
+    if flags.preflush && op == EventOp::Other && sectors == 0 {
+        op = EventOp::Flush;
     }
     Some(Event {
         time_ns,
@@ -290,49 +272,36 @@ fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &[u8]) -> Op
         device: device_number(device)?,
         sector: number(sector)?,
         sectors,
-        op: flags.op,
-        sync: flags.sync,
-        fua: flags.fua,
-        preflush: flags.preflush,
-        meta: flags.meta,
+        op,
+        flags,
         error: error.unwrap_or(0),
         task,
     })
 }
 
-/// Offset of a request's command, after its bytes if there are any.
-fn command(rest: &[u8]) -> Option<usize> {
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let open = digits + rest[digits..].iter().take_while(|byte| **byte == b' ').count();
-    (rest.get(open) == Some(&b'(')).then_some(open)
-}
-
 /// `8,0  1  17  0.000012345  1234  D  RS 1293793 + 17 [asd]`
-fn blkparse(line: &[u8]) -> Option<Meaning> {
-    let (device, rest) = first_word(line)?;
-    let (cpu, rest) = first_word(rest)?;
-    let (sequence, rest) = first_word(rest)?;
-    let (time, rest) = first_word(rest)?;
-    let (pid, rest) = first_word(rest)?;
-    let (action, rest) = first_word(rest)?;
+fn blkparse(line: &str) -> Option<Meaning> {
+    let ([device, cpu, sequence, time, pid, action], rest) = first_words(line)?;
     let (cpu, time_ns, pid) = (number(cpu)? as u32, nanoseconds(time)?, number(pid)? as u32);
     number(sequence)?;
     device_number(device)?;
     let kind = match action {
-        b"D" => EventKind::Issue,
-        b"C" => EventKind::Complete,
-        b"I" => EventKind::Insert,
-        b"R" => EventKind::Requeue,
-        b"Q" => EventKind::Queue,
+        "D" => EventKind::Issue,
+        "C" => EventKind::Complete,
+        "I" => EventKind::Insert,
+        "R" => EventKind::Requeue,
+        "Q" => EventKind::Queue,
         _ => return Some(Meaning::Nothing),
     };
-    let mut body = [device, b" ", rest].concat();
-    // A flush or a command has no place.
-    if find(rest, b" + ").is_none() {
-        let (letters, rest) = first_word(rest)?;
-        body = [device, b" ", letters, b" 0 + 0 ", rest].concat();
-    }
-    event(kind, time_ns, cpu, Task::new(pid, b""), &body).map(Meaning::Event)
+    let body = match rest.contains(" + ") {
+        true => format!("{device} {rest}"),
+        // A flush or a command has no place.
+        false => {
+            let ([letters], rest) = first_words(rest)?;
+            format!("{device} {letters} 0 + 0 {rest}")
+        }
+    };
+    event(kind, time_ns, cpu, Task::new(pid, ""), &body).map(Meaning::Event)
 }
 
 /// The columns of a table of requests, by position. COMM can contain blanks, so columns after it are counted from the
@@ -345,18 +314,18 @@ struct Columns {
 
 impl Columns {
     /// Columns of a heading; `None` if the line is not a heading.
-    fn of(line: &[u8]) -> Option<Self> {
-        let names: Vec<String> = std::str::from_utf8(line).ok()?.split_ascii_whitespace().map(str::to_owned).collect();
+    fn of(line: &str) -> Option<Self> {
+        let names: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
         let has = |name: &str| names.iter().any(|found| found == name);
         let comm = names.iter().position(|name| name == "COMM")?;
         ["PID", "TYPE", "DEV", "BLOCK", "BYTES", "LATms"].into_iter().all(has).then_some(Self { names, comm })
     }
 
     /// Parses the request in a row.
-    fn request(&self, line: &[u8]) -> Option<Request> {
-        let (mut words, mut rest) = (vec![&b""[..]; self.names.len()], line);
+    fn request(&self, line: &str) -> Option<Request> {
+        let (mut words, mut rest) = (vec![""; self.names.len()], line);
         for word in &mut words[..self.comm] {
-            (*word, rest) = first_word(rest)?;
+            ([*word], rest) = first_words(rest)?;
         }
         for word in words[self.comm + 1..].iter_mut().rev() {
             (rest, *word) = last_word(rest)?;
@@ -366,19 +335,16 @@ impl Columns {
         let seconds = |name: &str| of(name).and_then(nanoseconds);
         // A time in milliseconds is one in seconds, with the point elsewhere.
         let milliseconds = |name: &str| of(name).and_then(nanoseconds).map(|ns| ns / 1_000);
-        let flags = letters_of(of("TYPE")?)?;
+        let (op, flags) = letters_of(of("TYPE")?)?;
         let (device_ns, queue_ns) = (milliseconds("LATms"), milliseconds("QUEms"));
         let issued_ns = seconds("STARTs").or_else(|| seconds("ENDs")?.checked_sub(device_ns?)).unwrap_or(0);
         Some(Request {
             device: device_number(of("DEV")?)?,
             // On recent kernels iosnoop takes the words of a request for one further to the right.
-            sector: if of("BLOCK")? == b"+" { 0 } else { number(of("BLOCK")?)? },
+            sector: if of("BLOCK")? == "+" { 0 } else { number(of("BLOCK")?)? },
             sectors: u32::try_from(number(of("BYTES")?)? / SECTOR_BYTES).ok()?,
-            op: flags.op,
-            sync: flags.sync,
-            fua: flags.fua,
-            preflush: flags.preflush,
-            meta: flags.meta,
+            op,
+            flags,
             sequential: false,
             task: Task::new(number(of("PID")?)? as u32, words[self.comm]),
             queued_ns: queue_ns.and_then(|queue_ns| issued_ns.checked_sub(queue_ns)),
@@ -389,49 +355,47 @@ impl Columns {
 }
 
 /// Parses the letters of a request; `None` for other letters.
-fn letters_of(text: &[u8]) -> Option<Rwbs> {
-    let known = text.len() <= 10 && text.iter().all(|byte| b"RWFDNSAMUEZPCOI".contains(byte));
-    (known && !text.is_empty()).then(|| Rwbs::parse(text))
+fn letters_of(text: &str) -> Option<(EventOp, Flags)> {
+    let known = text.len() <= 10 && text.chars().all(|c| "RWFDNSAMUEZPCOI".contains(c));
+    (known && !text.is_empty()).then(|| parse_letters(text.as_bytes()))
 }
 
 /// Parses `7,2`.
-fn device_number(text: &[u8]) -> Option<DeviceNumber> {
-    let comma = text.iter().position(|byte| *byte == b',')?;
+fn device_number(text: &str) -> Option<DeviceNumber> {
+    let (major, minor) = text.split_once(',')?;
     let part = |text| u32::try_from(number(text)?).ok();
-    Some((part(&text[..comma])?, part(&text[comma + 1..])?))
+    Some((part(major)?, part(minor)?))
 }
 
 /// A whole number, not too large.
-fn number(text: &[u8]) -> Option<u64> {
-    let is_number = !text.is_empty() && text.len() <= 20 && text.iter().all(u8::is_ascii_digit);
-    is_number.then(|| std::str::from_utf8(text).ok()?.parse().ok())?
+fn number(text: &str) -> Option<u64> {
+    // Without a sign.
+    text.parse().ok().filter(|_| text.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// A decimal number of seconds of any precision, in nanoseconds.
-fn nanoseconds(text: &[u8]) -> Option<u64> {
-    let point = text.iter().position(|byte| *byte == b'.')?;
-    let (whole, part) = (&text[..point], &text[point + 1..]);
-    let digits = part.iter().all(u8::is_ascii_digit).then(|| part.get(..9).unwrap_or(part))?;
+fn nanoseconds(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once('.')?;
+    let digits = part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.get(..9).unwrap_or(part))?;
     let part_ns = number(digits)? * 10_u64.pow(9 - digits.len() as u32);
     number(whole)?.checked_mul(NS_PER_SEC)?.checked_add(part_ns)
 }
 
-/// The first word and the rest.
-fn first_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let text = text.trim_ascii_start();
-    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
-    (end > 0).then(|| text.split_at(end))
+/// The first words and the rest.
+fn first_words<const N: usize>(text: &str) -> Option<([&str; N], &str)> {
+    let (mut words, mut rest) = ([""; N], text);
+    for word in &mut words {
+        let text = rest.trim_ascii_start();
+        (*word, rest) = text.split_at(text.find(|c: char| c.is_ascii_whitespace()).unwrap_or(text.len()));
+    }
+    (!words.contains(&"")).then_some((words, rest))
 }
 
 /// Splits off the last word.
-fn last_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+fn last_word(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_ascii_end();
-    let start = text.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);
+    let start = text.rfind(|c: char| c.is_ascii_whitespace()).map_or(0, |at| at + 1);
     (start < text.len()).then(|| text.split_at(start))
-}
-
-fn find(text: &[u8], what: &[u8]) -> Option<usize> {
-    text.windows(what.len()).position(|window| window == what)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ fn read(text: impl AsRef<[u8]>) -> (Vec<Request>, Requests) {
 
 /// A request in short: letters that are stored, sector, sectors, queue and device time in microseconds, task.
 fn short(request: &Request) -> String {
-    let Request { op, sector, sectors, sync, fua, meta, task, device, .. } = request;
+    let Request { op, sector, sectors, flags: Flags { sync, fua, meta, .. }, task, device, .. } = request;
     let flags: String =
         [(*sync, 'S'), (*fua, 'F'), (*meta, 'M')].iter().filter(|(is, _)| *is).map(|(_, c)| *c).collect();
     let us = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| (ns / 1_000).to_string());

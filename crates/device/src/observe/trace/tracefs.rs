@@ -27,16 +27,12 @@ pub enum TraceError {
     /// Nothing to filter by: tracing every device would drown the ones that matter.
     #[error("cannot trace block requests - no device was given - name at least one block device")]
     NoDevice,
-    /// The kernel does not let this user trace.
+    /// The kernel does not let this user trace: it refused `path`.
     #[error(
         "cannot trace block requests - {}: {source} - run as root (CAP_SYS_ADMIN) on a kernel that is not locked down, or go without the trace",
         path.display()
     )]
-    NotPermitted {
-        /// Path that was refused.
-        path: PathBuf,
-        source: io::Error,
-    },
+    NotPermitted { path: PathBuf, source: io::Error },
     #[error(
         "cannot trace block requests - tracefs is not mounted and mounting it failed: {source} - the kernel needs CONFIG_TRACING; before Linux 5.2: mount -t tracefs tracefs /sys/kernel/tracing"
     )]
@@ -45,34 +41,17 @@ pub enum TraceError {
     #[error(
         "cannot trace block requests - the kernel has no event block:{event} - it needs CONFIG_BLOCK and CONFIG_EVENT_TRACING"
     )]
-    NoEvent {
-        /// Name of the tracepoint.
-        event: &'static str,
-    },
-    /// The kernel describes its records in a way that this version does not know.
+    NoEvent { event: &'static str },
+    /// The kernel describes its records, at `path`, in a way that this version does not know.
     #[error("cannot read the trace - {}: {reason} - this kernel is unknown to this version; go without the trace", path.display())]
-    Format {
-        /// Path of the description.
-        path: PathBuf,
-        reason: String,
-    },
+    Format { path: PathBuf, reason: String },
     #[error(
         "cannot read the trace of CPU {cpu} - the buffer page makes no sense at byte {at_byte} - this kernel is unknown to this version; go without the trace"
     )]
-    Page {
-        /// CPU of the buffer.
-        cpu: u32,
-        /// Offset in the page.
-        at_byte: usize,
-    },
-    /// Any other system call.
+    Page { cpu: u32, at_byte: usize },
+    /// Any other system call, for an operation such as "reading the statistics".
     #[error("cannot trace block requests - {doing} on {}: {source} - go without the trace if this persists", path.display())]
-    Io {
-        /// Operation, such as "reading the statistics".
-        doing: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { doing: &'static str, path: PathBuf, source: io::Error },
 }
 
 impl TraceError {

@@ -160,12 +160,12 @@ fn tell(warnings: &[Problem]) {
 }
 
 fn surroundings<'a>(read: &'a mut dyn FnMut(&str) -> Result<String, String>, readonly: bool) -> Surroundings<'a> {
-    let memory = sys::memory::available_bytes().unwrap_or(0);
+    let memory = sys::buffer::available_bytes().unwrap_or(0);
     Surroundings {
         read,
         variable: &|name| std::env::var(name).ok(),
         cpus: cpus(),
-        page_bytes: sys::usage::page_bytes(),
+        page_bytes: sys::process::page_bytes(),
         memory_mbytes: memory >> 20,
         readonly,
     }

@@ -27,7 +27,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use summary::Summary;
-use sys::usage::monotonic_ns;
+use sys::process::monotonic_ns;
 
 /// Traces devices, or reads a trace, and shows the result.
 pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {

@@ -2,7 +2,7 @@
 
 use super::summary::{Kind, Size, Summary, Times};
 use device::observe::DeviceNumber;
-use device::observe::trace::{EventOp, Request};
+use device::observe::trace::{EventOp, Flags, Request};
 use report::table::Table;
 use results::units::{self, Grouped};
 use serde_json::{Value, json};
@@ -264,7 +264,7 @@ fn ops_line([start, comm, pid, kind, device, block, bytes, queue, latency]: [Str
 
 /// The kernel's letters for the flags of a request.
 fn letters(request: &Request) -> String {
-    let Request { op, preflush, fua, sync, meta, .. } = request;
+    let Request { op, flags: Flags { preflush, fua, sync, meta }, .. } = request;
     let mut text = if *preflush { "F".to_owned() } else { String::new() };
     text.push(match op {
         EventOp::Read => 'R',

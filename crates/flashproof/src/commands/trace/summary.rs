@@ -176,11 +176,11 @@ impl Kind {
 
     fn add(&mut self, request: &Request, wanted: Wanted) {
         self.all.add(wanted);
-        self.sync += u64::from(request.sync);
-        self.fua += u64::from(request.fua);
+        self.sync += u64::from(request.flags.sync);
+        self.fua += u64::from(request.flags.fua);
         // Not counted for flushes, which do nothing else.
-        self.preflush += u64::from(request.preflush && request.op != EventOp::Flush);
-        self.meta += u64::from(request.meta);
+        self.preflush += u64::from(request.flags.preflush && request.op != EventOp::Flush);
+        self.meta += u64::from(request.flags.meta);
         self.sequential += u64::from(request.sequential);
         let bytes = request.bytes();
         if !self.gathered && self.sizes.len() == SIZES_MAX && !self.sizes.contains_key(&bytes) {

@@ -2,7 +2,7 @@
 //! `buffer_pattern` give them. Source: `lib/rand.c`, `fill_io_buffer()` and `lib/pattern.c` of fio.
 
 use crate::choice::with_defaults;
-use device::guard::stamp::{SECTOR_BYTES, STAMP_BYTES, stamp_end};
+use device::salt::{SECTOR_BYTES, STAMP_BYTES, stamp_end};
 use sys::random::Random;
 
 /// fio's multiplier from one random word to the next: the golden ratio.
@@ -235,7 +235,7 @@ mod tests {
                 chunk[3072..].iter().all(|byte| *byte == 0)
                     && chunk[..3072].iter().filter(|byte| **byte == 0).count() < 60
             );
-            assert!(chunk[..3072].chunks(512).all(|sector| device::guard::stamp::is_stamped(sector, 42)));
+            assert!(chunk[..3072].chunks(512).all(|sector| device::salt::is_stamped(sector, 42)));
         }
         let pattern = Filler::parse("\"ab\"", false).ok();
         Content { compress_pct: 100, pattern, ..Content::default() }.fill_mixed(&mut data, 7, 4096, None);

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use sys::mapped::Access;
+use sys::call::Access;
 use sys::process;
 
 /// Files and devices of a run at most: each is open, has buffers of its own for writes, and cells for its counts.

@@ -18,7 +18,7 @@ use super::pattern::Sizes;
 use super::thread::{Progress, Thread};
 use super::value::Size;
 use crate::workload::DeviceShape;
-use device::zones::Zones;
+use device::target::Zones;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -155,7 +155,7 @@ impl Table {
         if report.is_none() && capacity > zone_bytes {
             return Err(format!("zonecapacity {capacity} is more than zonesize {zone_bytes} - lower it"));
         }
-        let emulated = |number: u64| device::zones::Zone {
+        let emulated = |number: u64| device::target::Zone {
             start: number * zone_bytes,
             len: zone_bytes,
             capacity,
@@ -166,7 +166,7 @@ impl Table {
         };
         let reported = report.as_ref().map(|report| report.zones.clone());
         let reported = reported.unwrap_or_else(|| (0..wanted).map(emulated).collect());
-        let zone = |of: &device::zones::Zone| Zone {
+        let zone = |of: &device::target::Zone| Zone {
             start: of.start,
             full_at: of.start + of.capacity,
             end: of.start + of.len,

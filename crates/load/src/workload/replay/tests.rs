@@ -4,7 +4,7 @@ use super::*;
 use crate::factor::Factor;
 use crate::plan::Plan;
 use crate::workload::test_sink::{instants, planned, seen_by_a_drive};
-use device::observe::trace::{EventOp, Request as Traced, Requests};
+use device::observe::trace::{EventOp, Flags, Request as Traced, Requests};
 use sys::op::Op;
 
 const MS: u64 = 1_000_000;
@@ -21,7 +21,7 @@ fn requests() -> Vec<Traced> {
             0 => traced(at_ns, EventOp::Write, n * 256, 256),
             1 => traced(at_ns, EventOp::Flush, 0, 0),
             2 => traced(at_ns, EventOp::Discard, n * 8, 2_048),
-            3 => Traced { fua: true, ..traced(at_ns, EventOp::Write, n * 8, 8) },
+            3 => Traced { flags: Flags { fua: true, ..Flags::default() }, ..traced(at_ns, EventOp::Write, n * 8, 8) },
             4 => traced(at_ns, EventOp::Read, n * 256, 512),
             5 => traced(at_ns, EventOp::Other, 0, 0),
             _ => traced(at_ns, EventOp::Read, n * 8 + n % 8, 1 + (n % 17) as u32),
@@ -86,7 +86,7 @@ fn expected(speed: u64) -> Vec<Seen> {
                 EventOp::Other => return None,
             };
             let at_ns = (request.wanted_ns() - first) / speed;
-            Some((at_ns, kind, request.sector * 512, request.sectors * 512, request.fua))
+            Some((at_ns, kind, request.sector * 512, request.sectors * 512, request.flags.fua))
         })
         .collect();
     seen.sort_unstable();

@@ -156,7 +156,7 @@ impl TraceBuilder {
         // A flush has no offset, whatever the trace has.
         let (sector, sectors) = if class == Class::Flushes { (0, 0) } else { (request.sector, request.sectors) };
         // Bios can request a flush before them; on the medium they are all equal.
-        let sync = if request.fua || request.preflush { WriteSync::Data } else { WriteSync::No };
+        let sync = if request.flags.fua || request.flags.preflush { WriteSync::Data } else { WriteSync::No };
         let operation = Operation { sector, sectors, sync };
         self.groups.entry((request.device, class)).or_default().push((request.wanted_ns(), operation));
         Ok(())

@@ -1,7 +1,7 @@
 //! Zones: operations that a zoned drive takes, and as many as fio does.
 
 use super::*;
-use device::zones::{Zone, Zones};
+use device::target::{Zone, Zones};
 use std::collections::HashMap;
 use std::sync::Arc;
 use sys::random::Random;

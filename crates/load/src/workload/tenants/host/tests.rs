@@ -281,7 +281,7 @@ fn a_fill_that_defragmentation_cannot_live_with_is_refused_with_the_arithmetic()
     assert!(why(&tenant(Keys::Uniform, 128, 0.5, 50), 1 << 32).contains("at most 4,294,967,294 are counted"));
     assert!(why(&tenant(Keys::Uniform, 128, 0.5, 50), u64::MAX).contains("are counted"));
     // A petabyte in blocks of 256 KiB, where there is less than 94 GB of memory.
-    if sys::memory::available_bytes().is_some_and(|bytes| bytes < 94 << 30) {
+    if sys::buffer::available_bytes().is_some_and(|bytes| bytes < 94 << 30) {
         let petabyte = why(&tenant(Keys::Uniform, 128, 0.5, 50), (1 << 32) - 2);
         assert!(
             petabyte.contains("cannot model 4,294,967,294 write blocks - 103 GB of memory are needed, and "),
