@@ -8,7 +8,7 @@ use super::windows::{Durations, MAX, MOMENT_NAMES, Moment, P99, Windows};
 use super::{Axis, Chart, Detail, Limit, Line, Mark, Points, Style};
 use results::run_dir::{Manifest, TRACE, read_trace};
 use results::steady::{ChangePoint, Metric, Steadiness};
-use results::trace::{TraceKind, TraceLine, TraceSize};
+use results::telemetry::{TraceKind, TraceLine, TraceSize};
 use results::units;
 use std::path::Path;
 
@@ -281,7 +281,7 @@ fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail
 mod tests {
     use super::*;
     use results::steady::Group;
-    use results::trace::Spread;
+    use results::telemetry::Spread;
 
     #[test]
     fn metrics_that_move_at_once_make_one_mark() {

@@ -77,7 +77,6 @@ impl Steadiness {
         let reached_round = steady.first().copied();
         let steady_since_round = ends().rev().zip(steady.iter().rev()).take_while(|(end, steady)| end == *steady);
         let steady_since_round = steady_since_round.map(|(end, _)| end).last();
-
         Self {
             round_sec: rounds.round_sec,
             rounds: count,
