@@ -1,7 +1,7 @@
 //! The runs and series below the directories that were given. Links are not followed.
 
 use results::files::{self, Links};
-use results::rejudge::{Evidence, doubt_of, place_of, rejudge};
+use results::rejudge::{Evidence, place_of, rejudge};
 use results::run_dir::{self, Holds, MANIFEST, Run, RunDirError};
 use results::series::Series;
 use sha2::{Digest, Sha256};
@@ -163,12 +163,8 @@ impl SourceSeries {
         let run_at = |dir: PathBuf| runs.iter().position(|(_, run)| run.dir == dir);
         let steps = self.series.steps.iter();
         let run_of_step: Vec<_> = steps.map(|step| place_of(&self.dir, step).ok().and_then(run_at)).collect();
-        let doubts: Vec<_> = runs.iter().map(|(_, run)| doubt_of(run)).collect();
-        let evidence = run_of_step.iter().map(|at| {
-            let at = at.ok_or("no run of the step can be read")?;
-            let (run, doubt) = (&runs[at].1, doubts[at].as_deref());
-            Ok(Evidence { verdict: &run.verdict, multiple: run.manifest.multiple, doubt })
-        });
+        let evidence =
+            run_of_step.iter().map(|at| Ok(Evidence::of(&runs[at.ok_or("no run of the step can be read")?].1)));
         let doubts = rejudge(&mut self.series, &evidence.collect::<Vec<_>>());
         (run_of_step, doubts)
     }

@@ -1,7 +1,7 @@
 //! `flashproof engine client`: transactions on a database.
 
 use crate::support;
-use results::records_read::{RecordsRead, Refused};
+use results::judge::{RecordsRead, Refused};
 use results::run_dir;
 use results::units::Grouped;
 use std::net::{TcpListener, TcpStream};

@@ -187,7 +187,7 @@ fn no_step_goes_further_than_twice_what_was_held() {
     assert_eq!(ended.stderr.lines().count(), 1 + series.steps.len(), "a line for each step: {}", ended.stderr);
     let mut held = 0.0_f64;
     for details in series.steps.iter().map(|step| Details::of(step).unwrap()) {
-        let multiple = details.moved.multiple().get();
+        let multiple = details.moved.multiple();
         // Each run of a simulated drive is that of a new one, which nobody overdrove.
         assert!(!matches!(details.moved, Move::Recover(_)), "{}", details.judged.why);
         assert!(held == 0.0 || multiple <= held * 2.01, "{multiple} after {held}");

@@ -1,7 +1,7 @@
 //! The record engine killed at random moments under load: what it acknowledged is there, and nothing older.
 
 use crate::support::{Bench, OUT, Running, serve, totals};
-use results::records_read::Refused;
+use results::judge::Refused;
 use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::support::{OUT, Running, ask, delete, info, statistic_of, totals};
 use crate::two_nodes::{OK, PAIRED, PATIENT, Pair, TIMEOUT, end, stands_still, until};
-use results::records_read::Refused;
+use results::judge::Refused;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};

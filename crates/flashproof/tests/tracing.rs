@@ -4,7 +4,7 @@ use crate::support;
 
 use device::observe::trace::{Options, Trace};
 use results::run_dir::{Samples, read_trace};
-use results::trace::{TraceKind, TraceSize};
+use results::telemetry::{TraceKind, TraceSize};
 use support::{Bench, LoopDevice, OUT, skip};
 
 const MIB: u64 = 1 << 20;

@@ -8,7 +8,7 @@
 //! burst is no pass. A volume with burst credits, or a drive with an SLC cache, holds for a minute what it does not hold for an
 //! hour; so each check says how long and how much it has to write, and before that it only measured.
 
-use crate::judge::{Code, Limit, Outcome, Sla, SlaError, SliceShares, StreamLimits, Verdict};
+use crate::judge::{Code, Limit, Outcome, Sla, SliceShares, StreamLimits, Verdict};
 use crate::percentile;
 use crate::run_dir::RunDirError;
 use crate::steady::{self, ChangePoint};
@@ -130,7 +130,7 @@ impl Criterion {
     /// The deciding limit of latencies as an SLA judges it: `p99` below 10 ms is `1%>10ms`. `None` for other metrics.
     ///
     /// Errors: more decimals than an SLA has.
-    pub fn sla(&self) -> Result<Option<Sla>, SlaError> {
+    pub fn sla(&self) -> Result<Option<Sla>, String> {
         let (Metric::Percentile(percent), Some(limit_ns)) = (self.metric, self.deciding_limit()) else {
             return Ok(None);
         };
@@ -164,7 +164,7 @@ const FREEZE_NS: u64 = 500_000_000;
 pub fn limits_of<'a>(
     name: &str,
     criteria: impl Iterator<Item = &'a Criterion>,
-) -> Result<Option<StreamLimits>, SlaError> {
+) -> Result<Option<StreamLimits>, String> {
     let of_stream: Vec<_> =
         criteria.filter(|criterion| criterion.stream == name && criterion.deciding_limit().is_some()).collect();
     let slas = of_stream.iter().map(|criterion| criterion.sla()).collect::<Result<Vec<_>, _>>()?;
@@ -399,12 +399,11 @@ impl Check {
         let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
         let written = self.runs.iter().map(|run| run.written_bytes).sum::<u64>();
         let Sustained { seconds: least_sec, written_bytes: least_bytes, .. } = &self.sustained;
-        let is_short = seconds.round() < *least_sec as f64;
-        let is_little = written < *least_bytes;
+        let [written_text, least_text] = [written, *least_bytes].map(|bytes| units::bytes(bytes as f64));
         let needs = [
-            is_short.then(|| format!("{} of {}", span(seconds.round() as u64), span(*least_sec))),
-            is_little
-                .then(|| format!("{} of {} written", units::bytes(written as f64), units::bytes(*least_bytes as f64))),
+            (seconds.round() < *least_sec as f64)
+                .then(|| format!("{} of {}", span(seconds.round() as u64), span(*least_sec))),
+            (written < *least_bytes).then(|| format!("{written_text} of {least_text} written")),
         ];
         let needs: Vec<_> = needs.into_iter().flatten().collect();
         (!needs.is_empty()).then(|| needs.join(", "))

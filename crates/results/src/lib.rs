@@ -22,9 +22,7 @@
 //! * [`certify`]: the stages of a certification, and its claims
 //! * [`check`]: is a disk good enough for a database
 //! * [`rejudge`]: a finished series judged again from its runs
-//! * [`telemetry`]: the columns of telemetry.csv, declared once
-//! * [`trace`]: samples of the block layer
-//! * [`records_read`]: records that a run read, and those that a verification refused
+//! * [`telemetry`]: the columns of telemetry.csv, declared once; samples of the block layer
 //! * [`units`]: numbers as text
 //! * [`waf`]: write amplification measured by an experiment
 //! * [`together`]: runs of several hosts at the same time, judged as one test
@@ -47,7 +45,6 @@ pub mod judge;
 pub mod percentile;
 pub mod population;
 pub mod rating;
-pub mod records_read;
 pub mod rejudge;
 pub mod run_dir;
 pub mod series;
@@ -58,6 +55,5 @@ pub mod telemetry;
 pub mod testing;
 pub mod times;
 pub mod together;
-pub mod trace;
 pub mod units;
 pub mod waf;

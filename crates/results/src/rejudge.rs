@@ -20,7 +20,14 @@ pub struct Evidence<'a> {
     /// The load that it was recorded with, as a multiple of 1x.
     pub multiple: Option<f64>,
     /// Why it cannot be believed whole.
-    pub doubt: Option<&'a str>,
+    pub doubt: Option<String>,
+}
+
+impl<'a> Evidence<'a> {
+    /// From a `run` of a step that is done.
+    pub fn of(run: &'a Run) -> Self {
+        Self { verdict: &run.verdict, multiple: run.manifest.multiple, doubt: doubt_of(run) }
+    }
 }
 
 /// Why `run`, of a step that is done, cannot be believed whole; `None` if it can.
@@ -56,15 +63,8 @@ pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
         return Vec::new();
     }
     let read = |step: &Step| place_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string()));
-    let read = |step: &Step| read(step).map(|run| (doubt_of(&run), run));
     let runs: Vec<_> = series.steps.iter().map(read).collect();
-    let evidence = runs.iter().map(|run| match run {
-        Ok((doubt, run)) => {
-            let (verdict, multiple) = (&run.verdict, run.manifest.multiple);
-            Ok(Evidence { verdict, multiple, doubt: doubt.as_deref() })
-        }
-        Err(why) => Err(why.as_str()),
-    });
+    let evidence = runs.iter().map(|run| run.as_ref().map(Evidence::of).map_err(String::as_str));
     rejudge(series, &evidence.collect::<Vec<_>>())
 }
 
@@ -93,8 +93,13 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
         // The lower loads of a search hold, whatever became of one above them.
         let failed = purpose == Purpose::Certify && series.steps.iter().any(|step| step.outcome == Some(Outcome::Fail));
         let now = if failed { Outcome::Fail } else { Outcome::Invalid };
-        correct(&mut conclusion, now, first);
-        (conclusion.rating, conclusion.comparable) = (None, false);
+        if conclusion.outcome != now {
+            let said = format!("{SERIES} said {}: {}", conclusion.outcome, conclusion.sentence);
+            conclusion.remarks.insert(0, said);
+            conclusion.sentence =
+                format!("judged again from its runs, the conclusion in {SERIES} does not hold: {first}");
+        }
+        conclusion = Conclusion { outcome: now, rating: None, comparable: false, ..conclusion };
     }
     series.conclusion = Some(conclusion);
     doubts
@@ -123,8 +128,8 @@ fn again(
         }
         Purpose::Rate => of_search(step, recorded, run.verdict),
     };
-    if let Some(doubt) = run.doubt {
-        return Some((recorded.max(judged.0).max(Outcome::Invalid), doubt.to_owned()));
+    if let Some(doubt) = &run.doubt {
+        return Some((recorded.max(judged.0).max(Outcome::Invalid), doubt.clone()));
     }
     if let Some(ran) = run.multiple.filter(|ran| (ran - step.multiple).abs() > 1e-6 * step.multiple.abs()) {
         let (ran, said) = (units::multiple(ran), units::multiple(step.multiple));
@@ -173,15 +178,4 @@ fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String> {
         }
         Purpose::Baseline => None,
     }
-}
-
-/// Makes `conclusion` one of `outcome`, because of `why`; what it said stays as a remark.
-fn correct(conclusion: &mut Conclusion, outcome: Outcome, why: &str) {
-    if conclusion.outcome == outcome {
-        return;
-    }
-    let said = format!("{SERIES} said {}: {}", conclusion.outcome, conclusion.sentence);
-    conclusion.remarks.insert(0, said);
-    conclusion.outcome = outcome;
-    conclusion.sentence = format!("judged again from its runs, the conclusion in {SERIES} does not hold: {why}");
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use thiserror::Error;
 
 /// The report in the directory of a series.
@@ -230,36 +230,25 @@ pub struct SeriesLock {
     _dir: File,
 }
 
-/// Why a series cannot be run.
-#[derive(Debug, Error)]
-pub enum SeriesLockError {
-    /// Another process runs the series.
-    #[error(
-        "going on in {} - another flashproof runs the series there now; wait for it, or give another --out", .dir.display()
-    )]
-    Held { dir: PathBuf },
-    /// System call failed.
-    #[error("locking the directory {} - {source}; {}", .dir.display(), remedy(.source))]
-    Io { dir: PathBuf, source: io::Error },
-}
-
-fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            "give a directory that this user may read and write, or change its mode (chmod)"
-        }
-        _ => "give a directory on a disk of this machine",
-    }
-}
-
 impl SeriesLock {
     /// Takes the lock on the existing `dir`. Errors: another process has it, or the file system has no locks.
-    pub fn take(dir: &Path) -> Result<Self, SeriesLockError> {
-        let failed = |source| SeriesLockError::Io { dir: dir.to_owned(), source };
+    pub fn take(dir: &Path) -> Result<Self, String> {
+        let failed = |error: io::Error| {
+            let remedy = match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    "give a directory that this user may read and write, or change its mode (chmod)"
+                }
+                _ => "give a directory on a disk of this machine",
+            };
+            format!("locking the directory {} - {error}; {remedy}", dir.display())
+        };
         let opened = File::open(dir).map_err(failed)?;
         match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _dir: opened }),
-            Err(Errno::WOULDBLOCK) => Err(SeriesLockError::Held { dir: dir.to_owned() }),
+            Err(Errno::WOULDBLOCK) => Err(format!(
+                "going on in {} - another flashproof runs the series there now; wait for it, or give another --out",
+                dir.display()
+            )),
             Err(errno) => Err(failed(errno.into())),
         }
     }
@@ -378,7 +367,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = SeriesLock::take(dir.path()).unwrap();
         let error = SeriesLock::take(dir.path()).unwrap_err();
-        assert!(matches!(error, SeriesLockError::Held { .. }), "{error}");
+        assert!(error.starts_with("going on in ") && error.contains("another flashproof runs"), "{error}");
         drop(first);
         assert!(SeriesLock::take(dir.path()).is_ok());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
@@ -386,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_not_there_is_named() {
-        let error = SeriesLock::take(Path::new("/nowhere/series")).unwrap_err().to_string();
+        let error = SeriesLock::take(Path::new("/nowhere/series")).unwrap_err();
         assert!(error.starts_with("locking the directory /nowhere/series - No such file"), "{error}");
     }
 

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-use thiserror::Error;
 
 /// Parts per billion in the whole.
 const WHOLE_PPB: u64 = 1_000_000_000;
@@ -88,26 +87,6 @@ pub struct StreamLimits {
     pub least_bytes_per_sec: Option<f64>,
 }
 
-/// Why a text is not an SLA.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum SlaError {
-    /// One limit cannot be parsed.
-    #[error("reading the limit {limit:?} of SLA {sla:?} - {why}; write limits like 5%>1ms,1%>8ms,0.1%>64ms")]
-    Limit { sla: String, limit: String, why: &'static str },
-    /// Two limits have the same threshold.
-    #[error("reading SLA {sla:?} - two limits for {threshold}; keep the smaller one")]
-    Duplicate { sla: String, threshold: String },
-    /// A limit that can never decide.
-    #[error(
-        "reading SLA {sla:?} - {larger} allows more than {smaller}, although whatever takes over {threshold} took over \
-         the smaller threshold too: it could never be reached first; give the larger threshold the smaller share"
-    )]
-    NotMonotonic { sla: String, smaller: String, larger: String, threshold: String },
-    /// More limits than cells can count.
-    #[error("reading SLA {sla:?} - {count} limits, at most {THRESHOLDS_MAX} are counted; leave some out")]
-    TooMany { sla: String, count: usize },
-}
-
 impl Default for Sla {
     /// ACT's criterion: < 5 % over 1 ms, < 1 % over 8 ms, < 0.1 % over 64 ms.
     /// Source: ACT's README, the section on passing and failing.
@@ -126,17 +105,16 @@ impl Sla {
     /// unreadable.
     ///
     /// Errors: why it is no SLA, or which limit could never decide.
-    pub fn wanted(text: &str) -> Result<Self, SlaError> {
+    pub fn wanted(text: &str) -> Result<Self, String> {
         let sla: Self = text.parse()?;
         let pairs = sla.limits.iter().zip(&sla.limits[1..]);
         match pairs.into_iter().find(|(smaller, larger)| larger.share_max_ppb > smaller.share_max_ppb) {
             None => Ok(sla),
-            Some((smaller, larger)) => Err(SlaError::NotMonotonic {
-                sla: text.to_owned(),
-                smaller: smaller.to_string(),
-                larger: larger.to_string(),
-                threshold: larger.threshold_text(),
-            }),
+            Some((smaller, larger)) => Err(format!(
+                "reading SLA {text:?} - {larger} allows more than {smaller}, although whatever takes over {} took over the \
+                 smaller threshold too: it could never be reached first; give the larger threshold the smaller share",
+                larger.threshold_text()
+            )),
         }
     }
 
@@ -144,21 +122,24 @@ impl Sla {
     /// `u64::max` gives thresholds to count, `u64::min` the strictest limits.
     ///
     /// Errors: more thresholds than cells can count.
-    pub fn joined<'a>(all: impl Iterator<Item = &'a Self>, of: fn(u64, u64) -> u64) -> Result<Self, SlaError> {
+    pub fn joined<'a>(all: impl Iterator<Item = &'a Self>, of: fn(u64, u64) -> u64) -> Result<Self, String> {
         let mut by_threshold = BTreeMap::new();
         for limit in all.flat_map(|sla| &sla.limits) {
             let share = by_threshold.entry(limit.threshold_ns).or_insert(limit.share_max_ppb);
             *share = of(limit.share_max_ppb, *share);
         }
         let limit = |(threshold_ns, share_max_ppb)| Limit { share_max_ppb, threshold_ns };
-        let limits: Vec<_> = by_threshold.into_iter().map(limit).collect();
-        match limits.len() {
-            0 => Self::UNLIMITED.parse(),
-            count if count > THRESHOLDS_MAX => {
-                let sla = Self { limits }.to_string();
-                Err(SlaError::TooMany { sla, count })
-            }
-            _ => Ok(Self { limits }),
+        let sla = Self { limits: by_threshold.into_iter().map(limit).collect() };
+        if sla.limits.is_empty() { Self::UNLIMITED.parse() } else { sla.counted(&sla.to_string()) }
+    }
+
+    /// Errors: `text` has more limits than cells can count.
+    fn counted(&self, text: &str) -> Result<Self, String> {
+        match self.limits.len() {
+            ..=THRESHOLDS_MAX => Ok(self.clone()),
+            count => Err(format!(
+                "reading SLA {text:?} - {count} limits, at most {THRESHOLDS_MAX} are counted; leave some out"
+            )),
         }
     }
 
@@ -199,26 +180,21 @@ impl fmt::Display for Sla {
 }
 
 impl FromStr for Sla {
-    type Err = SlaError;
+    type Err = String;
 
-    fn from_str(sla: &str) -> Result<Self, SlaError> {
+    fn from_str(sla: &str) -> Result<Self, String> {
         let parse = |limit: &str| {
-            parse_limit(limit.trim()).map_err(|why| SlaError::Limit {
-                sla: sla.into(),
-                limit: limit.trim().into(),
-                why,
+            parse_limit(limit).map_err(|why| {
+                format!("reading the limit {limit:?} of SLA {sla:?} - {why}; write limits like 5%>1ms,1%>8ms,0.1%>64ms")
             })
         };
-        let mut limits = sla.split(',').map(parse).collect::<Result<Vec<_>, _>>()?;
+        let mut limits = sla.split(',').map(str::trim).map(parse).collect::<Result<Vec<_>, _>>()?;
         limits.sort_by_key(|limit| limit.threshold_ns);
         if let Some(pair) = limits.windows(2).find(|pair| pair[0].threshold_ns == pair[1].threshold_ns) {
-            let threshold = ThresholdText(pair[0].threshold_ns).to_string();
-            return Err(SlaError::Duplicate { sla: sla.into(), threshold });
+            let threshold = pair[0].threshold_text();
+            return Err(format!("reading SLA {sla:?} - two limits for {threshold}; keep the smaller one"));
         }
-        if limits.len() > THRESHOLDS_MAX {
-            return Err(SlaError::TooMany { sla: sla.into(), count: limits.len() });
-        }
-        Ok(Self { limits })
+        Self { limits }.counted(sla)
     }
 }
 
@@ -263,8 +239,8 @@ fn scaled(text: &str, scale: u64) -> Option<u64> {
 }
 
 impl TryFrom<String> for Sla {
-    type Error = SlaError;
-    fn try_from(text: String) -> Result<Self, SlaError> {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
         text.parse()
     }
 }

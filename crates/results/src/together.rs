@@ -3,11 +3,11 @@
 //! Each host has a run directory of its own. Their cells are laid side by side, a device for each host and device, so
 //! the judge sees one run: per host, and over all. Histograms are merged bucket by bucket.
 
-use crate::cell::{Carried, Latencies, Layout, latencies};
+use crate::cell::{Carried, Latencies, latencies};
 use crate::judge::{Code, Deciding, End, IntervalCounts, Judge, Outcome, Verdict};
 use crate::run_dir::{HlogKind, Intervals, Manifest, Run, RunDirError, each_window};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// Hosts that begin further apart than this did not put their loads on at the same time, milliseconds.
@@ -157,18 +157,17 @@ impl Merged {
         let mut devices = Vec::new();
         for (part, run) in runs {
             let other = &run.manifest;
-            let differs = |what| TogetherError::Differs { host: part.host.clone(), what };
             let names =
                 |manifest: &Manifest| manifest.streams.iter().map(|stream| stream.name.clone()).collect::<Vec<_>>();
-            match () {
-                () if names(other) != names(&manifest) => return Err(differs("other streams")),
-                () if other.sla != manifest.sla => return Err(differs("other limits")),
-                () if other.report_interval_sec != manifest.report_interval_sec => {
-                    return Err(differs("another report interval"));
-                }
-                () if other.slice_sec != manifest.slice_sec => return Err(differs("slices of another length")),
-                () if other.duration_sec != manifest.duration_sec => return Err(differs("another duration")),
-                () => {}
+            let differs = [
+                (names(other) != names(&manifest), "other streams"),
+                (other.sla != manifest.sla, "other limits"),
+                (other.report_interval_sec != manifest.report_interval_sec, "another report interval"),
+                (other.slice_sec != manifest.slice_sec, "slices of another length"),
+                (other.duration_sec != manifest.duration_sec, "another duration"),
+            ];
+            if let Some((_, what)) = differs.into_iter().find(|(differs, _)| *differs) {
+                return Err(TogetherError::Differs { host: part.host.clone(), what });
             }
             devices.push((other.devices.len(), manifest.devices.len()));
             manifest.devices.extend(other.devices.iter().map(|device| format!("{}:{device}", part.host)));
@@ -235,7 +234,12 @@ impl Merged {
         let mut service: Vec<Latencies> = self.manifest.streams.iter().map(|_| latencies()).collect();
         for (_, run) in runs {
             let layout = run.manifest.layout();
-            add_service(&run.dir, &layout, &mut service)?;
+            each_window(&run.dir, &layout, HlogKind::Service, |window| {
+                if let Some(of_stream) = service.get_mut(window.cell / layout.devices.len().max(1)) {
+                    // Bounds that differ, as another program may write them, grow or are cut.
+                    let _ = of_stream.add(&window.histogram);
+                }
+            })?;
         }
         let streams = verdict.streams.iter().zip(service);
         Ok(streams
@@ -250,16 +254,6 @@ impl Merged {
             })
             .collect())
     }
-}
-
-/// Adds the service times of a run to those of each stream.
-fn add_service(dir: &Path, layout: &Layout, service: &mut [Latencies]) -> Result<(), RunDirError> {
-    each_window(dir, layout, HlogKind::Service, |window| {
-        if let Some(of_stream) = service.get_mut(window.cell / layout.devices.len().max(1)) {
-            // Bounds that differ, as another program may write them, grow or are cut.
-            let _ = of_stream.add(&window.histogram);
-        }
-    })
 }
 
 impl Together {

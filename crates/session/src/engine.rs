@@ -20,7 +20,7 @@ use load::plan::Plan;
 use load::run::{Pacing, Run, RunError, Sink, run, run_beside};
 use load::workload::{RunSpec, Workload};
 use results::cell::harmless_gap_ns;
-use results::records_read::RecordsRead;
+use results::judge::RecordsRead;
 use serde_json::{Value, json};
 use std::io;
 use std::sync::{Arc, Mutex};

@@ -17,7 +17,7 @@ use device::observe::trace::{
     Event, EventOp, Options, Pairing, Request, Trace, TraceError, has_requests, sort_by_time,
 };
 use results::run_dir::{Manifest, TraceWriter};
-use results::trace::{Spread, TraceKind, TraceLine, TraceSize};
+use results::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;

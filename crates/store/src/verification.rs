@@ -5,7 +5,7 @@
 
 use crate::ResultCode;
 use crate::object::{NUMBER_MAX, Object};
-use results::records_read::{RecordsRead, Refused};
+use results::judge::{RecordsRead, Refused};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -18,7 +18,7 @@ use load::workload::Load;
 use load::workload::act::ActWorkload;
 use procedures::series::{self, Base1x, Drives, Kept, NOT_PREPARED, alone, default_name, may_erase, now_unix_ms, utc};
 use report::table::Table;
-use results::certify::{self, Claim, Judged, Linearity, Outline, STAGE_SEC};
+use results::certify::{self, Claim, Judged, Linearity, STAGE_SEC};
 use results::judge::{End, Outcome, Verdict};
 use results::run_dir;
 use results::series::{Identity, Purpose, Rule, Series, State, Step};
@@ -103,7 +103,7 @@ struct Request {
     base: Base1x,
     /// Multiple of the load.
     factor: Factor,
-    outline: Outline,
+    stages: Vec<Step>,
     /// The claim, as far as the options determine it.
     claim: Claim,
     /// Terms that must be equal to resume a series.
@@ -150,7 +150,7 @@ impl Request {
             unprepared: Vec::new(),
             as_act: base.is_paced_as_published(),
         };
-        let outline = Outline { multiple: factor.as_f64(), devices: names.len(), single, stage_sec: stage_sec.into() };
+        let stages = certify::stages(factor.as_f64(), names.len(), single, stage_sec.into());
         let terms = vec![
             ("load", claim.load()),
             ("limits", args.sla.to_string()),
@@ -159,10 +159,10 @@ impl Request {
             ("tested alone", (single + 1).to_string()),
             ("preparation", if args.no_prep { "none (--no-prep)" } else { "before the first stage" }.to_owned()),
         ];
-        let request = Self { base, factor, outline, claim, terms };
+        let request = Self { base, factor, stages, claim, terms };
         // Reports rates that are too large now, not on the third day.
-        for step in request.outline.stages() {
-            request.load(&step)?;
+        for step in &request.stages {
+            request.load(step)?;
         }
         Ok(request)
     }
@@ -184,7 +184,7 @@ impl Request {
         let last = [(NAMED, claim.noun().to_owned()), (NOT_PREPARED, claim.unprepared.join(", "))];
         let terms = self.terms.iter().cloned().chain(last);
         let planned = series::planned(Purpose::Certify, devices, self.base.to_text(), terms);
-        Series { steps: self.outline.stages(), ..planned }
+        Series { steps: self.stages.clone(), ..planned }
     }
 }
 

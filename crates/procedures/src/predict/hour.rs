@@ -10,7 +10,7 @@ use crate::series::{self, Base1x};
 use engine::sim::DriveSpec;
 use load::baseline::fit::FittedDrive;
 use results::judge::{Outcome, Verdict};
-use results::rating::Multiple;
+use results::rating::three_digits;
 use results::run_dir::Manifest;
 use session::console;
 use session::failure::Failure;
@@ -126,17 +126,17 @@ impl<'a> HourSearch<'a> {
             };
             step = (step * step).min(4.0);
         }
-        Ok(held.map(|held| Multiple::new(held).get()))
+        Ok(held.map(three_digits))
     }
 
     /// True if the drive holds `multiple` times 1x for an hour.
     fn holds(&mut self, multiple: f64) -> Result<bool, Failure> {
-        let multiple = Multiple::new(multiple);
+        let multiple = three_digits(multiple);
         if self.iops == 0.0 {
             // A first run determines the rates of 1x.
-            self.run(&self.steady.clone(), Multiple::new(1.0), 1)?;
+            self.run(&self.steady.clone(), 1.0, 1)?;
         }
-        let iops = (self.iops * multiple.get()).max(1.0);
+        let iops = (self.iops * multiple).max(1.0);
         let seconds = (OPS / iops).clamp(*RUN_SEC.start(), *RUN_SEC.end()).max(PERIODS * self.period_sec);
         let steady = self.run(&self.steady.clone(), multiple, seconds.ceil() as u64)?;
         if steady.outcome != Outcome::Pass {
@@ -164,7 +164,7 @@ impl<'a> HourSearch<'a> {
     }
 
     /// Verdict on `seconds` at `multiple` times the load of `base`.
-    fn run(&mut self, base: &Base1x, multiple: Multiple, seconds: u64) -> Result<Box<Verdict>, Failure> {
+    fn run(&mut self, base: &Base1x, multiple: f64, seconds: u64) -> Result<Box<Verdict>, Failure> {
         let mut base = base.clone();
         base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
         let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();
@@ -184,7 +184,7 @@ impl<'a> HourSearch<'a> {
         };
         let mut offered = Offered(0.0);
         let ended = console::quietly(|| runner::run(request, self.switch, &mut offered))?;
-        self.iops = if self.iops == 0.0 { offered.0 / multiple.get() } else { self.iops };
+        self.iops = if self.iops == 0.0 { offered.0 / multiple } else { self.iops };
         // Runs are many, and only their verdicts are needed.
         let _ = std::fs::remove_dir_all(dir);
         ended.recorded()

@@ -18,7 +18,7 @@ use load::baseline::Form;
 use load::baseline::fit::{Fit, fit};
 use results::baseline::{Declined, DeclinedBy, Done, PAUSES_MIN, Part, Point, Prediction, Stalls, Watch, points_of};
 use results::judge::Sla;
-use results::rating::Multiple;
+use results::rating::three_digits;
 use results::series::{Identity, Purpose};
 use results::units;
 use serde_json::json;
@@ -191,7 +191,7 @@ fn interval(ratings: [Option<f64>; 3]) -> Option<[Option<f64>; 3]> {
     // More channels can make a drive slower, because more slow operations are then in flight.
     let (low, high) = (rating.min(slow).min(fast), rating.max(slow).max(fast));
     let bounds = [low * (1.0 - MARGIN_PCT / 100.0), high * (1.0 + MARGIN_PCT / 100.0)];
-    let [low, high] = bounds.map(|bound| Multiple::new(bound).get());
+    let [low, high] = bounds.map(three_digits);
     (high / low <= WIDEST).then_some([Some(rating), Some(low), Some(high)])
 }
 

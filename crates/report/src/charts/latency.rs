@@ -9,7 +9,7 @@ use super::{Axis, Chart, Detail, Limit, Line, Mark, Points, Style};
 use crate::words::{capital, grouped};
 use results::run_dir::{Manifest, TRACE, read_trace};
 use results::steady::{ChangePoint, Metric, Steadiness};
-use results::trace::TraceLine;
+use results::telemetry::TraceLine;
 use results::units;
 use std::path::Path;
 
@@ -253,7 +253,7 @@ fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail
 mod tests {
     use super::*;
     use results::steady::Group;
-    use results::trace::{Spread, TraceKind, TraceSize};
+    use results::telemetry::{Spread, TraceKind, TraceSize};
 
     #[test]
     fn metrics_that_move_at_once_make_one_mark() {

@@ -139,7 +139,7 @@ impl StepReport {
     /// Evidence of its run, for judging the series again.
     fn evidence(&self) -> Result<Evidence<'_>, &str> {
         match &self.report {
-            Some(run) => Ok(Evidence { verdict: &run.verdict, multiple: run.multiple, doubt: run.doubt.as_deref() }),
+            Some(run) => Ok(Evidence { verdict: &run.verdict, multiple: run.multiple, doubt: run.doubt.clone() }),
             None => Err(self.absent.as_deref().unwrap_or_default()),
         }
     }

@@ -6,7 +6,7 @@
 use super::{Choice, Histogram, LatencyError, Log};
 use results::act_log::{Header, Test};
 use results::buckets::ActScale;
-use results::judge::{Deciding, Limit, Outcome, Sla, Worst};
+use results::judge::{Deciding, Limit, Outcome, Sla};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -94,14 +94,15 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError
 /// A limit that was seen exceeded fails, whatever else is unknown. To pass, nothing may be unknown.
 pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
     // Of equals the last.
-    let worst = shares(log, histograms, sla).reduce(|one, next| if one.rank() > next.rank() { one } else { next });
+    let rank = |(exceeded, worst): &(bool, Deciding)| (*exceeded, worst.share / worst.share_max);
+    let worst = shares(log, histograms, sla).reduce(|one, next| if rank(&one) > rank(&next) { one } else { next });
     let (outcome, reason) = match (&worst, unknown(log, histograms)) {
-        (Some(worst), _) if worst.exceeded => (Outcome::Fail, worst.deciding.to_string()),
-        (Some(worst), None) => (Outcome::Pass, worst.deciding.to_string()),
-        (Some(worst), Some(unknown)) => (Outcome::Invalid, format!("{unknown}; of the rest, {}", worst.deciding)),
+        (Some((true, worst)), _) => (Outcome::Fail, worst.to_string()),
+        (Some((false, worst)), None) => (Outcome::Pass, worst.to_string()),
+        (Some((false, worst)), Some(unknown)) => (Outcome::Invalid, format!("{unknown}; of the rest, {worst}")),
         (None, unknown) => (Outcome::Invalid, unknown.unwrap_or_else(|| nothing_to_judge(log))),
     };
-    let decided_by = worst.map(|worst| worst.deciding);
+    let decided_by = worst.map(|(_, worst)| worst);
     Judgement { log: log.name.clone(), outcome, sla: sla.clone(), by: "service", decided_by, reason }
 }
 
@@ -139,7 +140,8 @@ fn empty(log: &Log, histogram: &Histogram) -> Option<String> {
     ))
 }
 
-fn shares<'a>(log: &'a Log, histograms: &'a [Histogram], sla: &'a Sla) -> impl Iterator<Item = Worst> + 'a {
+/// The share over each limit in each slice, with true if the limit was exceeded.
+fn shares<'a>(log: &'a Log, histograms: &'a [Histogram], sla: &'a Sla) -> impl Iterator<Item = (bool, Deciding)> + 'a {
     histograms.iter().flat_map(move |histogram| {
         let name = histogram.index.and_then(|index| log.names.get(index)).unwrap_or(&histogram.name);
         let (device, stream) = device_and_stream(&log.header, name);
@@ -161,7 +163,7 @@ fn shares<'a>(log: &'a Log, histograms: &'a [Histogram], sla: &'a Sla) -> impl I
                     share: over as f64 / wanted as f64,
                     share_max: limit.share_max(),
                 };
-                Some(Worst { deciding, exceeded: limit.is_exceeded(over, wanted) })
+                Some((limit.is_exceeded(over, wanted), deciding))
             })
         })
     })

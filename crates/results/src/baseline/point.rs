@@ -8,6 +8,7 @@ use crate::steady::median;
 use crate::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::fmt;
 
 /// Purpose of a job.
@@ -237,6 +238,7 @@ impl fmt::Display for Mix {
 /// The points of `part`, mix by mix in the order of their first run; within a mix by depth and then by offered rate. If
 /// several points have the same place, the last counts.
 pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
+    let place = |point: &Point| (point.round, point.depth, point.offered_iops().unwrap_or(f64::INFINITY));
     let mut curves: Vec<(Mix, Vec<&Point>)> = Vec::new();
     for point in points.iter().filter(|point| point.part == part) {
         let mix = Mix::of(point);
@@ -245,18 +247,11 @@ pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
             curves.len() - 1
         });
         let curve = &mut curves[at].1;
-        let same = |known: &&Point| {
-            (known.depth, known.round) == (point.depth, point.round) && known.offered_iops() == point.offered_iops()
-        };
-        curve.retain(|known| !same(known));
+        curve.retain(|known| place(known) != place(point));
         curve.push(point);
     }
-    let place = |point: &Point| (point.round, point.depth, point.offered_iops().unwrap_or(f64::INFINITY));
     for (_, curve) in &mut curves {
-        curve.sort_by(|a, b| {
-            let ((a_round, a_depth, a_rate), (b_round, b_depth, b_rate)) = (place(a), place(b));
-            a_round.cmp(&b_round).then(a_depth.cmp(&b_depth)).then(a_rate.total_cmp(&b_rate))
-        });
+        curve.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(Ordering::Equal));
     }
     curves
 }

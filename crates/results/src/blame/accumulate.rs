@@ -10,19 +10,18 @@
 //! than T / N. Nothing else can have waited longer behind it than all other operations in flight did in that time. A
 //! device behind a bursty limit is full for moments, and is charged with these only.
 
-use super::samples::{Samples, SliceSamples};
+use super::samples::{Counted, Samples, SliceSamples};
 use crate::buckets::THRESHOLDS_MAX;
-use crate::counts::SlowTimes;
+use crate::counts::{CellCounts, SlowTimes};
 use crate::judge::{IntervalCounts, JudgePlan};
-use crate::telemetry::{Column, ColumnOf};
-use crate::trace::{TraceKind, TraceLine};
+use crate::telemetry::{Column, ColumnOf, TraceKind, TraceLine};
 
 /// Host and drive state while operations of one stream on one device were over one threshold: means over the
 /// operations, not over the time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct While {
-    /// In the order of [`EVIDENCE`].
-    means: [Mean; EVIDENCE.len()],
+    /// Of the first columns of [`USED`].
+    means: [Mean; EVIDENCE],
     /// Mean temperature over the operations whose service time alone was over the threshold.
     pub(super) celsius: Mean,
     /// Sum of their service times, nanoseconds, in intervals in which the device was full.
@@ -30,21 +29,15 @@ pub(super) struct While {
 }
 
 impl While {
-    fn add(&mut self, row: &Row, response_over: u64, service_over: u64) {
-        self.means.iter_mut().zip(row.evidence).for_each(|(mean, value)| mean.add(value, response_over));
-        self.celsius.add(row.celsius, service_over);
-    }
-
     pub(super) fn merge(&mut self, other: &Self) {
         self.means.iter_mut().zip(&other.means).for_each(|(mine, theirs)| mine.merge(theirs));
         self.celsius.merge(&other.celsius);
         self.full_service_ns = self.full_service_ns.saturating_add(other.full_service_ns);
     }
 
-    /// The mean of one of [`EVIDENCE`], if that is at least `min`.
+    /// The mean of one of the first columns of [`USED`], if that is at least `min`.
     pub(super) fn at_least(&self, column: Column, min: f64) -> Option<f64> {
-        let at = EVIDENCE.iter().position(|known| *known == column)?;
-        self.means[at].value().filter(|mean| *mean >= min)
+        self.means.get(place(column)?)?.value().filter(|mean| *mean >= min)
     }
 }
 
@@ -58,23 +51,14 @@ pub(super) struct Requests {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct DeviceSlice {
-    pub(super) reads: Requests,
-    pub(super) writes: Requests,
+    /// Reads and writes.
+    pub(super) requests: [Requests; TraceKind::ALL.len()],
     /// Number of times the device throttled itself.
     pub(super) throttled: f64,
     /// Time throttled, seconds.
     pub(super) throttled_sec: f64,
     /// Intervals in which the device was full.
     pub(super) full: Full,
-}
-
-impl DeviceSlice {
-    pub(super) fn requests(&self, kind: TraceKind) -> Requests {
-        match kind {
-            TraceKind::Read => self.reads,
-            TraceKind::Write => self.writes,
-        }
-    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -88,27 +72,24 @@ struct SliceFacts {
     in_flight: Vec<u64>,
 }
 
-/// A judged cell before its drive first throttled itself in the run, by threshold: operations, and those with service
-/// alone over it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Calm {
-    pub(super) ops: u64,
-    pub(super) service_over: [u64; THRESHOLDS_MAX],
-}
-
 /// Takes the data of a run, and gives the blame for its slices at any time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Blamer {
     judged: Vec<usize>,
     devices: usize,
     intervals_per_slice: u64,
-    columns: Columns,
+    /// One per column of telemetry.csv; `None` for a column unknown to this version.
+    columns: Vec<Option<ColumnOf>>,
+    /// The kernel's names of the devices; `None` for a device without columns.
+    kernel_names: Vec<Option<String>>,
     slices: Vec<SliceFacts>,
     samples: Samples,
-    slice_samples: Vec<SliceSamples>,
+    /// By slice.
+    pub(super) slice_samples: Vec<SliceSamples>,
     /// By judged cell and threshold: the drive's temperature, over the operations that were fast.
-    fast_celsius: Vec<[Mean; THRESHOLDS_MAX]>,
-    calm: Vec<Calm>,
+    pub(super) fast_celsius: Vec<[Mean; THRESHOLDS_MAX]>,
+    /// By judged cell: before its drive first throttled itself in the run.
+    pub(super) calm: Vec<Counted>,
     /// By device: last values of its throttling counters, and true if they have risen.
     throttle: Vec<Throttle>,
     /// By device: tracks if it is full.
@@ -125,8 +106,14 @@ struct Throttle {
 
 impl Blamer {
     /// A blamer without data, for a run judged by `plan`. `columns` name the telemetry values; `kernel_names` are the
-    /// prefixes of each device's columns, `None` for a device without any.
-    pub fn new(plan: &JudgePlan, columns: &[String], kernel_names: &[Option<String>]) -> Self {
+    /// prefixes of each device's columns, `None` for a device without any; `requests_max` are the numbers of requests that
+    /// the devices hold at once, `None` where unknown.
+    pub fn new(
+        plan: &JudgePlan,
+        columns: &[String],
+        kernel_names: &[Option<String>],
+        requests_max: &[Option<u64>],
+    ) -> Self {
         let devices = plan.devices.len();
         let streams = plan.streams.iter().enumerate().filter(|(_, info)| info.judged);
         let judged: Vec<_> =
@@ -134,35 +121,28 @@ impl Blamer {
         Self {
             devices,
             intervals_per_slice: (plan.slice_sec / plan.report_interval_sec.max(1)).max(1),
-            columns: Columns::new(columns, kernel_names),
-            slices: Vec::new(),
-            samples: Samples::default(),
-            slice_samples: Vec::new(),
+            columns: columns.iter().map(|name| ColumnOf::parse(name)).collect(),
+            kernel_names: kernel_names.to_vec(),
             fast_celsius: vec![[Mean::default(); THRESHOLDS_MAX]; judged.len()],
-            calm: vec![Calm::default(); judged.len()],
+            calm: vec![Counted::default(); judged.len()],
             throttle: vec![Throttle::default(); devices],
-            fill: vec![Fill::default(); devices],
-            before_ns: 0,
+            fill: (0..devices).map(|device| Fill::of(requests_max.get(device).copied().flatten())).collect(),
             judged,
+            ..Self::default()
         }
-    }
-
-    /// Sets the number of requests that each device holds at once, `None` where unknown.
-    #[must_use]
-    pub fn with_requests_max(mut self, requests_max: &[Option<u64>]) -> Self {
-        for (fill, most) in self.fill.iter_mut().zip(requests_max) {
-            fill.requests_max = most.filter(|most| *most > 0);
-        }
-        self
     }
 
     /// Takes in one more interval with its telemetry values. Intervals come in the order of their index.
     pub fn interval(&mut self, counts: &IntervalCounts, telemetry: &[String]) {
         let from_ns = std::mem::replace(&mut self.before_ns, counts.end_ns);
         let slice = usize::try_from(counts.index / self.intervals_per_slice).unwrap_or(usize::MAX);
-        self.begin_slice(slice);
-        let rows: Vec<_> = (0..self.devices).map(|device| self.columns.row(telemetry, device)).collect();
-        let seconds = counts.end_ns.saturating_sub(from_ns) as f64 / 1e9;
+        if self.slices.len() <= slice {
+            self.slices.resize(slice + 1, SliceFacts::default());
+            self.slice_samples.resize(slice + 1, SliceSamples::default());
+        }
+        let rows: Vec<_> = (0..self.devices).map(|device| self.row(telemetry, device)).collect();
+        let length_ns = counts.end_ns.saturating_sub(from_ns) as f64;
+        let seconds = length_ns / 1e9;
         for (device, row) in rows.iter().enumerate() {
             self.device_row(slice, device, row, seconds);
             let full = self.fill[device].interval(row, seconds, counts.in_flight_max);
@@ -172,7 +152,17 @@ impl Blamer {
         }
         self.cells(slice, counts, &rows);
         self.holders(slice, counts);
-        self.samples.interval(counts, &self.judged, from_ns, slice, &mut self.slice_samples);
+        let counted = |cell: &usize| {
+            let CellCounts { ops, service_over, .. } = counts.cells.get(*cell).copied().unwrap_or_default();
+            Counted { length_ms: length_ns / 1e6, ops, service_over }
+        };
+        let cells: Vec<_> = self.judged.iter().map(counted).collect();
+        for ((calm, cell), counted) in self.calm.iter_mut().zip(&self.judged).zip(&cells) {
+            if !self.throttle[cell % self.devices].risen {
+                calm.merge(counted);
+            }
+        }
+        self.samples.interval((from_ns, counts.end_ns), cells, slice, &mut self.slice_samples);
     }
 
     /// Takes in a line of the trace, at any time.
@@ -182,32 +172,41 @@ impl Blamer {
         }
     }
 
-    fn begin_slice(&mut self, slice: usize) {
-        if self.slices.len() <= slice {
-            self.slices.resize(slice + 1, SliceFacts::default());
-            self.slice_samples.resize(slice + 1, SliceSamples::default());
-        }
+    fn row(&self, fields: &[String], device: usize) -> Row {
+        let name = self.kernel_names.get(device).and_then(Option::as_deref);
+        let value = |column: Column| {
+            let of = if column.is_of_device() { name? } else { "" };
+            let is_it = |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == column && it.of == of);
+            let value = fields.get(self.columns.iter().position(is_it)?)?;
+            value.parse().ok().filter(|value: &f64| value.is_finite())
+        };
+        Row(USED.map(|column| match column {
+            // The drive's own value comes before the kernel's monitor, because the drive throttles by it.
+            Column::Celsius => value(Column::SmartCelsius).or_else(|| value(Column::Celsius)),
+            column => value(column),
+        }))
     }
 
     fn device_row(&mut self, slice: usize, device: usize, row: &Row, seconds: f64) {
         let devices = &mut self.slices[slice].devices;
         devices.resize(self.devices, DeviceSlice::default());
         let facts = &mut devices[device];
-        let add = |requests: &mut Requests, per_sec: Option<f64>, await_ms: Option<f64>| {
-            if let (Some(per_sec), Some(await_ms)) = (per_sec, await_ms) {
+        let columns = [(Column::ReadsPerSec, Column::ReadAwaitMs), (Column::WritesPerSec, Column::WriteAwaitMs)];
+        for (requests, (per_sec, await_ms)) in facts.requests.iter_mut().zip(columns) {
+            if let (Some(per_sec), Some(await_ms)) = (row.get(per_sec), row.get(await_ms)) {
                 requests.completed += per_sec * seconds;
                 requests.time_ms += per_sec * seconds * await_ms;
             }
-        };
-        add(&mut facts.reads, row.reads_per_sec, row.read_await_ms);
-        add(&mut facts.writes, row.writes_per_sec, row.write_await_ms);
+        }
         let seen = &mut self.throttle[device];
-        let rise = |before: &mut Option<f64>, now: Option<f64>| {
+        let rise = |before: &mut Option<f64>, counter: Column| {
+            let now = row.get(counter);
             let rise = now.zip(*before).map_or(0.0, |(now, before)| (now - before).max(0.0));
             *before = now.or(*before);
             rise
         };
-        let (times, sec) = (rise(&mut seen.count, row.throttle_count), rise(&mut seen.sec, row.throttle_sec));
+        let times = rise(&mut seen.count, Column::SmartThrottleCount);
+        let sec = rise(&mut seen.sec, Column::SmartThrottleSec);
         seen.risen |= times > 0.0 || sec > 0.0;
         facts.throttled += times;
         facts.throttled_sec += sec;
@@ -217,30 +216,24 @@ impl Blamer {
         for (position, cell) in self.judged.iter().enumerate() {
             let Some(counted) = counts.cells.get(*cell) else { continue };
             let device = cell % self.devices;
+            let (row, celsius) = (&rows[device], rows[device].get(Column::Celsius));
             let cells = &mut self.slices[slice].cells;
             if counted.response_over[0] > 0 {
                 cells.resize(self.judged.len(), [While::default(); THRESHOLDS_MAX]);
             }
             for threshold in 0..THRESHOLDS_MAX {
                 let (slow, service) = (counted.response_over[threshold], counted.service_over[threshold]);
-                if let Some(sums) = cells.get_mut(position) {
-                    sums[threshold].add(&rows[device], slow, service);
+                if let Some(sums) = cells.get_mut(position).map(|sums| &mut sums[threshold]) {
+                    sums.means.iter_mut().zip(row.0).for_each(|(mean, value)| mean.add(value, slow));
+                    sums.celsius.add(celsius, service);
                     if self.fill[device].is_full {
                         let SlowTimes { service_ns, unseen_ns, .. } = &counted.slow;
                         let service_ns = service_ns[threshold].saturating_sub(unseen_ns[threshold]);
-                        let sum = &mut sums[threshold].full_service_ns;
-                        *sum = sum.saturating_add(service_ns);
+                        sums.full_service_ns = sums.full_service_ns.saturating_add(service_ns);
                     }
                 }
                 let fast = counted.ops.saturating_sub(service);
-                self.fast_celsius[position][threshold].add(rows[device].celsius, fast);
-            }
-            if !self.throttle[device].risen {
-                let calm = &mut self.calm[position];
-                calm.ops = calm.ops.saturating_add(counted.ops);
-                for (sum, over) in calm.service_over.iter_mut().zip(&counted.service_over) {
-                    *sum = sum.saturating_add(*over);
-                }
+                self.fast_celsius[position][threshold].add(celsius, fast);
             }
         }
     }
@@ -250,11 +243,11 @@ impl Blamer {
         let waits = |cell: &usize| {
             counts.cells.get(*cell).is_some_and(|counted| counted.response_over[0] > 0 || counted.backlog.waiting > 0)
         };
-        let mut slow = self.judged.iter().copied().filter(waits).map(|cell| cell % self.devices).peekable();
-        if slow.peek().is_none() {
+        let slow = self.judged.iter().copied().filter(waits);
+        let devices: Vec<_> = slow.map(|cell| cell % self.devices).collect();
+        if devices.is_empty() {
             return;
         }
-        let devices: Vec<_> = slow.collect();
         let in_flight = &mut self.slices[slice].in_flight;
         in_flight.resize(counts.cells.len(), 0);
         for (cell, sum) in in_flight.iter_mut().enumerate().filter(|(cell, _)| devices.contains(&(cell % self.devices)))
@@ -292,21 +285,6 @@ impl Blamer {
         let device = self.slices.get(slice).and_then(|facts| facts.devices.get(device));
         device.copied().unwrap_or_default()
     }
-
-    /// The samples of the trace in a slice.
-    pub(super) fn samples(&self, slice: usize) -> SliceSamples {
-        self.slice_samples.get(slice).cloned().unwrap_or_default()
-    }
-
-    /// The temperature of the drive while operations of a judged cell were fast, over the whole run.
-    pub(super) fn fast_celsius(&self, position: usize, threshold: usize) -> Option<f64> {
-        self.fast_celsius[position][threshold].value()
-    }
-
-    /// A judged cell before its drive first throttled itself.
-    pub(super) fn calm(&self, position: usize) -> Calm {
-        self.calm[position]
-    }
 }
 
 /// From this part of its requests on a device is full: some are always on their way in or out.
@@ -334,92 +312,64 @@ impl Full {
 
 /// Tracks from interval to interval if a device is full.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Fill {
+struct Fill {
     /// Most requests that it holds; without that nothing is known.
-    pub(super) requests_max: Option<u64>,
+    requests_max: Option<u64>,
     /// In the last interval, or at one of its ends.
-    pub(super) is_full: bool,
+    is_full: bool,
     ended_full: bool,
 }
 
 impl Fill {
+    fn of(requests_max: Option<u64>) -> Self {
+        Self { requests_max: requests_max.filter(|most| *most > 0), ..Self::default() }
+    }
     /// Adds an interval of `seconds`; returns the sums of the device if it was full.
-    pub(super) fn interval(&mut self, row: &Row, seconds: f64, in_flight_max: u64) -> Option<Full> {
+    fn interval(&mut self, row: &Row, seconds: f64, in_flight_max: u64) -> Option<Full> {
         let requests_max = self.requests_max?;
         let most = requests_max as f64;
         let is_full = |held: Option<f64>| held.is_some_and(|held| held >= most * FULL_MIN);
-        let began_full = std::mem::replace(&mut self.ended_full, is_full(row.in_flight));
-        self.is_full = began_full || self.ended_full || is_full(row.queue_mean);
-        let requests_sec = row.queue_mean.filter(|_| self.is_full)? * seconds;
+        let began_full = std::mem::replace(&mut self.ended_full, is_full(row.get(Column::InFlight)));
+        let queue_mean = row.get(Column::AverageQueue);
+        self.is_full = began_full || self.ended_full || is_full(queue_mean);
+        let requests_sec = queue_mean.filter(|_| self.is_full)? * seconds;
         let others = in_flight_max.saturating_sub(requests_max) as f64;
         Some(Full { requests_sec, waited_sec_max: requests_sec / most * others, requests_max })
     }
 }
 
-/// Columns whose mean over slow operations is evidence against the host.
-pub(super) const EVIDENCE: [Column; 6] = [
+/// Columns whose mean over slow operations is evidence against the host: the first of [`USED`].
+const EVIDENCE: usize = 6;
+
+/// The columns of telemetry.csv that explain slow operations.
+const USED: [Column; 15] = [
     Column::CpuStealPct,
     Column::RunqueueWaitPct,
     Column::CpuBusyPct,
     Column::CpuBusiestPct,
     Column::IrqCpuSharePct,
     Column::IrqsPerSec,
+    Column::ReadsPerSec,
+    Column::ReadAwaitMs,
+    Column::WritesPerSec,
+    Column::WriteAwaitMs,
+    Column::AverageQueue,
+    Column::InFlight,
+    Column::Celsius,
+    Column::SmartThrottleCount,
+    Column::SmartThrottleSec,
 ];
 
-/// Telemetry of one device, and of the host beside it, in one interval; `None` where not measured.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Row {
-    pub(super) evidence: [Option<f64>; EVIDENCE.len()],
-    pub(super) reads_per_sec: Option<f64>,
-    pub(super) read_await_ms: Option<f64>,
-    pub(super) writes_per_sec: Option<f64>,
-    pub(super) write_await_ms: Option<f64>,
-    /// Mean number of requests that it held.
-    pub(super) queue_mean: Option<f64>,
-    /// Requests that it held at the end.
-    pub(super) in_flight: Option<f64>,
-    pub(super) celsius: Option<f64>,
-    pub(super) throttle_count: Option<f64>,
-    pub(super) throttle_sec: Option<f64>,
+fn place(column: Column) -> Option<usize> {
+    USED.iter().position(|used| *used == column)
 }
 
-/// Maps columns of telemetry.csv to their meaning.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Columns {
-    /// One per column of the file; `None` for a column unknown to this version.
-    columns: Vec<Option<ColumnOf>>,
-    /// The kernel's names of the devices; `None` for a device without columns.
-    kernel_names: Vec<Option<String>>,
-}
+/// Telemetry of one device, and of the host beside it, in one interval: the columns of [`USED`]; `None` where not measured.
+struct Row([Option<f64>; USED.len()]);
 
-impl Columns {
-    /// The columns `names` of a run on devices that the kernel calls `kernel_names`.
-    pub(super) fn new(names: &[String], kernel_names: &[Option<String>]) -> Self {
-        let columns = names.iter().map(|name| ColumnOf::parse(name)).collect();
-        Self { columns, kernel_names: kernel_names.to_vec() }
-    }
-
-    pub(super) fn row(&self, fields: &[String], device: usize) -> Row {
-        let name = self.kernel_names.get(device).and_then(Option::as_deref);
-        let value = |column: Column| {
-            let of = if column.is_of_device() { name? } else { "" };
-            let is_it = |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == column && it.of == of);
-            let value = fields.get(self.columns.iter().position(is_it)?)?;
-            value.parse().ok().filter(|value: &f64| value.is_finite())
-        };
-        Row {
-            evidence: EVIDENCE.map(value),
-            reads_per_sec: value(Column::ReadsPerSec),
-            read_await_ms: value(Column::ReadAwaitMs),
-            writes_per_sec: value(Column::WritesPerSec),
-            write_await_ms: value(Column::WriteAwaitMs),
-            queue_mean: value(Column::AverageQueue),
-            in_flight: value(Column::InFlight),
-            // The drive's own value comes before the kernel's monitor, because the drive throttles by it.
-            celsius: value(Column::SmartCelsius).or_else(|| value(Column::Celsius)),
-            throttle_count: value(Column::SmartThrottleCount),
-            throttle_sec: value(Column::SmartThrottleSec),
-        }
+impl Row {
+    fn get(&self, column: Column) -> Option<f64> {
+        self.0[place(column)?]
     }
 }
 

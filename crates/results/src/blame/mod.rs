@@ -55,6 +55,21 @@ impl Subject<'_> {
         }
     }
 
+    fn blame(&self) -> Blame {
+        let parts = parts(self);
+        let (stream, device) = self.plan.names_of(self.group);
+        Blame {
+            stream,
+            device,
+            slice: self.slice as u64 + 1,
+            threshold_ns: self.limit.threshold_ns,
+            over: self.over(),
+            wanted: self.counts.wanted(),
+            sentence: whole(self, &parts),
+            parts,
+        }
+    }
+
     /// The value at the threshold.
     fn at(&self, values: &[u64; THRESHOLDS_MAX]) -> u64 {
         values[self.threshold]
@@ -152,31 +167,15 @@ impl Blamer {
                     let Some(limit) = limit else { continue };
                     let exceeded = |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.wanted());
                     if exceeded(&counts.judged_over) || exceeded(&counts.response_over) {
-                        let subject =
-                            Subject { blamer: self, plan: &judge.plan, group, slice, counts, threshold, limit };
-                        let rank = subject.over() as f64 / counts.wanted() as f64 / limit.share_max();
-                        found.push((rank, one(&subject)));
+                        let plan = &judge.plan;
+                        found.push(Subject { blamer: self, plan, group, slice, counts, threshold, limit });
                     }
                 }
             }
         }
-        found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-        found.into_iter().map(|(_, blame)| blame).collect()
-    }
-}
-
-fn one(subject: &Subject<'_>) -> Blame {
-    let parts = parts(subject);
-    let (stream, device) = subject.plan.names_of(subject.group);
-    Blame {
-        stream,
-        device,
-        slice: subject.slice as u64 + 1,
-        threshold_ns: subject.limit.threshold_ns,
-        over: subject.over(),
-        wanted: subject.counts.wanted(),
-        sentence: whole(subject, &parts),
-        parts,
+        let rank = |of: &Subject<'_>| of.over() as f64 / of.counts.wanted() as f64 / of.limit.share_max();
+        found.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        found.iter().map(Subject::blame).collect()
     }
 }
 
@@ -195,7 +194,14 @@ fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
     let mut parts = Vec::new();
     let mut add = |cause, share: f64, evidence: String| {
         if share > 0.0 {
-            parts.push(BlamePart { cause, share: Some(share.min(1.0)), evidence });
+            let share = share.min(1.0);
+            match parts.iter_mut().find(|known: &&mut BlamePart| known.cause == cause) {
+                Some(known) => {
+                    known.share = known.share.map(|other| other + share);
+                    known.evidence = format!("{}, {evidence}", known.evidence);
+                }
+                None => parts.push(BlamePart { cause, share: Some(share), evidence }),
+            }
         }
     };
     let shares = Shares::of(subject);
@@ -205,13 +211,14 @@ fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
         add(cause, shares.service * fraction, evidence);
     }
     let failing = if subject.plan.tested == Tested::Server { Cause::Server } else { Cause::Device };
-    add(failing, shares.failed, failed(subject));
-    merge(&mut parts);
+    add(failing, shares.failed, format!("{} failed", count(subject.counts.errors, "operation")));
     parts.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
     if let Some(largest) = parts.first_mut() {
         add_what_is_over_without(subject, largest);
     }
-    parts.extend(all(subject, &shares));
+    let evidence = [(Cause::Host, host(subject)), (Cause::Heat, heat(subject, &shares))];
+    let circumstances = evidence.into_iter().filter_map(|(cause, evidence)| Some((cause, evidence?)));
+    parts.extend(circumstances.map(|(cause, evidence)| BlamePart { cause, share: None, evidence }));
     if parts.is_empty() {
         let evidence = "not told apart because nothing is recorded of it".to_owned();
         parts.push(BlamePart { cause: Cause::Unknown, share: None, evidence });
@@ -227,24 +234,15 @@ fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
         Cause::SlotWait => subject.at(&subject.counts.service_over),
         _ => return,
     };
-    if subject.limit.is_exceeded(without, subject.counts.wanted()) {
-        largest.evidence = format!("{}; {}", largest.evidence, over_without(subject, without));
+    let wanted = subject.counts.wanted();
+    if subject.limit.is_exceeded(without, wanted) {
+        largest.evidence = format!(
+            "{}; without it {} would be over {:#}, which reaches the limit as well",
+            largest.evidence,
+            percent(without as f64 / wanted.max(1) as f64),
+            ThresholdText(subject.limit.threshold_ns)
+        );
     }
-}
-
-/// Merges parts with the same cause.
-fn merge(parts: &mut Vec<BlamePart>) {
-    let mut merged: Vec<BlamePart> = Vec::new();
-    for part in parts.drain(..) {
-        match merged.iter_mut().find(|known| known.cause == part.cause) {
-            Some(known) => {
-                known.share = known.share.zip(part.share).map(|(a, b)| a + b);
-                known.evidence = format!("{}, {}", known.evidence, part.evidence);
-            }
-            None => merged.push(part),
-        }
-    }
-    *parts = merged;
 }
 
 /// Stolen CPU time that is evidence. When 5 % of the time is stolen, every twentieth operation meets a
@@ -277,14 +275,6 @@ const HOTTER_CELSIUS: f64 = 3.0;
 /// Heat slows the drive and nothing else: service has to be the larger part.
 const SERVICE_SHARE_MIN: f64 = 0.5;
 
-/// The parts without a share.
-fn all(subject: &Subject<'_>, shares: &Shares) -> Vec<BlamePart> {
-    let part = |cause, evidence| BlamePart { cause, share: None, evidence };
-    let host = host(subject).map(|evidence| part(Cause::Host, evidence));
-    let heat = heat(subject, shares).map(|evidence| part(Cause::Heat, evidence));
-    host.into_iter().chain(heat).collect()
-}
-
 fn host(subject: &Subject<'_>) -> Option<String> {
     let mut meanwhile = While::default();
     for device in subject.devices() {
@@ -292,23 +282,26 @@ fn host(subject: &Subject<'_>) -> Option<String> {
             meanwhile.merge(&subject.blamer.meanwhile(subject.slice, position, subject.threshold));
         }
     }
-    let pct = |column, min, text: &dyn Fn(f64) -> String| meanwhile.at_least(column, min).map(text);
+    let busy = [
+        (Column::CpuStealPct, STEAL_PCT_MIN, "the hypervisor stole", "of the CPU time"),
+        (
+            Column::RunqueueWaitPct,
+            RUNQUEUE_WAIT_PCT_MIN,
+            "this program's threads wanted to run for",
+            "of the time and had no CPU",
+        ),
+        (Column::CpuBusyPct, BUSY_PCT_MIN, "all CPUs were", "busy"),
+    ];
+    let busy = busy.into_iter().filter_map(|(column, min, before, after)| {
+        Some(format!("{before} {:.0} % {after}", meanwhile.at_least(column, min)?))
+    });
     let busiest = meanwhile.at_least(Column::CpuBusiestPct, BUSIEST_PCT_MIN);
     let interrupts = busiest.filter(|_| meanwhile.at_least(Column::IrqsPerSec, IRQS_PER_SEC_MIN).is_some());
     let interrupts = interrupts.zip(meanwhile.at_least(Column::IrqCpuSharePct, IRQ_SHARE_PCT_MIN));
-    let evidence = [
-        pct(Column::CpuStealPct, STEAL_PCT_MIN, &|pct| format!("the hypervisor stole {pct:.0} % of the CPU time")),
-        pct(Column::RunqueueWaitPct, RUNQUEUE_WAIT_PCT_MIN, &|pct| {
-            format!("this program's threads wanted to run for {pct:.0} % of the time and had no CPU")
-        }),
-        pct(Column::CpuBusyPct, BUSY_PCT_MIN, &|pct| format!("all CPUs were {pct:.0} % busy")),
-        interrupts.map(|(busiest, share)| {
-            format!(
-                "{share:.0} % of the device's interrupts went to one CPU while the busiest CPU was {busiest:.0} % busy"
-            )
-        }),
-    ];
-    let evidence: Vec<_> = evidence.into_iter().flatten().collect();
+    let interrupts = interrupts.map(|(busiest, share)| {
+        format!("{share:.0} % of the device's interrupts went to one CPU while the busiest CPU was {busiest:.0} % busy")
+    });
+    let evidence: Vec<_> = busy.chain(interrupts).collect();
     (!evidence.is_empty()).then(|| format!("while they were slow, {}", evidence.join(", ")))
 }
 
@@ -333,7 +326,7 @@ fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
     let slice_facts = blamer.device(*slice, device);
     let celsius = blamer.meanwhile(*slice, position, *threshold).celsius.value();
     let at = celsius.map_or_else(String::new, |celsius| format!("at {celsius:.0} C"));
-    let calm = blamer.calm(position);
+    let calm = blamer.calm[position];
     // Across multiplied: of the slice more than of the time before, if there was any.
     let grew = u128::from(subject.at(&counts.service_over)) * u128::from(calm.ops)
         > u128::from(calm.service_over[*threshold]) * u128::from(counts.ops);
@@ -351,7 +344,7 @@ fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
         }
         return Some(words.join(", "));
     }
-    let (celsius, fast) = (celsius?, blamer.fast_celsius(position, *threshold)?);
+    let (celsius, fast) = (celsius?, blamer.fast_celsius[position][*threshold].value()?);
     (celsius >= HOT_CELSIUS && celsius >= fast + HOTTER_CELSIUS)
         .then(|| format!("{at} while operations were slow and {fast:.0} C while they were fast"))
 }
@@ -375,22 +368,16 @@ fn whole(subject: &Subject<'_>, parts: &[BlamePart]) -> String {
         ThresholdText(subject.limit.threshold_ns),
         percent_exact(subject.limit.share_max())
     );
-    let mut separator = "";
-    for part in parts {
-        match part.share {
-            Some(share) if share >= SHARE_TOLD_MIN => {
-                let of_the_time = if separator.is_empty() { " of the time" } else { "" };
-                text = format!("{text}{separator}{}{of_the_time} {}", percent_whole(share), told(part));
-                separator = ", ";
-            }
-            Some(_) => {}
-            None => {
-                text = format!("{text}{}{}", if separator.is_empty() { "" } else { "; " }, part.evidence);
-                separator = "; ";
-            }
-        }
-    }
-    text
+    let told_share = |part: &BlamePart| part.share.filter(|share| *share >= SHARE_TOLD_MIN);
+    let measured = parts.iter().filter_map(|part| Some((told_share(part)?, told(part)))).enumerate();
+    let measured = measured.map(|(number, (share, cause))| {
+        let of_the_time = if number == 0 { " of the time" } else { "" };
+        format!("{}{of_the_time} {cause}", percent_whole(share))
+    });
+    let measured = measured.collect::<Vec<_>>().join(", ");
+    let circumstances = parts.iter().filter(|part| part.share.is_none()).map(|part| part.evidence.clone());
+    let measured = (!measured.is_empty()).then_some(measured).into_iter();
+    text + &measured.chain(circumstances).collect::<Vec<_>>().join("; ")
 }
 
 fn told(part: &BlamePart) -> String {
@@ -435,19 +422,6 @@ fn wait(subject: &Subject<'_>) -> String {
         text = format!("{text}, and {} {were} never issued or never came back", Grouped(subject.counts.unissued));
     }
     text
-}
-
-/// Describes how many operations would be over the threshold without the largest part.
-fn over_without(subject: &Subject<'_>, over: u64) -> String {
-    format!(
-        "without it {} would be over {:#}, which reaches the limit as well",
-        percent(over as f64 / subject.counts.wanted().max(1) as f64),
-        ThresholdText(subject.limit.threshold_ns)
-    )
-}
-
-fn failed(subject: &Subject<'_>) -> String {
-    format!("{} failed", count(subject.counts.errors, "operation"))
 }
 
 #[cfg(test)]

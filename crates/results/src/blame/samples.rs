@@ -5,9 +5,8 @@
 //! only a few intervals are remembered for that.
 
 use crate::buckets::THRESHOLDS_MAX;
-use crate::judge::IntervalCounts;
-use crate::trace::{TraceKind, TraceLine, TraceSize};
-use std::collections::VecDeque;
+use crate::telemetry::{TraceKind, TraceLine, TraceSize};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Intervals remembered for samples that arrive late.
 const RECENT_MAX: usize = 8;
@@ -53,15 +52,15 @@ impl Traced {
     }
 }
 
-/// The run's counts of a stream on a device in the intervals that a sample overlaps.
+/// The run's counts of a stream on a device in some intervals.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Touched {
+pub(super) struct Counted {
     pub(super) length_ms: f64,
     pub(super) ops: u64,
     pub(super) service_over: [u64; THRESHOLDS_MAX],
 }
 
-impl Touched {
+impl Counted {
     /// Adds another device, or other intervals.
     pub(super) fn merge(&mut self, other: &Self) {
         self.length_ms += other.length_ms;
@@ -87,32 +86,27 @@ struct Recent {
     end_ns: u64,
     slice: usize,
     /// One per judged cell.
-    cells: Vec<Touched>,
+    cells: Vec<Counted>,
     touched: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct SliceSamples {
-    /// Indexed by device, kind and size.
-    traced: Vec<Traced>,
-    /// Indexed by judged cell.
-    touched: Vec<Touched>,
+    traced: BTreeMap<(usize, TraceKind, TraceSize), Traced>,
+    /// Indexed by judged cell: the intervals that a sample overlaps.
+    touched: Vec<Counted>,
 }
 
 impl SliceSamples {
     /// Sampled requests of a kind and size on a device.
     pub(super) fn traced(&self, device: usize, kind: TraceKind, size: TraceSize) -> Traced {
-        self.traced.get(index(device, kind, size)).copied().unwrap_or_default()
+        self.traced.get(&(device, kind, size)).copied().unwrap_or_default()
     }
 
     /// The run's counts of a judged cell in the sampled intervals.
-    pub(super) fn touched(&self, cell: usize) -> Touched {
+    pub(super) fn touched(&self, cell: usize) -> Counted {
         self.touched.get(cell).copied().unwrap_or_default()
     }
-}
-
-fn index(device: usize, kind: TraceKind, size: TraceSize) -> usize {
-    device * 4 + usize::from(kind == TraceKind::Write) * 2 + usize::from(size == TraceSize::Large)
 }
 
 /// Brings samples and intervals together.
@@ -124,25 +118,18 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Takes in an interval; `judged` are its judged cells.
+    /// Takes in an interval; `cells` are its judged ones.
     pub(super) fn interval(
         &mut self,
-        counts: &IntervalCounts,
-        judged: &[usize],
-        from_ns: u64,
+        (from_ns, end_ns): (u64, u64),
+        cells: Vec<Counted>,
         slice: usize,
         slices: &mut [SliceSamples],
     ) {
-        let length_ms = counts.end_ns.saturating_sub(from_ns) as f64 / 1e6;
-        let cell = |cell: &usize| {
-            let counted = counts.cells.get(*cell).copied().unwrap_or_default();
-            Touched { length_ms, ops: counted.ops, service_over: counted.service_over }
-        };
-        let mut recent = if self.recent.len() < RECENT_MAX { None } else { self.recent.pop_front() };
-        let mut cells = recent.take().map_or_else(Vec::new, |recent| recent.cells);
-        cells.clear();
-        cells.extend(judged.iter().map(cell));
-        self.recent.push_back(Recent { from_ns, end_ns: counts.end_ns, slice, cells, touched: false });
+        if self.recent.len() >= RECENT_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(Recent { from_ns, end_ns, slice, cells, touched: false });
         let pending = std::mem::take(&mut self.pending);
         pending.iter().for_each(|line| self.line(line, slices));
     }
@@ -162,17 +149,13 @@ impl Samples {
         for recent in self.recent.iter_mut().filter(|recent| recent.from_ns < end_ns && from_ns < recent.end_ns) {
             let Some(slice) = slices.get_mut(recent.slice) else { continue };
             if !std::mem::replace(&mut recent.touched, true) {
-                slice.touched.resize(recent.cells.len(), Touched::default());
+                slice.touched.resize(recent.cells.len(), Counted::default());
                 slice.touched.iter_mut().zip(&recent.cells).for_each(|(sum, cell)| sum.merge(cell));
             }
         }
         let slice = self.recent.iter().find(|recent| from_ns < recent.end_ns).map(|recent| recent.slice);
         if let Some(slice) = slice.and_then(|slice| slices.get_mut(slice)) {
-            let index = index(line.device, line.kind, line.size);
-            if slice.traced.len() <= index {
-                slice.traced.resize(index + 1, Traced::default());
-            }
-            slice.traced[index].add_line(line);
+            slice.traced.entry((line.device, line.kind, line.size)).or_default().add_line(line);
         }
     }
 }

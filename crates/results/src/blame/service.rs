@@ -13,11 +13,11 @@
 
 use super::Cause;
 use super::accumulate::Full;
-use super::samples::{Touched, Traced};
+use super::samples::{Counted, Traced};
 use super::{Shares, Subject};
 use crate::counts::CellCounts;
 use crate::judge::Tested;
-use crate::trace::{TraceKind, TraceSize};
+use crate::telemetry::{TraceKind, TraceSize};
 use crate::units::{Grouped, count, duration, percent_whole};
 
 /// Minimum share of service time outside all requests to blame the kernel. Less can come from requests that carry two
@@ -42,7 +42,8 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
         return vec![(Cause::Server, 1.0, format!("network or server, not told apart: {}{behind}", took(subject)))];
     }
     if subject.plan.simulated {
-        return vec![(Cause::Device, 1.0, simulated(subject) + &behind)];
+        let simulated = "simulated, so that its service time is the device's by definition";
+        return vec![(Cause::Device, 1.0, format!("{simulated}: {}{behind}", took(subject)))];
     }
     let outside = Outside::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
     let (full, behind_full) = behind_full(subject).unwrap_or_default();
@@ -59,7 +60,7 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
             kernel -= full;
             let mut evidence = sampled.kernel_evidence(subject);
             if let Some(outside) = outside.as_ref().filter(|_| full == 0.0) {
-                evidence = format!("{evidence}; {}", outside.evidence());
+                evidence = format!("{evidence}; {}", outside.evidence);
             }
             let mut device_evidence = sampled.device_evidence(subject);
             if full > 0.0 {
@@ -82,17 +83,13 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
                 let (behind_device, behind_kernel) = if full > kernel { (&*behind, "") } else { ("", &*behind) };
                 vec![
                     (Cause::Device, full, behind_full + behind_device),
-                    (Cause::KernelQueue, kernel, outside.evidence() + behind_kernel),
+                    (Cause::KernelQueue, kernel, outside.evidence + behind_kernel),
                     (Cause::Unknown, 1.0 - full - kernel, not_told(&why)),
                 ]
             }
             None => vec![(Cause::Unknown, 1.0, not_told(&why) + &behind)],
         },
     }
-}
-
-fn simulated(subject: &Subject<'_>) -> String {
-    format!("simulated, so that its service time is the device's by definition: {}", took(subject))
 }
 
 /// Describes the service time of operations slow in service.
@@ -130,9 +127,7 @@ fn kind(subject: &Subject<'_>) -> Option<TraceKind> {
 struct Outside {
     /// Of the service time of slow operations, at least.
     fraction: f64,
-    service_ns: u64,
-    requests_ms: f64,
-    column: &'static str,
+    evidence: String,
 }
 
 impl Outside {
@@ -140,7 +135,7 @@ impl Outside {
     fn of(subject: &Subject<'_>) -> Option<Self> {
         let (kind, mut requests_ms, mut completed) = (kind(subject)?, 0.0, 0.0);
         for device in subject.devices() {
-            let requests = subject.blamer.device(subject.slice, device).requests(kind);
+            let requests = subject.blamer.device(subject.slice, device).requests[kind as usize];
             requests_ms += requests.time_ms;
             completed += requests.completed;
         }
@@ -154,18 +149,14 @@ impl Outside {
         requests_ms *= (*ops as f64 / completed).max(1.0);
         let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
         let column = if kind == TraceKind::Read { "r_await" } else { "w_await" };
-        Some(Self { fraction, service_ns, requests_ms, column })
-    }
-
-    fn evidence(&self) -> String {
-        format!(
+        let evidence = format!(
             "of {} of service at least {} was spent before the kernel made requests of them, as a cgroup's limit does: \
-             its statistics ({}) have {} for all requests",
-            duration(self.service_ns),
-            percent_whole(self.fraction),
-            self.column,
-            duration((self.requests_ms * 1e6) as u64)
-        )
+             its statistics ({column}) have {} for all requests",
+            duration(service_ns),
+            percent_whole(fraction),
+            duration((requests_ms * 1e6) as u64)
+        );
+        Some(Self { fraction, evidence })
     }
 }
 
@@ -186,8 +177,8 @@ impl Sampled {
         let kind = kind(subject).ok_or("its requests are of no known kind")?;
         let mean_bytes = subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0);
         let size = TraceSize::of(mean_bytes);
-        let samples = subject.blamer.samples(subject.slice);
-        let (mut traced, mut touched) = (Traced::default(), Touched::default());
+        let samples = subject.blamer.slice_samples.get(subject.slice).cloned().unwrap_or_default();
+        let (mut traced, mut touched) = (Traced::default(), Counted::default());
         for device in subject.devices() {
             traced.merge(&samples.traced(device, kind, size));
             if let Some(position) = subject.blamer.position(subject.group.stream, device) {

@@ -4,9 +4,9 @@ use super::*;
 use crate::cell::{Interval, Layout, StreamInfo};
 use crate::counts::Backlog;
 use crate::judge::{End, IntervalCounts, Judge, JudgePlan, Sla, Tested};
+use crate::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
 use crate::testing::layout;
 use crate::times::Times;
-use crate::trace::{Spread, TraceKind, TraceLine, TraceSize};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -28,11 +28,16 @@ fn times(wait_ns: u64, lag_ns: u64, service_ns: u64) -> Times {
 impl Run {
     /// `columns` of telemetry, for devices that the kernel calls nvme0n1, nvme1n1...
     fn new(devices: usize, slice_sec: u64, simulated: bool, columns: &[&str]) -> Self {
+        Self::of_full(devices, slice_sec, simulated, columns, None)
+    }
+
+    /// Each device holds at most `requests_max` requests at once.
+    fn of_full(devices: usize, slice_sec: u64, simulated: bool, columns: &[&str], requests_max: Option<u64>) -> Self {
         let layout = layout(&[("reads", true)], 1000.0, (0..devices).map(|device| format!("/dev/d{device}")));
         let plan = JudgePlan { simulated, ..JudgePlan::new(&layout, Sla::default(), 1, slice_sec, 3600) };
         let columns: Vec<_> = columns.iter().map(|&name| name.to_owned()).collect();
         let kernel_names: Vec<_> = (0..devices).map(|device| Some(format!("nvme{device}n1"))).collect();
-        let blamer = Blamer::new(&plan, &columns, &kernel_names);
+        let blamer = Blamer::new(&plan, &columns, &kernel_names, &vec![requests_max; devices]);
         Self { judge: Judge::new(plan), layout, blamer, next: 0 }
     }
 
@@ -186,7 +191,7 @@ fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
         let writes = StreamInfo { name: "writes".into(), judged: false, ..run.layout.streams[0].clone() };
         run.layout.streams.push(writes);
         let plan = JudgePlan { simulated: true, ..JudgePlan::new(&run.layout, Sla::default(), 1, 1, 3600) };
-        run.blamer = Blamer::new(&plan, &[], &[None]);
+        run.blamer = Blamer::new(&plan, &[], &[None], &[None]);
         run.judge = Judge::new(plan);
         run.second_with(&[], |interval| {
             (0..1_000).for_each(|_| interval.cells[0].record(&times(20 * MS, 0, MS / 10), 0, 1536));
@@ -225,7 +230,7 @@ fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_a
 fn of_a_server_neither_kernel_nor_device_is_spoken() {
     let mut run = Run::new(1, 1, false, &[]);
     let plan = JudgePlan { tested: Tested::Server, ..run.judge.plan().clone() };
-    (run.blamer, run.judge) = (Blamer::new(&plan, &[], &[None]), Judge::new(plan));
+    (run.blamer, run.judge) = (Blamer::new(&plan, &[], &[None], &[None]), Judge::new(plan));
     run.second_with(&[], |interval| {
         (0..900).for_each(|_| interval.cells[0].record(&times(0, 0, MS / 10), 0, 1536));
         (0..99).for_each(|_| interval.cells[0].record(&times(0, 0, 4 * MS), 0, 1536));
@@ -336,8 +341,7 @@ const FULL: [&str; 4] = ["nvme0n1.r/s", "nvme0n1.r_await", "nvme0n1.aqu-sz", "nv
 
 /// A stall of a second: 128 operations are with the device, 1000 behind them.
 fn stalled(requests_max: Option<u64>, ends: [f64; 2], queue_means: [f64; 2]) -> Vec<Blame> {
-    let mut run = Run::new(1, 2, false, &FULL);
-    run.blamer = run.blamer.with_requests_max(&[requests_max]);
+    let mut run = Run::of_full(1, 2, false, &FULL, requests_max);
     run.second(&[(1000, fast())], &[1000.0, 0.1, queue_means[0], ends[0]]);
     run.second_with(&[2128.0, 60.2, queue_means[1], ends[1]], |interval| {
         (0..1000).for_each(|_| interval.cells[0].record(&fast(), 0, 1536));

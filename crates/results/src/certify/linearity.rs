@@ -13,11 +13,11 @@ use std::fmt;
 
 /// Minimum part of its rate alone that a device must achieve together with others. The offered rate is the same, so any
 /// difference is a backlog; 1 % is what the end of a run can cut off.
-pub const ACHIEVED_MIN: f64 = 0.99;
+const ACHIEVED_MIN: f64 = 0.99;
 
 /// Growth of the p99 from which on it is named. A convention: equal drives, and hours of one drive,
 /// differ by some tens of percent, so half as much again is more than that.
-pub const P99_RATIO_MAX: f64 = 1.5;
+const P99_RATIO_MAX: f64 = 1.5;
 
 /// Numbers of one judged stream on one device in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -148,7 +148,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
     let slowest = ratios.iter().filter(|ratio| ratio.p99.is_some_and(|p99| p99 > P99_RATIO_MAX));
     let slowest = slowest.max_by(|one, other| one.p99.unwrap_or(0.0).total_cmp(&other.p99.unwrap_or(0.0)));
     let achieved = worst.and_then(|ratio| Some((ratio, ratio.achieved?)));
-    let over: Vec<_> = ratios.iter().filter(|ratio| !ratio.together.within_limits).collect();
+    let over = ratios.iter().find(|ratio| !ratio.together.within_limits);
     let rate = match achieved {
         Some((worst, achieved)) => format!(
             "{} achieves {:.1} % of {} alone",
@@ -173,7 +173,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
             )
         }
     });
-    let head = match (linear, over.first()) {
+    let head = match (linear, over) {
         (true, _) => format!("linear: every device stays within the limits in company, and the slowest, {rate}"),
         (false, Some(first)) => format!("not linear: {} is over the limits in company; {rate}", first.together.device),
         (false, None) => format!("not linear: {rate}"),

@@ -1,7 +1,7 @@
 //! A certification: its stages, the criteria to pass one, the order, and the claims.
 //!
 //! ```text
-//! Outline --stages()--> Vec<Step> --next()--> run --judge_stage()--> Step done ... --conclude()--> Conclusion
+//! options --stages()--> Vec<Step> --next()--> run --judge_stage()--> Step done ... --conclude()--> Conclusion
 //!    |                     ^   |                                                        ^
 //!    |                     |   +-- linearity(): each device in company against alone ---+
 //!    |                 series.json                                                      |
@@ -35,7 +35,7 @@
 
 mod linearity;
 
-pub use linearity::{ACHIEVED_MIN, DeviceNumbers, Linearity, P99_RATIO_MAX, Ratio, device_numbers, linearity};
+pub use linearity::{DeviceNumbers, Linearity, Ratio, device_numbers, linearity};
 
 use crate::judge::{Code, Deciding, End, Outcome, Reason, Sla, Verdict, Whose};
 use crate::series::{Conclusion, Rule, Series, State, Step};
@@ -62,7 +62,8 @@ pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
             (Outcome::Pass, format!("{}{tightest}", claim.passed()))
         }
     };
-    let linearity = linearity_of(series);
+    let recorded = |step: &Step| serde_json::from_value::<Linearity>(step.details.get("linearity")?.clone()).ok();
+    let linearity = steps.iter().find_map(recorded);
     let mut remarks = steps_remarks(series, outcome);
     remarks.extend(linearity.as_ref().map(|linearity| linearity.sentence.clone()));
     remarks.extend(claim.remarks());
@@ -92,11 +93,6 @@ fn tightest(steps: &[Step]) -> Option<&Step> {
     let judged = steps.iter().filter(|step| step.rule == Rule::Limits);
     // The first of several that are equal.
     judged.rev().max_by(|one, other| of_limit(one).unwrap_or(0.0).total_cmp(&of_limit(other).unwrap_or(0.0)))
-}
-
-/// The linearity that a stage on several devices recorded.
-fn linearity_of(series: &Series) -> Option<Linearity> {
-    series.steps.iter().find_map(|step| serde_json::from_value(step.details.get("linearity")?.clone()).ok())
 }
 
 fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
@@ -131,15 +127,10 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
 /// A failed stage ends the series unless `all` stages are requested: later stages cannot compensate for it, and twice
 /// the load only wears a drive that did not hold the load.
 pub fn next(series: &Series, all: bool) -> Option<usize> {
-    for (index, step) in series.steps.iter().enumerate() {
-        match (step.state, step.outcome) {
-            (State::Done, Some(Outcome::Pass)) => {}
-            (State::Done, Some(Outcome::Fail)) if all => {}
-            (State::Done, Some(Outcome::Fail)) => return None,
-            _ => return Some(index),
-        }
-    }
-    None
+    let has = |step: &Step, outcome| step.state == State::Done && step.outcome == Some(outcome);
+    let is_over = |step: &Step| has(step, Outcome::Pass) || has(step, Outcome::Fail) && all;
+    let open = series.steps.iter().position(|step| !is_over(step))?;
+    (!has(&series.steps[open], Outcome::Fail)).then_some(open)
 }
 
 /// Begins an attempt at a stage: state, number and run directory, `stage-1` and then `stage-1.2`.
@@ -367,36 +358,19 @@ impl Claim {
     }
 }
 
-/// Parameters that define the stages.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Outline {
-    /// The load to certify, a multiple of 1x.
-    pub multiple: f64,
-    /// Number of devices, at least 1.
-    pub devices: usize,
-    /// The device that is tested alone first, its number.
-    pub single: usize,
-    /// Length of a stage, seconds.
-    pub stage_sec: u64,
-}
-
-impl Outline {
-    /// The stages, in their order: two, or four with several devices.
-    pub fn stages(&self) -> Vec<Step> {
-        let alone = vec![self.single];
-        let all: Vec<usize> = (0..self.devices).collect();
-        let groups = if self.devices > 1 { vec![alone, all] } else { vec![alone] };
-        let loads = [(1.0, Rule::Limits), (2.0, Rule::Completes)];
-        let of_groups =
-            groups.into_iter().flat_map(|devices| loads.map(|(times, rule)| (devices.clone(), times, rule)));
-        let numbered = (1..).zip(of_groups);
-        numbered.map(|(number, (devices, times, rule))| self.stage(number, devices, times, rule)).collect()
-    }
-
-    fn stage(&self, number: usize, devices: Vec<usize>, times: f64, rule: Rule) -> Step {
+/// The stages that certify `multiple` times the load of 1x, in their order: two of `stage_sec` seconds on the device number
+/// `single`, and with several `devices` both again on all of them.
+pub fn stages(multiple: f64, devices: usize, single: usize, stage_sec: u64) -> Vec<Step> {
+    let all = (devices > 1).then(|| (0..devices).collect::<Vec<_>>());
+    let loads = [(1.0, Rule::Limits), (2.0, Rule::Completes)];
+    let groups = [vec![single]].into_iter().chain(all);
+    let of_groups = groups.flat_map(|devices| loads.map(|(times, rule)| (devices.clone(), times, rule)));
+    let numbered = (1_usize..).zip(of_groups);
+    let stage = |(number, (devices, times, rule))| {
         let (name, dir) = (format!("stage {number}"), format!("stage-{number}"));
-        Step::planned(name, dir, self.multiple * times, devices, self.stage_sec, rule)
-    }
+        Step::planned(name, dir, multiple * times, devices, stage_sec, rule)
+    };
+    numbered.map(stage).collect()
 }
 
 #[cfg(test)]
@@ -640,20 +614,15 @@ mod tests {
         assert!(!Claim { as_act: true, sla: "6%>1ms".parse().unwrap(), ..claim() }.is_comparable());
     }
 
-    const OUTLINE: Outline = Outline { multiple: 30.0, devices: 1, single: 0, stage_sec: 86_400 };
-
-    fn shape(outline: Outline) -> Vec<(String, f64, Vec<usize>, Rule)> {
-        outline.stages().into_iter().map(|step| (step.name, step.multiple, step.devices, step.rule)).collect()
-    }
-
     #[test]
     fn the_second_stage_is_at_twice_the_load_and_several_devices_follow_one_of_them_alone() {
         let expected =
             [("stage 1".into(), 30.0, vec![0], Rule::Limits), ("stage 2".into(), 60.0, vec![0], Rule::Completes)];
-        assert_eq!(shape(OUTLINE), expected);
-        assert!(OUTLINE.stages().iter().all(|step| step.duration_sec == 86_400 && step.state == State::Planned));
-        let three = Outline { devices: 3, single: 1, ..OUTLINE };
-        let stages = three.stages();
+        let one = stages(30.0, 1, 0, 86_400);
+        assert!(one.iter().all(|step| step.duration_sec == 86_400 && step.state == State::Planned));
+        let shape = one.into_iter().map(|step| (step.name, step.multiple, step.devices, step.rule));
+        assert_eq!(shape.collect::<Vec<_>>(), expected);
+        let stages = stages(30.0, 3, 1, 86_400);
         let stages: Vec<_> = stages.iter().map(|step| (step.dir.as_str(), step.multiple, &step.devices[..])).collect();
         let all = &[0, 1, 2][..];
         assert_eq!(

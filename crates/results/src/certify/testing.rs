@@ -1,6 +1,6 @@
 //! Verdicts and series for tests.
 
-use super::{Claim, Outline};
+use super::{Claim, stages};
 use crate::judge::{
     Code, Deciding, End, GapSummary, Outcome, Reason, Sla, StreamTotals, VERDICT_FORMAT_VERSION, Verdict,
 };
@@ -77,11 +77,10 @@ pub(crate) fn drive(name: &str, serial: Option<&str>) -> Identity {
 
 /// A series of `devices` drives, with nothing done.
 pub(crate) fn series(devices: usize) -> Series {
-    let outline = Outline { multiple: 30.0, devices, single: 0, stage_sec: 86_400 };
     Series {
         devices: (0..devices).map(|n| drive(&format!("/dev/nvme{n}n1"), Some(&format!("S{n}")))).collect(),
         terms: vec![("load".into(), "30x".into()), ("limits".into(), Sla::default().to_string())],
-        ..crate::testing::series(Purpose::Certify, &[], outline.stages())
+        ..crate::testing::series(Purpose::Certify, &[], stages(30.0, devices, 0, 86_400))
     }
 }
 

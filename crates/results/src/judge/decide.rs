@@ -11,7 +11,6 @@
 //! 5. Else **pass**; without limits **measured**.
 
 use super::slices::{GroupCounts, Judge, Window, WorkloadJudge};
-use super::text::deciding_sentence;
 use super::verdict::{
     Class, Code, DAY_SEC, Deciding, GapSummary, Group, Insufficient, Outcome, Reason, SLICE_OPS_MIN, SliceShares,
     StreamTotals, VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
@@ -31,29 +30,17 @@ const ACHIEVED_MIN: f64 = 0.99;
 /// Selects the counts that a share is computed from.
 type Over = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
 
-/// The worst share of several, and true if it is too large.
-#[derive(Clone)]
-pub struct Worst {
-    pub deciding: Deciding,
-    pub exceeded: bool,
-}
-
-impl Worst {
-    /// Sort key: distance to the limit. The exact comparison comes first, so that rounding never decides.
-    pub fn rank(&self) -> (bool, f64) {
-        (self.exceeded, self.deciding.share / self.deciding.share_max)
-    }
-
+impl Deciding {
+    /// Of equals the first. The exact comparison comes before the rounded one, so that rounding never decides.
     fn worse(self, other: Self) -> Self {
-        if other.rank() > self.rank() { other } else { self }
+        let rank = |of: &Self| (of.is_over(), of.share / of.share_max);
+        if rank(&other) > rank(&self) { other } else { self }
     }
 
     /// The worse of this and a `later` one of the same group and limit, bad since the first that was.
     fn joined(self, later: Self) -> Self {
-        let first_slice = self.deciding.first_slice.or(later.deciding.first_slice);
-        let mut worse = self.worse(later);
-        worse.deciding.first_slice = first_slice;
-        worse
+        let first_slice = self.first_slice.or(later.first_slice);
+        Self { first_slice, ..self.worse(later) }
     }
 }
 
@@ -76,11 +63,11 @@ impl Judge {
 /// The verdict of a run with this `end`. `elsewhere`: the stop of another workload of the run, if that ended this one.
 fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     let end = &judge.settled(end);
-    let (judged, by_limit) = worst_of_all(judge, end, |counts| &counts.judged_over);
+    let (decided_by, worst) = worst_shares(judge, end, |counts| &counts.judged_over);
     let bounds = Bounds {
-        judged: judged.as_ref(),
-        least: worst(judge, end, |counts| &counts.judged_least_over),
-        response: worst(judge, end, |counts| &counts.response_over),
+        judged: decided_by.as_ref(),
+        least: worst_shares(judge, end, |counts| &counts.judged_least_over).0,
+        response: worst_shares(judge, end, |counts| &counts.response_over).0,
     };
     let undone = judge.undone(end);
     let mut findings = Findings::default();
@@ -88,13 +75,11 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     findings.doubtful(judge, end, &bounds);
     findings.not_done(judge, end, &undone);
     findings.remarks(judge, &bounds);
-    let too_slow = judged.as_ref().is_some_and(|worst| worst.exceeded);
-    let (outcome, reasons) = weigh(judge, end, elsewhere, findings, judged.as_ref());
+    let (outcome, reasons) = weigh(judge, end, elsewhere, findings, decided_by.as_ref());
     let plan = &judge.plan;
     let ran_sec = judge.ran_ns as f64 / 1e9;
     // A load can be done before its time.
     let full_sec = plan.duration_sec.min(ran_sec.round() as u64);
-    debug_assert!(!too_slow || !matches!(outcome, Outcome::Pass | Outcome::Measured));
     // A closed loop hides stalls, so however long, it certifies nothing.
     let closed = judge.plan.streams.iter().any(StreamInfo::is_judged_loop);
     Verdict {
@@ -113,8 +98,8 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
         notes: Vec::new(),
         records_read: None,
         workloads: judge.parts.iter().map(|part| of_workload(part, end)).collect(),
-        decided_by: judged.map(|worst| worst.deciding),
-        worst: by_limit.into_iter().map(|worst| worst.deciding).collect(),
+        decided_by,
+        worst,
         sla: plan.sla.to_string(),
         thresholds_ns: plan.sla.thresholds_ns().to_vec(),
         slice_sec: plan.slice_sec,
@@ -140,11 +125,11 @@ fn weigh(
     end: &End,
     elsewhere: Option<&str>,
     findings: Findings,
-    worst: Option<&Worst>,
+    worst: Option<&Deciding>,
 ) -> (Outcome, Vec<Reason>) {
     let Findings { failures, doubts, undone, notes } = findings;
-    let too_slow = worst.filter(|worst| worst.exceeded);
-    let too_slow = too_slow.map(|worst| Reason::new(Code::OverLimit, deciding_sentence(&worst.deciding)));
+    let too_slow = worst.filter(|worst| worst.is_over());
+    let too_slow = too_slow.map(|worst| Reason::new(Code::OverLimit, worst.to_string()));
     let stopped = !end.is_complete() && end.failure().is_none() && !end.is_our_lag();
     let unlimited = judge.plan.has_no_limits();
     let outcome = match () {
@@ -172,33 +157,31 @@ fn weigh(
         Reason::new(code, format!("{why} after {} of {} s; {so_far}", Grouped(ran_sec), Grouped(duration_sec)))
     });
     let nearest = match (outcome, worst) {
-        (Outcome::Pass, Some(worst)) => Some(Reason::new(Code::Held, deciding_sentence(&worst.deciding))),
-        (Outcome::Measured, _) => Some(Reason::new(Code::NoLimits, measured(judge))),
+        (Outcome::Pass, Some(worst)) => Some(Reason::new(Code::Held, worst.to_string())),
+        (Outcome::Measured, _) => {
+            let late = judge.late_unlimited().map_or_else(String::new, |late| format!(", {late}"));
+            let why = "no limits of latency were given, so none was judged; all operations were done";
+            Some(Reason::new(Code::NoLimits, format!("{why}{late}")))
+        }
         _ => None,
     };
     let reasons = failures.into_iter().chain(doubts).chain(undone).chain(too_slow).chain(stopped).chain(nearest);
     (outcome, reasons.chain(notes).collect())
 }
 
-/// Reason of a run that had no limits and carried out its load.
-fn measured(judge: &Judge) -> String {
-    let late = judge.late_unlimited().map_or_else(String::new, |late| format!(", {late}"));
-    format!("no limits of latency were given, so none was judged; all operations were done{late}")
-}
-
 /// The worst share by wait + service, and by the two durations that bound the doubts about it.
 struct Bounds<'a> {
-    judged: Option<&'a Worst>,
+    judged: Option<&'a Deciding>,
     /// Without delays that this program may have caused.
-    least: Option<Worst>,
+    least: Option<Deciding>,
     /// With this program's own lag.
-    response: Option<Worst>,
+    response: Option<Deciding>,
 }
 
 /// True if a share of the incomplete slice that is judged alone is already at its limit.
 fn is_over_so_far(judge: &Judge) -> bool {
-    let so_far = || worst(judge, &End::Completed, |counts| &counts.judged_over);
-    judge.complete_slices == 0 && so_far().is_some_and(|worst| worst.exceeded)
+    let so_far = || worst_shares(judge, &End::Completed, |counts| &counts.judged_over).0;
+    judge.complete_slices == 0 && so_far().is_some_and(|worst| worst.is_over())
 }
 
 impl Findings {
@@ -224,10 +207,9 @@ impl Findings {
             self.own_lag(format!("{end}; this says nothing about the {noun}"));
         }
         match (bounds.judged, &bounds.response) {
-            (Some(judged), Some(response)) if judged.exceeded != response.exceeded => self.own_lag(format!(
-                "this program's own lag would decide: counted with it, {}; without it, every share is below its limit; \
-                     use a less busy machine or a lower rate",
-                deciding_sentence(&response.deciding)
+            (Some(judged), Some(response)) if judged.is_over() != response.is_over() => self.own_lag(format!(
+                "this program's own lag would decide: counted with it, {response}; without it, every share is below its limit; \
+                     use a less busy machine or a lower rate"
             )),
             (None, _) if !judge.judged_groups().any(|group| is_used(&group)) => self.doubts.push(Reason::new(
                 Code::NothingJudged,
@@ -244,11 +226,10 @@ impl Findings {
     fn own_making(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.least) {
-            (Some(judged), Some(least)) if judged.exceeded && !least.exceeded => self.own_lag(format!(
-                    "this program may have made what it measured: {}, but not without the operations that it had kept back \
+            (Some(judged), Some(least)) if judged.is_over() && !least.is_over() => self.own_lag(format!(
+                    "this program may have made what it measured: {judged}, but not without the operations that it had kept back \
                      or issued over {:#} late, the time by which those held up others, and that for which completions may have lain \
                      unseen (over {limit_us} us){}; use a less busy machine{}",
-                    deciding_sentence(&judged.deciding),
                     ThresholdText(judge.plan.sla.tightest_ns()),
                     without_cpu(judge),
                     if judge.plan.has_keys { " or \"pacing: spin\"" } else { "" }
@@ -278,13 +259,13 @@ impl Findings {
         }
         self.undone.extend(judge.too_late(end).into_iter().map(|text| Reason::new(Code::Late, text)));
         self.undone.extend(judge.silent(end).into_iter().map(|text| Reason::new(Code::Silence, text)));
-        for slow in judge.below_rate(end) {
-            match judge.without_delays(slow.share) {
+        for (slow, share) in judge.below_rate(end) {
+            match judge.without_delays(share) {
                 true => self.own_lag(format!(
                     "{slow}, and this program's threads had no CPU for a part of the time that could have made the difference; use a \
                      less busy machine"
                 )),
-                false => self.undone.push(Reason::new(Code::BelowRate, slow.to_string())),
+                false => self.undone.push(Reason::new(Code::BelowRate, slow)),
             }
         }
     }
@@ -301,7 +282,7 @@ impl Findings {
         }
         if let Some(judged) = bounds.judged.filter(|_| judge.complete_slices == 0) {
             let slice_sec = Grouped(judge.plan.slice_sec);
-            let two_shares = if judged.deciding.cut {
+            let two_shares = if judged.cut {
                 "; the share that decides is of the whole slice; shares in tables, in charts and in \"where the time went\" are \
                  of what ran until the stop"
             } else {
@@ -357,17 +338,12 @@ fn failed_operations(judge: &Judge) -> Option<String> {
     (errors > 0).then(|| format!("{failed} ({}): any fails the run", by_stream.join(", ")))
 }
 
-/// The worst share over the windows of a run that ended like `end`, each extrapolated to its whole.
-fn worst(judge: &Judge, end: &End, over: Over) -> Option<Worst> {
-    worst_of_all(judge, end, over).0
-}
-
-/// The same, and the worst share for each limit.
-fn worst_of_all(judge: &Judge, end: &End, over: Over) -> (Option<Worst>, Vec<Worst>) {
+/// The worst share over the windows of a run that ended like `end`, each extrapolated to its whole; and that for each limit.
+fn worst_shares(judge: &Judge, end: &End, over: Over) -> (Option<Deciding>, Vec<Deciding>) {
     // An entry per threshold: `None` without a limit there.
-    type ByThreshold = Vec<Option<Worst>>;
-    let (mut all, mut by_limit): (Option<Worst>, ByThreshold) = (None, Vec::new());
-    let zipped = |a: ByThreshold, b: ByThreshold, with: fn(Worst, Worst) -> Worst| match a.is_empty() {
+    type ByThreshold = Vec<Option<Deciding>>;
+    let (mut all, mut by_limit): (Option<Deciding>, ByThreshold) = (None, Vec::new());
+    let zipped = |a: ByThreshold, b: ByThreshold, with: fn(Deciding, Deciding) -> Deciding| match a.is_empty() {
         true => b,
         false => a.into_iter().zip(b).map(|(a, b)| a.into_iter().chain(b).reduce(with)).collect(),
     };
@@ -375,16 +351,13 @@ fn worst_of_all(judge: &Judge, end: &End, over: Over) -> (Option<Worst>, Vec<Wor
         let windows = judge.windows(group, end);
         let shares = windows.iter().filter(|window| window.counts.wanted() > 0);
         let shares = shares.map(|window| shares_of(judge, end, group, window, over).collect());
-        let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Worst::joined)) else { continue };
+        let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Deciding::joined)) else { continue };
         // The slice in which the first limit was exceeded, whichever limit is the worst in the end.
-        let first_slice = of_group.iter().flatten().filter_map(|worst| worst.deciding.first_slice).min();
-        let worst = of_group.iter().flatten().cloned().reduce(Worst::worse);
-        let worst = worst.map(|mut worst| {
-            worst.deciding.first_slice = first_slice;
-            worst
-        });
-        all = all.into_iter().chain(worst).reduce(Worst::worse);
-        by_limit = zipped(by_limit, of_group, Worst::worse);
+        let first_slice = of_group.iter().flatten().filter_map(|worst| worst.first_slice).min();
+        let worst = of_group.iter().flatten().cloned().reduce(Deciding::worse);
+        let worst = worst.map(|worst| Deciding { first_slice, ..worst });
+        all = all.into_iter().chain(worst).reduce(Deciding::worse);
+        by_limit = zipped(by_limit, of_group, Deciding::worse);
     }
     (all, by_limit.into_iter().flatten().collect())
 }
@@ -396,7 +369,7 @@ fn shares_of(
     group: &GroupCounts,
     window: &Window,
     over: Over,
-) -> impl Iterator<Item = Option<Worst>> {
+) -> impl Iterator<Item = Option<Deciding>> {
     let seen = window.counts.wanted();
     let whole = if window.cut { judge.whole_slice_ops(group, window.first, end) } else { Some(seen) };
     let wanted = whole.unwrap_or(seen);
@@ -405,24 +378,21 @@ fn shares_of(
     judge.plan.limits_of(group.stream).zip(counts).map(move |(limit, over)| {
         let limit = limit?;
         let exceeded = whole.is_some() && limit.is_exceeded(over, wanted);
-        let slice = window.first as u64 + 1;
-        // A slice joined with the remainder is a window of its own, too: if only both together fail, name the
-        // remainder.
-        let bad_slice = window.last as u64 + 1;
-        let deciding = Deciding {
+        Some(Deciding {
             stream: stream.clone(),
             device: device.clone(),
-            slice,
+            slice: window.first as u64 + 1,
             with_rest: window.last > window.first,
-            first_slice: exceeded.then_some(bad_slice),
+            // A slice joined with the remainder is a window of its own, too: if only both together fail, name the
+            // remainder.
+            first_slice: exceeded.then_some(window.last as u64 + 1),
             threshold_ns: limit.threshold_ns,
             over,
             wanted,
             cut: whole != Some(seen),
             share: over as f64 / wanted as f64,
             share_max: limit.share_max(),
-        };
-        Some(Worst { deciding, exceeded })
+        })
     })
 }
 

@@ -33,19 +33,6 @@ fn is_not_carried_out(missed: u64, wanted: u64) -> bool {
     missed > 1 && is_too_many(missed, wanted)
 }
 
-/// A stream that did less than its least rate.
-pub(super) struct BelowRate {
-    sentence: String,
-    /// Rate of the worst slice, as a fraction of the least.
-    pub(super) share: f64,
-}
-
-impl fmt::Display for BelowRate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.sentence)
-    }
-}
-
 /// Overdue operations of a stream on a device while the run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shortfall {
@@ -123,9 +110,9 @@ impl Judge {
     /// By device, a sentence about the operations that never came back from it.
     pub(super) fn lost(&self) -> Vec<String> {
         let on_device = |(device, name): (usize, &String)| {
-            let of: Vec<_> = self.device_groups().filter(|group| group.device == Some(device)).collect();
-            let counts = of.iter().map(|group| (group.stream, group.total()));
-            let lost: Vec<_> = counts.filter(|(_, total)| total.lost > 0).collect();
+            let groups = self.device_groups().filter(|group| group.device == Some(device));
+            let totals = groups.map(|group| (group.stream, group.total()));
+            let lost: Vec<_> = totals.filter(|(_, total)| total.lost > 0).collect();
             let last_back_ns = lost.iter().map(|(_, total)| total.last_back_ns).max()?;
             let each = lost
                 .iter()
@@ -197,15 +184,16 @@ impl Judge {
         self.device_groups().filter_map(of_group).collect()
     }
 
-    /// The streams that did too little in a slice on all their devices together, each with its worst slice.
-    pub(super) fn below_rate(&self, end: &End) -> Vec<BelowRate> {
+    /// The streams that did too little in a slice on all their devices together: a sentence about the worst slice, and
+    /// its rate as a fraction of the least.
+    pub(super) fn below_rate(&self, end: &End) -> Vec<(String, f64)> {
         let is_whole = |group: &&GroupCounts| group.device.is_none() || self.plan.devices.len() == 1;
         let of_group = |group: &GroupCounts| {
             let limits = self.plan.streams[group.stream].limits.as_ref()?;
             let below = |least: Option<f64>, of, unit| self.below(group, end, least?, of, unit);
             let ops = below(limits.least_iops, |counts| counts.ops, "operations");
             let bytes = below(limits.least_bytes_per_sec, |counts| counts.bytes, "bytes");
-            ops.into_iter().chain(bytes).min_by(|a, b| a.share.total_cmp(&b.share))
+            ops.into_iter().chain(bytes).min_by(|(_, a), (_, b)| a.total_cmp(b))
         };
         self.judged_groups().filter(is_whole).filter_map(of_group).collect()
     }
@@ -218,7 +206,7 @@ impl Judge {
         least: f64,
         of: fn(&CellCounts) -> u64,
         unit: &'static str,
-    ) -> Option<BelowRate> {
+    ) -> Option<(String, f64)> {
         let slice_ns = self.plan.slice_sec.saturating_mul(1_000_000_000);
         // A closed loop begins with as many operations as are in flight at its end, and does them before any other.
         let total = group.total();
@@ -237,16 +225,14 @@ impl Judge {
         let slow: Vec<_> = rates.filter(|(_, rate)| *rate < least).collect();
         let (worst, rate) = slow.iter().copied().min_by(|(_, a), (_, b)| a.total_cmp(b))?;
         let first = slow.first().map(|(slice, _)| *slice as u64 + 1);
-        Some(BelowRate {
-            sentence: format!(
-                "{} did {} {unit}/s {} (it must be at least {}/s)",
-                self.plan.streams[group.stream].name,
-                units::number(rate),
-                slices_text(first, worst as u64 + 1),
-                units::number(least)
-            ),
-            share: rate / least,
-        })
+        let sentence = format!(
+            "{} did {} {unit}/s {} (it must be at least {}/s)",
+            self.plan.streams[group.stream].name,
+            units::number(rate),
+            slices_text(first, worst as u64 + 1),
+            units::number(least)
+        );
+        Some((sentence, rate / least))
     }
 
     /// True if this program's threads lacked a CPU for so much of the run that a stream, which did this `share` of its least

@@ -27,15 +27,14 @@ mod slices;
 mod text;
 mod verdict;
 
-pub use crate::sla::{Limit, Sla, SlaError, StreamLimits};
-pub use decide::Worst;
+pub use crate::sla::{Limit, Sla, StreamLimits};
 pub(crate) use load::{Shortfall, shortfall};
 pub(crate) use slices::GroupCounts;
 pub use slices::{IntervalCounts, Judge, JudgePlan, Tested, round_sec, stretched_slice, whole_slice_sec};
 pub use text::RunResult;
 pub use verdict::{
-    Blame, BlamePart, Cause, Class, Code, Deciding, End, GapSummary, Group, Insufficient, Outcome, Reason,
-    SLICE_OPS_MIN, SliceShares, StreamTotals, Undone, VERDICT_FORMAT_VERSION, Verdict, Whose, WorkloadVerdict,
+    Blame, BlamePart, Cause, Class, Code, Deciding, End, GapSummary, Group, Insufficient, Outcome, Reason, RecordsRead,
+    Refused, SLICE_OPS_MIN, SliceShares, StreamTotals, Undone, VERDICT_FORMAT_VERSION, Verdict, Whose, WorkloadVerdict,
 };
 
 #[cfg(test)]

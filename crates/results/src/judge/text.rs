@@ -6,10 +6,10 @@
 //! The one idea: an output only lays these fields out and decides nothing, so that no two outputs can disagree.
 
 use super::verdict::{
-    Class, Code, Deciding, Group, Outcome, Reason, SliceShares, StreamTotals, Undone, Verdict, WorkloadVerdict,
+    Class, Code, Deciding, End, Group, Outcome, Reason, RecordsRead, Refused, SliceShares, StreamTotals, Undone,
+    Verdict, Whose, WorkloadVerdict,
 };
 use crate::cell::GRACE_NS;
-use crate::records_read::RecordsRead;
 use crate::sla::Sla;
 use crate::units::{self, Grouped, ThresholdText, percent, percent_exact};
 use schemars::JsonSchema;
@@ -22,23 +22,6 @@ const SLICES_LISTED_MAX: usize = 48;
 const BLAME_TOLD_MAX: usize = 3;
 /// More slices with too few operations than this are counted instead of listed.
 const INSUFFICIENT_LISTED_MAX: usize = 4;
-
-/// The share that decided, with counts, so that rounding leaves no doubt.
-pub(super) fn deciding_sentence(deciding: &Deciding) -> String {
-    let (least, of_whole) =
-        if deciding.cut { ("at least ", " that the whole slice would have wanted") } else { ("", "") };
-    format!(
-        "{least}{} of {} on {} took over {:#} {} ({} of {}{of_whole}; it must be below {})",
-        percent(deciding.share),
-        deciding.stream,
-        device_text(deciding.device.as_deref()),
-        ThresholdText(deciding.threshold_ns),
-        deciding.slices(),
-        Grouped(deciding.over),
-        Grouped(deciding.wanted),
-        percent_exact(deciding.share_max)
-    )
-}
 
 /// `in slice 21`; `from slice 20 on, worst in 21` where an earlier slice was bad already.
 pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
@@ -55,9 +38,23 @@ impl Deciding {
     }
 }
 
+/// The share that decided, with counts, so that rounding leaves no doubt.
 impl fmt::Display for Deciding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&deciding_sentence(self))
+        let (least, of_whole) =
+            if self.cut { ("at least ", " that the whole slice would have wanted") } else { ("", "") };
+        write!(
+            f,
+            "{least}{} of {} on {} took over {:#} {} ({} of {}{of_whole}; it must be below {})",
+            percent(self.share),
+            self.stream,
+            device_text(self.device.as_deref()),
+            ThresholdText(self.threshold_ns),
+            self.slices(),
+            Grouped(self.over),
+            Grouped(self.wanted),
+            percent_exact(self.share_max)
+        )
     }
 }
 
@@ -101,6 +98,56 @@ impl fmt::Display for Class {
             Self::Screening => "screening",
             Self::CertificationLoad => "certification load",
         })
+    }
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Device => "the device",
+            Self::Limit => "the configured limit of operations in flight",
+            Self::Ours => "this program",
+        })
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Completed => f.write_str("completed"),
+            Self::Enough { why } => write!(f, "ended because enough was seen: {why}"),
+            Self::Interrupted { signal } => write!(f, "stopped by {signal}"),
+            Self::DeviceGone { device } => write!(f, "{device} is gone"),
+            Self::TooManyErrors { errors, errors_max } => {
+                write!(f, "stopped after {} ({errors_max} are allowed)", units::count(*errors, "error"))
+            }
+            Self::LagExceeded { lane, whose, lag_ms, lag_max_ms, in_flight, in_flight_max } => {
+                let (lag_sec, lag_max_sec) = (*lag_ms as f64 / 1000.0, *lag_max_ms as f64 / 1000.0);
+                write!(
+                    f,
+                    "stopped because {lane} was {lag_sec:.1} s late (max-lag-sec {lag_max_sec}), with {in_flight} of \
+                     at most {} in flight: {whose} could not keep up",
+                    units::count(*in_flight_max, "operation")
+                )?;
+                if lane.starts_with("large-block-") && *in_flight_max == 1 {
+                    f.write_str(" with large blocks one at a time, as in ACT (large-block-concurrency)")?;
+                }
+                Ok(())
+            }
+            Self::RecordingFailed { why } => write!(f, "stopped because nothing could be recorded any more: {why}"),
+            Self::EngineFailed { why } => write!(f, "stopped because its engine failed: {why}"),
+            Self::LoadStuck { why } => write!(f, "stopped because its load could not go on: {why}"),
+            Self::Unrecorded => f.write_str("ended without a record of how (killed, or the machine stopped)"),
+        }
+    }
+}
+
+impl fmt::Display for RecordsRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} read", units::count(self.records, "record"))?;
+        let Some(Refused { old, missing, foreign, torn }) = self.refused else { return Ok(()) };
+        let [old, missing, foreign, torn] = [old, missing, foreign, torn].map(Grouped);
+        write!(f, " and verified: {old} old, {missing} missing, {foreign} foreign, {torn} torn")
     }
 }
 
@@ -241,7 +288,7 @@ impl Verdict {
         let mut reasons = self.reasons.clone();
         reasons.extend(self.failures.iter().map(|text| Reason::new(Code::IoError, text)));
         let worst = self.decided_by.as_ref().filter(|_| !self.has_no_limits());
-        let untold = worst.map(deciding_sentence).filter(|text| reasons.iter().all(|reason| reason.text != *text));
+        let untold = worst.map(Deciding::to_string).filter(|text| reasons.iter().all(|reason| reason.text != *text));
         reasons.extend(untold.map(|text| Reason::new(Code::Note, format!("worst share seen: {text}"))));
         let undone = self.undone.first().map(|undone| (undone.first_slice, undone.slice));
         let over = worst.filter(|worst| worst.is_over()).map(|worst| (worst.first_slice, worst.slice));
@@ -323,5 +370,19 @@ impl RunResult {
         let not_judged = self.not_judged.iter().map(|what| format!("not judged: {what}"));
         let records_read = self.records_read.map(|read| read.to_string());
         records_read.into_iter().chain(reasons).chain(workloads).chain(not_judged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_counted_in_words() {
+        let refused = Refused { old: 5, missing: 1, torn: 1_500, ..Refused::default() };
+        let read = RecordsRead { records: 39_488, refused: Some(refused) };
+        let text = "39,488 records read and verified: 5 old, 1 missing, 0 foreign, 1,500 torn";
+        assert_eq!(read.to_string(), text);
+        assert_eq!(RecordsRead { records: 1, refused: None }.to_string(), "1 record read");
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! How a run ended.
 
-use crate::records_read::RecordsRead;
-use crate::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -328,6 +326,28 @@ pub struct Verdict {
     pub blame: Vec<Blame>,
 }
 
+/// Records read in a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordsRead {
+    /// Records that were answered; a request for a batch reads several.
+    pub records: u64,
+    /// Records that were refused; null without verification.
+    pub refused: Option<Refused>,
+}
+
+/// Records that are no possible result of the writes to them: each once, until it is written again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Refused {
+    /// An earlier write than the last acknowledged one.
+    pub old: u64,
+    /// No record.
+    pub missing: u64,
+    /// A value of another key, or of no write of this client.
+    pub foreign: u64,
+    /// A mix of two writes, or bytes that differ inside a write.
+    pub torn: u64,
+}
+
 /// Verdict on one of several workloads of a run, by its own streams.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
 pub struct WorkloadVerdict {
@@ -482,16 +502,6 @@ pub enum Whose {
     Ours,
 }
 
-impl fmt::Display for Whose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Device => "the device",
-            Self::Limit => "the configured limit of operations in flight",
-            Self::Ours => "this program",
-        })
-    }
-}
-
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "how", rename_all = "kebab-case")]
@@ -558,37 +568,6 @@ impl End {
     /// True if the run lasted its configured time.
     pub fn is_complete(&self) -> bool {
         matches!(self, Self::Completed | Self::Enough { .. })
-    }
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Completed => f.write_str("completed"),
-            Self::Enough { why } => write!(f, "ended because enough was seen: {why}"),
-            Self::Interrupted { signal } => write!(f, "stopped by {signal}"),
-            Self::DeviceGone { device } => write!(f, "{device} is gone"),
-            Self::TooManyErrors { errors, errors_max } => {
-                write!(f, "stopped after {} ({errors_max} are allowed)", units::count(*errors, "error"))
-            }
-            Self::LagExceeded { lane, whose, lag_ms, lag_max_ms, in_flight, in_flight_max } => {
-                let (lag_sec, lag_max_sec) = (*lag_ms as f64 / 1000.0, *lag_max_ms as f64 / 1000.0);
-                write!(
-                    f,
-                    "stopped because {lane} was {lag_sec:.1} s late (max-lag-sec {lag_max_sec}), with {in_flight} of \
-                     at most {} in flight: {whose} could not keep up",
-                    units::count(*in_flight_max, "operation")
-                )?;
-                if lane.starts_with("large-block-") && *in_flight_max == 1 {
-                    f.write_str(" with large blocks one at a time, as in ACT (large-block-concurrency)")?;
-                }
-                Ok(())
-            }
-            Self::RecordingFailed { why } => write!(f, "stopped because nothing could be recorded any more: {why}"),
-            Self::EngineFailed { why } => write!(f, "stopped because its engine failed: {why}"),
-            Self::LoadStuck { why } => write!(f, "stopped because its load could not go on: {why}"),
-            Self::Unrecorded => f.write_str("ended without a record of how (killed, or the machine stopped)"),
-        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Slow drives of a population, and what explains them: see the [module](super).
 
-use super::outliers::{self, VALUES_MIN};
-use super::outliers::{Centers, SCORES, Scores, middle};
+use super::outliers::{self, Centers, Outlier, SCORES, Scores, VALUES_MIN, middle};
 use super::{
     Compared, Evidence, Examination, Extent, FACTOR_MIN, FALSE_ALARMS, Labels, Level, Metric, Reason, Slow, Undecided,
     Window,
@@ -83,15 +82,13 @@ type Group = ((String, String), Vec<usize>);
 /// The most significant score of a drive or group.
 struct Best {
     score: usize,
-    excess: f64,
-    p: f64,
-    peers: usize,
+    of: Outlier,
 }
 
-/// Keeps the smaller p-value.
-fn keep(best: &mut Option<Best>, new: Best) {
-    if best.as_ref().is_none_or(|best| new.p < best.p) {
-        *best = Some(new);
+/// Keeps the smaller p-value, unless the slowdown is too small to be reported.
+fn keep(best: &mut Option<Best>, score: usize, new: Outlier) {
+    if new.excess >= FACTOR_MIN.ln() && best.as_ref().is_none_or(|best| new.p < best.of.p) {
+        *best = Some(Best { score, of: new });
     }
 }
 
@@ -178,7 +175,7 @@ impl Model<'_> {
                 }
                 let p = outliers::difference_p(&own, &others) * known as f64;
                 if p <= self.alpha(Level::Firmware) {
-                    keep(&mut best, Best { score, excess, p, peers: others.len() });
+                    keep(&mut best, score, Outlier { at: 0, excess, p, peers: others.len() });
                 } else if score == 0
                     && self.is_common(&members, score, excess)
                     && own.iter().all(|own| others.iter().all(|other| own > other))
@@ -187,7 +184,7 @@ impl Model<'_> {
                 }
             }
             match (best, few) {
-                (Some(best), _) if self.is_common(&members, best.score, best.excess) => {
+                (Some(best), _) if self.is_common(&members, best.score, best.of.excess) => {
                     slow.push((name, members, best))
                 }
                 (_, Some(few)) => self.undecided(Some((Level::Firmware, name)), few),
@@ -212,10 +209,8 @@ impl Model<'_> {
             if score == 0 {
                 apart = self.apart(&groups, &medians);
             }
-            for outliers::Outlier { at, excess, p, peers } in outliers::above(&medians, self.alpha(level)) {
-                if excess >= FACTOR_MIN.ln() {
-                    keep(&mut best[at], Best { score, excess, p, peers });
-                }
+            for outlier in outliers::above(&medians, self.alpha(level)) {
+                keep(&mut best[outlier.at], score, outlier);
             }
         }
         if let (Some((at, reason)), true) = (apart, best.iter().all(Option::is_none)) {
@@ -224,7 +219,7 @@ impl Model<'_> {
         let slow = groups.into_iter().zip(best);
         let slow = slow.filter_map(|(((name, _), members), best)| Some((name, members, best?)));
         // The most significant score shows best whether all members are slow.
-        let slow = slow.filter(|(_, members, best)| self.is_common(members, best.score, best.excess)).collect();
+        let slow = slow.filter(|(_, members, best)| self.is_common(members, best.score, best.of.excess)).collect();
         self.blame(level, slow);
     }
 
@@ -252,10 +247,8 @@ impl Model<'_> {
                 let rest: Vec<f64> = (0..values.len()).filter(|at| !is_slow(at)).map(|at| values[at]).collect();
                 detectable = detectable.min(outliers::threshold(&rest, self.alpha(Level::Drive)).exp());
             }
-            for outliers::Outlier { at, excess, p, peers } in outliers {
-                if excess >= FACTOR_MIN.ln() {
-                    keep(&mut best[known[at]], Best { score, excess, p, peers });
-                }
+            for outlier in outliers {
+                keep(&mut best[known[outlier.at]], score, outlier);
             }
         }
         let (model, drives) = (self.name.to_owned(), self.members.len());
@@ -273,7 +266,7 @@ impl Model<'_> {
 
     /// Reports the slow groups of a level, and subtracts their slowness from their members.
     fn blame(&mut self, level: Level, mut slow: Vec<(String, Vec<usize>, Best)>) {
-        slow.sort_by(|a, b| a.2.p.total_cmp(&b.2.p));
+        slow.sort_by(|a, b| a.2.of.p.total_cmp(&b.2.of.p));
         let blamed: Vec<usize> = slow.iter().flat_map(|slow| slow.1.iter().copied()).collect();
         let count = self.members.len();
         let others = |of: &[usize]| (0..count).filter(|member| !of.contains(member)).collect::<Vec<_>>();
@@ -315,7 +308,7 @@ impl Model<'_> {
         let [low, high] = [0, 1].map(|edge| {
             middle(rest.iter().map(|member| self.scores[*member].band[metric][edge] - self.shifts[*member][whole]))
         });
-        let halfway = self.median(rest, whole) + best.excess / 2.0;
+        let halfway = self.median(rest, whole) + best.of.excess / 2.0;
         let (mut outside, mut since, mut lasting) = (Vec::new(), Vec::new(), 0);
         for member in members {
             let explained = self.shifts[*member][whole];
@@ -344,9 +337,9 @@ impl Model<'_> {
         Evidence {
             metric: Metric::ALL[metric],
             extent: Extent::ALL[best.score % Extent::ALL.len()],
-            factor: best.excess.exp(),
-            peers: best.peers,
-            p_value: (best.p * SCORES as f64).min(1.0),
+            factor: best.of.excess.exp(),
+            peers: best.of.peers,
+            p_value: (best.of.p * SCORES as f64).min(1.0),
             band: [low.exp(), high.exp()],
             outside: middle(outside),
             since_s: since.get(since.len() / 2).copied().unwrap_or(0.0),

@@ -69,6 +69,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use thiserror::Error;
 
 /// Probability of any false alarm in a population.
 pub const FALSE_ALARMS: f64 = 0.01;
@@ -228,24 +229,22 @@ impl fmt::Display for Slow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { level, name, model, evidence, .. } = self;
         let Evidence { metric, extent, factor, peers, p_value, outside, since_s, lasting, .. } = evidence;
-        write!(f, "{level} {} ({}) is slow: ", units::quoted(name), units::in_one_line(model))?;
-        match self.drives.len() {
-            1 => {}
-            drives => write!(f, "its {drives} drives have ")?,
-        }
-        write!(f, "{} times the {metric} of {peers} peers {extent}", units::number(*factor))?;
-        let since = units::span_of(*since_s);
-        let outside = units::percent(*outside);
+        let have = match self.drives.len() {
+            1 => String::new(),
+            drives => format!("its {drives} drives have "),
+        };
+        let (name, model, factor) = (units::quoted(name), units::in_one_line(model), units::number(*factor));
+        let (since, outside) = (units::span_of(*since_s), units::percent(*outside));
+        let when = if *lasting { "since" } else { "at times, first at" };
         write!(
             f,
-            ", {} {since}; {outside} of the windows are above the band",
-            if *lasting { "since" } else { "at times, first at" }
+            "{level} {name} ({model}) is slow: {have}{factor} times the {metric} of {peers} peers {extent}, {when} {since}; \
+             {outside} of the windows are above the band of the peers, p = {p_value:.1e}"
         )?;
-        write!(f, " of the peers, p = {p_value:.1e}")?;
-        for (level, name) in &self.or {
-            write!(f, "; or it is its {level} {}, which no other drive has", units::quoted(name))?;
-        }
-        Ok(())
+        let or = |(level, name): &(Level, String)| {
+            write!(f, "; or it is its {level} {}, which no other drive has", units::quoted(name))
+        };
+        self.or.iter().try_for_each(or)
     }
 }
 
@@ -259,16 +258,28 @@ pub struct Undecided {
 }
 
 /// Why nothing can be said.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Error)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Reason {
     /// Too few drives with enough windows.
+    #[error("{} with enough windows; add drives, at least 3 are needed", units::count(*drives as u64, "drive"))]
     FewDrives { drives: usize },
     /// Fewer windows with peers than 40 % of what the others have.
+    #[error(
+        "{windows} windows to compare, {typical} are typical; {alone} had no peers at their time and load, {invalid} no valid \
+         latencies. Run this drive as long and with the same load as the others"
+    )]
     FewWindows { windows: usize, typical: usize, alone: usize, invalid: usize },
     /// Slow, but there are too few groups to know how much groups differ.
+    #[error(
+        "{} times as slow as the others, but {groups} groups do not show how much groups differ. Exchange drives between them \
+         and repeat, or add groups", units::number(*factor)
+    )]
     FewGroups { factor: f64, groups: usize },
     /// The drives differ so much, or are so few, that only a larger slowdown than this can be found.
+    #[error(
+        "{drives} drives with this spread show only a drive slower by {} times or more; add drives", units::number(*factor)
+    )]
     Insensitive { factor: f64, drives: usize },
 }
 
@@ -278,31 +289,7 @@ impl fmt::Display for Undecided {
         if let Some((level, name)) = &self.of {
             write!(f, ", {level} {}", units::quoted(name))?;
         }
-        match &self.reason {
-            Reason::FewDrives { drives } => {
-                write!(
-                    f,
-                    ": {} with enough windows; add drives, at least 3 are needed",
-                    units::count(*drives as u64, "drive")
-                )
-            }
-            Reason::FewWindows { windows, typical, alone, invalid } => write!(
-                f,
-                ": {windows} windows to compare, {typical} are typical; {alone} had no peers at their time and load, \
-                 {invalid} no valid latencies. Run this drive as long and with the same load as the others"
-            ),
-            Reason::FewGroups { factor, groups } => write!(
-                f,
-                ": {} times as slow as the others, but {groups} groups do not show how much groups differ. Exchange drives \
-                 between them and repeat, or add groups",
-                units::number(*factor)
-            ),
-            Reason::Insensitive { factor, drives } => write!(
-                f,
-                ": {drives} drives with this spread show only a drive slower by {} times or more; add drives",
-                units::number(*factor)
-            ),
-        }
+        write!(f, ": {}", self.reason)
     }
 }
 

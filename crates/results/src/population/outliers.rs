@@ -228,33 +228,29 @@ impl Centers {
     /// The centers of all cells with enough drives.
     pub(super) fn of<'a>(drives: impl Iterator<Item = &'a [Window]>) -> Self {
         // Single precision: 1e-6 of a logarithm is 1e-6 of a latency.
-        let mut medians: Vec<(Cell, [f32; Metric::ALL.len()])> = Vec::new();
-        let mut windows = Vec::new();
+        type Single = (Cell, [f32; Metric::ALL.len()]);
         let mut scratch = Vec::new();
+        let mut median_of = |cell: &[Single]| -> Single {
+            let of = |metric: usize| {
+                scratch.clear();
+                scratch.extend(cell.iter().map(|(_, values)| values[metric]));
+                median(&mut scratch, f32::total_cmp)
+            };
+            (cell[0].0, std::array::from_fn(of))
+        };
+        let mut medians: Vec<Single> = Vec::new();
+        let mut windows: Vec<Single> = Vec::new();
         for drive in drives {
             windows.clear();
-            windows.extend(drive.iter().filter_map(logarithms));
+            let single = |(cell, values): (Cell, Values)| (cell, values.map(|value| value as f32));
+            windows.extend(drive.iter().filter_map(logarithms).map(single));
             windows.sort_by_key(|(cell, _)| *cell);
-            for cell in windows.chunk_by(|a, b| a.0 == b.0) {
-                let of = |metric: usize| {
-                    scratch.clear();
-                    scratch.extend(cell.iter().map(|(_, values)| values[metric] as f32));
-                    median(&mut scratch, f32::total_cmp)
-                };
-                medians.push((cell[0].0, std::array::from_fn(of)));
-            }
+            medians.extend(windows.chunk_by(|a, b| a.0 == b.0).map(&mut median_of));
         }
         medians.sort_by_key(|(cell, _)| *cell);
         let cells = medians.chunk_by(|a, b| a.0 == b.0).filter(|drives| drives.len() >= DRIVES_MIN);
-        let center = |drives: &[(Cell, [f32; Metric::ALL.len()])]| {
-            let of = |metric: usize| {
-                scratch.clear();
-                scratch.extend(drives.iter().map(|(_, values)| values[metric]));
-                f64::from(median(&mut scratch, f32::total_cmp))
-            };
-            (drives[0].0, std::array::from_fn(of))
-        };
-        Self(cells.map(center).collect())
+        let centers = cells.map(median_of).map(|(cell, values): Single| (cell, values.map(f64::from)));
+        Self(centers.collect())
     }
 
     /// The windows of a drive that have peers.

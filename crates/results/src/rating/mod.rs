@@ -32,8 +32,6 @@ use crate::series::{Conclusion, Rule, Series, State, Step};
 use crate::units;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::fmt;
-
 /// Factor of each step up, while all loads are held.
 const GROWTH: [f64; 3] = [1.25, 1.5, 2.0];
 /// Divisor of each step down from a load that was not confirmed.
@@ -45,50 +43,30 @@ const UNRECOVERED_MAX: u32 = 5;
 /// Digits of a multiple that mean something.
 const DIGITS: i32 = 3;
 
-/// A multiple of the load of 1x, of three significant digits.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
-pub struct Multiple(f64);
-
-impl Multiple {
-    /// The nearest multiple of three digits. Anything but a finite number above 0 is 1.
-    pub fn new(multiple: f64) -> Self {
-        if !(multiple.is_finite() && multiple > 0.0) {
-            return Self(1.0);
-        }
-        let place = 10f64.powi(DIGITS - 1 - multiple.log10().floor() as i32);
-        Self((multiple * place).round() / place)
+/// The nearest multiple of three digits: all loads of a search are such multiples of the load of 1x. Anything but a finite
+/// number above 0 is 1.
+pub fn three_digits(multiple: f64) -> f64 {
+    if !(multiple.is_finite() && multiple > 0.0) {
+        return 1.0;
     }
-
-    pub fn get(self) -> f64 {
-        self.0
-    }
-
-    /// A hundredth of a percent apart is equal: both have three digits.
-    fn is(self, other: Self) -> bool {
-        (self.0 / other.0 - 1.0).abs() < 1e-4
-    }
+    let place = 10f64.powi(DIGITS - 1 - multiple.log10().floor() as i32);
+    (multiple * place).round() / place
 }
 
-impl fmt::Display for Multiple {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
-/// The next run of a search.
+/// The next run of a search, at a multiple of the load of 1x.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "move", content = "multiple")]
 pub enum Move {
     /// This load, until it is settled or a cliff shows.
-    Try(Multiple),
+    Try(f64),
     /// This load, which was held, until its earlier shares return.
-    Recover(Multiple),
+    Recover(f64),
     /// This load, for a whole slice.
-    Confirm(Multiple),
+    Confirm(f64),
 }
 
 impl Move {
-    pub fn multiple(self) -> Multiple {
+    pub fn multiple(self) -> f64 {
         match self {
             Self::Try(multiple) | Self::Recover(multiple) | Self::Confirm(multiple) => multiple,
         }
@@ -120,23 +98,23 @@ pub enum Stop {
 pub struct Finding {
     pub stop: Stop,
     /// The highest load held.
-    pub held: Option<Multiple>,
+    pub held: Option<f64>,
     /// The lowest load above it that was not.
-    pub not_held: Option<Multiple>,
+    pub not_held: Option<f64>,
 }
 
 /// The state of a search.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Search {
-    first: Multiple,
-    highest: Multiple,
+    first: f64,
+    highest: f64,
     /// The nearest that two loads need to be, as a ratio above 1.
     ratio: f64,
     /// Held, ascending: the last is the highest.
-    held: Vec<Multiple>,
+    held: Vec<f64>,
     /// The highest load that was held over a whole slice.
-    confirmed: Option<Multiple>,
-    not_held: Option<Multiple>,
+    confirmed: Option<f64>,
+    not_held: Option<f64>,
     growth: usize,
     /// Steps down since a load that a try held was not confirmed; then every load is judged over a whole slice.
     shrinkage: Option<usize>,
@@ -149,20 +127,8 @@ pub struct Search {
 impl Search {
     /// A search that begins with `first` times the load of 1x and does not go beyond `highest`, and ends
     /// when it knows the rating to `resolution`, a fraction above 0.
-    pub fn new(first: Multiple, highest: Multiple, resolution: f64) -> Self {
-        Self {
-            first,
-            highest,
-            ratio: 1.0 + resolution,
-            held: Vec::new(),
-            confirmed: None,
-            not_held: None,
-            growth: 0,
-            shrinkage: None,
-            unrecovered: 0,
-            overdriven: false,
-            stop: None,
-        }
+    pub fn new(first: f64, highest: f64, resolution: f64) -> Self {
+        Self { first, highest, ratio: 1.0 + resolution, ..Self::default() }
     }
 
     /// The next run; `Err` with the finding when the search is over.
@@ -175,30 +141,32 @@ impl Search {
             // Nothing is known to be held, so there is nothing to recover at: lower loads do that, too.
             (None, Some(not_held)) => {
                 let less = self.shrinkage.map_or(2.0, |steps| SHRINKAGE[steps.min(SHRINKAGE.len() - 1)]);
-                let lower = Multiple::new(not_held.get() / less);
-                let is_lowest = lower.get() < self.first.get() * LOWEST_OF_FIRST;
+                let lower = three_digits(not_held / less);
+                let is_lowest = lower < self.first * LOWEST_OF_FIRST;
                 if is_lowest { Err(self.finding(Stop::NoneHeld)) } else { Ok(self.judging(lower)) }
             }
             (Some(held), _) if self.overdriven => Ok(Move::Recover(held)),
             (Some(held), None) if held >= self.highest => self.confirming(held, Stop::Highest),
             (Some(held), None) => {
-                let grown = held.get() * GROWTH[self.growth.saturating_sub(1).min(GROWTH.len() - 1)];
-                Ok(self.judging(Multiple::new(grown.min(self.highest.get()))))
+                let grown = held * GROWTH[self.growth.saturating_sub(1).min(GROWTH.len() - 1)];
+                Ok(self.judging(three_digits(grown.min(self.highest))))
             }
             (Some(held), Some(not_held)) => {
-                let middle = Multiple::new((held.get() * not_held.get()).sqrt());
-                let near = not_held.get() / held.get() <= self.ratio || middle.is(held) || middle.is(not_held);
+                let middle = three_digits((held * not_held).sqrt());
+                // A hundredth of a percent apart is equal: both have three digits.
+                let is = |other: f64| (middle / other - 1.0).abs() < 1e-4;
+                let near = not_held / held <= self.ratio || is(held) || is(not_held);
                 if near { self.confirming(held, Stop::Found) } else { Ok(self.judging(middle)) }
             }
         }
     }
 
-    fn judging(&self, multiple: Multiple) -> Move {
+    fn judging(&self, multiple: f64) -> Move {
         if self.shrinkage.is_some() { Move::Confirm(multiple) } else { Move::Try(multiple) }
     }
 
     /// The confirmation of `held`, or the end of the search where that is done.
-    fn confirming(&self, held: Multiple, stop: Stop) -> Result<Move, Finding> {
+    fn confirming(&self, held: f64, stop: Stop) -> Result<Move, Finding> {
         if self.confirmed == Some(held) { Err(self.finding(stop)) } else { Ok(Move::Confirm(held)) }
     }
 
@@ -235,30 +203,24 @@ impl Search {
             }
             Move::Confirm(_) => self.shrinkage = self.shrinkage.map(|steps| steps + 1),
         }
-        self.not_held =
-            Some(self.not_held.map_or(multiple, |lowest| if lowest < multiple { lowest } else { multiple }));
+        self.not_held = Some(self.not_held.map_or(multiple, |lowest| lowest.min(multiple)));
         self.overdriven = overdrove && !self.held.is_empty();
         if self.unrecovered > UNRECOVERED_MAX {
-            self.stop = Some(Stop::Unstable);
+            self.stop(Stop::Unstable);
         }
     }
 
-    /// Takes in that operations failed: a drive that does that has no rating.
-    pub fn broken(&mut self) {
-        self.stop = Some(Stop::Broken);
+    /// Ends the search: operations failed, or a load could not be offered.
+    pub fn stop(&mut self, stop: Stop) {
+        self.stop = Some(stop);
     }
 
     /// Records that no configuration can express the next load: it is beyond the maximum, or rounds to zero.
     pub fn out_of_range(&mut self) {
         match self.held.last() {
             Some(held) => self.highest = *held,
-            None => self.stop = Some(Stop::NoneHeld),
+            None => self.stop(Stop::NoneHeld),
         }
-    }
-
-    /// Takes in that a load could not be offered, for reasons of this program or this host.
-    pub fn out_of_reach(&mut self) {
-        self.stop = Some(Stop::OurLimit);
     }
 
     /// Result so far.
@@ -287,19 +249,11 @@ impl Details {
     }
 }
 
-/// Comparability of a rating with published ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    /// Published ratings: the load, the limits and the pacing are ACT's, the drives real and prepared.
-    Comparable,
-    /// Nothing published, for these reasons, each a phrase.
-    Alone(Vec<String>),
-}
-
-/// The conclusion of the search in `series` that found `finding`.
-pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, standing: &Standing) -> Conclusion {
+/// The conclusion of the search in `series` that found `finding`. `alone`: why the rating must not be compared with published
+/// ones, each a phrase.
+pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, alone: &[String]) -> Conclusion {
     let steps: Vec<_> = series.steps.iter().filter_map(|step| Some((step, Details::of(step)?))).collect();
-    let last = |multiple: Option<Multiple>, rule: &dyn Fn(&Step, &Details) -> bool| {
+    let last = |multiple: Option<f64>, rule: &dyn Fn(&Step, &Details) -> bool| {
         let is =
             |(step, details): &&(&Step, Details)| Some(details.moved.multiple()) == multiple && rule(step, details);
         steps.iter().rev().find(is).map(|(_, details)| details)
@@ -308,10 +262,9 @@ pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, standing: &Standi
     let not_held = last(finding.not_held, &|_, details| details.judged.seen != Seen::Held);
     let confirmed = matches!(finding.stop, Stop::Found | Stop::Highest);
 
-    let mut remarks = Vec::new();
-    remarks.extend(
-        held.map(|details| format!("at {}x: {}{}", details.moved.multiple(), details.judged.why, margin(details, sla))),
-    );
+    let at =
+        |details: &Details| format!("at {}x: {}{}", details.moved.multiple(), details.judged.why, margin(details, sla));
+    let mut remarks = Vec::from_iter(held.map(at));
     let broken = steps.iter().rev().find(|(_, details)| details.judged.seen == Seen::Broken);
     remarks.extend(broken.map(|(step, details)| format!("{}: {}", step.name, details.judged.why)));
     remarks.extend(not_held.map(|details| format!("not held: {}x: {}", details.moved.multiple(), details.judged.why)));
@@ -319,16 +272,14 @@ pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, standing: &Standi
         remarks.push("the load was not confirmed over a whole slice".to_owned());
     }
     let moved = steps.iter().filter(|(_, details)| details.judged.why.contains("at other shares than before"));
-    remarks
-        .extend(moved.map(|(step, _)| {
-            format!("{}: the drive settled at other shares than before it was overdriven", step.name)
-        }));
+    let settled = "the drive settled at other shares than before it was overdriven";
+    remarks.extend(moved.map(|(step, _)| format!("{}: {settled}", step.name)));
     if let Some(decisive) = held.or(not_held) {
         remarks.push(spells(decisive, sla));
         remarks.push(unseen(decisive));
     }
-    if let Standing::Alone(reasons) = standing {
-        remarks.push(format!("not to be compared with published ratings: {}", reasons.join("; ")));
+    if !alone.is_empty() {
+        remarks.push(format!("not to be compared with published ratings: {}", alone.join("; ")));
     }
     let outcome = match (finding.stop, finding.held) {
         (Stop::Found | Stop::Highest, Some(_)) => Outcome::Pass,
@@ -339,8 +290,8 @@ pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, standing: &Standi
         outcome,
         sentence: sentence(finding),
         remarks,
-        rating: finding.held.filter(|_| confirmed).map(Multiple::get),
-        comparable: *standing == Standing::Comparable && outcome == Outcome::Pass,
+        rating: finding.held.filter(|_| confirmed),
+        comparable: alone.is_empty() && outcome == Outcome::Pass,
         details: json!({ "finding": finding, "confirmed": confirmed, "held": held, "not_held": not_held }),
     }
 }
@@ -348,7 +299,7 @@ pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, standing: &Standi
 fn sentence(finding: &Finding) -> String {
     let between = match (finding.held, finding.not_held) {
         (Some(held), Some(not_held)) => {
-            let apart = (not_held.get() / held.get() - 1.0) * 100.0;
+            let apart = (not_held / held - 1.0) * 100.0;
             format!("{held}x was held and {not_held}x was not, {apart:.1} % apart")
         }
         (Some(held), None) => format!("{held}x was held, and nothing above it failed"),
@@ -432,7 +383,7 @@ mod tests {
 
     /// Runs a search on a drive that holds everything up to `truth`; returns the moves and the end.
     fn searched(truth: f64, first: f64) -> (Vec<Move>, Finding) {
-        let mut search = Search::new(Multiple::new(first), Multiple::new(1000.0), 0.02);
+        let mut search = Search::new(three_digits(first), 1000.0, 0.02);
         let mut moves = Vec::new();
         loop {
             match search.next() {
@@ -440,7 +391,7 @@ mod tests {
                 Ok(moved) => {
                     assert!(moves.len() < 60, "{moves:?}");
                     moves.push(moved);
-                    match moved.multiple().get() <= truth {
+                    match moved.multiple() <= truth {
                         true => search.held(moved, matches!(moved, Move::Confirm(_))),
                         false => search.not_held(moved, true),
                     }
@@ -455,7 +406,7 @@ mod tests {
             let truth = f64::from(tenth) / 10.0;
             let (moves, finding) = searched(truth, 1.0);
             assert_eq!(finding.stop, Stop::Found, "{truth}");
-            let (held, not_held) = (finding.held.unwrap().get(), finding.not_held.unwrap().get());
+            let (held, not_held) = (finding.held.unwrap(), finding.not_held.unwrap());
             assert!(held <= truth && truth < not_held, "{held} {truth} {not_held}");
             // Three digits are as coarse as 1 % where they begin with 1.
             assert!(not_held / held <= 1.021, "{held} {not_held}");
@@ -469,7 +420,7 @@ mod tests {
             let (moves, _) = searched(truth, 1.0);
             let (mut held, mut failed): (f64, bool) = (0.0, false);
             for moved in &moves {
-                let multiple = moved.multiple().get();
+                let multiple = moved.multiple();
                 if held > 0.0 {
                     assert!(multiple <= held * 2.0 * 1.001, "{multiple} after {held}: {moves:?}");
                     assert_eq!(failed, matches!(moved, Move::Recover(_)), "{moves:?}");
@@ -488,7 +439,7 @@ mod tests {
         let (moves, _) = searched(42.0, 1.0);
         let tried: Vec<_> = moves
             .iter()
-            .filter_map(|moved| if let Move::Try(multiple) = moved { Some(multiple.get()) } else { None })
+            .filter_map(|moved| if let Move::Try(multiple) = moved { Some(*multiple) } else { None })
             .collect();
         assert_eq!(tried[..8], [1.0, 1.25, 1.88, 3.76, 7.52, 15.0, 30.0, 60.0]);
         assert_eq!(tried[8..], [42.4, 35.7, 38.9, 40.6, 41.5, 41.9], "{tried:?}");
@@ -498,7 +449,7 @@ mod tests {
     fn a_load_that_is_not_confirmed_is_searched_below_over_whole_slices() {
         // For short the drive holds 10x; how much for long, and how many loads may be run over a whole slice.
         for (lasting, slices_max) in [(9.9, 5), (8.0, 8), (3.0, 12), (0.0, 13)] {
-            let mut search = Search::new(Multiple::new(1.0), Multiple::new(1000.0), 0.02);
+            let mut search = Search::new(1.0, 1000.0, 0.02);
             let mut slices = 0;
             let finding = loop {
                 let moved = match search.next() {
@@ -508,13 +459,13 @@ mod tests {
                 let whole = matches!(moved, Move::Confirm(_));
                 slices += usize::from(whole);
                 assert!(whole || slices == 0, "{lasting}: {moved:?} after {slices} slices");
-                match moved.multiple().get() <= if whole { lasting } else { 10.0 } {
+                match moved.multiple() <= if whole { lasting } else { 10.0 } {
                     true => search.held(moved, whole),
                     false => search.not_held(moved, false),
                 }
             };
             assert!(slices <= slices_max, "{lasting}: {slices} slices");
-            match finding.held.map(Multiple::get) {
+            match finding.held {
                 None => assert_eq!((finding.stop, lasting), (Stop::NoneHeld, 0.0)),
                 Some(held) => {
                     assert!(finding.stop == Stop::Found && held <= lasting && lasting / held < 1.021, "{held}")
@@ -525,8 +476,8 @@ mod tests {
 
     #[test]
     fn a_load_that_was_tried_over_a_whole_slice_needs_no_confirmation() {
-        let mut search = Search::new(Multiple::new(1.0), Multiple::new(1.0), 0.02);
-        search.held(Move::Try(Multiple::new(1.0)), true);
+        let mut search = Search::new(1.0, 1.0, 0.02);
+        search.held(Move::Try(1.0), true);
         assert_eq!(search.next().unwrap_err().stop, Stop::Highest);
     }
 
@@ -534,23 +485,23 @@ mod tests {
     fn a_drive_that_holds_nothing_is_not_tried_for_ever() {
         let (moves, finding) = searched(0.0, 1.0);
         assert_eq!((moves.len(), finding.stop, finding.held), (7, Stop::NoneHeld, None));
-        assert_eq!(finding.not_held, Some(Multiple::new(0.0157)));
+        assert_eq!(finding.not_held, Some(0.0157));
     }
 
     #[test]
     fn the_highest_load_ends_the_climb_and_is_confirmed() {
         let (moves, finding) = searched(f64::INFINITY, 30.0);
-        assert_eq!((finding.stop, finding.held, finding.not_held), (Stop::Highest, Some(Multiple::new(1000.0)), None));
-        assert_eq!(moves.last(), Some(&Move::Confirm(Multiple::new(1000.0))));
+        assert_eq!((finding.stop, finding.held, finding.not_held), (Stop::Highest, Some(1000.0), None));
+        assert_eq!(moves.last(), Some(&Move::Confirm(1000.0)));
     }
 
     #[test]
     fn multiples_have_three_digits() {
         for (given, shown) in [(1.0, "1"), (1.8749, "1.87"), (42.4264, "42.4"), (275.4, "275"), (0.015625, "0.0156")] {
-            assert_eq!(Multiple::new(given).to_string(), shown);
+            assert_eq!(three_digits(given).to_string(), shown);
         }
-        assert_eq!(Multiple::new(f64::NAN).get(), 1.0);
-        assert_eq!(Multiple::new(-3.0).get(), 1.0);
+        assert_eq!(three_digits(f64::NAN), 1.0);
+        assert_eq!(three_digits(-3.0), 1.0);
     }
 
     fn step(moved: Move, seen: Seen, why: &str, share: f64) -> Step {
@@ -569,7 +520,7 @@ mod tests {
             outcome: None,
             reason: why.into(),
             details: serde_json::to_value(Details { moved, judged, ran_sec: 3600.0 }).unwrap(),
-            ..crate::testing::step(moved.multiple().to_string(), moved.multiple().get(), Outcome::Pass)
+            ..crate::testing::step(moved.multiple().to_string(), moved.multiple(), Outcome::Pass)
         }
     }
 
@@ -577,13 +528,9 @@ mod tests {
         crate::testing::series(Purpose::Rate, &[], steps)
     }
 
-    fn at(multiple: f64) -> Option<Multiple> {
-        Some(Multiple::new(multiple))
-    }
-
     #[test]
     fn a_rating_says_what_was_held_how_surely_and_what_the_next_load_failed_by() {
-        let (held, failed) = (Multiple::new(42.4), Multiple::new(43.1));
+        let (held, failed) = (42.4, 43.1);
         let series = series(vec![
             step(Move::Try(held), Seen::Held, "first", 0.03),
             step(Move::Try(failed), Seen::Failed, "6 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)", 0.06),
@@ -591,7 +538,7 @@ mod tests {
             step(Move::Confirm(held), Seen::Held, "within the limits", 0.04),
         ]);
         let finding = Finding { stop: Stop::Found, held: Some(held), not_held: Some(failed) };
-        let found = conclude(&series, &finding, &Sla::default(), &Standing::Comparable);
+        let found = conclude(&series, &finding, &Sla::default(), &[]);
         assert_eq!(found.sentence, "the rating is 42.4x: 42.4x was held and 43.1x was not, 1.7 % apart");
         assert_eq!((found.outcome, found.rating, found.comparable), (Outcome::Pass, Some(42.4), true));
         assert_eq!(
@@ -614,7 +561,7 @@ mod tests {
             spells
         };
         let of = |each: [Spells; 3]| {
-            let mut step = step(Move::Confirm(Multiple::new(2.0)), Seen::Failed, "", 0.0);
+            let mut step = step(Move::Confirm(2.0), Seen::Failed, "", 0.0);
             step.details["judged"]["spells"] = serde_json::to_value(each).unwrap();
             super::spells(&Details::of(&step).unwrap(), &Sla::default())
         };
@@ -633,23 +580,23 @@ mod tests {
     fn what_is_not_a_rating_is_not_called_one() {
         let conclusion = |stop, held, not_held| {
             let finding = Finding { stop, held, not_held };
-            conclude(&series(Vec::new()), &finding, &Sla::default(), &Standing::Alone(vec!["even pacing".into()]))
+            conclude(&series(Vec::new()), &finding, &Sla::default(), &["even pacing".to_owned()])
         };
-        let time_up = conclusion(Stop::TimeUp, at(2.0), at(4.0));
+        let time_up = conclusion(Stop::TimeUp, Some(2.0), Some(4.0));
         assert_eq!(time_up.rating, None);
         assert_eq!((time_up.outcome, time_up.comparable), (Outcome::Invalid, false));
         assert!(time_up.sentence.starts_with("the rating was not found in the time given: 2x was held and 4x was not"));
         assert!(time_up.remarks.iter().any(|remark| remark.contains("not confirmed")));
-        assert_eq!(conclusion(Stop::NoneHeld, None, at(0.0157)).outcome, Outcome::Fail);
-        assert_eq!(conclusion(Stop::OurLimit, at(80.0), None).outcome, Outcome::Invalid);
-        let highest = conclusion(Stop::Highest, at(100.0), None);
+        assert_eq!(conclusion(Stop::NoneHeld, None, Some(0.0157)).outcome, Outcome::Fail);
+        assert_eq!(conclusion(Stop::OurLimit, Some(80.0), None).outcome, Outcome::Invalid);
+        let highest = conclusion(Stop::Highest, Some(100.0), None);
         assert_eq!(highest.sentence, "the rating is at least 100x, the highest load that was allowed");
         assert_eq!(highest.remarks.last().unwrap(), "not to be compared with published ratings: even pacing");
     }
 
     #[test]
     fn details_of_other_steps_are_none() {
-        let mut other = step(Move::Try(Multiple::new(1.0)), Seen::Held, "", 0.0);
+        let mut other = step(Move::Try(1.0), Seen::Held, "", 0.0);
         assert!(Details::of(&other).is_some());
         other.state = State::Interrupted;
         assert!(Details::of(&other).is_none());

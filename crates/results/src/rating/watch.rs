@@ -114,14 +114,32 @@ impl Judged {
     }
 }
 
-/// A share in both halves of a stretch.
-struct Halves<'a> {
+/// The last rounds of a series, looked at by one limit.
+#[derive(Clone, Copy)]
+struct AtLimit<'a> {
+    /// Index of the series.
+    number: usize,
     series: &'a Series,
+    rounds: &'a [Round],
+    /// Index of the limit.
+    index: usize,
     limit: &'a Limit,
-    /// The spells of the whole step.
-    spells: &'a Spells,
-    first: f64,
-    second: f64,
+}
+
+impl AtLimit<'_> {
+    /// Operations that `over` counts, and wanted.
+    fn sums(&self, over: fn(&Round) -> &[u64; THRESHOLDS_MAX]) -> (u64, u64) {
+        sums(self.rounds, |round| over(round)[self.index])
+    }
+
+    fn share(&self) -> f64 {
+        share(self.sums(|round| &round.over))
+    }
+
+    /// Share, threshold and series in words.
+    fn text(&self) -> String {
+        format!("{} over {} of {}", units::percent(self.share()), self.limit.threshold_text(), self.series.group)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -143,7 +161,7 @@ impl Watcher {
             stream.map_or(0.0, |stream| stream.offered_iops / parts)
         };
         let ops = |per_sec: f64| (per_sec > 0.0).then_some((per_sec * step_sec as f64) as u64);
-        let step_ops = rounds.series().iter().map(offered).map(ops).collect();
+        let step_ops = rounds.series.iter().map(offered).map(ops).collect();
         Self { rounds, target, step_ops }
     }
 
@@ -153,7 +171,7 @@ impl Watcher {
     }
 
     fn enough(&self) -> Option<String> {
-        let (count, cliff) = (self.rounds.len(), self.cliff());
+        let (count, cliff) = (self.rounds.count(), self.cliff());
         if cliff.is_some() {
             return cliff;
         }
@@ -169,7 +187,7 @@ impl Watcher {
 
     /// Judges the step, given the verdict on its run.
     pub fn judge(&self, verdict: &Verdict) -> Judged {
-        let (rounds, whole) = (self.rounds.len(), verdict.end == End::Completed);
+        let (rounds, whole) = (self.rounds.count(), verdict.end == End::Completed);
         let rounds_judged = match &self.target {
             Target::Return(_) if self.has_returned() => RECOVERED_ROUNDS,
             Target::Return(_) => self.window(),
@@ -178,7 +196,7 @@ impl Watcher {
         }
         .min(rounds);
         let (seen, why) = self.ended(verdict).unwrap_or_else(|| self.seen(verdict, rounds_judged));
-        let spells = self.rounds.series().iter().map(|series| series.spells.clone());
+        let spells = self.rounds.series.iter().map(|series| series.spells.clone());
         let worst = |one: Vec<Spells>, other: Vec<Spells>| one.iter().zip(other).map(|(a, b)| a.or(b)).collect();
         Judged {
             seen,
@@ -200,7 +218,7 @@ impl Watcher {
             // A device or limit that lagged; or our own lag.
             end if !end.is_complete() && verdict.outcome == Outcome::Fail => Some((Seen::Failed, reason())),
             end if !end.is_complete() => Some((Seen::OurLimit, reason())),
-            _ if self.rounds.is_empty() => Some((Seen::NotSteady, "it ended before its first round did".to_owned())),
+            _ if self.rounds.count() == 0 => Some((Seen::NotSteady, "it ended before its first round did".to_owned())),
             _ => None,
         }
     }
@@ -239,11 +257,11 @@ impl Watcher {
 
     /// Length of a window with several spells, rounds; `wait_sec` gives the time until one comes.
     fn window_of(&self, wait_sec: impl Fn(&Spells) -> f64) -> usize {
-        let spells = self.rounds.series().iter().flat_map(|series| &series.spells);
+        let spells = self.rounds.series.iter().flat_map(|series| &series.spells);
         let wait_sec = spells.map(wait_sec).fold(0.0, f64::max);
         let earlier_sec = if let Target::Try { wait_sec, .. } = self.target { wait_sec } else { 0.0 };
         let window_sec = SPELLS_IN_WINDOW as f64 * wait_sec.max(earlier_sec);
-        ((window_sec / self.rounds.round_sec() as f64).ceil() as usize).max(ROUNDS_MIN)
+        ((window_sec / self.rounds.round_sec as f64).ceil() as usize).max(ROUNDS_MIN)
     }
 
     /// Length of a window, rounds.
@@ -252,26 +270,19 @@ impl Watcher {
     }
 
     /// By series and limit: the shares in both halves of the last `rounds` rounds; `None` if there are fewer.
-    fn halves(&self, rounds: usize) -> Option<impl Iterator<Item = Halves<'_>>> {
+    fn halves(&self, rounds: usize) -> Option<impl Iterator<Item = (AtLimit<'_>, [f64; 2])>> {
         let half = rounds / 2;
-        let limits = self.rounds.sla().limits();
-        (self.rounds.len() >= rounds).then(|| {
-            self.judged(2 * half).flat_map(move |(series, rounds)| {
-                limits.iter().zip(&series.spells).enumerate().map(move |(index, (limit, spells))| {
-                    let share = |rounds: &[Round]| {
-                        let (over, wanted) = sums(rounds, |round| round.over[index]);
-                        over as f64 / wanted.max(1) as f64
-                    };
-                    Halves { series, limit, spells, first: share(&rounds[..half]), second: share(&rounds[half..]) }
-                })
-            })
-        })
+        let shares = move |at: AtLimit<'_>| {
+            let (first, second) = at.rounds.split_at(half);
+            [first, second].map(|rounds| AtLimit { rounds, ..at }.share())
+        };
+        (self.rounds.count() >= rounds).then(|| self.at_limits(2 * half).map(move |at| (at, shares(at))))
     }
 
     /// Every share of the last window is clear of its limit or, unless `only_clear`, agrees in both halves; and the load is done.
     fn is_settled(&self, only_clear: bool) -> bool {
         let window = self.window();
-        let is_settled = |Halves { limit, first, second, .. }: Halves<'_>| {
+        let is_settled = |(AtLimit { limit, .. }, [first, second]): (AtLimit<'_>, [f64; 2])| {
             let apart_max = (NEAR_OF_LIMIT * limit.share_max()).max(NEAR_OF_ITSELF * first.max(second));
             first.max(second) <= CLEAR_OF_LIMIT * limit.share_max()
                 || (!only_clear && (first - second).abs() <= apart_max)
@@ -283,11 +294,12 @@ impl Watcher {
     /// The first share that is over its limit in the second half of a step, and was not in the first; each half holds a
     /// window.
     fn worse(&self) -> Option<String> {
-        let (rounds, window) = (self.rounds.len(), self.window_of(|spells| spells.apart_sec));
-        let rose = |Halves { limit, spells, first, second, .. }: &Halves<'_>| {
-            !spells.is_lone() && *second >= limit.share_max() && *second > WORSE * first
+        let (rounds, window) = (self.rounds.count(), self.window_of(|spells| spells.apart_sec));
+        let rose = |(at, [first, second]): &(AtLimit<'_>, [f64; 2])| {
+            let is_lone = at.series.spells[at.index].is_lone();
+            !is_lone && *second >= at.limit.share_max() && *second > WORSE * first
         };
-        let Halves { series, limit, first, second, .. } = self.halves(rounds.max(2 * window))?.find(rose)?;
+        let (AtLimit { series, limit, .. }, [first, second]) = self.halves(rounds.max(2 * window))?.find(rose)?;
         let ([first, second], threshold) = ([first, second].map(units::percent), limit.threshold_text());
         Some(format!(
             "getting worse, a longer run may fail: {first} over {threshold} of {} in the first half of {rounds} rounds, \
@@ -303,78 +315,56 @@ impl Watcher {
         if matches!(self.target, Target::Return(_)) {
             return None;
         }
-        let (count, limits) = (self.rounds.len(), self.rounds.sla().limits());
-        self.judged(count).zip(&self.step_ops).find_map(|((series, rounds), step_ops)| {
-            let is_over = |(index, limit): &(usize, &Limit)| {
-                let (over, wanted) = sums(rounds, |round| round.over_least[*index]);
-                step_ops.is_some_and(|ops| limit.is_exceeded(over, ops.max(wanted)))
-            };
-            let (index, limit) = limits.iter().enumerate().find(is_over)?;
-            let (over, wanted) = sums(rounds, |round| round.over[index]);
-            Some(format!(
-                "{} over {} of {} in {} (limit {}): too much for the whole step",
-                percent(over, wanted),
-                limit.threshold_text(),
-                series.group,
-                units::span(count as u64 * self.rounds.round_sec()),
-                limit.share_text()
-            ))
-        })
+        let count = self.rounds.count();
+        let is_too_much = |at: &AtLimit<'_>| {
+            let (over, wanted) = at.sums(|round| &round.over_least);
+            self.step_ops[at.number].is_some_and(|ops| at.limit.is_exceeded(over, ops.max(wanted)))
+        };
+        let at = self.at_limits(count).find(is_too_much)?;
+        let (after, most) = (units::span(count as u64 * self.rounds.round_sec), at.limit.share_text());
+        Some(format!("{} in {after} (limit {most}): too much for the whole step", at.text()))
     }
 
     /// The first share that is at its limit over all of the judged rounds, or would be by our own doing.
     fn over_limit(&self, rounds_judged: usize) -> Option<(Seen, String)> {
-        self.judged(rounds_judged).find_map(|(series, rounds)| {
-            let over = |(index, limit): (usize, &Limit)| {
-                let exceeded = |over: fn(&Round) -> &[u64; THRESHOLDS_MAX]| {
-                    let (over, wanted) = sums(rounds, |round| over(round)[index]);
-                    limit.is_exceeded(over, wanted).then(|| percent(over, wanted))
-                };
-                let (threshold, group, most) = (limit.threshold_text(), &series.group, limit.share_text());
-                let judged = exceeded(|round| &round.over);
-                match (&judged, exceeded(|round| &round.over_least), exceeded(|round| &round.over_response)) {
-                    (Some(share), Some(_), _) => Some((
-                        Seen::Failed,
-                        format!("{share} over {threshold} of {group} over {rounds_judged} rounds (limit {most})"),
-                    )),
-                    (Some(share), None, _) => Some((
-                        Seen::OurLimit,
-                        format!("{share} over {threshold} of {group} (limit {most}), but only with what this program was late itself"),
-                    )),
-                    (None, _, Some(share)) => Some((
-                        Seen::OurLimit,
-                        format!("with our own lag {share} over {threshold} of {group} (limit {most}): it would decide"),
-                    )),
-                    (None, _, None) => None,
+        self.at_limits(rounds_judged).find_map(|at| {
+            let exceeded = |(over, wanted)| at.limit.is_exceeded(over, wanted);
+            let response = at.sums(|round| &round.over_response);
+            let (text, most) = (at.text(), at.limit.share_text());
+            match exceeded(at.sums(|round| &round.over)) {
+                true if exceeded(at.sums(|round| &round.over_least)) => {
+                    Some((Seen::Failed, format!("{text} over {rounds_judged} rounds (limit {most})")))
                 }
-            };
-            self.rounds.sla().limits().iter().enumerate().find_map(over)
+                true => {
+                    let why = "but only with what this program was late itself";
+                    Some((Seen::OurLimit, format!("{text} (limit {most}), {why}")))
+                }
+                false if exceeded(response) => {
+                    let (share, threshold) = (units::percent(share(response)), at.limit.threshold_text());
+                    let group = &at.series.group;
+                    let why =
+                        format!("with our own lag {share} over {threshold} of {group} (limit {most}): it would decide");
+                    Some((Seen::OurLimit, why))
+                }
+                false => None,
+            }
         })
     }
 
     /// The share that came nearest to its limit.
     fn nearest(&self, rounds_judged: usize) -> String {
-        let limits = self.rounds.sla().limits();
-        let all = self.judged(rounds_judged).flat_map(|(series, rounds)| {
-            let sums = move |index: usize| sums(rounds, |round| round.over[index]);
-            limits.iter().enumerate().map(move |(index, limit)| (series, limit, sums(index)))
-        });
-        let part = |(_, limit, (over, wanted)): &(&Series, &Limit, (u64, u64))| {
-            *over as f64 / (*wanted).max(1) as f64 / limit.share_max()
-        };
+        let part = |at: &AtLimit<'_>| at.share() / at.limit.share_max();
         // Of equals the first: the tightest threshold.
-        let nearest = all.reduce(|nearest, next| if part(&next) > part(&nearest) { next } else { nearest });
-        nearest.map_or_else(String::new, |(series, limit, (over, wanted))| {
-            let (share, threshold) = (percent(over, wanted), limit.threshold_text());
-            format!("{share} over {threshold} of {} (limit {})", series.group, limit.share_text())
-        })
+        let nearest = |nearest, next| if part(&next) > part(&nearest) { next } else { nearest };
+        let nearest = self.at_limits(rounds_judged).reduce(nearest);
+        nearest.map_or_else(String::new, |at| format!("{} (limit {})", at.text(), at.limit.share_text()))
     }
 
     fn has_returned(&self) -> bool {
         let Target::Return(earlier) = &self.target else { return false };
-        let sla = self.rounds.sla();
+        let sla = &self.rounds.sla;
         let near = |now: f64, then: f64, limit: f64| now <= then + (NEAR_OF_ITSELF * then).max(NEAR_OF_LIMIT * limit);
-        self.rounds.len() >= RECOVERED_ROUNDS
+        self.rounds.count() >= RECOVERED_ROUNDS
             && self.judged(RECOVERED_ROUNDS).zip(earlier).all(|((_, rounds), earlier)| {
                 rounds.iter().all(|round| {
                     sla.limits().iter().enumerate().zip(&earlier.share).all(|((index, limit), then)| {
@@ -387,20 +377,25 @@ impl Watcher {
     /// The last rounds of each series.
     fn judged(&self, rounds_judged: usize) -> impl Iterator<Item = (&Series, &[Round])> {
         let last = move |series: &'_ Series| series.rounds.len().saturating_sub(rounds_judged);
-        self.rounds.series().iter().map(move |series| (series, &series.rounds[last(series)..]))
+        self.rounds.series.iter().map(move |series| (series, &series.rounds[last(series)..]))
+    }
+
+    /// The last rounds of each series by each limit.
+    fn at_limits(&self, rounds: usize) -> impl Iterator<Item = AtLimit<'_>> {
+        let limits = self.rounds.sla.limits();
+        self.judged(rounds).enumerate().flat_map(move |(number, (series, rounds))| {
+            let at = move |(index, limit)| AtLimit { number, series, rounds, index, limit };
+            limits.iter().enumerate().map(at)
+        })
     }
 
     fn shares(&self, rounds_judged: usize) -> Vec<Shares> {
-        let thresholds = self.rounds.sla().limits().len();
+        let thresholds = self.rounds.sla.limits().len();
         let of = |(series, rounds): (&Series, &[Round])| {
-            let share = |index| {
-                let (over, wanted) = sums(rounds, |round| round.over[index]);
-                if wanted > 0 { over as f64 / wanted as f64 } else { 0.0 }
-            };
             let p99s: Vec<f64> = rounds.iter().filter_map(|round| round.p99_ns).map(|ns| ns as f64).collect();
             Shares {
                 group: series.group.to_string(),
-                share: (0..thresholds).map(share).collect(),
+                share: (0..thresholds).map(|index| share(sums(rounds, |round| round.over[index]))).collect(),
                 margin: (0..thresholds).map(|index| margin(rounds, index)).collect(),
                 p99_ns: (!p99s.is_empty()).then(|| mean(p99s.iter().copied())),
                 achieved_iops: mean(rounds.iter().map(|round| round.achieved_iops)),
@@ -413,6 +408,10 @@ impl Watcher {
 /// Operations that `over` counts, and wanted.
 fn sums(rounds: &[Round], over: impl Fn(&Round) -> u64) -> (u64, u64) {
     rounds.iter().fold((0, 0), |(sum, wanted), round| (sum + over(round), wanted + round.wanted))
+}
+
+fn share((over, wanted): (u64, u64)) -> f64 {
+    over as f64 / wanted.max(1) as f64
 }
 
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
@@ -430,10 +429,6 @@ fn margin(rounds: &[Round], index: usize) -> f64 {
     let (count, centre) = (shares.len() as f64, mean(shares.iter().copied()));
     let variance = shares.iter().map(|share| (share - centre).powi(2)).sum::<f64>() / (count - 1.0);
     T_OF_FIVE * (variance / count).sqrt()
-}
-
-fn percent(over: u64, wanted: u64) -> String {
-    units::percent(over as f64 / wanted.max(1) as f64)
 }
 
 #[cfg(test)]

@@ -199,7 +199,7 @@ impl Manifest {
         let devices = 0..self.devices.len();
         let kernel_names: Vec<_> = devices.clone().map(name).collect();
         let requests_max: Vec<_> = devices.map(|device| self.requests_max(device)).collect();
-        Blamer::new(judge.plan(), columns, &kernel_names).with_requests_max(&requests_max)
+        Blamer::new(judge.plan(), columns, &kernel_names, &requests_max)
     }
 
     /// Number of requests that a device holds at once from this program's threads: a thread's requests go to the

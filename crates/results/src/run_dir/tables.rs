@@ -18,7 +18,7 @@ use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{Carried, Layout};
 use crate::counts::{Backlog, CellCounts};
 use crate::judge::{IntervalCounts, Sla};
-use crate::trace::{Spread, TraceKind, TraceLine, TraceSize};
+use crate::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
 use std::fmt::Write;
 use std::path::Path;
 use std::str::FromStr;

@@ -65,28 +65,26 @@ pub struct Steadiness {
 
 /// True if every metric was steady over the five rounds that end with round `end`, from 1; false if there are fewer.
 pub fn is_steady_at(rounds: &Rounds, end: usize) -> bool {
-    end >= ROUNDS_IN_WINDOW && windows(rounds.series(), end, rounds.sla()).all(|window| window.is_steady())
+    end >= ROUNDS_IN_WINDOW && windows(&rounds.series, end, &rounds.sla).all(|window| window.is_steady())
 }
 
 impl Steadiness {
     /// Steadiness of the given rounds.
     pub fn of(rounds: &Rounds) -> Self {
-        let (sla, count) = (rounds.sla(), rounds.len());
+        let (sla, count) = (&rounds.sla, rounds.count());
         let ends = || ROUNDS_IN_WINDOW..=count;
         let steady: Vec<usize> = ends().filter(|end| is_steady_at(rounds, *end)).collect();
         let reached_round = steady.first().copied();
         let steady_since_round = ends().rev().zip(steady.iter().rev()).take_while(|(end, steady)| end == *steady);
         let steady_since_round = steady_since_round.map(|(end, _)| end).last();
-        let windows: Vec<_> = windows(rounds.series(), count, sla).collect();
-        let change_points = change_points(rounds.series(), rounds.round_sec(), sla);
         Self {
-            round_sec: rounds.round_sec(),
+            round_sec: rounds.round_sec,
             rounds: count,
             reached_round,
             steady_since_round,
             steady_at_end: steady_since_round.is_some(),
-            windows,
-            change_points,
+            windows: windows(&rounds.series, count, sla).collect(),
+            change_points: change_points(&rounds.series, rounds.round_sec, sla),
         }
     }
 

@@ -179,28 +179,15 @@ struct Load {
     backlog: Backlog,
 }
 
-/// The loads of a run: one per stream with a rate.
-fn loads(manifest: &Manifest) -> Vec<Load> {
-    let devices = manifest.devices.len();
-    let streams = manifest.streams.iter().enumerate().filter(|(_, stream)| stream.offered_iops > 0.0);
-    let load = |(stream, device): (usize, usize)| Load {
-        group: Group { stream: manifest.streams[stream].name.clone(), device: Some(manifest.devices[device].clone()) },
-        cell: stream * devices + device,
-        per_sec: manifest.streams[stream].offered_iops / devices as f64,
-        rounds: Vec::new(),
-        done: 0,
-        backlog: Backlog::default(),
-    };
-    streams.flat_map(|(stream, _)| (0..devices).map(move |device| (stream, device))).map(load).collect()
-}
-
 /// Gathers intervals into rounds.
 #[derive(Debug, Clone)]
 pub struct Rounds {
-    sla: Sla,
-    round_sec: u64,
+    pub(crate) sla: Sla,
+    /// Length of a round, seconds.
+    pub(crate) round_sec: u64,
     devices: usize,
-    series: Vec<Series>,
+    /// One per judged stream: on all devices together (if there are several) and on each.
+    pub(crate) series: Vec<Series>,
     /// By series: the data of the current round so far.
     current: Vec<(CellCounts, Latencies)>,
     /// One per stream with a rate and device, judged or not.
@@ -226,13 +213,24 @@ impl Rounds {
                 })
             })
             .collect();
+        let load = |cell: usize| {
+            let (stream, device) = (&manifest.streams[cell / devices.len()], &devices[cell % devices.len()]);
+            (stream.offered_iops > 0.0).then(|| Load {
+                group: Group { stream: stream.name.clone(), device: Some(device.clone()) },
+                cell,
+                per_sec: stream.offered_iops / devices.len() as f64,
+                rounds: Vec::new(),
+                done: 0,
+                backlog: Backlog::default(),
+            })
+        };
         Self {
             sla: manifest.sla.clone(),
             round_sec: manifest.round_sec.max(1),
             devices: devices.len(),
             current: series.iter().map(|_| (CellCounts::default(), latencies())).collect(),
             series,
-            loads: loads(manifest),
+            loads: (0..manifest.layout().cells()).filter_map(load).collect(),
             counts: IntervalCounts::default(),
         }
     }
@@ -287,7 +285,7 @@ impl Rounds {
     /// Ends the round under way if it is over at `end_ns`.
     fn end_round(&mut self, end_ns: u64) -> bool {
         let round_ns = self.round_sec.saturating_mul(NS_PER_SEC);
-        if end_ns < round_ns.saturating_mul(self.len() as u64 + 1) {
+        if end_ns < round_ns.saturating_mul(self.count() as u64 + 1) {
             return false;
         }
         for (series, (sum, service)) in self.series.iter_mut().zip(&mut self.current) {
@@ -346,27 +344,8 @@ impl Rounds {
     }
 
     /// Number of whole rounds.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.series.first().map_or(0, |series| series.rounds.len())
-    }
-
-    /// True if no round is complete yet.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Length of a round, seconds.
-    pub fn round_sec(&self) -> u64 {
-        self.round_sec
-    }
-
-    /// One per judged stream: on all devices together (if there are several) and on each.
-    pub fn series(&self) -> &[Series] {
-        &self.series
-    }
-
-    pub fn sla(&self) -> &Sla {
-        &self.sla
     }
 }
 

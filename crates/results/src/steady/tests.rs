@@ -50,8 +50,8 @@ fn a_run_and_its_directory_have_the_same_rounds() {
         let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest(devices));
         let live = recorded(dir.path(), &manifest, 410);
         let read = Rounds::read(dir.path(), &manifest).unwrap();
-        assert_eq!((live.len(), live.series().len()), (20, if devices == 1 { 1 } else { 3 }), "half a round is none");
-        for (live, read) in live.series().iter().zip(read.series()) {
+        assert_eq!((live.count(), live.series.len()), (20, if devices == 1 { 1 } else { 3 }), "half a round is none");
+        for (live, read) in live.series.iter().zip(&read.series) {
             assert_eq!(live.group, read.group);
             for (live, read) in live.rounds.iter().zip(&read.rounds) {
                 let without = |round: &Round| Round { p99_ns: None, ..*round };
@@ -107,7 +107,7 @@ fn without_its_interval_log_a_run_still_has_shares() {
     recorded(dir.path(), &manifest, 200);
     std::fs::remove_file(dir.path().join("service.hlog")).unwrap();
     let read = Rounds::read(dir.path(), &manifest).unwrap();
-    assert!(read.series()[0].rounds.iter().all(|round| round.p99_ns.is_none() && round.wanted == 2000));
+    assert!(read.series[0].rounds.iter().all(|round| round.p99_ns.is_none() && round.wanted == 2000));
     let steadiness = Steadiness::of(&read);
     assert_eq!((steadiness.reached_round, steadiness.windows.len()), (Some(5), 4), "three shares and the rate");
 }

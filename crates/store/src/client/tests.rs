@@ -12,7 +12,7 @@ use crate::testing::all;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use fake::{Manner, Server};
-use results::records_read::Refused;
+use results::judge::Refused;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::Ordering;
 use sys::op::{OpKind, Outcome, WrongRecord};

@@ -153,7 +153,7 @@ impl<'a> Measuring<'a> {
 
     /// True if the streams of the job at this place were steady at the end; `None` if unknown.
     fn steady(&self, place: usize) -> Option<bool> {
-        let begun = self.begun.as_ref().filter(|begun| begun.rounds.len() >= ROUNDS_IN_WINDOW)?;
+        let begun = self.begun.as_ref().filter(|begun| begun.rounds.count() >= ROUNDS_IN_WINDOW)?;
         let streams = self.load.streams();
         let own = |name: &str| {
             let mut named = streams.iter().zip(&begun.streams);

@@ -24,7 +24,7 @@ use report::table::Table;
 use results::baseline::Prediction;
 use results::judge::{Outcome, Sla, round_sec};
 use results::rating::{
-    Details, Finding, Move, Multiple, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Seen, Standing, conclude,
+    Details, Finding, Move, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Seen, conclude, three_digits,
 };
 use results::series::{Identity, Purpose, Series, State, Step};
 use results::units::span;
@@ -66,8 +66,8 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     let Some(finding) = climb(args, &request, &mut kept, &switch)? else {
         return kept.show_interruption(": the same command goes on with the step that was ended", &steps(&kept));
     };
-    let standing = request.standing(kept.term(NOT_PREPARED), &drives.virtual_kinds);
-    let mut conclusion = conclude(&kept.series, &finding, &args.sla, &standing);
+    let alone = request.not_comparable(kept.term(NOT_PREPARED), &drives.virtual_kinds);
+    let mut conclusion = conclude(&kept.series, &finding, &args.sla, &alone);
     conclusion.remarks.extend(finding.held.and_then(|held| request.shortened(held)));
     kept.conclude(conclusion)?;
     kept.show_conclusion("", &steps(&kept))
@@ -103,9 +103,9 @@ pub struct Request {
     /// The load of 1x, on all devices.
     pub base: Base1x,
     /// First load to try.
-    pub from: Multiple,
+    pub from: f64,
     /// Highest load to try.
-    pub up_to: Multiple,
+    pub up_to: f64,
     /// Maximum distance of the result from the true rating, as a fraction.
     pub resolution: f64,
     /// Duration of the confirmation.
@@ -144,7 +144,7 @@ impl Request {
     pub fn of(args: &RateArgs) -> Result<Self, Failure> {
         let base = series::base(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
         let spec = base.spec();
-        let (from, up_to) = (multiple(args.from), multiple(args.up_to));
+        let [from, up_to] = [args.from, args.up_to].map(|factor| three_digits(factor.as_f64()));
         if from > up_to {
             return Err(Failure::usage(format!(
                 "cannot climb from {from}x (--from) to {up_to}x (--up-to) - that is not upwards - give a lower --from"
@@ -174,10 +174,10 @@ impl Request {
     }
 
     /// Slice in which `multiple` times 1x is judged.
-    pub fn slice(&self, multiple: Multiple) -> Slice {
+    pub fn slice(&self, multiple: f64) -> Slice {
         match self.bounding_iops {
-            Some(iops) if iops * multiple.get() * self.slice.sec as f64 > SIMULATED_OPS_MAX => {
-                let sec = (SIMULATED_OPS_MAX / (iops * multiple.get())) as u64;
+            Some(iops) if iops * multiple * self.slice.sec as f64 > SIMULATED_OPS_MAX => {
+                let sec = (SIMULATED_OPS_MAX / (iops * multiple)) as u64;
                 Slice::of(sec.max(SIMULATED_SLICE_SEC_MIN).min(self.slice.sec), self.base.spec().report_interval_sec)
             }
             _ => self.slice,
@@ -207,7 +207,7 @@ impl Request {
     }
 
     /// Why a confirmation of `multiple` is shorter than normal; `None` if it is not.
-    pub fn shortened(&self, multiple: Multiple) -> Option<String> {
+    pub fn shortened(&self, multiple: f64) -> Option<String> {
         let sec = self.slice(multiple).sec;
         (sec < self.slice.sec).then(|| {
             let (sec, whole, hours) = (span(sec), span(self.slice.sec), self.slice.sec / 3_600);
@@ -216,7 +216,7 @@ impl Request {
     }
 
     /// The load of `multiple` times 1x on all devices, for at most `seconds`.
-    pub fn load(&self, multiple: Multiple, seconds: u64) -> Result<Load<ActWorkload>, Failure> {
+    pub fn load(&self, multiple: f64, seconds: u64) -> Result<Load<ActWorkload>, Failure> {
         let mut base = self.base.clone();
         base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
         let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();
@@ -244,9 +244,9 @@ impl Request {
         series::planned(Purpose::Rate, devices, self.base.to_text(), terms)
     }
 
-    /// Comparability of a rating with published ones, given `unprepared` devices and devices of `virtual_kinds`, which
+    /// Why a rating must not be compared with published ones, given `unprepared` devices and devices of `virtual_kinds`, which
     /// are no drives.
-    pub fn standing(&self, unprepared: &str, virtual_kinds: &[String]) -> Standing {
+    pub fn not_comparable(&self, unprepared: &str, virtual_kinds: &[String]) -> Vec<String> {
         let reasons = [
             (!self.as_act, "operations came evenly, which flatters a drive (--as-act paces as ACT does)"),
             (!self.base.is_standard(), "the load of 1x was not ACT's"),
@@ -256,13 +256,8 @@ impl Request {
             (self.slice.sec < SLICE_SEC.into(), "it was confirmed for less than an hour"),
         ];
         let reasons = reasons.into_iter().filter(|(is, _)| *is).map(|(_, why)| why.to_owned());
-        let reasons: Vec<_> = reasons.chain(virtual_kinds.iter().cloned()).collect();
-        if reasons.is_empty() { Standing::Comparable } else { Standing::Alone(reasons) }
+        reasons.chain(virtual_kinds.iter().cloned()).collect()
     }
-}
-
-fn multiple(factor: Factor) -> Multiple {
-    Multiple::new(factor.as_f64())
 }
 
 /// Prints the plan of a dry run. Returns the exit code.

@@ -82,7 +82,7 @@ impl SearchRun {
     /// Shortest and longest remaining time under load, seconds, over all possible ratings, for a drive without slow
     /// spells.
     pub fn range_sec(&self, request: &Request) -> (u64, u64) {
-        let (lowest, highest) = (request.from.get() / RANGE_BELOW, request.up_to.get() * RANGE_ABOVE);
+        let (lowest, highest) = (request.from / RANGE_BELOW, request.up_to * RANGE_ABOVE);
         let ratings =
             (0..=RATINGS_TRIED).map(|at| lowest * (highest / lowest).powf(f64::from(at) / f64::from(RATINGS_TRIED)));
         let times = ratings.map(|rating| self.time_sec(request, rating));
@@ -98,7 +98,7 @@ impl SearchRun {
         while let Ok(moved) = search.next() {
             least_sec += request.least_sec(moved, self.wait_sec);
             most_sec += request.longest_sec(moved, self.wait_sec);
-            match moved.multiple().get() <= rating {
+            match moved.multiple() <= rating {
                 true => search.held(moved, matches!(moved, Move::Confirm(_))),
                 false => search.not_held(moved, !self.simulated),
             }
@@ -190,10 +190,10 @@ impl SearchRun {
             Seen::Failed => self.search.not_held(moved, !self.simulated),
             // A drive that does not recover is still slow.
             Seen::NotSteady => self.search.not_held(moved, matches!(moved, Move::Recover(_))),
-            Seen::Broken => self.search.broken(),
+            Seen::Broken => self.search.stop(Stop::Broken),
             // A busy minute passes, so the move is repeated.
             Seen::OurLimit if self.our_limit < OUR_LIMIT_MAX => {}
-            Seen::OurLimit => self.search.out_of_reach(),
+            Seen::OurLimit => self.search.stop(Stop::OurLimit),
             Seen::Interrupted => {}
         }
     }
@@ -211,7 +211,7 @@ impl SearchRun {
         let devices = (0..series.devices.len()).collect();
         let round_sec = request.slice(multiple).round_sec;
         let duration_sec = request.longest_sec(moved, self.wait_sec).min(left_sec / round_sec * round_sec);
-        Step::planned(name, dir, multiple.get(), devices, duration_sec, rule).begun(now_unix_ms())
+        Step::planned(name, dir, multiple, devices, duration_sec, rule).begun(now_unix_ms())
     }
 }
 

@@ -14,7 +14,7 @@ use crate::workload::{CannotRun, Choices, DeviceShape, Extras, RunPlan, RunSpec,
 use engine::DeviceName;
 use engine::calls::Mapping;
 use results::cell::StreamInfo;
-use results::judge::{Sla, SlaError, StreamLimits};
+use results::judge::{Sla, StreamLimits};
 use results::run_dir::{Config, WorkloadRecord};
 use results::units::{self, quoted};
 use std::collections::{BTreeMap, HashMap};
@@ -298,7 +298,7 @@ impl FioLoad {
     /// All thresholds of the streams' limits, which a run has to count.
     ///
     /// Errors: more than cells can count.
-    pub fn thresholds(&self) -> Result<Sla, SlaError> {
+    pub fn thresholds(&self) -> Result<Sla, String> {
         Sla::joined(self.limits.values().filter_map(|limits| limits.sla.as_ref()), u64::max)
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::certify::device_numbers;
 use crate::judge::Outcome;
-use crate::trace::{Spread, TraceKind, TraceLine, TraceSize};
+use crate::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
 use std::fs;
 use std::path::PathBuf;
 

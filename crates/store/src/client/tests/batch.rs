@@ -5,7 +5,7 @@ use super::*;
 use crate::wire::frame::{self, Kind};
 use crate::wire::reply;
 use crate::{Reply, ResultCode};
-use results::records_read::Refused;
+use results::judge::Refused;
 use std::io::Write;
 
 const RECORDS: u32 = 5;
