@@ -25,7 +25,6 @@ mod replies_property;
 mod run_dir_property;
 #[path = "../../sizing/tests/common/server_property.rs"]
 mod server_property;
-mod trace_page_property;
 mod trace_property;
 #[path = "../../store/tests/common/wire_property.rs"]
 mod wire_property;
@@ -55,7 +54,7 @@ pub const TARGETS: [Target; 15] = [
     target("run_dir", run_dir_property::assert_run_dir_property),
     target("server_log", server_property::assert_server_property),
     target("trace", trace_property::assert_trace_property),
-    target("trace_page", trace_page_property::assert_trace_page_property),
+    target("trace_page", trace_property::assert_trace_page_property),
     // Frames of clients, and configurations of the server, which begin as no frame does.
     target("wire", |bytes| {
         wire_property::assert_wire_property(bytes) | wire_property::assert_configuration_property(bytes)

@@ -13,7 +13,7 @@ use engine::passthrough::Passthrough;
 use engine::pool::Pool;
 use engine::sim::{Drive, SimEngine};
 use engine::threads::{Threads, WORKERS_MAX};
-use engine::uring::Uring;
+use engine::uring::{Setup, Uring};
 use engine::{BlockEngine, DeviceName};
 use load::choice::{Engine as Wanted, Pacing as WantedPacing};
 use load::plan::Plan;
@@ -135,7 +135,7 @@ impl Engine {
                 Failure::environment(format!("cannot use AIO, as engine: aio demands - {why} - set engine: auto"))
             })?,
             _ if demand.synchronous => Kind::Calls,
-            _ if demand.polled => match Uring::set_up(targets.to_vec(), 1, 4096, Instant::now(), 0, true) {
+            _ if demand.polled => match Uring::new(targets.to_vec(), Setup::new(1, 4096), true) {
                 Ok(_) => Kind::Polled,
                 Err(error) => {
                     let why = why_no_ring(&error);
@@ -187,13 +187,12 @@ impl Engine {
 
     /// An engine for the single `target`, for a caller that issues operations itself, without a plan.
     pub fn single(&self, target: &Arc<Target>, in_flight_max: usize, buffer_bytes: usize) -> io::Result<Single> {
-        let (targets, epoch) = (vec![target.clone()], Instant::now());
+        let (targets, setup) = (vec![target.clone()], Setup::new(in_flight_max, buffer_bytes));
         Ok(match &self.kind {
             Kind::Passthrough(generics) => {
-                let made = Passthrough::new(targets, generics.clone(), in_flight_max, buffer_bytes, epoch, 0)?;
-                Single::Passthrough(Box::new(made.0))
+                Single::Passthrough(Box::new(Passthrough::new(targets, generics.clone(), setup)?.0))
             }
-            _ => Single::Uring(Box::new(Uring::new(targets, in_flight_max, buffer_bytes, epoch, 0)?.0)),
+            _ => Single::Uring(Box::new(Uring::new(targets, setup, false)?.0)),
         })
     }
 
@@ -270,8 +269,9 @@ impl Engine {
         let targets: Arc<[_]> = if let Devices::Real(targets) = devices { targets.clone().into() } else { [].into() };
         let tightest_ns = what.layout.thresholds_ns.first().copied().unwrap_or(0);
         let harmless_gap_ns = harmless_gap_ns(tightest_ns);
+        let setup = |in_flight_max, memory_bytes| Setup { in_flight_max, memory_bytes, epoch, harmless_gap_ns };
         let calls = |plan: &Plan| {
-            let calls = Calls::new(targets.clone(), plan.buffer_bytes(), epoch, harmless_gap_ns)?;
+            let calls = Calls::new(targets.clone(), setup(plan.in_flight_max(), plan.buffer_bytes()))?;
             match &plan.mapping {
                 None => Ok(calls),
                 Some(mapping) => calls.mapping(mapping),
@@ -282,8 +282,7 @@ impl Engine {
             (Kind::Client(settings), _) => {
                 let shards = plans.len();
                 let engine = |shard, plan: &Plan| {
-                    let depth = plan.in_flight_max();
-                    Client::new((**settings).clone(), (shard, shards), depth, epoch, harmless_gap_ns)
+                    Client::new((**settings).clone(), (shard, shards), setup(plan.in_flight_max(), 0))
                 };
                 run(what, plans, engine, sink)
             }
@@ -308,28 +307,25 @@ impl Engine {
             (_, Devices::Namespace(..)) => unreachable!("a namespace has a client"),
             (Kind::Passthrough(generics), Devices::Real(targets)) => {
                 let engine = |slots, bytes| {
-                    let (targets, generics) = (targets.to_vec(), generics.clone());
-                    facts.keep(Passthrough::new(targets, generics, slots, bytes, epoch, harmless_gap_ns)?)
+                    facts.keep(Passthrough::new(targets.to_vec(), generics.clone(), setup(slots, bytes))?)
                 };
                 self.run_on(what, plans, engine, &calls, sink)
             }
             (Kind::Aio(_), Devices::Real(targets)) => {
-                let engine = |slots, bytes| Aio::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns);
+                let engine = |slots, bytes| Aio::new(targets.to_vec(), setup(slots, bytes));
                 self.run_on(what, plans, engine, &calls, sink)
             }
             (Kind::Threads(_), Devices::Real(targets)) => {
-                let engine = |slots, bytes| Threads::new(WORKERS_MAX, targets, slots, bytes, epoch, harmless_gap_ns);
+                let engine = |slots, bytes| Threads::new(WORKERS_MAX, targets, setup(slots, bytes));
                 self.run_on(what, plans, engine, &calls, sink)
             }
             (Kind::Calls, Devices::Real(_)) => {
-                let engine = |_, bytes| Calls::new(targets.clone(), bytes, epoch, harmless_gap_ns);
+                let engine = |slots, bytes| Calls::new(targets.clone(), setup(slots, bytes));
                 self.run_on(what, plans, engine, &calls, sink)
             }
             (_, Devices::Real(targets)) => {
                 let polled = matches!(self.kind, Kind::Polled);
-                let engine = |slots, bytes| {
-                    facts.keep(Uring::set_up(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns, polled)?)
-                };
+                let engine = |slots, bytes| facts.keep(Uring::new(targets.to_vec(), setup(slots, bytes), polled)?);
                 self.run_on(what, plans, engine, &calls, sink)
             }
         }
@@ -369,7 +365,7 @@ impl Drop for StuckCalls<'_> {
 
 fn ring_or_other(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failure> {
     // The smallest ring tests whether the kernel allows io_uring.
-    match (Uring::new(targets.to_vec(), 1, 4096, Instant::now(), 0), wanted) {
+    match (Uring::new(targets.to_vec(), Setup::new(1, 4096), false), wanted) {
         (Ok(_), _) => Ok(Kind::IoUring),
         (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
             "cannot use io_uring, as engine: uring demands - {} - allow it, or say engine: auto",

@@ -78,7 +78,8 @@ pub(crate) struct Issuer {
 impl Issuer {
     /// An issuer for `object`. `overload` sets the behaviour when a device is overloaded.
     pub(crate) fn new(object: Arc<Object>, verification: Arc<Verification>, overload: Arc<Overload>) -> Self {
-        let (verifier, held) = (Verifier::new(verification), Held::new(overload));
+        let verifier = Verifier::new(verification);
+        let held = Held { overload, due: BinaryHeap::new() };
         Self { object, verifier, out: Vec::new(), in_flight: 0, held }
     }
 
@@ -172,13 +173,14 @@ impl Issuer {
 
     /// The next held transaction that is due for a retry.
     pub(crate) fn again(&mut self, now_ns: u64) -> Option<(u32, Transaction)> {
-        let token = self.held.take(now_ns)?;
+        self.held.due.peek().filter(|Reverse((due_ns, _))| *due_ns <= now_ns)?;
+        let Reverse((_, token)) = self.held.due.pop()?;
         Some((token, self.transaction(token)?))
     }
 
     /// When [`Self::again`] has the next.
     pub(crate) fn again_ns(&self) -> u64 {
-        self.held.next_ns()
+        self.held.due.peek().map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns)
     }
 }
 
@@ -209,19 +211,15 @@ impl Overload {
 
 /// Waiting transactions of one issuer.
 #[derive(Debug)]
-pub(crate) struct Held {
+struct Held {
     overload: Arc<Overload>,
     /// When each is due, and its token.
     due: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 impl Held {
-    pub(crate) fn new(overload: Arc<Overload>) -> Self {
-        Self { overload, due: BinaryHeap::new() }
-    }
-
     /// Holds `token` back, which was issued then and held so often before. `false`: it has failed.
-    pub(crate) fn hold(&mut self, token: u32, before: u32, issued_ns: u64, now_ns: u64) -> bool {
+    fn hold(&mut self, token: u32, before: u32, issued_ns: u64, now_ns: u64) -> bool {
         if !self.overload.waits.load(Ordering::Relaxed) || now_ns.saturating_sub(issued_ns) > PATIENCE_NS {
             return false;
         }
@@ -229,16 +227,5 @@ impl Held {
         let pause_ns = (PAUSES_NS.start() << before.min(32)).min(*PAUSES_NS.end());
         self.due.push(Reverse((now_ns + pause_ns, token)));
         true
-    }
-
-    /// Takes a transaction that is due.
-    pub(crate) fn take(&mut self, now_ns: u64) -> Option<u32> {
-        self.due.peek().filter(|Reverse((due_ns, _))| *due_ns <= now_ns)?;
-        self.due.pop().map(|Reverse((_, token))| token)
-    }
-
-    /// Time at which the next is due, nanoseconds.
-    pub(crate) fn next_ns(&self) -> u64 {
-        self.due.peek().map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns)
     }
 }

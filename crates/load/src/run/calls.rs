@@ -263,7 +263,7 @@ mod tests {
         plan.add_buffers(BufferClass::plain(0, 1));
         plan.add_lane(Flushes(flushes), Arrival::Closed { depth: 1, think_ns: 0 }, limit, "flushes".into());
         let control = Arc::new(Control::default());
-        let calls = Calls::new([].into(), 0, Instant::now(), 0).unwrap();
+        let calls = Calls::new([].into(), engine::uring::Setup::new(1, 0)).unwrap();
         let shard = Shard::new(calls, plan, settings, recorder, control).unwrap();
         let issuer = Issuer::start("issue".into(), Vec::new(), |_| perform).unwrap();
         let Feed { messages, .. } = feed;

@@ -78,28 +78,6 @@ impl Node {
     }
 }
 
-/// Thresholds of a latency: 1, 2, 4 and so on, of its unit.
-const COLUMNS: usize = 17;
-
-/// Latencies of one kind of transactions in the last interval.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Latency {
-    /// Such as `{test}-read`.
-    pub name: String,
-    /// `None`: no transactions since the start.
-    pub values: Option<LatencyValues>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct LatencyValues {
-    /// `msec` or `usec`.
-    pub unit: &'static str,
-    /// Transactions a second.
-    pub per_sec: f64,
-    /// Percent that took at least 1, 2, 4 and so on of the unit.
-    pub over_pct: [f64; COLUMNS],
-}
-
 /// The state of the server at an instant.
 #[derive(Debug, Clone)]
 pub struct Facts {
@@ -113,8 +91,10 @@ pub struct Facts {
     pub wall_ms: u64,
     /// Counts of all cores.
     pub counts: Counts,
-    /// Latencies of the last interval, as the ticker found them.
-    pub latencies: Vec<Latency>,
+    /// Latencies of the last interval, as the ticker found them: a name such as `{test}-read`, and as text the unit,
+    /// transactions a second, and percent that took at least 1, 2, 4 and so on of the unit; empty: no transactions since the
+    /// start.
+    pub latencies: Vec<(String, String)>,
 }
 
 impl Facts {

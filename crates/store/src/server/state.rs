@@ -3,7 +3,6 @@
 //! Messages between the threads of cores: a lock-free queue, and a wake-up if the receiver sleeps.
 
 use super::cluster::{Cluster, Node};
-use super::connection::Link;
 use super::pair::{self, Mode, Pair, Recorded};
 use crate::conf::Config;
 use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Peer, Transactions};
@@ -25,8 +24,8 @@ const FACTS_AGE: Duration = Duration::from_millis(5);
 pub(super) enum Message {
     /// A new client connection.
     Accepted(TcpStream),
-    /// A new connection to a node.
-    Linked { node: usize, socket: TcpStream, link: Arc<Link> },
+    /// A new connection to a node. Its shard clears `link` when the connection is lost.
+    Linked { node: usize, socket: TcpStream, link: Arc<AtomicBool> },
     /// To be executed here.
     Transaction { from: usize, number: u32, namespace: u16, transaction: Transaction, at_master: bool },
     /// Result of a transaction forwarded to this core.
@@ -259,6 +258,14 @@ impl State {
     /// Time since the start, ns: the clock of the shards.
     pub(super) fn now_ns(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
+    }
+
+    /// When a transaction of now ends whose client gives this timeout; 0: none given.
+    pub(super) fn deadline_ns(&self, now_ns: u64, timeout_ms: u32) -> u64 {
+        match if timeout_ms > 0 { timeout_ms } else { self.setup.config.transaction_max_ms } {
+            0 => u64::MAX,
+            ms => now_ns + u64::from(ms) * 1_000_000,
+        }
     }
 
     /// Requests of clients so far, and those among them that were refused for want of a node or timed out.

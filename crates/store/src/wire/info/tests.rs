@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::conf::Log;
+use crate::observe::Peer;
 use crate::observe::tests::facts;
-use crate::observe::{LatencyValues, Peer};
 
 /// Requests as the clients and asadm sent them.
 const REQUESTS: &str = include_str!("../../../tests/data/info-requests.txt");
@@ -87,9 +87,8 @@ fn statistics_configuration_and_latencies_are_read_as_those_of_a_real_server() {
     store.devices.resize_with(2, Default::default);
     store.devices[1].writes = 11;
     store.devices[1].free_wblocks = 500;
-    let values = LatencyValues { unit: "usec", per_sec: 1404.25, over_pct: [12.5; 17] };
-    facts.latencies.push(Latency { name: "{test}-read".to_owned(), values: Some(values) });
-    facts.latencies.push(Latency { name: "{test}-write".to_owned(), values: None });
+    facts.latencies.push(("{test}-read".to_owned(), format!("usec,1404.2{}", ",12.50".repeat(17))));
+    facts.latencies.push(("{test}-write".to_owned(), String::new()));
     let names = [
         &b"namespace/test\nget-config:context=namespace;id=test\nlatencies:\nbuild\nnode\n"[..],
         b"latencies:hist={test}-read",
