@@ -162,14 +162,6 @@ impl Threads {
         }
         // Awake workers check the queue again before they park.
     }
-
-    fn take_done(&mut self, out: &mut Vec<Completion>) {
-        while let Some(completion) = self.shared.done.pop() {
-            self.in_flight -= 1;
-            self.taken += 1;
-            out.push(completion);
-        }
-    }
 }
 
 impl Shared {
@@ -218,7 +210,11 @@ impl IoEngine for Threads {
         self.shared.wanted.store(usize::MAX, Ordering::Relaxed);
         // Cleared before the completions are taken, so that a later one is not missed.
         self.shared.large_done.store(false, Ordering::SeqCst);
-        self.take_done(out);
+        while let Some(completion) = self.shared.done.pop() {
+            self.in_flight -= 1;
+            self.taken += 1;
+            out.push(completion);
+        }
         Ok(())
     }
 

@@ -46,6 +46,9 @@ pub(crate) struct Seen {
     pub(crate) unseen_ns: u64,
 }
 
+/// The completion of an operation, and the token and transaction of the one that waited for it.
+type Ended = (Completion, Option<(u32, Transaction)>);
+
 #[derive(Debug)]
 struct Out {
     kind: OpKind,
@@ -134,12 +137,7 @@ impl Issuer {
     }
 
     /// Ends the operation `token`, unless it is held back; and starts the one that waited for it, if any.
-    pub(crate) fn end(
-        &mut self,
-        token: u32,
-        answer: Answer<'_>,
-        seen: Seen,
-    ) -> Option<(Completion, Option<(u32, Transaction)>)> {
+    pub(crate) fn end(&mut self, token: u32, answer: Answer<'_>, seen: Seen) -> Option<Ended> {
         let place = self.out.get_mut(token as usize)?;
         let out = place.as_mut()?;
         if answer.outcome == Outcome::Result(ResultCode::DEVICE_OVERLOAD.0)

@@ -57,6 +57,9 @@ const READS: usize = 256;
 /// Number of a transaction without a client.
 const NOBODY: u64 = u64::MAX;
 
+/// A transaction, by its number.
+type Numbered = (u64, Transaction);
+
 /// A line for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
@@ -77,9 +80,9 @@ pub struct Store {
     /// Version of the last write.
     version: u64,
     /// Records with a write that reads the old bytes, and the writes waiting for it.
-    busy: HashMap<Digest, VecDeque<(u64, Transaction)>>,
+    busy: HashMap<Digest, VecDeque<Numbered>>,
     /// Transactions waiting for an operation number or a buffer.
-    waiting: VecDeque<(u64, Transaction)>,
+    waiting: VecDeque<Numbered>,
     /// Writes that wait for space or memory that is being reclaimed, with the time since when.
     deferred: VecDeque<(u64, u64, Transaction)>,
     scan: Option<Scan>,
@@ -204,7 +207,7 @@ impl Store {
         match if is_write(&transaction) { self.busy.get_mut(&transaction.digest) } else { None } {
             Some(queue) if queue.len() >= PENDING_MAX => replies.push((number, Reply::of(ResultCode::KEY_BUSY))),
             Some(queue) => queue.push_back((number, transaction)),
-            None => self.begin(number, transaction, false, disk, replies),
+            None => self.begin((number, transaction), false, disk, replies),
         }
     }
 
@@ -231,14 +234,7 @@ impl Store {
     }
 
     /// Does a transaction, or has the record read that it needs. `held`: the record is busy with it already.
-    fn begin(
-        &mut self,
-        number: u64,
-        transaction: Transaction,
-        held: bool,
-        disk: &mut impl Disk,
-        replies: &mut Replies,
-    ) {
+    fn begin(&mut self, (number, transaction): Numbered, held: bool, disk: &mut impl Disk, replies: &mut Replies) {
         let now = disk.now_ns();
         let digest = transaction.digest;
         let entry = self.living(&digest, now);
@@ -274,8 +270,8 @@ impl Store {
     /// Continues the writes that waited for one of this record.
     fn release(&mut self, digest: &Digest, disk: &mut impl Disk, replies: &mut Replies) {
         let Some(mut queue) = self.busy.remove(digest) else { return };
-        while let Some((number, transaction)) = queue.pop_front() {
-            self.begin(number, transaction, false, disk, replies);
+        while let Some(next) = queue.pop_front() {
+            self.begin(next, false, disk, replies);
             if let Some(again) = self.busy.get_mut(digest) {
                 *again = queue;
                 return;
@@ -354,7 +350,7 @@ impl Store {
             // The record was moved or written meanwhile, and its block reused.
             None if self.index.get(&digest).is_none_or(|entry| entry.place != place) => {
                 self.io.recycle(done.buf);
-                return self.begin(number, transaction, held, disk, replies);
+                return self.begin((number, transaction), held, disk, replies);
             }
             None => {
                 let (block, volume) = (place.block, usize::from(place.volume));
@@ -436,7 +432,7 @@ impl Store {
         while self.io.may_read() {
             let (before, Some((number, transaction))) = (self.waiting.len(), self.waiting.pop_front()) else { break };
             let held = is_write(&transaction);
-            self.begin(number, transaction, held, disk, replies);
+            self.begin((number, transaction), held, disk, replies);
             if self.waiting.len() >= before {
                 break;
             }

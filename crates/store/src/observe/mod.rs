@@ -13,7 +13,7 @@ mod ticker;
 
 use crate::conf::Config;
 use crate::namespace::DeviceStatistics;
-use crate::{Buckets, Losses, ResultCode, Statistics, Work};
+use crate::{Buckets, Losses, ResultCode, Statistics, Work, server};
 use std::net::IpAddr;
 pub use ticker::{Line, Logs, Ticker, start_lines};
 
@@ -23,13 +23,6 @@ pub const BUILD: &str = "7.0.0.26";
 /// A bit for each partition, the first in the highest bit.
 pub type Bitmap = [u8; 512];
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
-    pub id: u64,
-    /// Host and port for clients.
-    pub address: (String, u16),
-}
-
 /// This node in its cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -37,7 +30,7 @@ pub struct Node {
     /// Host and port for clients.
     pub address: (IpAddr, u16),
     /// The other nodes that are there.
-    pub peers: Vec<Peer>,
+    pub peers: Vec<server::Node>,
     /// Incremented when the peers change.
     pub peers_generation: u32,
     /// Goes up when partitions change hands.

@@ -220,11 +220,10 @@ impl Store {
                 {
                     let (offset, units) = ((at / UNIT) as u32, (len / UNIT) as u32);
                     let place = Place { block, offset, units, volume: number as u8 };
-                    let (version, generation) = (record.version, record.generation);
-                    let mut entry = Entry::new(record.digest, version, place, record.void_time, generation);
+                    let mut entry = Entry::of(&record, place);
                     entry.moves = moves(&bytes[at..]);
                     suspect.is_torn |= at as u32 >= suspect.pieces_end;
-                    found.push(entry.with(record.tombstone, !record.key.is_empty()));
+                    found.push(entry);
                 }
                 // Bytes made to look like a record.
                 Found::Record(_, at, len) => suspect.flaws.push(Flaw { at: at as u32, bytes: len as u32, records: 1 }),

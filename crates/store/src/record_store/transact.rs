@@ -277,8 +277,7 @@ impl Store {
             return Err(ResultCode::TOO_BIG);
         }
         let place = volume.append_record(record, now)?;
-        let entry = Entry::new(record.digest, record.version, place, record.void_time, record.generation);
-        let entry = entry.with(record.tombstone, !record.key.is_empty());
+        let entry = Entry::of(record, place);
         let old = self.index.put(entry);
         if let Some(old) = old {
             volume.blocks.remove(old.place.block, old.place.units);

@@ -22,8 +22,8 @@ use crate::conf::Config;
 pub use cluster::{Cluster, Node};
 use pair::SILENCE_NS;
 use shard::Shard;
+use state::Message;
 pub use state::{Device, Limits, Setup, State};
-use state::{Message, wall_ms};
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,13 +68,12 @@ impl Server {
         // The first core accepts for all; its ring owns the listeners.
         let mut listeners: Vec<_> = setup.listeners.drain(..).map(Arc::new).collect();
         let state = Arc::new(State::new(setup, cores));
-        let wall_ms = wall_ms();
         let (tell, told) = mpsc::channel();
         let thread = |core: usize, listeners| {
             let (state, tell) = (state.clone(), tell.clone());
             let run = move || {
                 let failure = Failure(&state);
-                let made = Shard::new(core, &state, listeners, wall_ms);
+                let made = Shard::new(core, &state, listeners);
                 let _ = tell.send(made.as_ref().map(|_| ()).map_err(String::clone));
                 drop(tell);
                 made?.run()?;

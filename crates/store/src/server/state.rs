@@ -2,10 +2,10 @@
 //!
 //! Messages between the threads of cores: a lock-free queue, and a wake-up if the receiver sleeps.
 
-use super::cluster::{Cluster, Node};
-use super::pair::{self, Mode, Pair, Recorded};
+use super::cluster::Cluster;
+use super::pair::{self, Found, Mode, Pair};
 use crate::conf::Config;
-use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Peer, Transactions};
+use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Transactions};
 use crate::wire::{self, Command, Fault};
 use crate::{DeviceHeader, Digest, IoCounted, IoCounts, Losses, PARTITIONS, Reply, Transaction};
 use crossbeam_queue::SegQueue;
@@ -108,7 +108,8 @@ pub struct State {
     pub(super) connections: AtomicUsize,
     /// Number of shards with indexed records.
     pub(super) ready: AtomicUsize,
-    pub(super) start: Mutex<Start>,
+    /// The number of shards that have told what they found on their devices, and all of it.
+    pub(super) start: Mutex<(usize, Found)>,
     /// Number of shards that do not open because of damage.
     pub(super) refused: AtomicUsize,
     /// Number of shards' links to other nodes that are up.
@@ -116,7 +117,7 @@ pub struct State {
     pub(super) pair: Pair,
     /// Number of the other node's process, and both modes, when the log last said that they do not come together.
     pub(super) warned: Mutex<Option<(u64, Mode, Mode)>>,
-    /// Number of this process: the time of its start.
+    /// Number of this process: the time of its start, ns since 1970.
     pub(super) process: u64,
     /// Digest of the record with this node's mode, which no client writes.
     pub(super) record_digest: Digest,
@@ -128,17 +129,6 @@ pub struct State {
     pub(super) quiet: AtomicUsize,
     /// True if a shard failed: then no other waits for it.
     pub(super) has_failed: AtomicBool,
-}
-
-/// Findings of the shards on their devices.
-#[derive(Debug, Default)]
-pub(super) struct Start {
-    pub(super) shards: usize,
-    pub(super) recorded: Option<Recorded>,
-    /// Bits of namespaces with records of which the other node has copies.
-    pub(super) full: u32,
-    /// As [`pair::Devices::lost`].
-    pub(super) lost: [u64; 2],
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -291,8 +281,7 @@ impl State {
             .map(|place| bitmap(|partition| self.pair.place(cluster, partition, true) == Some(place)))
             .collect();
         let is_alone = matches!(mode, Mode::Ahead | Mode::Handing) && !is_linked;
-        let peer = |(_, node): (usize, &Node)| Peer { id: node.id, address: (node.host.clone(), node.port) };
-        let peers: Vec<_> = cluster.others().filter(|_| !is_alone).map(peer).collect();
+        let peers: Vec<_> = cluster.others().filter(|_| !is_alone).map(|(_, node)| node.clone()).collect();
         let is_starting = mode.is_starting();
         let is_available = !self.pair.takes_over() || is_alone || is_linked && !is_starting;
         self.facts(|facts| {
@@ -329,7 +318,7 @@ fn bitmap(has: impl Fn(u16) -> bool) -> Bitmap {
 }
 
 /// Time since 1970, ms.
-pub(super) fn wall_ms() -> u64 {
+fn wall_ms() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 

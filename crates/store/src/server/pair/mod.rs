@@ -58,8 +58,8 @@ mod mode;
 use super::cluster::Cluster;
 use super::state::lock;
 use crate::{Digest, digest};
+use mode::is_earlier;
 pub(super) use mode::{Devices, Found, Mode, Recorded, Word};
-use mode::{Sides, is_earlier};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -290,8 +290,7 @@ impl Pair {
             return None;
         }
         words.word = Some(word);
-        let sides = Sides { is_first: self.is_first, is_new, covers: words.covers() };
-        let new = self.mode().next(word.mode, sides)?;
+        let new = self.mode().next(word.mode, self.is_first, is_new, words.covers())?;
         // From ahead to handing and to paired, without another comparison in between.
         let has_all = words.compared[0].len() == self.cores && word.changes == (words.comparison + 2) & 4095;
         if self.mode() == Mode::Behind && !has_all {

@@ -134,13 +134,10 @@ pub(super) struct Shard {
 
 impl Shard {
     /// The shard of core `core`, created on its thread.
-    pub(super) fn new(
-        core: usize,
-        state: &Arc<State>,
-        listeners: Vec<Arc<TcpListener>>,
-        wall_ms: u64,
-    ) -> Result<Self, String> {
+    pub(super) fn new(core: usize, state: &Arc<State>, listeners: Vec<Arc<TcpListener>>) -> Result<Self, String> {
         let setup = &state.setup;
+        // At instant 0 of the clock, on all cores the same.
+        let wall_ms = state.process / 1_000_000;
         let (mut targets, mut plans) = (Vec::new(), Vec::new());
         let (mut first_token, mut memory_bytes) = (0, 0);
         let cores = state.mailboxes.len() as u16;

@@ -1,7 +1,7 @@
 //! The mode of this node towards the other: what changes it, has it recorded, and logs it; its record, and the writes that
 //! wait for that. [`super::super::pair`] has the rules.
 
-use super::super::pair::{self, Devices, Found, Mode, Recorded, Word};
+use super::super::pair::{self, Devices, Mode, Recorded, Word};
 use super::super::state::{Mailbox, Message, State, lock};
 use super::transactions::Origin;
 use super::{RingDisk, Shard};
@@ -83,19 +83,18 @@ impl State {
     /// Tells each core what this shard found. The last sets this node's mode.
     pub(in crate::server) fn started(&self, recorded: Option<Recorded>, full: u32, lost: [u64; 2]) {
         let mut start = lock(&self.start);
-        start.shards += 1;
-        start.recorded = start.recorded.or(recorded);
-        start.full |= full;
-        start.lost = [0, 1].map(|at| start.lost[at] + lost[at]);
-        if start.shards == self.mailboxes.len() {
+        let (shards, found) = &mut *start;
+        *shards += 1;
+        found.recorded = found.recorded.or(recorded);
+        found.full |= full;
+        found.devices.lost = [0, 1].map(|at| found.devices.lost[at] + lost[at]);
+        if *shards == self.mailboxes.len() {
             let namespaces = self.setup.config.namespaces.iter().zip(&self.setup.devices).zip(0..);
-            let (mut copied, mut sets) = (0, 0);
             for ((_, devices), at) in namespaces.filter(|((of, _), _)| of.replication_factor > 1) {
-                copied |= 1 << at;
-                sets ^= devices.first().map_or(0, |(_, header)| header.set);
+                found.copied |= 1 << at;
+                found.devices.sets ^= devices.first().map_or(0, |(_, header)| header.set);
             }
-            let devices = Devices { sets, lost: start.lost };
-            let found = Found { recorded: start.recorded, devices, copied, full: start.full };
+            let found = *found;
             drop(start);
             self.on_mode(self.pair.started(found));
         }

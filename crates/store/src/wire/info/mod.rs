@@ -83,9 +83,7 @@ fn answer(name: &str, facts: &Facts) -> String {
             let (address, port) = facts.node.address;
             host_port(&address.to_string(), port)
         }
-        "services" | "services-alumni" => {
-            joined(facts.node.peers.iter().map(|peer| host_port(&peer.address.0, peer.address.1)))
-        }
+        "services" | "services-alumni" => joined(facts.node.peers.iter().map(|peer| host_port(&peer.host, peer.port))),
         "replicas" => bitmaps(facts, |maps| format!("0,{},{}", maps.len(), maps.join(","))),
         "replicas-all" => bitmaps(facts, |maps| format!("{},{}", maps.len(), maps.join(","))),
         "replicas-master" => bitmaps(facts, |maps| maps[0].clone()),
@@ -177,10 +175,8 @@ fn stable(parameters: &str, facts: &Facts) -> String {
 
 /// `generation,default port,[[id,,[host:port]],...]`.
 fn peers(facts: &Facts) -> String {
-    let peers = facts.node.peers.iter().map(|peer| {
-        let (host, port) = &peer.address;
-        format!("[{:X},,[{}]]", peer.id, host_port(host, *port))
-    });
+    let peers = facts.node.peers.iter();
+    let peers = peers.map(|peer| format!("[{:X},,[{}]]", peer.id, host_port(&peer.host, peer.port)));
     format!("{},3000,[{}]", facts.node.peers_generation, peers.collect::<Vec<_>>().join(","))
 }
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::conf::Log;
-use crate::observe::Peer;
 use crate::observe::tests::facts;
+use crate::server::Node;
 
 /// Requests as the clients and asadm sent them.
 const REQUESTS: &str = include_str!("../../../tests/data/info-requests.txt");
@@ -55,8 +55,8 @@ fn two_nodes_tell_of_each_other_and_of_their_partitions() {
     let mut facts = facts();
     facts.config.namespaces[0].replication_factor = 2;
     facts.node.peers = vec![
-        Peer { id: 0xB9, address: ("db2".to_owned(), 3_000) },
-        Peer { id: 0xC9, address: ("fe80::1".to_owned(), 3_100) },
+        Node { id: 0xB9, host: "db2".to_owned(), port: 3_000 },
+        Node { id: 0xC9, host: "fe80::1".to_owned(), port: 3_100 },
     ];
     facts.node.peers_generation = 4;
     let mut masters = [0; 512];
