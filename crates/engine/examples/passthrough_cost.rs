@@ -4,7 +4,7 @@
 use device::generic::Generic;
 use device::target::Target;
 use engine::passthrough::Passthrough;
-use engine::uring::Uring;
+use engine::uring::{Setup, Uring};
 use engine::{BlockEngine, Wait};
 use std::sync::Arc;
 use std::time::Instant;
@@ -50,12 +50,12 @@ fn main() -> Result<(), Fault> {
     let device = std::env::args().nth(1).ok_or("name an NVMe drive: /dev/nvme0n1")?;
     let target = Arc::new(Target::read_only(&device, BLOCK.into())?);
     let generic = Arc::new(Generic::open(&target)?);
-    let (targets, memory, epoch) = (vec![target.clone()], 64 << 20, Instant::now());
+    let (targets, setup) = (vec![target.clone()], Setup::new(16, 64 << 20));
     let mut random = Random::new(1);
     for depth in [1, 16] {
         for turn in 0..TURNS {
-            let (mut block, _) = Uring::new(targets.clone(), 16, memory, epoch, 0, false)?;
-            let (mut nvme, _) = Passthrough::new(targets.clone(), vec![generic.clone()], 16, memory, epoch, 0)?;
+            let (mut block, _) = Uring::new(targets.clone(), setup, false)?;
+            let (mut nvme, _) = Passthrough::new(targets.clone(), vec![generic.clone()], setup)?;
             let size = target.size_bytes();
             let [uring, uring_cpu] = cost(&mut block, depth, size, &mut random)?;
             let [passed, passed_cpu] = cost(&mut nvme, depth, size, &mut random)?;

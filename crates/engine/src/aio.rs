@@ -1,38 +1,29 @@
 //! The engine of Linux AIO, where io_uring is forbidden. Threads do deallocations, and operations that would block the
 //! issuing thread.
 
-use crate::queued::{Limits, Queued, epoch_ns};
+use crate::queued::{Limits, Queued, Setup};
 use crate::threads::{Threads, WORKERS_MAX};
 use device::target::Target;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// A shard's AIO context, threads and targets. Stays on the thread that made it.
 pub type Aio = Queued<sys::aio::Aio>;
 
 impl Aio {
-    /// An engine for `targets`, which bypass the page cache: otherwise every operation would block. Arguments as of
-    /// [`crate::uring::Uring::new`]; more than [`WORKERS_MAX`] operations in flight could wait for a thread. Errors: those of
-    /// io_setup(2), no threads available.
-    pub fn new(
-        targets: Vec<Arc<Target>>,
-        in_flight_max: usize,
-        memory_bytes: usize,
-        epoch: Instant,
-        harmless_gap_ns: u64,
-    ) -> io::Result<Self> {
+    /// An engine for `targets`, which bypass the page cache: otherwise every operation would block. More than
+    /// [`WORKERS_MAX`] operations in flight could wait for a thread. Errors: those of io_setup(2), no threads available.
+    pub fn new(targets: Vec<Arc<Target>>, setup: Setup) -> io::Result<Self> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
-        let queue = sys::aio::Aio::new(&files, in_flight_max, memory_bytes, epoch_ns(epoch)).map_err(|error| {
-            match error.raw_os_error() {
-                Some(libc::EAGAIN) => io::Error::other(format!("{error} - raise /proc/sys/fs/aio-max-nr")),
-                _ => error,
-            }
+        let queue = sys::aio::Aio::new(&files, setup.in_flight_max, setup.memory_bytes, setup.epoch_ns());
+        let queue = queue.map_err(|error| match error.raw_os_error() {
+            Some(libc::EAGAIN) => io::Error::other(format!("{error} - raise /proc/sys/fs/aio-max-nr")),
+            _ => error,
         })?;
         // All before the run: to start one takes time and can fail.
-        let threads = Threads::new(WORKERS_MAX, &targets, in_flight_max, 0, epoch, harmless_gap_ns)?;
+        let threads = Threads::new(WORKERS_MAX, &targets, Setup { memory_bytes: 0, ..setup })?;
         let limits =
             Limits { deallocates: false, writes_back: false, gives_back: true, names_streams: false, ..Limits::NONE };
-        Ok(Self::on(queue, targets, in_flight_max, limits, Some(threads), epoch, harmless_gap_ns))
+        Ok(Self::on(queue, targets, limits, Some(threads), setup))
     }
 }

@@ -4,13 +4,14 @@
 //! A call blocks until the device answers, however long that takes. A run loop that must go on meanwhile takes each
 //! operation from the engine ([`Calls::next_call`]), and its issuing thread performs the call with its own [`Caller`].
 
+use crate::queued::Setup;
 use crate::{IoEngine, Wait};
 use device::target::Target;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use sys::buffer::{Buf, Pool};
 use sys::call::{Access, Mapped, carry_out};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
@@ -26,7 +27,7 @@ const DISCARD_NS: u64 = 1_000_000;
 
 /// A thread that performs calls. Belongs to the thread that made it.
 pub struct Caller {
-    epoch: Instant,
+    setup: Setup,
     targets: Arc<[Arc<Target>]>,
     /// By target: its mapping, if operations go there.
     mapped: Arc<[Option<Mapped>]>,
@@ -41,11 +42,11 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// For calls of this thread. `epoch` and `harmless_gap_ns` as of [`Calls::new`].
-    pub(crate) fn new(targets: Arc<[Arc<Target>]>, epoch: Instant, harmless_gap_ns: u64) -> Self {
-        let (run_delay, long_ns) = (RunDelay::of_this_thread(), LONG_GAPS * harmless_gap_ns);
+    /// For calls of this thread.
+    pub(crate) fn new(targets: Arc<[Arc<Target>]>, setup: Setup) -> Self {
+        let (run_delay, long_ns) = (RunDelay::of_this_thread(), LONG_GAPS * setup.harmless_gap_ns);
         let (mapped, looked_up_ns, priority) = (Arc::default(), 0, Priority::default());
-        Self { epoch, targets, mapped, run_delay, looked_up_ns, priority, long_ns }
+        Self { setup, targets, mapped, run_delay, looked_up_ns, priority, long_ns }
     }
 
     /// Performs one operation, and stamps its issue and completion.
@@ -60,10 +61,10 @@ impl Caller {
                 Err(error) => denied = Some(error.raw_os_error().unwrap_or_default()),
             }
         }
-        let mut issued_ns = clock_ns(self.epoch);
+        let mut issued_ns = self.setup.clock_ns();
         if issued_ns > self.looked_up_ns + DISCARD_NS {
             self.run_delay.since_last_ns();
-            issued_ns = clock_ns(self.epoch);
+            issued_ns = self.setup.clock_ns();
             self.looked_up_ns = issued_ns;
         }
         let outcome = match (denied, self.mapped.get(place)) {
@@ -71,7 +72,7 @@ impl Caller {
             (None, Some(Some(mapped))) => mapped.carry_out(fd, &mut op),
             (None, _) => carry_out(fd, hint, &mut op),
         };
-        let completed_ns = clock_ns(self.epoch);
+        let completed_ns = self.setup.clock_ns();
         let service_ns = completed_ns - issued_ns;
         let unseen_ns = if service_ns < self.long_ns {
             0
@@ -81,10 +82,6 @@ impl Caller {
         };
         Completion { token: op.token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }
     }
-}
-
-fn clock_ns(epoch: Instant) -> u64 {
-    epoch.elapsed().as_nanos() as u64
 }
 
 /// Targets that are used as memory, not by system calls.
@@ -98,10 +95,9 @@ pub struct Mapping {
 
 /// A shard's queue of calls, and its targets.
 pub struct Calls {
-    epoch: Instant,
+    setup: Setup,
     targets: Arc<[Arc<Target>]>,
     mapped: Arc<[Option<Mapped>]>,
-    harmless_gap_ns: u64,
     pool: Pool,
     queued: VecDeque<Op>,
     /// Operations handed out by [`Calls::next_call`] and not yet finished.
@@ -116,26 +112,16 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// An engine for `targets` with `memory_bytes` of buffers.
-    ///
-    /// `epoch` is instant 0 of its clock. A completion may stay unseen for `harmless_gap_ns` without raising a doubt.
-    /// Errors: no memory.
-    pub fn new(
-        targets: Arc<[Arc<Target>]>,
-        memory_bytes: usize,
-        epoch: Instant,
-        harmless_gap_ns: u64,
-    ) -> io::Result<Self> {
-        let (pool, queued, finished) = (Pool::new(memory_bytes)?, VecDeque::new(), Vec::new());
+    /// An engine for `targets`. Errors: no memory.
+    pub fn new(targets: Arc<[Arc<Target>]>, setup: Setup) -> io::Result<Self> {
         Ok(Self {
-            epoch,
+            setup,
             targets,
             mapped: Arc::default(),
-            harmless_gap_ns,
-            pool,
-            queued,
+            pool: Pool::new(setup.memory_bytes)?,
+            queued: VecDeque::new(),
             handed_out: 0,
-            finished,
+            finished: Vec::new(),
             ended_ns: None,
             now_ns: 0,
             own: None,
@@ -153,8 +139,7 @@ impl Calls {
 
     /// Performs this engine's calls on the calling thread.
     pub fn caller(&self) -> Caller {
-        let caller = Caller::new(self.targets.clone(), self.epoch, self.harmless_gap_ns);
-        Caller { mapped: self.mapped.clone(), ..caller }
+        Caller { mapped: self.mapped.clone(), ..Caller::new(self.targets.clone(), self.setup) }
     }
 
     /// The operation submitted first, for a [`Caller`]. Its completion goes to [`Calls::finish`].
@@ -180,7 +165,7 @@ impl IoEngine for Calls {
 
     #[inline]
     fn now(&mut self) -> u64 {
-        self.now_ns = self.ended_ns.take().unwrap_or_else(|| clock_ns(self.epoch)).max(self.now_ns);
+        self.now_ns = self.ended_ns.take().unwrap_or_else(|| self.setup.clock_ns()).max(self.now_ns);
         self.now_ns
     }
 

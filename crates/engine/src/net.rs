@@ -3,12 +3,11 @@
 //! The engine is a [`Queued`] ring with [`sys::net`]'s operations. Operations are submitted together with the next wait: a
 //! loop that answers all arrivals needs one system call.
 
-use crate::queued::{Limits, Queued, Seen, epoch_ns};
+use crate::queued::{Limits, Queued, Seen, Setup};
 use crate::{IoEngine, Wait};
 use device::target::Target;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 use sys::buffer::Buf;
 use sys::net::{Network, Op, Outcome, Waker};
 use sys::op::{self, Queue, Reaped};
@@ -60,33 +59,21 @@ pub struct Net {
 }
 
 impl Net {
-    /// An engine for `targets` and sockets with at most `in_flight_max` operations in flight, `memory_bytes` of
-    /// device buffers, and `arrivals` as receive buffers. `epoch` is instant 0 of its clock (CLOCK_MONOTONIC).
+    /// An engine for `targets` and sockets with `arrivals` as receive buffers. A server does not need the detection delay of
+    /// completions: an unlimited [`Setup::harmless_gap_ns`] never asks the kernel for it.
     ///
-    /// Errors: as [`Uring::new`]; `Unsupported` before Linux 6.0.
-    pub fn new(
-        targets: Vec<Arc<Target>>,
-        in_flight_max: usize,
-        memory_bytes: usize,
-        arrivals: Arrivals,
-        epoch: Instant,
-    ) -> io::Result<(Self, RingFacts)> {
+    /// Errors: as [`crate::uring::Uring::new`]; `Unsupported` before Linux 6.0.
+    pub fn new(targets: Vec<Arc<Target>>, arrivals: Arrivals, setup: Setup) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let form = Network::new(Files::new(&files)?, arrivals.buffers, arrivals.bytes);
-        let (ring, facts) = Ring::new(&files, form, in_flight_max + 1, memory_bytes, epoch_ns(epoch), false)?;
+        let (ring, facts) =
+            Ring::new(&files, form, setup.in_flight_max + 1, setup.memory_bytes, setup.epoch_ns(), false)?;
         let discards = ring.discards();
-        // A server does not need the detection delay of completions, so the kernel is not asked for it.
-        let mut uring = Queued::on(ring, targets.clone(), in_flight_max + 1, Limits::NONE, None, epoch, u64::MAX);
+        let mut uring = Queued::on(ring, targets.clone(), Limits::NONE, None, setup);
         let waker = Waker::new()?;
         // Its token is one beyond the caller's tokens.
-        uring.queue(Op::Wake { token: in_flight_max as u32, waker: waker.clone() });
+        uring.queue(Op::Wake { token: setup.in_flight_max as u32, waker: waker.clone() });
         Ok((Self { uring, waker, discards, refused: Vec::new(), targets }, facts))
-    }
-
-    /// For measurements: after a wait longer than this the engine asks the kernel for how long the thread had no CPU.
-    pub fn with_harmless_gap(mut self, harmless_gap_ns: u64) -> Self {
-        self.uring.set_harmless_gap(harmless_gap_ns);
-        self
     }
 
     /// Ends this engine's [`IoEngine::reap`] from another thread.

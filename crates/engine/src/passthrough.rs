@@ -5,7 +5,7 @@
 //! permission, so this engine checks both first. Operations larger than the queue's limit are split into several
 //! commands, as the block layer does. The block device stays open and claimed meanwhile ([`device::generic`]).
 
-use crate::queued::{Limits, Queued, epoch_ns};
+use crate::queued::{Limits, Queued, Setup};
 use crate::{IoEngine, Wait};
 use device::discover::{Roots, is_zoned};
 use device::generic::Generic;
@@ -13,7 +13,6 @@ use device::target::Target;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Instant;
 use sys::buffer::{ALIGN, Buf};
 use sys::nvme::ring::{Commands, Namespace};
 use sys::op::{Completion, Op, OpKind, Outcome};
@@ -38,18 +37,12 @@ impl Drop for Passthrough {
 
 impl Passthrough {
     /// An engine for `targets` with their character devices `generics`; otherwise as [`crate::uring::Uring::new`].
-    pub fn new(
-        targets: Vec<Arc<Target>>,
-        generics: Vec<Arc<Generic>>,
-        in_flight_max: usize,
-        memory_bytes: usize,
-        epoch: Instant,
-        harmless_gap_ns: u64,
-    ) -> io::Result<(Self, RingFacts)> {
+    pub fn new(targets: Vec<Arc<Target>>, generics: Vec<Arc<Generic>>, setup: Setup) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = generics.iter().map(|generic| generic.as_fd()).collect();
         let commands = Commands::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
-        let (ring, facts) = Ring::new(&files, commands, in_flight_max, memory_bytes, epoch_ns(epoch), false)?;
-        let uring = Queued::on(ring, targets.clone(), in_flight_max, Limits::NONE, None, epoch, harmless_gap_ns);
+        let (slots, bytes) = (setup.in_flight_max, setup.memory_bytes);
+        let (ring, facts) = Ring::new(&files, commands, slots, bytes, setup.epoch_ns(), false)?;
+        let uring = Queued::on(ring, targets.clone(), Limits::NONE, None, setup);
         let zoned = targets.iter().map(|target| is_zoned(target.facts(), &Roots::default())).collect();
         Ok((Self { uring, generics, targets, zoned }, facts))
     }
@@ -59,8 +52,8 @@ impl Passthrough {
     /// Errors: outcome of the first read that fails. Before Linux 6.1: `EINVAL`, for registered buffers.
     pub fn probe(targets: &[Arc<Target>], generics: &[Arc<Generic>]) -> Result<(), Outcome> {
         let of = |error: io::Error| Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO));
-        let (mut engine, _) =
-            Self::new(targets.to_vec(), generics.to_vec(), 1, ALIGN * targets.len(), Instant::now(), 0).map_err(of)?;
+        let setup = Setup::new(1, ALIGN * targets.len());
+        let (mut engine, _) = Self::new(targets.to_vec(), generics.to_vec(), setup).map_err(of)?;
         for (target, generic) in (0..).zip(generics) {
             let len = generic.namespace().block_bytes;
             let buf = engine.buffer(len as usize).ok_or(Outcome::Errno(libc::ENOMEM))?;

@@ -45,13 +45,11 @@ impl Limits {
 
 /// A shard's queue and targets. Stays on the thread that made it.
 pub struct Queued<Q> {
-    epoch: Instant,
+    setup: Setup,
     queue: Q,
     /// Last time at which the completion queue was polled or waited on.
     looked_ns: u64,
     run_delay: RunDelay,
-    /// After a shorter wait the engine does not look up how long the thread had no CPU.
-    harmless_gap_ns: u64,
     /// Refused operations, returned by the next reap.
     refused: Vec<Completion>,
     limits: Limits,
@@ -61,14 +59,39 @@ pub struct Queued<Q> {
     given_back: Vec<(Op, u64)>,
     /// By token: time of submission of an operation that was given back.
     submitted_ns: Vec<Option<u64>>,
-    in_flight_max: usize,
     // Owns the descriptors that the queue uses; last, so that it is dropped after the queue.
     targets: Vec<Arc<Target>>,
 }
 
-/// `CLOCK_MONOTONIC` at `epoch`.
-pub(crate) fn epoch_ns(epoch: Instant) -> u64 {
-    monotonic_ns() - epoch.elapsed().as_nanos() as u64
+/// Size and clock of an engine.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup {
+    /// Maximum number of operations in flight.
+    pub in_flight_max: usize,
+    /// Bytes of buffers for operations on devices.
+    pub memory_bytes: usize,
+    /// Instant 0 of the clock (CLOCK_MONOTONIC).
+    pub epoch: Instant,
+    /// A completion may stay unseen for this long without raising a doubt, nanoseconds. After a shorter wait an engine does
+    /// not look up how long its thread had no CPU.
+    pub harmless_gap_ns: u64,
+}
+
+impl Setup {
+    /// With a clock that begins now. Every gap raises a doubt.
+    pub fn new(in_flight_max: usize, memory_bytes: usize) -> Self {
+        Self { in_flight_max, memory_bytes, epoch: Instant::now(), harmless_gap_ns: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn clock_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    /// `CLOCK_MONOTONIC` at instant 0.
+    pub(crate) fn epoch_ns(&self) -> u64 {
+        monotonic_ns() - self.clock_ns()
+    }
 }
 
 impl<Q: Queue> Queued<Q> {
@@ -76,24 +99,20 @@ impl<Q: Queue> Queued<Q> {
     pub(crate) fn on(
         queue: Q,
         targets: Vec<Arc<Target>>,
-        in_flight_max: usize,
         limits: Limits,
         beside: Option<Threads>,
-        epoch: Instant,
-        harmless_gap_ns: u64,
+        setup: Setup,
     ) -> Self {
         Self {
-            epoch,
+            setup,
             limits,
             queue,
             looked_ns: 0,
             run_delay: RunDelay::of_this_thread(),
-            harmless_gap_ns,
             refused: Vec::new(),
             beside,
             given_back: Vec::new(),
-            submitted_ns: vec![None; if limits.gives_back { in_flight_max } else { 0 }],
-            in_flight_max,
+            submitted_ns: vec![None; if limits.gives_back { setup.in_flight_max } else { 0 }],
             targets,
         }
     }
@@ -121,7 +140,7 @@ impl<Q: Queue> Queued<Q> {
     }
 
     pub(crate) fn clock_ns(&self) -> u64 {
-        self.epoch.elapsed().as_nanos() as u64
+        self.setup.clock_ns()
     }
 
     /// Submits queued operations and has the kernel post completions. A spinning thread calls this often, mostly with
@@ -155,7 +174,7 @@ impl<Q: Queue> Queued<Q> {
         self.queue.enter(asleep_ns, Some(Sleep { completions: 1, until_ns }))?;
         let woke_ns = self.clock_ns();
         let gap_ns = match woke_ns - asleep_ns {
-            slept_ns if slept_ns > self.harmless_gap_ns => self.run_delay.since_last_ns().min(slept_ns),
+            slept_ns if slept_ns > self.setup.harmless_gap_ns => self.run_delay.since_last_ns().min(slept_ns),
             _ => 0,
         };
         self.looked_ns = woke_ns - gap_ns;
@@ -184,10 +203,6 @@ impl<Q: Queue> Queued<Q> {
             each(reaped, Seen { at_ns, unseen_ns });
         });
         self.looked_ns = seen_ns;
-    }
-
-    pub(crate) fn set_harmless_gap(&mut self, harmless_gap_ns: u64) {
-        self.harmless_gap_ns = harmless_gap_ns;
     }
 
     pub(crate) fn kernel(&mut self) -> &mut Q {
@@ -223,7 +238,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
     /// Performs an operation on a helper thread.
     fn submit_beside(&mut self, op: Op) {
         if self.beside.is_none() {
-            match Threads::new(1, &self.targets, self.in_flight_max, 0, self.epoch, self.harmless_gap_ns) {
+            match Threads::new(1, &self.targets, Setup { memory_bytes: 0, ..self.setup }) {
                 Ok(threads) => self.beside = Some(threads),
                 Err(error) => return self.refuse(op, error.raw_os_error().unwrap_or(libc::EAGAIN)),
             }
@@ -320,9 +335,8 @@ mod tests {
         let request = Request { file_size_bytes: Some(1 << 20), ..Request::new(&name, "test") };
         let guard = Guard::new(Some(dir.path().join("state")));
         let consent = guard.consent(&[request], &mut Answers::named([name])).unwrap().remove(0);
-        let Ok((mut engine, _)) =
-            Uring::new(vec![Target::writable(consent).into()], 4, 1 << 16, Instant::now(), 0, false)
-        else {
+        let targets = vec![Target::writable(consent).into()];
+        let Ok((mut engine, _)) = Uring::new(targets, Setup::new(4, 1 << 16), false) else {
             return println!("skipped: no io_uring");
         };
         engine.limits.deallocates = false;
@@ -396,11 +410,11 @@ mod tests {
         std::fs::write(&path, vec![7; 8192]).unwrap();
         let target: Arc<Target> = Target::read_only(path.to_str().unwrap(), 0).unwrap().into();
         for answer in [Outcome::Errno(libc::EAGAIN), Outcome::Errno(libc::EOPNOTSUPP), Outcome::Short(512)] {
-            let epoch = Instant::now();
-            let threads = Threads::new(4, std::slice::from_ref(&target), 8, 1 << 16, epoch, u64::MAX / 8).unwrap();
+            let setup = Setup { harmless_gap_ns: u64::MAX / 8, ..Setup::new(8, 1 << 16) };
+            let threads = Threads::new(4, std::slice::from_ref(&target), setup).unwrap();
             let limits = Limits { gives_back: true, names_streams: false, ..Limits::NONE };
             let full = Full { ops: Vec::new(), issued_ns: 0, answer };
-            let mut engine = Queued::on(full, vec![target.clone()], 8, limits, Some(threads), epoch, u64::MAX);
+            let mut engine = Queued::on(full, vec![target.clone()], limits, Some(threads), setup);
             for token in 0..8 {
                 let buf = engine.beside.as_mut().unwrap().buffer(4096).unwrap();
                 let kind = OpKind::Read;

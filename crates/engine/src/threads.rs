@@ -6,6 +6,7 @@
 //! service.
 
 use crate::calls::Caller;
+use crate::queued::Setup;
 use crate::{IoEngine, Wait};
 use crossbeam_queue::ArrayQueue;
 use device::target::Target;
@@ -13,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use sys::buffer::{Buf, Pool};
 use sys::op::{Completion, Op};
 use sys::process;
@@ -35,7 +36,7 @@ const STACK_BYTES: usize = 128 * 1024;
 
 /// State shared by the shard's thread and its workers.
 struct Shared {
-    epoch: Instant,
+    setup: Setup,
     /// Queued operations. Large ones have a queue of their own and go first: they are few, usually one at a time per
     /// device, and behind the small ones each would wait for the whole queue.
     large_jobs: ArrayQueue<Op>,
@@ -102,21 +103,12 @@ impl Level {
 }
 
 impl Threads {
-    /// An engine for `targets` with at most `in_flight_max` operations in flight, up to `workers_max` workers (at
-    /// most [`WORKERS_MAX`]), and `memory_bytes` of buffers.
-    ///
-    /// `epoch` is instant 0 of its clock. A completion may stay unseen for `harmless_gap_ns` without raising a doubt.
-    /// Errors: no memory or threads available.
-    pub fn new(
-        workers_max: usize,
-        targets: &[Arc<Target>],
-        in_flight_max: usize,
-        memory_bytes: usize,
-        epoch: Instant,
-        harmless_gap_ns: u64,
-    ) -> io::Result<Self> {
+    /// An engine for `targets` with up to `workers_max` workers (at most [`WORKERS_MAX`]). Errors: no memory or threads
+    /// available.
+    pub fn new(workers_max: usize, targets: &[Arc<Target>], setup: Setup) -> io::Result<Self> {
+        let in_flight_max = setup.in_flight_max;
         let shared = Arc::new(Shared {
-            epoch,
+            setup,
             large_jobs: ArrayQueue::new(in_flight_max.max(1)),
             jobs: ArrayQueue::new(in_flight_max.max(1)),
             done: ArrayQueue::new(in_flight_max.max(1)),
@@ -128,7 +120,7 @@ impl Threads {
         let most = in_flight_max.clamp(1, workers_max.min(WORKERS_MAX));
         let least = thread::available_parallelism().map_or(1, |cpus| cpus.get()).min(most);
         let level = Level { workers: least, least, most, adjusted_ns: 0, completed: 0, progress_ns: 0 };
-        let (workers, pool) = (Vec::new(), Pool::new(memory_bytes)?);
+        let (workers, pool) = (Vec::new(), Pool::new(setup.memory_bytes)?);
         let mut engine = Self { shared, workers, pool, in_flight: 0, unannounced: 0, taken: 0, level };
         let owner = thread::current();
         let targets: Arc<[_]> = targets.into();
@@ -137,7 +129,7 @@ impl Threads {
             let builder = thread::Builder::new().name(format!("io-{index}")).stack_size(STACK_BYTES);
             // If a later thread fails to start, dropping `engine` stops the earlier ones.
             let worker = builder.spawn(move || {
-                work(&shared, index, &owner, Caller::new(targets, epoch, harmless_gap_ns));
+                work(&shared, index, &owner, Caller::new(targets, setup));
             })?;
             engine.workers.push(worker.thread().clone());
         }
@@ -170,21 +162,9 @@ impl Threads {
         }
         // Awake workers check the queue again before they park.
     }
-
-    fn take_done(&mut self, out: &mut Vec<Completion>) {
-        while let Some(completion) = self.shared.done.pop() {
-            self.in_flight -= 1;
-            self.taken += 1;
-            out.push(completion);
-        }
-    }
 }
 
 impl Shared {
-    fn clock_ns(&self) -> u64 {
-        self.epoch.elapsed().as_nanos() as u64
-    }
-
     /// Operations that no worker has taken.
     fn queued(&self) -> usize {
         self.large_jobs.len() + self.jobs.len()
@@ -196,7 +176,7 @@ impl IoEngine for Threads {
     type Completion = Completion;
 
     fn now(&mut self) -> u64 {
-        self.shared.clock_ns()
+        self.shared.setup.clock_ns()
     }
 
     fn submit(&mut self, op: Op) {
@@ -209,12 +189,12 @@ impl IoEngine for Threads {
     }
 
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
-        let now_ns = self.shared.clock_ns();
+        let now_ns = self.shared.setup.clock_ns();
         self.announce(now_ns);
         let wanted = (wait.completions as usize).max(1);
         self.shared.wanted.store(wanted, Ordering::SeqCst);
         loop {
-            let now_ns = self.shared.clock_ns();
+            let now_ns = self.shared.setup.clock_ns();
             // Large operations go one at a time, and the next waits for this completion: return now, not at the
             // timeout.
             let large_done = self.shared.large_done.load(Ordering::SeqCst);
@@ -229,7 +209,11 @@ impl IoEngine for Threads {
         self.shared.wanted.store(usize::MAX, Ordering::Relaxed);
         // Cleared before the completions are taken, so that a later one is not missed.
         self.shared.large_done.store(false, Ordering::SeqCst);
-        self.take_done(out);
+        while let Some(completion) = self.shared.done.pop() {
+            self.in_flight -= 1;
+            self.taken += 1;
+            out.push(completion);
+        }
         Ok(())
     }
 

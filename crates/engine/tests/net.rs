@@ -3,6 +3,7 @@
 use device::guard::{Answers, Guard, Request};
 use device::target::Target;
 use engine::net::{Arrivals, Completion, Event, Net};
+use engine::uring::Setup;
 use engine::{IoEngine, Wait};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +15,7 @@ use sys::op::{self, OpKind};
 const SEC: u64 = 1_000_000_000;
 
 fn net(targets: Vec<Arc<Target>>, arrivals: Arrivals) -> Option<Net> {
-    match Net::new(targets, 8, 1 << 16, arrivals, Instant::now()) {
+    match Net::new(targets, arrivals, Setup { harmless_gap_ns: u64::MAX, ..Setup::new(8, 1 << 16) }) {
         Ok((net, _)) => Some(net),
         Err(error) => {
             println!("skipped: no io_uring with sockets: {error}");

@@ -6,7 +6,7 @@ use device::target::Target;
 use engine::aio::Aio;
 use engine::calls::Calls;
 use engine::threads::{Threads, WORKERS_MAX};
-use engine::uring::Uring;
+use engine::uring::{Setup, Uring};
 use engine::{BlockEngine, Wait};
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,7 +14,6 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 use sys::op::{Op, OpKind, Outcome, Placement, WriteBack, WriteSync};
 
 const SIZE: u64 = 32 << 20;
@@ -162,16 +161,16 @@ impl<E: BlockEngine> Perform for E {
 
 /// Does `test` with each engine on a target of its own.
 fn with_each(bench: impl Fn() -> Option<Bench>, test: impl Fn(&Bench, &mut dyn Perform)) {
-    let epoch = Instant::now();
+    let setup = Setup::new(OUT_MAX, MEMORY);
     if let Some(bench) = bench() {
-        test(&bench, &mut Calls::new([bench.writable()].into(), MEMORY, epoch, 0).unwrap());
+        test(&bench, &mut Calls::new([bench.writable()].into(), setup).unwrap());
     }
     if let Some(bench) = bench() {
-        let mut engine = Threads::new(WORKERS_MAX, &[bench.writable()], OUT_MAX, MEMORY, epoch, 0).unwrap();
+        let mut engine = Threads::new(WORKERS_MAX, &[bench.writable()], setup).unwrap();
         test(&bench, &mut engine);
     }
     if let Some(bench) = bench() {
-        match Aio::new(vec![bench.writable()], OUT_MAX, MEMORY, epoch, 0) {
+        match Aio::new(vec![bench.writable()], setup) {
             Ok(mut engine) => test(&bench, &mut engine),
             Err(error) => {
                 let _ = writeln!(std::io::stderr(), "skipped: no AIO: {error}");
@@ -179,7 +178,7 @@ fn with_each(bench: impl Fn() -> Option<Bench>, test: impl Fn(&Bench, &mut dyn P
         }
     }
     if let Some(bench) = bench() {
-        match Uring::new(vec![bench.writable()], OUT_MAX, MEMORY, epoch, 0, false) {
+        match Uring::new(vec![bench.writable()], setup, false) {
             Ok((mut engine, _)) => test(&bench, &mut engine),
             Err(error) => {
                 let _ = writeln!(std::io::stderr(), "skipped: no io_uring: {error}");
@@ -336,18 +335,18 @@ fn what_was_opened_for_reading_is_neither_written_nor_deallocated() {
     let image = File::options().write(true).open(bench.image()).unwrap();
     image.write_all_at(&[0x55; BLOCK as usize], 0).unwrap();
     let target = Arc::new(Target::read_only(&bench.path(), 0).unwrap());
-    let epoch = Instant::now();
+    let setup = Setup::new(OUT_MAX, MEMORY);
     let refused = |engine: &mut dyn Perform| {
         assert_eq!(engine.perform(OpKind::Write, 0, 1, None), Outcome::Errno(libc::EBADF));
         assert_eq!(engine.perform(OpKind::Deallocate, 0, 0, None), Outcome::Errno(libc::EBADF));
         assert_eq!(bench.byte_of_block(0), 0x55);
     };
-    refused(&mut Calls::new([target.clone()].into(), MEMORY, epoch, 0).unwrap());
-    refused(&mut Threads::new(WORKERS_MAX, std::slice::from_ref(&target), OUT_MAX, MEMORY, epoch, 0).unwrap());
-    if let Ok(mut engine) = Aio::new(vec![target.clone()], OUT_MAX, MEMORY, epoch, 0) {
+    refused(&mut Calls::new([target.clone()].into(), setup).unwrap());
+    refused(&mut Threads::new(WORKERS_MAX, std::slice::from_ref(&target), setup).unwrap());
+    if let Ok(mut engine) = Aio::new(vec![target.clone()], setup) {
         refused(&mut engine);
     }
-    if let Ok((mut engine, _)) = Uring::new(vec![target], OUT_MAX, MEMORY, epoch, 0, false) {
+    if let Ok((mut engine, _)) = Uring::new(vec![target], setup, false) {
         refused(&mut engine);
     }
 }

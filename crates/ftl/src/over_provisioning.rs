@@ -34,12 +34,8 @@ pub struct Both(
 
 impl fmt::Display for Both {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of_flash = share_of_flash(self.0) * 100.0;
-        write!(
-            f,
-            "{:.1} % of the logical capacity, (T - U) / U; {of_flash:.1} % of all flash, (T - U) / T",
-            self.0 * 100.0
-        )
+        let (logical, flash) = (self.0 * 100.0, share_of_flash(self.0) * 100.0);
+        write!(f, "{logical:.1} % of the logical capacity, (T - U) / U; {flash:.1} % of all flash, (T - U) / T")
     }
 }
 

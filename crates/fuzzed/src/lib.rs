@@ -1,8 +1,8 @@
 //! Parsers of hostile input, and the properties that must hold for any input of each.
 //!
 //! ```text
-//! fuzz/corpus/NAME -> cargo test: each input         -> Target::property
-//!                  -> libFuzzer: inputs made of them -> Target::property      scripts/fuzz
+//! fuzz/corpus/NAME -> cargo test: each input         -> its property
+//!                  -> libFuzzer: inputs made of them -> its property      scripts/fuzz
 //! ```
 //!
 //! Some properties lie beside the tests of their crate, which try them, too. `fuzz/dict` has pieces that
@@ -25,43 +25,33 @@ mod replies_property;
 mod run_dir_property;
 #[path = "../../sizing/tests/common/server_property.rs"]
 mod server_property;
-mod trace_page_property;
 mod trace_property;
 #[path = "../../store/tests/common/wire_property.rs"]
 mod wire_property;
 mod witness_property;
 mod words_property;
 
-/// A parser that is fuzzed.
-pub struct Target {
-    pub name: &'static str,
-    /// Panics if something that must hold of an input does not. Returns true for a valid input.
-    pub property: fn(&[u8]) -> bool,
-}
-
-const fn target(name: &'static str, property: fn(&[u8]) -> bool) -> Target {
-    Target { name, property }
-}
+/// A parser that is fuzzed, and its property: panics if something that must hold of an input does not. Returns true for a valid
+/// input.
+pub type Target = (&'static str, fn(&[u8]) -> bool);
 
 pub const TARGETS: [Target; 15] = [
-    target("act_config", config_property::assert_parser_property),
-    target("act_log", log_property::assert_log_property),
-    target("device", device_property::assert_device_property),
-    target("fio_jobs", fio_property::assert_fio_property),
-    target("info_replies", info_property::assert_info_property),
-    target("node_frames", node_frames_property::assert_node_frames_property),
-    target("nvme", nvme_property::assert_nvme_property),
-    target("replies", replies_property::assert_replies_property),
-    target("run_dir", run_dir_property::assert_run_dir_property),
-    target("server_log", server_property::assert_server_property),
-    target("trace", trace_property::assert_trace_property),
-    target("trace_page", trace_page_property::assert_trace_page_property),
+    ("act_config", config_property::assert_parser_property),
+    ("act_log", log_property::assert_log_property),
+    ("device", device_property::assert_device_property),
+    ("fio_jobs", fio_property::assert_fio_property),
+    ("info_replies", info_property::assert_info_property),
+    ("node_frames", node_frames_property::assert_node_frames_property),
+    ("nvme", nvme_property::assert_nvme_property),
+    ("replies", replies_property::assert_replies_property),
+    ("run_dir", run_dir_property::assert_run_dir_property),
+    ("server_log", server_property::assert_server_property),
+    ("trace", trace_property::assert_trace_property),
+    ("trace_page", trace_property::assert_trace_page_property),
     // Frames of clients, and configurations of the server, which begin as no frame does.
-    target("wire", |bytes| {
-        wire_property::assert_wire_property(bytes) | wire_property::assert_configuration_property(bytes)
-    }),
-    target("witness", witness_property::assert_witness_property),
-    target("words", words_property::assert_words_property),
+    ("wire", |bytes| wire_property::assert_wire_property(bytes) | wire_property::assert_configuration_property(bytes)),
+    ("witness", witness_property::assert_witness_property),
+    ("words", words_property::assert_words_property),
 ];
 
 /// A message is one line that leaves the terminal alone.
@@ -78,13 +68,13 @@ mod tests {
 
     #[test]
     fn every_kept_input_has_its_property_and_some_are_valid() {
-        for target in &TARGETS {
-            let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target.name);
+        for (name, property) in TARGETS {
+            let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
             let mut valid = 0;
             for entry in fs::read_dir(&dir).unwrap() {
                 let path = entry.unwrap().path();
                 let bytes = fs::read(&path).unwrap();
-                let is_valid = catch_unwind(|| (target.property)(&bytes));
+                let is_valid = catch_unwind(|| property(&bytes));
                 valid += u64::from(is_valid.unwrap_or_else(|_| panic!("{} breaks its property", path.display())));
             }
             assert!(valid > 0, "{} has no valid input", dir.display());

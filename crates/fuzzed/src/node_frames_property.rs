@@ -3,7 +3,7 @@
 use crate::device_property::Open;
 use engine::sim::Contents;
 use store::server::cluster::{BODY_BYTES_MAX, HEADER_BYTES, Said, take};
-use store::wire::{self, reply};
+use store::wire::{self, message};
 use store::{Digest, Exists, Policy, ResultCode, Work, Write, ops};
 
 const LIMITS: wire::Limits = wire::Limits { batch_requests: 100, batch_bytes: 1 << 12 };
@@ -36,7 +36,10 @@ pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
         match said {
             Said::Proxy { message, .. } => _ = wire::parse(message, LIMITS, |name| (name == b"test").then_some(0)),
             Said::Answer { reply: body, .. } => {
-                assert!(reply::parse(body).map_or(0, |reply| reply.ops.len()) <= body.len(), "bins beyond the reply");
+                assert!(
+                    message::parse_reply(body).map_or(0, |reply| reply.ops.len()) <= body.len(),
+                    "bins beyond the reply"
+                );
             }
             Said::Image { digest, image, .. } => {
                 let mut image = image.to_vec();

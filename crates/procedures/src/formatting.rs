@@ -10,10 +10,11 @@
 
 use device::target::Target;
 use engine::threads::Threads;
+use engine::uring::Setup;
 use engine::{IoEngine, Wait};
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::{DEVICE_HEADER_BYTES, DeviceHeader};
 use sys::buffer::Buf;
 use sys::op::{Op, OpKind, WriteSync};
@@ -65,7 +66,7 @@ struct Transfers {
 
 impl Transfers {
     fn new(target: &Arc<Target>) -> io::Result<Self> {
-        let mut engine = Threads::new(1, std::slice::from_ref(target), 1, BYTES_MAX, Instant::now(), 0)?;
+        let mut engine = Threads::new(1, std::slice::from_ref(target), Setup::new(1, BYTES_MAX))?;
         let buf = engine.buffer(BYTES_MAX);
         Ok(Self { engine, buf })
     }

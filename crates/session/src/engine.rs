@@ -13,7 +13,7 @@ use engine::passthrough::Passthrough;
 use engine::pool::Pool;
 use engine::sim::{Drive, SimEngine};
 use engine::threads::{Threads, WORKERS_MAX};
-use engine::uring::Uring;
+use engine::uring::{Setup, Uring};
 use engine::{BlockEngine, DeviceName};
 use load::choice::{Engine as Wanted, Pacing as WantedPacing};
 use load::plan::Plan;
@@ -135,7 +135,7 @@ impl Engine {
                 Failure::environment(format!("cannot use AIO, as engine: aio demands - {why} - set engine: auto"))
             })?,
             _ if demand.synchronous => Kind::Calls,
-            _ if demand.polled => match Uring::new(targets.to_vec(), 1, 4096, Instant::now(), 0, true) {
+            _ if demand.polled => match Uring::new(targets.to_vec(), Setup::new(1, 4096), true) {
                 Ok(_) => Kind::Polled,
                 Err(error) => {
                     let why = why_no_ring(&error);
@@ -187,13 +187,12 @@ impl Engine {
 
     /// An engine for the single `target`, for a caller that issues operations itself, without a plan.
     pub fn single(&self, target: &Arc<Target>, in_flight_max: usize, buffer_bytes: usize) -> io::Result<Single> {
-        let (targets, epoch) = (vec![target.clone()], Instant::now());
+        let (targets, setup) = (vec![target.clone()], Setup::new(in_flight_max, buffer_bytes));
         Ok(match &self.kind {
             Kind::Passthrough(generics) => {
-                let made = Passthrough::new(targets, generics.clone(), in_flight_max, buffer_bytes, epoch, 0)?;
-                Single::Passthrough(Box::new(made.0))
+                Single::Passthrough(Box::new(Passthrough::new(targets, generics.clone(), setup)?.0))
             }
-            _ => Single::Uring(Box::new(Uring::new(targets, in_flight_max, buffer_bytes, epoch, 0, false)?.0)),
+            _ => Single::Uring(Box::new(Uring::new(targets, setup, false)?.0)),
         })
     }
 
@@ -270,8 +269,9 @@ impl Engine {
         let targets: Arc<[_]> = if let Devices::Real(targets) = devices { targets.clone().into() } else { [].into() };
         let tightest_ns = what.layout.thresholds_ns.first().copied().unwrap_or(0);
         let harmless_gap_ns = harmless_gap_ns(tightest_ns);
+        let setup = |in_flight_max, memory_bytes| Setup { in_flight_max, memory_bytes, epoch, harmless_gap_ns };
         let calls = |plan: &Plan| {
-            let calls = Calls::new(targets.clone(), plan.buffer_bytes(), epoch, harmless_gap_ns)?;
+            let calls = Calls::new(targets.clone(), setup(plan.in_flight_max(), plan.buffer_bytes()))?;
             match &plan.mapping {
                 None => Ok(calls),
                 Some(mapping) => calls.mapping(mapping),
@@ -279,7 +279,7 @@ impl Engine {
         };
         let ring = |slots, bytes| {
             let polled = matches!(self.kind, Kind::Polled);
-            facts.keep(Uring::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns, polled)?)
+            facts.keep(Uring::new(targets.to_vec(), setup(slots, bytes), polled)?)
         };
         let _stuck = StuckCalls(&targets);
         match (&self.kind, &self.store) {
@@ -300,21 +300,16 @@ impl Engine {
         }
         let shards = plans.len();
         let block = |shard, slots, bytes| -> io::Result<Box<dyn BlockEngine>> {
-            let targets = targets.to_vec();
+            let (targets, setup) = (targets.to_vec(), setup(slots, bytes));
             Ok(match &self.kind {
                 Kind::IoUring | Kind::Polled => Box::new(ring(slots, bytes)?),
                 Kind::Passthrough(generics) => {
-                    let made = Passthrough::new(targets, generics.clone(), slots, bytes, epoch, harmless_gap_ns);
-                    Box::new(facts.keep(made?)?)
+                    Box::new(facts.keep(Passthrough::new(targets, generics.clone(), setup)?)?)
                 }
-                Kind::Aio(_) => Box::new(Aio::new(targets, slots, bytes, epoch, harmless_gap_ns)?),
-                Kind::Threads(_) => {
-                    Box::new(Threads::new(WORKERS_MAX, &targets, slots, bytes, epoch, harmless_gap_ns)?)
-                }
-                Kind::Calls => Box::new(Calls::new(targets.into(), bytes, epoch, harmless_gap_ns)?),
-                Kind::Client(settings) => {
-                    Box::new(Client::new((**settings).clone(), (shard, shards), slots, epoch, harmless_gap_ns)?)
-                }
+                Kind::Aio(_) => Box::new(Aio::new(targets, setup)?),
+                Kind::Threads(_) => Box::new(Threads::new(WORKERS_MAX, &targets, setup)?),
+                Kind::Calls => Box::new(Calls::new(targets.into(), setup)?),
+                Kind::Client(settings) => Box::new(Client::new((**settings).clone(), (shard, shards), setup)?),
                 Kind::Simulated => Box::new(SimEngine::new(devices.drives(seed)?)),
             })
         };
@@ -348,7 +343,7 @@ impl Drop for StuckCalls<'_> {
 
 fn ring_or_other(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failure> {
     // The smallest ring tests whether the kernel allows io_uring.
-    match (Uring::new(targets.to_vec(), 1, 4096, Instant::now(), 0, false), wanted) {
+    match (Uring::new(targets.to_vec(), Setup::new(1, 4096), false), wanted) {
         (Ok(_), _) => Ok(Kind::IoUring),
         (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
             "cannot use io_uring, as engine: uring demands - {} - allow it, or say engine: auto",

@@ -5,6 +5,7 @@
 //! table to double.
 
 use crate::Digest;
+use crate::record::Record;
 use sys::random::Random;
 
 /// Position of a record on its device.
@@ -46,13 +47,10 @@ const UNUSED: u8 = 4;
 const MARKED: u8 = 8;
 
 impl Entry {
-    pub(crate) fn new(digest: Digest, version: u64, place: Place, void_time: u32, generation: u16) -> Self {
-        Self { digest, next: NONE, version, place, void_time, generation, flags: 0, moves: 0 }
-    }
-
-    pub(crate) fn with(self, tombstone: bool, has_key: bool) -> Self {
-        let flags = if tombstone { TOMBSTONE } else { 0 } | if has_key { HAS_KEY } else { 0 };
-        Self { flags, ..self }
+    pub(crate) fn of(record: &Record<'_>, place: Place) -> Self {
+        let Record { digest, version, generation, void_time, tombstone, key, .. } = *record;
+        let flags = if tombstone { TOMBSTONE } else { 0 } | if key.is_empty() { 0 } else { HAS_KEY };
+        Self { digest, next: NONE, version, place, void_time, generation, flags, moves: 0 }
     }
 
     /// True for a tombstone, which stands for a deleted record.
@@ -310,6 +308,11 @@ mod tests {
         crate::digest(b"set", 1, &key.to_be_bytes())
     }
 
+    fn entry(digest: Digest, version: u64, place: Place, tombstone: bool) -> Entry {
+        let (set, key, body) = (&b""[..], &b""[..], &b""[..]);
+        Entry::of(&Record { digest, version, generation: 1, void_time: 0, tombstone, set, key, body }, place)
+    }
+
     #[test]
     fn it_is_a_map() {
         let mut random = Random::new(5);
@@ -320,7 +323,7 @@ mod tests {
                 assert_eq!(index.remove(&digest).map(|entry| entry.version), map.remove(&digest));
             } else {
                 let place = Place { block: 1, offset: 2, units: 3, volume: 0 };
-                let old = index.put(Entry::new(digest, version, place, 0, 1));
+                let old = index.put(entry(digest, version, place, false));
                 assert_eq!(old.map(|entry| entry.version), map.insert(digest, version));
             }
             assert_eq!(index.len(), map.len() as u64);
@@ -341,7 +344,7 @@ mod tests {
         let mut index = Index::new(u64::MAX, 5);
         let place = |block| Place { block, offset: 2, units: 3, volume: 0 };
         let mark = |index: &mut Index| {
-            index.put(Entry::new(digest(1), 1, place(1), 0, 1).with(true, false));
+            index.put(entry(digest(1), 1, place(1), true));
             index.mark_tombstone(0);
         };
         let is_marked = |index: &Index| index.get(&digest(1)).is_some_and(Entry::is_marked);
@@ -361,7 +364,7 @@ mod tests {
         let place = Place { block: 1, offset: 2, units: 3, volume: 0 };
         let mut key = 0;
         while !index.is_full() {
-            index.put(Entry::new(digest(key), 0, place, 0, 1));
+            index.put(entry(digest(key), 0, place, false));
             key += 1;
         }
         assert!((93_000..95_000).contains(&key), "{key}");

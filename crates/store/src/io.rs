@@ -44,7 +44,7 @@ pub(crate) struct Io {
     first: u32,
     /// Each with its kind and bytes.
     pending: Vec<Option<(Pending, OpKind, u32)>>,
-    counts: Arc<IoCounts>,
+    pub(crate) counts: Arc<IoCounts>,
     unused: Vec<u32>,
     /// Buffers that are not in use, by the power of two that is their length.
     buffers: Vec<Vec<Buf>>,
@@ -59,11 +59,6 @@ impl Io {
             unused: (0..tokens.len() as u32).rev().collect(),
             buffers: Vec::new(),
         }
-    }
-
-    /// Counts I/O there from now on.
-    pub(crate) fn count_into(&mut self, counts: Arc<IoCounts>) {
-        self.counts = counts;
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -136,15 +131,9 @@ pub(crate) fn read_range(begin: u64, place: Place, min_io: u64) -> (Range<u64>, 
     (aligned.clone(), (start - aligned.start) as u32)
 }
 
-/// I/O of stores, all cores together.
+/// I/O of stores, all cores together, in the order of [`IoCounted`].
 #[derive(Debug, Default)]
-pub struct IoCounts {
-    reads: AtomicU64,
-    read_bytes: AtomicU64,
-    writes: AtomicU64,
-    write_bytes: AtomicU64,
-    service_ns: AtomicU64,
-}
+pub struct IoCounts([AtomicU64; 5]);
 
 /// [`IoCounts`] at an instant, or between two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -164,27 +153,23 @@ pub struct IoCounted {
 impl IoCounts {
     /// Current counts.
     pub fn now(&self) -> IoCounted {
-        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        IoCounted {
-            reads: get(&self.reads),
-            read_bytes: get(&self.read_bytes),
-            writes: get(&self.writes),
-            write_bytes: get(&self.write_bytes),
-            service_ns: get(&self.service_ns),
-        }
+        let counts = self.0.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let [reads, read_bytes, writes, write_bytes, service_ns] = counts;
+        IoCounted { reads, read_bytes, writes, write_bytes, service_ns }
     }
 
     /// Counts an operation that is done.
     pub(crate) fn add(&self, kind: OpKind, bytes: u32, service_ns: u64) {
+        let [reads, read_bytes, writes, write_bytes, sum_ns] = &self.0;
         let (count, moved) = match kind {
-            OpKind::Read => (&self.reads, &self.read_bytes),
-            OpKind::Write => (&self.writes, &self.write_bytes),
+            OpKind::Read => (reads, read_bytes),
+            OpKind::Write => (writes, write_bytes),
             OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) => return,
             OpKind::Deallocate | OpKind::ResetZone => return,
         };
         count.fetch_add(1, Ordering::Relaxed);
         moved.fetch_add(bytes.into(), Ordering::Relaxed);
-        self.service_ns.fetch_add(service_ns, Ordering::Relaxed);
+        sum_ns.fetch_add(service_ns, Ordering::Relaxed);
     }
 }
 

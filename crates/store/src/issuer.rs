@@ -46,6 +46,9 @@ pub(crate) struct Seen {
     pub(crate) unseen_ns: u64,
 }
 
+/// The completion of an operation, and the token and transaction of the one that waited for it.
+type Ended = (Completion, Option<(u32, Transaction)>);
+
 #[derive(Debug)]
 struct Out {
     kind: OpKind,
@@ -78,7 +81,8 @@ pub(crate) struct Issuer {
 impl Issuer {
     /// An issuer for `object`. `overload` sets the behaviour when a device is overloaded.
     pub(crate) fn new(object: Arc<Object>, verification: Arc<Verification>, overload: Arc<Overload>) -> Self {
-        let (verifier, held) = (Verifier::new(verification), Held::new(overload));
+        let verifier = Verifier::new(verification);
+        let held = Held { overload, due: BinaryHeap::new() };
         Self { object, verifier, out: Vec::new(), in_flight: 0, held }
     }
 
@@ -133,12 +137,7 @@ impl Issuer {
     }
 
     /// Ends the operation `token`, unless it is held back; and starts the one that waited for it, if any.
-    pub(crate) fn end(
-        &mut self,
-        token: u32,
-        answer: Answer<'_>,
-        seen: Seen,
-    ) -> Option<(Completion, Option<(u32, Transaction)>)> {
+    pub(crate) fn end(&mut self, token: u32, answer: Answer<'_>, seen: Seen) -> Option<Ended> {
         let place = self.out.get_mut(token as usize)?;
         let out = place.as_mut()?;
         if answer.outcome == Outcome::Result(ResultCode::DEVICE_OVERLOAD.0)
@@ -172,13 +171,14 @@ impl Issuer {
 
     /// The next held transaction that is due for a retry.
     pub(crate) fn again(&mut self, now_ns: u64) -> Option<(u32, Transaction)> {
-        let token = self.held.take(now_ns)?;
+        self.held.due.peek().filter(|Reverse((due_ns, _))| *due_ns <= now_ns)?;
+        let Reverse((_, token)) = self.held.due.pop()?;
         Some((token, self.transaction(token)?))
     }
 
     /// When [`Self::again`] has the next.
     pub(crate) fn again_ns(&self) -> u64 {
-        self.held.next_ns()
+        self.held.due.peek().map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns)
     }
 }
 
@@ -209,19 +209,15 @@ impl Overload {
 
 /// Waiting transactions of one issuer.
 #[derive(Debug)]
-pub(crate) struct Held {
+struct Held {
     overload: Arc<Overload>,
     /// When each is due, and its token.
     due: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 impl Held {
-    pub(crate) fn new(overload: Arc<Overload>) -> Self {
-        Self { overload, due: BinaryHeap::new() }
-    }
-
     /// Holds `token` back, which was issued then and held so often before. `false`: it has failed.
-    pub(crate) fn hold(&mut self, token: u32, before: u32, issued_ns: u64, now_ns: u64) -> bool {
+    fn hold(&mut self, token: u32, before: u32, issued_ns: u64, now_ns: u64) -> bool {
         if !self.overload.waits.load(Ordering::Relaxed) || now_ns.saturating_sub(issued_ns) > PATIENCE_NS {
             return false;
         }
@@ -229,16 +225,5 @@ impl Held {
         let pause_ns = (PAUSES_NS.start() << before.min(32)).min(*PAUSES_NS.end());
         self.due.push(Reverse((now_ns + pause_ns, token)));
         true
-    }
-
-    /// Takes a transaction that is due.
-    pub(crate) fn take(&mut self, now_ns: u64) -> Option<u32> {
-        self.due.peek().filter(|Reverse((due_ns, _))| *due_ns <= now_ns)?;
-        self.due.pop().map(|Reverse((_, token))| token)
-    }
-
-    /// Time at which the next is due, nanoseconds.
-    pub(crate) fn next_ns(&self) -> u64 {
-        self.due.peek().map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns)
     }
 }

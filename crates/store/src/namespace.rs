@@ -120,14 +120,9 @@ impl AddAssign for Losses {
 
 impl fmt::Display for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { blocks, bytes, records } = self;
-        write!(
-            f,
-            "{} of {} cannot be read, so that up to {} may be missing or older than they were",
-            count(*bytes, "byte"),
-            count(*blocks, "write block"),
-            count(*records, "record")
-        )
+        let (bytes, blocks) = (count(self.bytes, "byte"), count(self.blocks, "write block"));
+        let records = count(self.records, "record");
+        write!(f, "{bytes} of {blocks} cannot be read, so that up to {records} may be missing or older than they were")
     }
 }
 

@@ -140,9 +140,9 @@ impl Object {
         for bin in 0..self.bins {
             value.clear();
             self.fill(key, self.stamp(write), bin, &mut value);
-            let name = Name::of(bin, self.single_bin);
-            let entry =
-                Entry { operation: operation::WRITE, particle: self.value.particle(), name: name.get(), value: &value };
+            let (operation, particle) = (operation::WRITE, self.value.particle());
+            let name = bin_name(bin, self.single_bin);
+            let entry = Entry { operation, particle, name: name.as_bytes(), value: &value };
             ops::put(&mut ops, &entry);
         }
         ops
@@ -193,8 +193,8 @@ impl Object {
 
     /// The value of a bin of a record; empty if it is missing or of another type.
     fn value_in<'a>(&self, bins: &'a [u8], bin: u16) -> &'a [u8] {
-        let name = Name::of(bin, self.single_bin);
-        let found = ops::entries(bins).find(|entry| entry.name == name.get());
+        let name = bin_name(bin, self.single_bin);
+        let found = ops::entries(bins).find(|entry| entry.name == name.as_bytes());
         found.filter(|entry| entry.particle == self.value.particle()).map_or(&[], |entry| entry.value)
     }
 
@@ -237,24 +237,8 @@ fn word_of(letters: &[u8; 16]) -> Option<u64> {
 }
 
 /// A bin's name: `bin1`, or none in a namespace of single bins.
-struct Name([u8; 8], usize);
-
-impl Name {
-    fn of(bin: u16, single: bool) -> Self {
-        let mut name = Self(*b"bin\0\0\0\0\0", 0);
-        if !single {
-            name.1 = 3;
-            for digit in (u32::from(bin) + 1).to_string().bytes() {
-                name.0[name.1] = digit;
-                name.1 += 1;
-            }
-        }
-        name
-    }
-
-    fn get(&self) -> &[u8] {
-        &self.0[..self.1]
-    }
+fn bin_name(bin: u16, single: bool) -> String {
+    if single { String::new() } else { format!("bin{}", u32::from(bin) + 1) }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //!
 //! Applies operations to a record's bins. Pure: bytes in, bytes out.
 
-use crate::{ResultCode, ops};
+use crate::ResultCode;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -120,6 +120,8 @@ struct Bins<'a> {
     list: Vec<Bin<'a>>,
     /// Of each name its place in the list, once there are many.
     places: HashMap<&'a [u8], usize>,
+    single_bin: bool,
+    answers_each: bool,
 }
 
 impl<'a> Bins<'a> {
@@ -143,27 +145,22 @@ impl<'a> Bins<'a> {
     }
 }
 
-/// Does `operations` to a record of the bins `old`, of a namespace that may be `single_bin`. With `answers_each` each has an
+/// Does `ops` to a record of the bins `old`, of a namespace that may be `single_bin`. With `answers_each` each has an
 /// answer.
-pub(crate) fn apply(
-    old: &[u8],
-    operations: &[u8],
-    single_bin: bool,
-    answers_each: bool,
-) -> Result<Applied, ResultCode> {
-    let list = ops::entries(old).map(|bin| Bin { name: bin.name, particle: bin.particle, value: bin.value.into() });
-    let mut bins = Bins { list: list.collect(), places: HashMap::new() };
+pub(crate) fn apply(old: &[u8], ops: &[u8], single_bin: bool, answers_each: bool) -> Result<Applied, ResultCode> {
+    let list = entries(old).map(|bin| Bin { name: bin.name, particle: bin.particle, value: bin.value.into() });
+    let mut bins = Bins { list: list.collect(), places: HashMap::new(), single_bin, answers_each };
     let (mut applied, mut moved) = (Applied::default(), 0);
-    let mut operations = operations;
+    let mut operations = ops;
     while !operations.is_empty() {
-        let op = ops::take(&mut operations).ok_or(ResultCode::PARAMETER)?;
+        let op = take(&mut operations).ok_or(ResultCode::PARAMETER)?;
         if op.name.len() > NAME_BYTES_MAX || single_bin && !op.name.is_empty() {
             return Err(ResultCode::BIN_NAME);
         }
         applied.written |= op.operation != operation::READ;
         match op.operation {
             operation::READ => {
-                read(&mut bins, &op, single_bin, answers_each, &mut applied)?;
+                read(&mut bins, &op, &mut applied)?;
                 continue;
             }
             operation::WRITE => {
@@ -192,19 +189,13 @@ pub(crate) fn apply(
     }
     for bin in bins.list.iter().filter(|bin| bin.particle != particle::NULL) {
         let entry = Entry { operation: operation::READ, particle: bin.particle, name: bin.name, value: &bin.value };
-        ops::put(&mut applied.bins, &entry);
+        put(&mut applied.bins, &entry);
     }
     Ok(applied)
 }
 
-fn read(
-    bins: &mut Bins<'_>,
-    op: &Entry<'_>,
-    single_bin: bool,
-    answers_each: bool,
-    applied: &mut Applied,
-) -> Result<(), ResultCode> {
-    if op.name.is_empty() && !single_bin {
+fn read(bins: &mut Bins<'_>, op: &Entry<'_>, applied: &mut Applied) -> Result<(), ResultCode> {
+    if op.name.is_empty() && !bins.single_bin {
         for bin in bins.list.iter().filter(|bin| bin.particle != particle::NULL) {
             answer(applied, bin.name, bin.particle, &bin.value)?;
         }
@@ -212,13 +203,13 @@ fn read(
     }
     match bins.find(op.name).map(|at| &bins.list[at]).filter(|bin| bin.particle != particle::NULL) {
         Some(bin) => answer(applied, bin.name, bin.particle, &bin.value),
-        None if answers_each => answer(applied, op.name, particle::NULL, &[]),
+        None if bins.answers_each => answer(applied, op.name, particle::NULL, &[]),
         None => Ok(()),
     }
 }
 
 fn answer(applied: &mut Applied, name: &[u8], particle: u8, value: &[u8]) -> Result<(), ResultCode> {
-    ops::put(&mut applied.reply, &Entry { operation: operation::READ, particle, name, value });
+    put(&mut applied.reply, &Entry { operation: operation::READ, particle, name, value });
     applied.replied = applied.replied.checked_add(1).ok_or(ResultCode::PARAMETER)?;
     if applied.reply.len() > REPLY_BYTES_MAX { Err(ResultCode::TOO_BIG) } else { Ok(()) }
 }
@@ -289,7 +280,7 @@ mod bins_tests {
 
     fn op(operation: u8, particle: u8, name: &str, value: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        ops::put(&mut out, &Entry { operation, particle, name: name.as_bytes(), value });
+        put(&mut out, &Entry { operation, particle, name: name.as_bytes(), value });
         out
     }
 
@@ -300,7 +291,7 @@ mod bins_tests {
     /// Bins of strings as `name=value`.
     fn text(bytes: &[u8]) -> String {
         let bin = |bin: Entry<'_>| format!("{}={}", str::from_utf8(bin.name).unwrap(), value(&bin));
-        ops::entries(bytes).map(bin).collect::<Vec<_>>().join(" ")
+        entries(bytes).map(bin).collect::<Vec<_>>().join(" ")
     }
 
     fn value(bin: &Entry<'_>) -> String {
@@ -365,7 +356,7 @@ mod bins_tests {
         let names: Vec<_> = (0..BINS_MAX + 1).map(|n| n.to_string()).collect();
         let operations: Vec<u8> = names[1..].iter().flat_map(|name| write(name, "x")).collect();
         let once = apply(b"", &operations, false, false).unwrap();
-        assert_eq!(ops::entries(&once.bins).count(), BINS_MAX);
+        assert_eq!(entries(&once.bins).count(), BINS_MAX);
         assert_eq!(apply(&once.bins, &write("0", "x"), false, false).unwrap_err(), ResultCode::PARAMETER);
         let gone: Vec<u8> = names[2..].iter().flat_map(|name| op(operation::WRITE, 0, name, b"")).collect();
         let applied = apply(&once.bins, &gone, false, false).unwrap();

@@ -37,7 +37,7 @@ use sys::random::Random;
 use transact::{Step, replaces};
 
 /// Seconds from 1970 to 2010, where the protocol's times begin.
-const EPOCH_SEC: u64 = 1_262_304_000;
+pub(crate) const EPOCH_SEC: u64 = 1_262_304_000;
 
 /// Writes that wait for another of the same record (`transaction-pending-limit`).
 const PENDING_MAX: usize = 20;
@@ -56,6 +56,9 @@ const READS: usize = 256;
 
 /// Number of a transaction without a client.
 const NOBODY: u64 = u64::MAX;
+
+/// A transaction, by its number.
+type Numbered = (u64, Transaction);
 
 /// A line for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,9 +80,9 @@ pub struct Store {
     /// Version of the last write.
     version: u64,
     /// Records with a write that reads the old bytes, and the writes waiting for it.
-    busy: HashMap<Digest, VecDeque<(u64, Transaction)>>,
+    busy: HashMap<Digest, VecDeque<Numbered>>,
     /// Transactions waiting for an operation number or a buffer.
-    waiting: VecDeque<(u64, Transaction)>,
+    waiting: VecDeque<Numbered>,
     /// Writes that wait for space or memory that is being reclaimed, with the time since when.
     deferred: VecDeque<(u64, u64, Transaction)>,
     scan: Option<Scan>,
@@ -171,7 +174,7 @@ impl Store {
 
     /// Counts I/O there from now on.
     pub fn count_into(&mut self, counts: Arc<IoCounts>) {
-        self.io.count_into(counts);
+        self.io.counts = counts;
     }
 
     /// True if all records on the devices are indexed. Transactions are allowed only then.
@@ -194,7 +197,7 @@ impl Store {
         }
         let volume = self.volume_of(&transaction.digest);
         self.dispatch(number, transaction, disk, replies);
-        if self.volumes[volume].has_queued() {
+        if !self.volumes[volume].queue.is_empty() {
             self.volumes[volume].drive(&mut self.io, disk);
         }
     }
@@ -204,7 +207,7 @@ impl Store {
         match if is_write(&transaction) { self.busy.get_mut(&transaction.digest) } else { None } {
             Some(queue) if queue.len() >= PENDING_MAX => replies.push((number, Reply::of(ResultCode::KEY_BUSY))),
             Some(queue) => queue.push_back((number, transaction)),
-            None => self.begin(number, transaction, false, disk, replies),
+            None => self.begin((number, transaction), false, disk, replies),
         }
     }
 
@@ -231,20 +234,13 @@ impl Store {
     }
 
     /// Does a transaction, or has the record read that it needs. `held`: the record is busy with it already.
-    fn begin(
-        &mut self,
-        number: u64,
-        transaction: Transaction,
-        held: bool,
-        disk: &mut impl Disk,
-        replies: &mut Replies,
-    ) {
+    fn begin(&mut self, (number, transaction): Numbered, held: bool, disk: &mut impl Disk, replies: &mut Replies) {
         let now = disk.now_ns();
         let digest = transaction.digest;
         let entry = self.living(&digest, now);
         match self.step(&transaction, entry.as_ref()) {
             Step::Reply(reply) => replies.push((number, reply)),
-            Step::Waits => self.defer(number, transaction, now),
+            Step::Waits => self.deferred.push_back((now, number, transaction)),
             Step::Go => self.finish(number, &transaction, None, now, replies),
             Step::Needs(place) => {
                 let volume = &self.volumes[usize::from(place.volume)];
@@ -274,8 +270,8 @@ impl Store {
     /// Continues the writes that waited for one of this record.
     fn release(&mut self, digest: &Digest, disk: &mut impl Disk, replies: &mut Replies) {
         let Some(mut queue) = self.busy.remove(digest) else { return };
-        while let Some((number, transaction)) = queue.pop_front() {
-            self.begin(number, transaction, false, disk, replies);
+        while let Some(next) = queue.pop_front() {
+            self.begin(next, false, disk, replies);
             if let Some(again) = self.busy.get_mut(digest) {
                 *again = queue;
                 return;
@@ -286,7 +282,7 @@ impl Store {
     /// Begins to read a record, now or when there is room.
     fn read(&mut self, number: u64, transaction: Transaction, place: Place, disk: &mut impl Disk) {
         let volume = &self.volumes[usize::from(place.volume)];
-        let space = volume.space();
+        let space = &volume.space;
         let begin = volume.bytes_of(place.block..place.block + 1).start;
         let (bytes, skip) = read_range(begin, place, space.min_io_bytes.max(512).into());
         let (len, target, seed) = ((bytes.end - bytes.start) as usize, space.target, volume.seed_of(place));
@@ -312,10 +308,8 @@ impl Store {
                 return self.resume(disk, replies);
             }
             Some(Pending::Write { volume, buffer }) => {
-                let volume = &mut self.volumes[usize::from(volume)];
-                let target = volume.space().target;
-                if let Some(what) = volume.on_written(buffer, &done, replies) {
-                    self.remark_on(target, what);
+                if let Some(what) = self.volumes[usize::from(volume)].on_written(buffer, &done, replies) {
+                    self.remark(Some(volume.into()), what);
                 }
                 self.io.recycle(done.buf);
             }
@@ -324,10 +318,8 @@ impl Store {
             Some(Pending::Raid) => self.on_raided(done),
             Some(Pending::Marks { volume, tries }) => self.on_marks(volume.into(), tries, done, disk),
             Some(Pending::Mark { volume }) => {
-                let volume = &mut self.volumes[usize::from(volume)];
-                let target = volume.space().target;
-                if let Some(what) = volume.on_marked(&done) {
-                    self.remark_on(target, what);
+                if let Some(what) = self.volumes[usize::from(volume)].on_marked(&done) {
+                    self.remark(Some(volume.into()), what);
                 }
                 self.io.recycle(done.buf);
             }
@@ -358,19 +350,17 @@ impl Store {
             // The record was moved or written meanwhile, and its block reused.
             None if self.index.get(&digest).is_none_or(|entry| entry.place != place) => {
                 self.io.recycle(done.buf);
-                return self.begin(number, transaction, held, disk, replies);
+                return self.begin((number, transaction), held, disk, replies);
             }
             None => {
-                let target = self.volumes[usize::from(place.volume)].space().target;
+                let (block, volume) = (place.block, usize::from(place.volume));
                 if done.outcome.is_done() {
                     self.statistics.corrupted += 1;
-                    self.remark_on(target, format!("a record in write block {} is damaged", place.block));
+                    self.remark(Some(volume), format!("a record in write block {block} is damaged"));
                 } else {
-                    self.volumes[usize::from(place.volume)].counted.errors += 1;
-                    self.remark_on(
-                        target,
-                        format!("a record in write block {} could not be read - {}", place.block, done.outcome),
-                    );
+                    self.volumes[volume].counted.errors += 1;
+                    let why = done.outcome;
+                    self.remark(Some(volume), format!("a record in write block {block} could not be read - {why}"));
                 }
                 match &transaction.work {
                     // Only its key would have been kept.
@@ -427,10 +417,6 @@ impl Store {
         u64::MAX
     }
 
-    fn defer(&mut self, number: u64, transaction: Transaction, now: u64) {
-        self.deferred.push_back((now, number, transaction));
-    }
-
     /// True if memory of deleted records can be reclaimed.
     fn is_reclaiming(&self) -> bool {
         self.is_short_of_memory() && !self.raider.is_fruitless
@@ -446,7 +432,7 @@ impl Store {
         while self.io.may_read() {
             let (before, Some((number, transaction))) = (self.waiting.len(), self.waiting.pop_front()) else { break };
             let held = is_write(&transaction);
-            self.begin(number, transaction, held, disk, replies);
+            self.begin((number, transaction), held, disk, replies);
             if self.waiting.len() >= before {
                 break;
             }
@@ -485,17 +471,11 @@ impl Store {
             && self.volumes.iter().all(Volume::is_at_rest)
     }
 
-    fn remark(&mut self, text: String) {
-        self.push_remark(Remark { device: None, text });
-    }
-
-    fn remark_on(&mut self, target: TargetId, text: String) {
-        self.push_remark(Remark { device: Some(target), text });
-    }
-
-    fn push_remark(&mut self, remark: Remark) {
+    /// Adds a log line, about the device of a volume if one is given.
+    fn remark(&mut self, volume: Option<usize>, text: String) {
         if self.remarks.len() < REMARKS_MAX {
-            self.remarks.push_back(remark);
+            let device = volume.map(|volume| self.volumes[volume].space.target);
+            self.remarks.push_back(Remark { device, text });
         }
     }
 

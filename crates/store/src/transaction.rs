@@ -77,18 +77,17 @@ pub enum Generation {
     Less(u16),
 }
 
-/// Lifetime of a record.
+/// Lifetime of a record: seconds from now, or one of the numbers with a meaning of their own. Source: the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Ttl {
+pub struct Ttl(pub u32);
+
+impl Ttl {
     /// The namespace's default.
-    #[default]
-    Default,
+    pub const DEFAULT: Self = Self(0);
     /// Unlimited.
-    Never,
+    pub const NEVER: Self = Self(u32::MAX);
     /// As long as it would have without this write.
-    Keep,
-    /// Seconds from now.
-    Seconds(u32),
+    pub const KEEP: Self = Self(u32::MAX - 1);
 }
 
 /// Conditions of a write.

@@ -35,16 +35,6 @@ impl Verification {
         let refused = std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner));
         RecordsRead { records: self.records.swap(0, Ordering::Relaxed), refused: self.is_on.then_some(refused) }
     }
-
-    fn add_refused(&self, wrong: WrongRecord) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        *match wrong {
-            WrongRecord::Old { .. } => &mut refused.old,
-            WrongRecord::Missing { .. } => &mut refused.missing,
-            WrongRecord::Foreign => &mut refused.foreign,
-            WrongRecord::Torn { .. } => &mut refused.torn,
-        } += 1;
-    }
 }
 
 /// One issuer's knowledge of the keys that only it writes: the possible writes of each.
@@ -143,7 +133,13 @@ impl Verifier {
         let Some(wrong) = wrong else { return outcome };
         let is_counted = &mut self.keys.entry(key).or_default().is_refused;
         if !std::mem::replace(is_counted, true) {
-            self.verification.add_refused(wrong);
+            let mut refused = self.verification.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            *match wrong {
+                WrongRecord::Old { .. } => &mut refused.old,
+                WrongRecord::Missing { .. } => &mut refused.missing,
+                WrongRecord::Foreign => &mut refused.foreign,
+                WrongRecord::Torn { .. } => &mut refused.torn,
+            } += 1;
         }
         Outcome::Wrong { key, wrong }
     }
@@ -165,13 +161,9 @@ impl Verifier {
             () if !is_earlier && (found == 0 || found > sent) => Some(WrongRecord::Foreign),
             () if is_earlier && acknowledged == 0 => None,
             () if is_earlier => Some(WrongRecord::Old { acknowledged, found: 0 }),
-            () if found >= acknowledged || self.is_in_doubt(key, found) => None,
+            () if found >= acknowledged || self.in_doubt.get(&key).is_some_and(|of| of.contains(&found)) => None,
             () => Some(WrongRecord::Old { acknowledged, found }),
         }
-    }
-
-    fn is_in_doubt(&self, key: u64, write: u32) -> bool {
-        self.in_doubt.get(&key).is_some_and(|writes| writes.contains(&write))
     }
 }
 

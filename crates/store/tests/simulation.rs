@@ -307,7 +307,7 @@ impl<'a> Story<'a> {
         }
         let void_time = if ttl > 0 { now_sec + ttl } else { 0 };
         self.keys[key].pending = Some(Some(Value { bytes, generation, void_time }));
-        let ttl = if ttl > 0 { Ttl::Seconds(ttl) } else { Ttl::Never };
+        let ttl = if ttl > 0 { Ttl(ttl) } else { Ttl::NEVER };
         let policy = Policy { exists, ttl, ..Policy::default() };
         self.submit(key, Work::Write(Write { policy, ops: operations, ..Write::default() }));
     }

@@ -65,20 +65,16 @@ impl Contents {
     pub(super) fn apply(&mut self, op: &mut Op, outcome: Outcome) {
         let len = op.buf.len().min(op.len as usize);
         match op.kind {
-            OpKind::Read if outcome.is_done() => self.read(op.offset, &mut op.buf[..len]),
-            OpKind::Read => {}
-            OpKind::Write if outcome.is_done() => {
-                self.write_sectors(op.offset, &op.buf[..len], op.sync.is_on());
-            }
             // A failed write leaves a random set of its sectors written.
-            OpKind::Write => self.tear(op),
-            OpKind::Flush | OpKind::FlushFile if outcome.is_done() => self.medium.clear(),
-            OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) => {}
-            OpKind::Deallocate | OpKind::ResetZone if outcome.is_done() => {
-                let zeros = vec![0; op.len as usize];
-                self.write_sectors(op.offset, &zeros, false);
+            OpKind::Write if !outcome.is_done() => self.tear(op),
+            _ if !outcome.is_done() => {}
+            OpKind::Read => self.read(op.offset, &mut op.buf[..len]),
+            OpKind::Write => self.write_sectors(op.offset, &op.buf[..len], op.sync.is_on()),
+            OpKind::Flush | OpKind::FlushFile => self.medium.clear(),
+            OpKind::WriteBack(_) => {}
+            OpKind::Deallocate | OpKind::ResetZone => {
+                self.write_sectors(op.offset, &vec![0; op.len as usize], false);
             }
-            OpKind::Deallocate | OpKind::ResetZone => {}
         }
     }
 

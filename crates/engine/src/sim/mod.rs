@@ -7,12 +7,10 @@
 //! Drives store no data unless the engine is made with [`Contents`]. Then operations have buffers, and reads return
 //! what was written.
 //!
-//! * `contents`: the data; `model`: interface of a model; `queue`: queueing model; `ftl`: model with flash and
-//!   garbage collection; `drive`: a drive of any model; `spec`: a drive's description as text
+//! * `contents`: the data; `model`: interface of a model, and a drive of any; `queue`: queueing model; `ftl`: model with
+//!   flash and garbage collection; `spec`: a drive's description as text
 
 mod contents;
-mod counted;
-mod drive;
 mod ftl;
 mod model;
 mod queue;
@@ -20,8 +18,7 @@ mod spec;
 
 pub use self::ftl::FtlModel;
 pub use contents::Contents;
-pub use drive::Drive;
-pub use model::{Done, DriveModel};
+pub use model::{Done, Drive, DriveModel};
 pub use queue::QueueModel;
 pub use spec::{DriveSpec, Flash, FtlDrive, SIM_PREFIX, SpecError, size_bytes};
 

@@ -1,7 +1,9 @@
-//! Interface of a simulated drive: a model of its inside, without a clock.
+//! Interface of a simulated drive: a model of its inside, without a clock; counters of its host operations, and a drive of
+//! any model.
 
+use super::{DriveSpec, FtlModel, QueueModel};
 use results::telemetry::Column;
-use sys::op::{Op, Outcome};
+use sys::op::{Op, OpKind, Outcome};
 
 /// Model of a simulated drive: outcome and time of each operation.
 ///
@@ -54,5 +56,104 @@ impl Done {
     #[inline]
     pub fn outcome(self) -> Outcome {
         if self.errno == 0 { Outcome::Done } else { Outcome::Errno(self.errno) }
+    }
+}
+
+/// Counts of operations and bytes, in the order of [`Self::COLUMNS`].
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counted([u64; 8]);
+
+impl Counted {
+    /// The columns of [`Self::values`].
+    pub(super) const COLUMNS: [Column; 8] = [
+        Column::SimReads,
+        Column::SimReadBytes,
+        Column::SimWrites,
+        Column::SimWriteBytes,
+        Column::SimFlushes,
+        Column::SimDeallocates,
+        Column::SimDeallocatedBytes,
+        Column::SimFailed,
+    ];
+
+    #[inline]
+    pub(super) fn add(&mut self, kind: OpKind, len: u64, errno: i32) {
+        let [reads, read_bytes, writes, write_bytes, flushes, deallocates, deallocated_bytes, failed] = &mut self.0;
+        let (operations, bytes) = match kind {
+            _ if errno != 0 => return *failed += 1,
+            OpKind::Read => (reads, read_bytes),
+            OpKind::Write => (writes, write_bytes),
+            OpKind::Deallocate | OpKind::ResetZone => (deallocates, deallocated_bytes),
+            OpKind::Flush | OpKind::FlushFile => return *flushes += 1,
+            OpKind::WriteBack(_) => return,
+        };
+        *operations += 1;
+        *bytes += len;
+    }
+
+    pub(super) fn values(&self) -> [u64; 8] {
+        self.0
+    }
+}
+
+/// A drive of one of the models; drives in a run can have different models.
+#[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "there are a few, and every operation would follow the box")]
+pub enum Drive {
+    /// Channels and service times.
+    Queue(QueueModel),
+    /// Flash with garbage collection.
+    Ftl(FtlModel),
+}
+
+impl Drive {
+    /// A drive with the parameters of `spec`. Randomness depends on the seed of `spec`, or on `seed` if `spec` has
+    /// none. Errors: an invalid FTL; never for a description parsed from text, which is checked.
+    pub fn new(spec: &DriveSpec, seed: u64) -> Result<Self, ::ftl::SpecError> {
+        Ok(match &spec.ftl {
+            Some(ftl) => Self::Ftl(FtlModel::new(spec, ftl, seed)?),
+            None => Self::Queue(QueueModel::new(spec, seed)),
+        })
+    }
+
+    /// The columns of the counters of such a drive.
+    pub fn columns(spec: &DriveSpec) -> Vec<Column> {
+        match &spec.ftl {
+            Some(_) => FtlModel::columns(),
+            None => Counted::COLUMNS.to_vec(),
+        }
+    }
+}
+
+impl DriveModel for Drive {
+    #[inline]
+    fn submit(&mut self, op: &Op, now_ns: u64) {
+        match self {
+            Self::Queue(model) => model.submit(op, now_ns),
+            Self::Ftl(model) => model.submit(op, now_ns),
+        }
+    }
+
+    #[inline]
+    fn next_event_ns(&self) -> u64 {
+        match self {
+            Self::Queue(model) => model.next_event_ns(),
+            Self::Ftl(model) => model.next_event_ns(),
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Option<Done> {
+        match self {
+            Self::Queue(model) => model.advance(),
+            Self::Ftl(model) => model.advance(),
+        }
+    }
+
+    fn counters(&self) -> Vec<(Column, u64)> {
+        match self {
+            Self::Queue(model) => model.counters(),
+            Self::Ftl(model) => model.counters(),
+        }
     }
 }

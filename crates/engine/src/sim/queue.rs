@@ -7,8 +7,7 @@
 //! when it reaches the channels: one event per operation. With limits by windows there is a second event: an
 //! operation that waited for its window proceeds to the channels.
 
-use super::counted::Counted;
-use super::model::{Done, DriveModel};
+use super::model::{Counted, Done, DriveModel};
 use super::spec::{DriveSpec, Stalls};
 use crate::event_queue::EventQueue;
 use results::telemetry::Column;

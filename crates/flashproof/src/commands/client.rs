@@ -65,7 +65,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     if let Some(rack) = args.rack_id.filter(|rack| map.nodes.iter().all(|node| node.rack != Some(*rack))) {
         console::warning(&format!("no node reports rack {rack}: reads go to the masters - -D shows the racks"));
     }
-    object.single_bin = cluster.has_single_bins();
+    object.single_bin = cluster.has_single_bins;
     if object.single_bin && object.bins > 1 {
         return Err(Failure::usage(format!(
             "cannot write {} bins - records of namespace {} have a single one - leave out -b",

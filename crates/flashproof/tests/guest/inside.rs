@@ -10,13 +10,12 @@ use device::observe::nvme::Controller;
 use device::observe::nvme::fdp::Fdp;
 use device::target::Target;
 use engine::passthrough::Passthrough;
-use engine::uring::Uring;
+use engine::uring::{Setup, Uring};
 use engine::{BlockEngine, Wait};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 use sys::op::{Op, OpKind, Outcome, Placement};
 
 const BLOCK: u32 = 64 << 10;
@@ -93,7 +92,7 @@ fn write<E: BlockEngine>(engine: &mut E, offset: u64, fill: u8, placement: Optio
 
 fn passthrough(target: &Arc<Target>) -> Passthrough {
     let generic = Arc::new(Generic::open(target).unwrap_or_else(|error| panic!("{error}")));
-    Passthrough::new(vec![target.clone()], vec![generic], 8, 16 << 20, Instant::now(), 0).unwrap().0
+    Passthrough::new(vec![target.clone()], vec![generic], Setup::new(8, 16 << 20)).unwrap().0
 }
 
 #[test]
@@ -174,7 +173,7 @@ fn each_placement_arrives_at_its_handle_by_write_streams() {
     let device = fdp_drive();
     let target = writable(&device);
     assert_eq!(target.write_streams(), 8);
-    let (mut engine, _) = Uring::new(vec![target], 8, 16 << 20, Instant::now(), 0, false).unwrap();
+    let (mut engine, _) = Uring::new(vec![target], Setup::new(8, 16 << 20), false).unwrap();
     arrives_at_its_handle(&device, &mut engine, 8);
 }
 
@@ -186,10 +185,10 @@ fn a_hint_of_the_inode_is_the_handle_of_every_write_and_gone_with_the_target() {
     let target = writable(&device);
     let place = Some(Placement(5));
     let left = || blocks_left(&device)[4];
-    let mut without = Threads::new(1, std::slice::from_ref(&target), 8, 1 << 20, Instant::now(), 0).unwrap();
+    let mut without = Threads::new(1, std::slice::from_ref(&target), Setup::new(8, 1 << 20)).unwrap();
     assert_eq!(write(&mut without, 0, 1, place), Outcome::Errno(libc::EOPNOTSUPP));
     target.set_write_hint(5).unwrap();
-    let mut engine = Threads::new(1, std::slice::from_ref(&target), 8, 1 << 20, Instant::now(), 0).unwrap();
+    let mut engine = Threads::new(1, std::slice::from_ref(&target), Setup::new(8, 1 << 20)).unwrap();
     let before = left();
     assert_eq!(write(&mut engine, 0, 1, place), Outcome::Done);
     assert_eq!(before - left(), u64::from(BLOCK / 512));
@@ -197,7 +196,7 @@ fn a_hint_of_the_inode_is_the_handle_of_every_write_and_gone_with_the_target() {
     assert!(target.set_write_hint(6).is_err());
     drop((engine, without, target));
     let before = left();
-    let mut engine = Threads::new(1, &[writable(&device)], 8, 1 << 20, Instant::now(), 0).unwrap();
+    let mut engine = Threads::new(1, &[writable(&device)], Setup::new(8, 1 << 20)).unwrap();
     assert_eq!(write(&mut engine, 0, 1, None), Outcome::Done);
     assert_eq!(left(), before, "the next program's writes go where they always went");
 }

@@ -88,11 +88,12 @@ impl Map {
 
 /// A cluster that is queried until it is dropped.
 pub struct Cluster {
-    access: Arc<Access>,
+    pub(super) access: Arc<Access>,
     map: Arc<Mutex<Arc<Map>>>,
-    has_single_bins: bool,
+    /// True if records of the namespace have one bin without a name, an option of servers before 7.0.
+    pub has_single_bins: bool,
     /// Dropping it ends the thread; a message triggers a query at once.
-    ask: Sender<()>,
+    pub(super) ask: Sender<()>,
 }
 
 /// A connection to a node; or the error number of operations that waited for it, and a sentence.
@@ -107,10 +108,8 @@ impl Cluster {
         let query = PeersQuery { tls: access.tls.is_some(), alternate };
         let nodes::Cluster { mut nodes, missing } = nodes::find(seeds, Some(query), &access);
         if nodes.is_empty() {
-            return Err(format!(
-                "cannot find the cluster - no seed answered: {} - check host, port, login and TLS, and that the server runs",
-                missing.join("; ")
-            ));
+            let (why, advice) = (missing.join("; "), "check host, port, login and TLS, and that the server runs");
+            return Err(format!("cannot find the cluster - no seed answered: {why} - {advice}"));
         }
         // A run is named after the first node: a seed.
         nodes.sort_by_key(|node| seeds.iter().position(|seed| *seed == node.host).unwrap_or(seeds.len()));
@@ -122,11 +121,9 @@ impl Cluster {
                 return Err(format!("cannot find the partitions of namespace {} - {why}", quoted(namespace)));
             }
             let has = asker.nodes[0].node.namespaces.iter().take(NAMESPACES_TOLD_MAX).map(|name| begin_of(name));
-            let has: Vec<_> = has.collect();
+            let (name, has) = (quoted(namespace), has.collect::<Vec<_>>().join(", "));
             return Err(format!(
-                "cannot use namespace {} - no node has a partition of it; it has {} - name one of its namespaces (-n)",
-                quoted(namespace),
-                has.join(", ")
+                "cannot use namespace {name} - no node has a partition of it; it has {has} - name one of its namespaces (-n)"
             ));
         }
         let has_single_bins = asker.settings().split(';').any(|pair| pair == "single-bin=true");
@@ -140,21 +137,6 @@ impl Cluster {
     /// The map that was made last.
     pub fn map(&self) -> Arc<Map> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// True if records of the namespace have one bin without a name, an option of servers before 7.0.
-    pub fn has_single_bins(&self) -> bool {
-        self.has_single_bins
-    }
-
-    /// Triggers a query of the nodes now, because their replies are outdated.
-    pub(super) fn ask_now(&self) {
-        let _ = self.ask.send(());
-    }
-
-    /// A new connection to `node`.
-    pub(super) fn connect_now(&self, node: &Node) -> Connected {
-        connected(node, &self.access)
     }
 
     /// Requests a connection; it is sent to `made` with its slot.
@@ -172,7 +154,7 @@ impl Cluster {
 }
 
 /// A new connection to `node`, logged in.
-fn connected(node: &Node, access: &Access) -> Connected {
+pub(super) fn connected(node: &Node, access: &Access) -> Connected {
     let socket = connect(&node.host, access.timeout);
     let socket = socket.map_err(|error| (error.raw_os_error().unwrap_or(libc::ETIMEDOUT), error.to_string()))?;
     let connection = Connection::begin(socket, &node.tls_name, access, &mut node.session.clone());

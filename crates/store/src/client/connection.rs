@@ -223,8 +223,8 @@ mod tests {
                 put_request(&mut bytes, b"test", &asked, 50);
                 let (_, body) = frame::take(&mut &bytes[..], 1 << 20).unwrap().unwrap();
                 let understood = parse(body, Limits::default(), |name| (name == b"test").then_some(0)).unwrap();
-                let Command::Single(single) = understood else { panic!("{understood:?}") };
-                let single = single.request.transaction;
+                let Command::Single { request, .. } = understood else { panic!("{understood:?}") };
+                let single = request.transaction;
                 assert_eq!((single.digest, &single.set), (asked.digest, &asked.set));
                 match (single.work, asked.work) {
                     (Work::ReadAll, Work::ReadAll) => {}
@@ -252,9 +252,9 @@ mod batch_tests {
             put_batch(&mut bytes, b"test", set, &keys, 50);
             let (_, body) = frame::take(&mut &bytes[..], 1 << 20).unwrap().unwrap();
             let understood = parse(body, Limits::default(), |name| (name == b"test").then_some(0)).unwrap();
-            let Command::Batch(batch) = understood else { panic!("{understood:?}") };
-            assert_eq!((batch.timeout_ms, batch.requests.len()), (50, 3));
-            for (position, (keyed, (_, digest))) in batch.requests.into_iter().zip(&keys).enumerate() {
+            let Command::Batch { requests, timeout_ms } = understood else { panic!("{understood:?}") };
+            assert_eq!((timeout_ms, requests.len()), (50, 3));
+            for (position, (keyed, (_, digest))) in requests.into_iter().zip(&keys).enumerate() {
                 let transaction = keyed.request.unwrap().transaction;
                 assert_eq!((keyed.index as usize, transaction.digest), (position, *digest));
                 assert!(*transaction.set == *set && matches!(transaction.work, Work::ReadAll));

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! * [`cluster`]: nodes and partitions; `routes`: connections to them, and requests waiting for one
-//! * `connection`: requests; `batch`: requests for several records; [`replies`]: their replies; `answers`: what follows
+//! * `connection`: requests, of one record or several; [`replies`]: their replies, whose consequences are in `routes`
 //!
 //! The one idea: an issuing thread never waits but in its ring. Requests for a missing node wait for a connection until
 //! their timeout, so that a returning server is used at once, and a missing one does not cause a storm of failures.
@@ -14,7 +14,6 @@
 //! Replies come in the order of the requests of their connection; with one request at a time on each, which is what
 //! Aerospike's own clients do, or several if the server supports that.
 
-mod answers;
 pub mod cluster;
 mod connection;
 pub mod replies;
@@ -30,13 +29,13 @@ use crate::{Overload, Verification};
 use cluster::{Cluster, Connected, Map};
 use connection::{Awaited, Connection, Part, put_batch, put_request};
 use engine::net::{Arrivals, Completion as NetCompletion, Event, Net};
+use engine::uring::Setup;
 use engine::{IoEngine, Wait};
 use routes::{MAP_NS, Request, ToNode, Waiting};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant;
 use sys::buffer::Buf;
 use sys::net::{Op as NetOp, Outcome as NetOutcome};
 use sys::op::{Completion, Op, OpKind};
@@ -110,27 +109,20 @@ pub struct Client {
 }
 
 impl Client {
-    /// Client number `shard.0` of `shard.1`, with at most `depth` transactions in flight. Makes as many connections as
-    /// these need. `epoch` is instant 0 of its clock; a reply may lie unseen for `harmless_gap_ns` without raising a
-    /// doubt.
+    /// Client number `shard.0` of `shard.1`, with as many connections as `setup` needs for its transactions in flight.
     ///
     /// Errors: a node refuses; no io_uring.
-    pub fn new(
-        settings: ClientSettings,
-        shard: (usize, usize),
-        depth: usize,
-        epoch: Instant,
-        harmless_gap_ns: u64,
-    ) -> io::Result<Self> {
-        let map = settings.cluster.map();
+    pub fn new(settings: ClientSettings, shard: (usize, usize), setup: Setup) -> io::Result<Self> {
+        let (map, depth) = (settings.cluster.map(), setup.in_flight_max);
         let slots_each = depth.div_ceil(settings.pipeline.max(1) as usize).max(1);
         let slots_max = slots_each * (map.nodes.len() + NODES_SPARE);
         let buffers = depth.next_power_of_two().clamp(*ARRIVALS.start(), *ARRIVALS.end());
         let arrivals = Arrivals { buffers: buffers as u16, bytes: ARRIVAL_BYTES };
-        let (net, _) = Net::new(Vec::new(), 2 * slots_max, 0, arrivals, epoch)?;
+        let setup = Setup { in_flight_max: 2 * slots_max, memory_bytes: 0, ..setup };
+        let (net, _) = Net::new(Vec::new(), arrivals, setup)?;
         let (tell_made, made) = channel();
         let mut client = Self {
-            net: net.with_harmless_gap(harmless_gap_ns),
+            net,
             issuer: Issuer::new(settings.object.clone(), settings.verification.clone(), settings.overload.clone()),
             keys: settings.batch.as_ref().map(|batch| (batch.keys)(shard.0, shard.1)),
             settings,

@@ -3,6 +3,7 @@
 //! Checks before a run if the existing records can be verified.
 
 use super::ClientSettings;
+use super::cluster::connected;
 use super::connection::put_request;
 use crate::PARTITIONS;
 use crate::object::Value;
@@ -106,7 +107,7 @@ impl ClientSettings {
         let Some(node) = map.master(&transaction.digest) else { return Ok(None) };
         let mut request = Vec::new();
         put_request(&mut request, self.namespace.as_bytes(), &transaction, self.timeout_ms);
-        let mut connection = self.cluster.connect_now(&map.nodes[node]).map_err(|(_, error)| error)?;
+        let mut connection = connected(&map.nodes[node], &self.cluster.access).map_err(|(_, error)| error)?;
         let body = connection.exchange(Kind::Message, &request)?;
         let entry = take_entry(&mut &body[..]).map_err(|error| error.to_string())?;
         Ok(if entry.code == 0 { of(entry.bins) } else { None })

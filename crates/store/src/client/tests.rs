@@ -27,7 +27,7 @@ fn refusal(address: SocketAddr, namespace: &str, access: Access) -> String {
 
 /// Without sockets on the kernel's ring the test is skipped.
 fn has_ring() -> bool {
-    let is_there = Net::new(Vec::new(), 1, 0, Arrivals { buffers: 1, bytes: 4096 }, Instant::now());
+    let is_there = Net::new(Vec::new(), Arrivals { buffers: 1, bytes: 4096 }, Setup::new(1, 0));
     if let Err(error) = &is_there {
         println!("skipped: no io_uring with sockets: {error}");
     }

@@ -108,7 +108,12 @@ fn suffixed(text: &str, suffixes: &[(char, u64)]) -> Option<u64> {
     digits.starts_with(|c: char| c.is_ascii_digit()).then(|| digits.parse::<u64>().ok()?.checked_mul(factor))?
 }
 
-fn within<T: TryFrom<u64> + PartialOrd + Display + Copy>(
+/// A whole number of any size.
+pub(super) trait Number: TryFrom<u64> + PartialOrd + Display {}
+
+impl<T: TryFrom<u64> + PartialOrd + Display> Number for T {}
+
+fn within<T: Number>(
     directive: &Directive<'_>,
     suffixes: &[(char, u64)],
     range: RangeInclusive<T>,
@@ -124,18 +129,12 @@ fn within<T: TryFrom<u64> + PartialOrd + Display + Copy>(
 }
 
 /// Parses a whole number.
-pub(super) fn number<T: TryFrom<u64> + PartialOrd + Display + Copy>(
-    directive: &Directive<'_>,
-    range: RangeInclusive<T>,
-) -> Result<T, String> {
+pub(super) fn number<T: Number>(directive: &Directive<'_>, range: RangeInclusive<T>) -> Result<T, String> {
     within(directive, &[], range, "a whole number")
 }
 
 /// Parses bytes: `128K`, `4G`.
-pub(super) fn bytes<T: TryFrom<u64> + PartialOrd + Display + Copy>(
-    directive: &Directive<'_>,
-    range: RangeInclusive<T>,
-) -> Result<T, String> {
+pub(super) fn bytes<T: Number>(directive: &Directive<'_>, range: RangeInclusive<T>) -> Result<T, String> {
     let suffixes = [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40), ('P', 1 << 50)];
     within(directive, &suffixes, range, "bytes such as 128K")
 }

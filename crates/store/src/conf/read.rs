@@ -41,44 +41,45 @@ struct Reader {
 }
 
 impl Reader {
-    /// Sets `into`, or notes why not.
-    fn set<T>(&mut self, into: &mut T, directive: &Directive<'_>, value: Result<T, String>) {
+    /// Sets `into`, or notes why not. Returns true: the directive is known.
+    fn set<T>(&mut self, into: &mut T, directive: &Directive<'_>, value: Result<T, String>) -> bool {
         match value {
             Ok(value) => *into = value,
             Err(why) => self.problems.add(directive.line, format!("{}: {why}", directive.name)),
         }
+        true
     }
 
-    /// Reads the directives of a block. `known` handles one; it returns `false` for an unknown name.
+    /// Notes a problem of a directive. Returns true: the directive is known.
+    fn refuse(&mut self, directive: &Directive<'_>, why: String) -> bool {
+        self.problems.add(directive.line, why);
+        true
+    }
+
+    /// Reads the directives of a block. `known` handles one; it returns `false` for an unknown name. Returns true.
     fn block(
         &mut self,
         of: &Directive<'_>,
         context: &str,
         repeated: &[&str],
         mut known: impl FnMut(&mut Self, &Directive<'_>) -> bool,
-    ) {
+    ) -> bool {
         let Some(directives) = &of.block else {
-            return self
-                .problems
-                .add(of.line, format!("{context} is a block: give {context} {{, and }} on a line of its own"));
+            return self.refuse(of, format!("{context} is a block: give {context} {{, and }} on a line of its own"));
         };
         let mut seen: HashMap<&str, usize> = HashMap::new();
         for directive in directives {
             if !repeated.contains(&directive.name)
                 && let Some(first) = seen.insert(directive.name, directive.line)
             {
-                let text = format!("{} is there already, in line {first}", printable(directive.name));
-                self.problems.add(directive.line, text);
-                continue;
+                self.refuse(directive, format!("{} is there already, in line {first}", printable(directive.name)));
+            } else if !known(self, directive) {
+                self.unknown(directive, context);
+            } else if directive.block.is_some() && !BLOCKS.contains(&(context, directive.name)) {
+                self.refuse(directive, format!("{} is no block", directive.name));
             }
-            if known(self, directive) {
-                if directive.block.is_some() && !BLOCKS.contains(&(context, directive.name)) {
-                    self.problems.add(directive.line, format!("{} is no block", directive.name));
-                }
-                continue;
-            }
-            self.unknown(directive, context);
         }
+        true
     }
 
     fn unknown(&mut self, directive: &Directive<'_>, context: &str) {
@@ -99,15 +100,12 @@ impl Reader {
 
     fn file(&mut self, directives: &[Directive<'_>]) {
         let file = Directive { line: 0, name: "", values: Vec::new(), block: Some(directives.to_vec()) };
-        self.block(&file, "the file", &["namespace"], |reader, directive| {
-            match directive.name {
-                "service" => reader.service(directive),
-                "logging" => reader.logging(directive),
-                "network" => reader.network(directive),
-                "namespace" => reader.namespace(directive),
-                _ => return false,
-            }
-            true
+        self.block(&file, "the file", &["namespace"], |reader, directive| match directive.name {
+            "service" => reader.service(directive),
+            "logging" => reader.logging(directive),
+            "network" => reader.network(directive),
+            "namespace" => reader.namespace(directive),
+            _ => false,
         });
         // The server's default, as far as there are nodes.
         let copies = if self.config.nodes.is_empty() { 1 } else { 2 };
@@ -120,28 +118,26 @@ impl Reader {
         }
     }
 
-    fn service(&mut self, of: &Directive<'_>) {
+    fn service(&mut self, of: &Directive<'_>) -> bool {
         let mut config = std::mem::take(&mut self.config);
-        self.block(of, "service", &[], |reader, d| {
-            match d.name {
-                "cluster-name" => reader.set(&mut config.cluster_name, d, name(d, 64).map(Some)),
-                "node-id" => reader.set(&mut config.node_id, d, node_id(d).map(Some)),
-                "service-threads" => reader.set(&mut config.service_threads, d, number(d, 1..=1_024).map(Some)),
-                "proto-fd-max" => reader.set(&mut config.proto_fd_max, d, number(d, 1..=1_000_000)),
-                "proto-fd-idle-ms" => reader.set(&mut config.proto_fd_idle_ms, d, number(d, 0..=86_400_000)),
-                "batch-max-requests" => reader.set(&mut config.batch_max_requests, d, number(d, 1..=1_000_000)),
-                "transaction-max-ms" => reader.set(&mut config.transaction_max_ms, d, number(d, 1..=60_000)),
-                "ticker-interval" => reader.set(&mut config.ticker_interval_sec, d, seconds(d, 1..=3_600)),
-                "microsecond-histograms" => reader.set(&mut config.microsecond_histograms, d, flag(d)),
-                "log-millis" => reader.set(&mut config.log_millis, d, flag(d)),
-                _ => return false,
-            }
-            true
+        self.block(of, "service", &[], |reader, d| match d.name {
+            "cluster-name" => reader.set(&mut config.cluster_name, d, name(d, 64).map(Some)),
+            "node-id" => reader.set(&mut config.node_id, d, node_id(d).map(Some)),
+            "service-threads" => reader.set(&mut config.service_threads, d, number(d, 1..=1_024).map(Some)),
+            "proto-fd-max" => reader.set(&mut config.proto_fd_max, d, number(d, 1..=1_000_000)),
+            "proto-fd-idle-ms" => reader.set(&mut config.proto_fd_idle_ms, d, number(d, 0..=86_400_000)),
+            "batch-max-requests" => reader.set(&mut config.batch_max_requests, d, number(d, 1..=1_000_000)),
+            "transaction-max-ms" => reader.set(&mut config.transaction_max_ms, d, number(d, 1..=60_000)),
+            "ticker-interval" => reader.set(&mut config.ticker_interval_sec, d, seconds(d, 1..=3_600)),
+            "microsecond-histograms" => reader.set(&mut config.microsecond_histograms, d, flag(d)),
+            "log-millis" => reader.set(&mut config.log_millis, d, flag(d)),
+            _ => false,
         });
         self.config = config;
+        true
     }
 
-    fn logging(&mut self, of: &Directive<'_>) {
+    fn logging(&mut self, of: &Directive<'_>) -> bool {
         self.block(of, "logging", &["file"], |reader, d| {
             if !matches!(d.name, "file" | "console") {
                 return false;
@@ -150,64 +146,53 @@ impl Reader {
             match (d.name, &d.values[..]) {
                 ("console", []) => {}
                 ("file", [path]) => log.path = Some((*path).to_owned()),
-                _ => reader.problems.add(d.line, "give file PATH { or console {".to_owned()),
+                _ => _ = reader.refuse(d, "give file PATH { or console {".to_owned()),
             }
-            reader.block(d, d.name, &["context"], |reader, d| {
-                match (d.name, &d.values[..]) {
-                    ("context", [context, level]) => match (level_of(level), *context) {
-                        (Some(level), "any") => log.any = level,
-                        (Some(level), "drv_ssd") => log.drv_ssd = Some(level),
-                        (Some(_), _) => {
-                            let text = format!("context {}: there are any and drv_ssd", quoted(context));
-                            reader.problems.add(d.line, text);
-                        }
-                        (None, _) => {
-                            let text = format!("{}: give critical, warning, info, debug or detail", quoted(level));
-                            reader.problems.add(d.line, text);
-                        }
-                    },
-                    ("context", _) => reader.problems.add(d.line, "give context any info".to_owned()),
-                    _ => return false,
-                }
-                true
+            reader.block(d, d.name, &["context"], |reader, d| match (d.name, &d.values[..]) {
+                ("context", [context, level]) => match (level_of(level), *context) {
+                    (Some(level), "any") => reader.set(&mut log.any, d, Ok(level)),
+                    (Some(level), "drv_ssd") => reader.set(&mut log.drv_ssd, d, Ok(Some(level))),
+                    (Some(_), _) => reader.refuse(d, format!("context {}: there are any and drv_ssd", quoted(context))),
+                    (None, _) => {
+                        reader.refuse(d, format!("{}: give critical, warning, info, debug or detail", quoted(level)))
+                    }
+                },
+                ("context", _) => reader.refuse(d, "give context any info".to_owned()),
+                _ => false,
             });
             reader.config.logs.push(log);
             true
-        });
+        })
     }
 
-    fn network(&mut self, of: &Directive<'_>) {
+    fn network(&mut self, of: &Directive<'_>) -> bool {
         let mut config = std::mem::take(&mut self.config);
-        self.block(of, "network", &[], |reader, d| {
-            match d.name {
-                "service" => reader.clients(d, &mut config),
-                "heartbeat" => reader.heartbeat(d, &mut config),
-                _ => return false,
-            }
-            true
+        self.block(of, "network", &[], |reader, d| match d.name {
+            "service" => reader.clients(d, &mut config),
+            "heartbeat" => reader.heartbeat(d, &mut config),
+            _ => false,
         });
         self.config = config;
+        true
     }
 
-    fn clients(&mut self, of: &Directive<'_>, config: &mut Config) {
+    fn clients(&mut self, of: &Directive<'_>, config: &mut Config) -> bool {
         let mut addresses = Vec::new();
         let (mut access_address, mut access_port) = (None, None);
-        self.block(of, "service of network", &["address"], |reader, d| {
-            match d.name {
-                "address" => {
-                    let mut address = None;
-                    reader.set(&mut address, d, own_address(d).map(Some));
-                    addresses.extend(address);
-                }
-                "port" => reader.set(&mut config.listen.port, d, number(d, 0..=65_535)),
-                "access-address" => {
-                    let value = text(d).and_then(|text| text.parse().map_err(|_| expected_address(text)));
-                    reader.set(&mut access_address, d, value.map(Some));
-                }
-                "access-port" => reader.set(&mut access_port, d, number(d, 1..=65_535).map(Some)),
-                _ => return false,
+        self.block(of, "service of network", &["address"], |reader, d| match d.name {
+            "address" => {
+                let mut address = None;
+                reader.set(&mut address, d, own_address(d).map(Some));
+                addresses.extend(address);
+                true
             }
-            true
+            "port" => reader.set(&mut config.listen.port, d, number(d, 0..=65_535)),
+            "access-address" => {
+                let value = text(d).and_then(|text| text.parse().map_err(|_| expected_address(text)));
+                reader.set(&mut access_address, d, value.map(Some))
+            }
+            "access-port" => reader.set(&mut access_port, d, number(d, 1..=65_535).map(Some)),
+            _ => false,
         });
         if !addresses.is_empty() {
             config.listen.addresses = addresses;
@@ -216,38 +201,34 @@ impl Reader {
             let address = access_address.unwrap_or(config.listen.addresses[0]);
             config.access = Some((address, access_port.unwrap_or(config.listen.port)));
         }
+        true
     }
 
-    fn heartbeat(&mut self, of: &Directive<'_>, config: &mut Config) {
-        self.block(of, "heartbeat", &["mesh-seed-address-port"], |reader, d| {
-            match d.name {
-                "mode" => {
-                    if text(d) != Ok("mesh") {
-                        reader.problems.add(d.line, "mode: this server has mesh alone".to_owned());
-                    }
+    fn heartbeat(&mut self, of: &Directive<'_>, config: &mut Config) -> bool {
+        self.block(of, "heartbeat", &["mesh-seed-address-port"], |reader, d| match d.name {
+            "mode" if text(d) == Ok("mesh") => true,
+            "mode" => reader.refuse(d, "mode: this server has mesh alone".to_owned()),
+            "mesh-seed-address-port" => match d.values[..] {
+                [host, port] if port.parse::<u16>().is_ok_and(|port| port > 0) => {
+                    config.nodes.push((host.to_owned(), port.parse().unwrap_or_default()));
+                    true
                 }
-                "mesh-seed-address-port" => match d.values[..] {
-                    [host, port] if port.parse::<u16>().is_ok_and(|port| port > 0) => {
-                        config.nodes.push((host.to_owned(), port.parse().unwrap_or_default()));
-                    }
-                    _ => reader.problems.add(d.line, "give mesh-seed-address-port HOST PORT".to_owned()),
-                },
-                _ => return false,
-            }
-            true
-        });
+                _ => reader.refuse(d, "give mesh-seed-address-port HOST PORT".to_owned()),
+            },
+            _ => false,
+        })
     }
 
-    fn namespace(&mut self, of: &Directive<'_>) {
+    fn namespace(&mut self, of: &Directive<'_>) -> bool {
         let name = match name(of, 31) {
             Ok(name) => name,
-            Err(why) => return self.problems.add(of.line, format!("namespace: {why}")),
+            Err(why) => return self.refuse(of, format!("namespace: {why}")),
         };
         if self.config.namespaces.iter().any(|other| other.settings.name == name) {
-            return self.problems.add(of.line, format!("a second namespace {}", quoted(&name)));
+            return self.refuse(of, format!("a second namespace {}", quoted(&name)));
         }
         if self.config.namespaces.len() == NAMESPACES_MAX {
-            return self.problems.add(of.line, format!("more than {NAMESPACES_MAX} namespaces"));
+            return self.refuse(of, format!("more than {NAMESPACES_MAX} namespaces"));
         }
         let mut namespace = NamespaceConfig {
             settings: Namespace::new(&name),
@@ -264,41 +245,38 @@ impl Reader {
             match d.name {
                 "replication-factor" => reader.set(&mut namespace.replication_factor, d, number(d, 1..=2)),
                 "memory-size" | "indexes-memory-budget" => {
-                    reader.set(&mut settings.memory_bytes, d, bytes(d, 1 << 20..=1 << 50));
+                    reader.set(&mut settings.memory_bytes, d, bytes(d, 1 << 20..=1 << 50))
                 }
                 "default-ttl" => reader.set(&mut settings.default_ttl_sec, d, seconds(d, 0..=315_360_000)),
                 "tomb-raider-period" => {
-                    reader.set(&mut settings.tomb_raider_period_sec, d, seconds(d, 0..=315_360_000));
+                    reader.set(&mut settings.tomb_raider_period_sec, d, seconds(d, 0..=315_360_000))
                 }
                 "nsup-period" => reader.set(&mut settings.nsup_period_sec, d, seconds(d, 0..=86_400)),
                 "single-bin" => reader.set(&mut settings.single_bin, d, flag(d)),
-                "migrate-sleep" => {
-                    reader.set(&mut namespace.migrate_sleep_us, d, number(d, 0..=1_000_000_000));
-                }
+                "migrate-sleep" => reader.set(&mut namespace.migrate_sleep_us, d, number(d, 0..=1_000_000_000)),
                 "write-commit-level-override" => match text(d) {
-                    Ok("off" | "all") => {}
-                    Ok("master") => namespace.answers_before_replica = true,
-                    _ => reader.problems.add(d.line, "write-commit-level-override: give off, all or master".to_owned()),
+                    Ok("off" | "all") => true,
+                    Ok("master") => reader.set(&mut namespace.answers_before_replica, d, Ok(true)),
+                    _ => reader.refuse(d, "write-commit-level-override: give off, all or master".to_owned()),
                 },
                 "storage-engine" => {
                     has_storage = true;
-                    reader.storage(d, &mut namespace);
+                    reader.storage(d, &mut namespace)
                 }
-                _ => return false,
+                _ => false,
             }
-            true
         });
         if !has_storage && of.block.is_some() {
-            let text = format!("namespace {}: give storage-engine device {{ with a device", quoted(&name));
-            self.problems.add(of.line, text);
+            self.refuse(of, format!("namespace {}: give storage-engine device {{ with a device", quoted(&name)));
         }
         self.config.namespaces.push(namespace);
+        true
     }
 
-    fn storage(&mut self, of: &Directive<'_>, namespace: &mut NamespaceConfig) {
+    fn storage(&mut self, of: &Directive<'_>, namespace: &mut NamespaceConfig) -> bool {
         if of.values != ["device"] {
             let found = quoted(&of.values.join(" "));
-            return self.problems.add(of.line, format!("storage-engine {found}: this server supports only device"));
+            return self.refuse(of, format!("storage-engine {found}: this server supports only device"));
         }
         let mut files = Vec::new();
         let mut cache_bytes = None;
@@ -313,25 +291,22 @@ impl Reader {
                         true => Ok(bytes),
                         false => Err(format!("{bytes} is no power of two")),
                     });
-                    reader.set(&mut settings.write_block_bytes, d, value);
+                    reader.set(&mut settings.write_block_bytes, d, value)
                 }
                 "defrag-lwm-pct" => reader.set(&mut settings.defrag_lwm_pct, d, number(d, 1..=99)),
                 "defrag-sleep" => reader.set(&mut settings.defrag_sleep_us, d, number(d, 0..=1_000_000_000)),
-                "tomb-raider-sleep" => {
-                    reader.set(&mut settings.tomb_raider_sleep_us, d, number(d, 0..=1_000_000_000));
-                }
+                "tomb-raider-sleep" => reader.set(&mut settings.tomb_raider_sleep_us, d, number(d, 0..=1_000_000_000)),
                 "flush-max-ms" => reader.set(&mut settings.flush_max_ms, d, number(d, 0..=1_000)),
                 "post-write-queue" => reader.set(&mut settings.post_write_blocks, d, number(d, 0..=8_192)),
                 "post-write-cache" => reader.set(&mut cache_bytes, d, bytes(d, 0..=64u64 << 30).map(Some)),
                 "max-write-cache" => reader.set(&mut settings.max_write_cache_bytes, d, bytes(d, 1 << 20..=1 << 40)),
                 "commit-to-device" => reader.set(&mut settings.commit_to_device, d, flag(d)),
                 "min-avail-pct" | "stop-writes-avail-pct" => {
-                    reader.set(&mut settings.min_avail_pct, d, number(d, 0..=100));
+                    reader.set(&mut settings.min_avail_pct, d, number(d, 0..=100))
                 }
                 "enable-benchmarks-storage" => reader.set(&mut namespace.benchmarks_storage, d, flag(d)),
-                _ => return false,
+                _ => false,
             }
-            true
         });
         if let Some(bytes) = cache_bytes {
             namespace.settings.post_write_blocks = (bytes / u64::from(namespace.settings.write_block_bytes)) as u32;
@@ -344,26 +319,28 @@ impl Reader {
             _ => "",
         };
         if !wrong.is_empty() && of.block.is_some() {
-            self.problems.add(of.line, wrong.to_owned());
+            self.refuse(of, wrong.to_owned());
         }
         namespace.devices.append(&mut files);
+        true
     }
 
-    fn device(&mut self, directive: &Directive<'_>, devices: &mut Vec<String>) {
-        match directive.values[..] {
-            [path] => {
-                let taken = self.config.namespaces.iter().flat_map(|namespace| &namespace.devices).chain(&*devices);
-                if taken.into_iter().any(|other| other == path) {
-                    return self.problems.add(directive.line, format!("{} is used already", quoted(path)));
-                }
-                if devices.len() == DEVICES_MAX {
-                    return self.problems.add(directive.line, format!("more than {DEVICES_MAX} devices"));
-                }
-                devices.push(path.to_owned());
-            }
-            [_, _] => self.problems.add(directive.line, "this server does not have shadow devices".to_owned()),
-            _ => self.problems.add(directive.line, format!("give {} PATH", directive.name)),
+    fn device(&mut self, directive: &Directive<'_>, devices: &mut Vec<String>) -> bool {
+        let [path] = directive.values[..] else {
+            return match directive.values.len() {
+                2 => self.refuse(directive, "this server does not have shadow devices".to_owned()),
+                _ => self.refuse(directive, format!("give {} PATH", directive.name)),
+            };
+        };
+        let mut taken = self.config.namespaces.iter().flat_map(|namespace| &namespace.devices).chain(&*devices);
+        if taken.any(|other| other == path) {
+            return self.refuse(directive, format!("{} is used already", quoted(path)));
         }
+        if devices.len() == DEVICES_MAX {
+            return self.refuse(directive, format!("more than {DEVICES_MAX} devices"));
+        }
+        devices.push(path.to_owned());
+        true
     }
 }
 

@@ -74,7 +74,7 @@ impl Connection {
     /// Asks for the values of `names`; `None` for what the server passes over.
     pub fn ask(&mut self, names: &[String]) -> Result<Vec<Option<String>>, String> {
         let body = self.exchange(Kind::Info, &info_request(names))?;
-        info_replies(names, &body).map_err(|error| error.to_string())
+        info_replies(names, &body)
     }
 
     fn log_in(&mut self, login: &Login, session: &mut Option<Vec<u8>>) -> Result<(), String> {
@@ -97,8 +97,7 @@ impl Connection {
 
     /// The code and the session's token.
     fn security(&mut self, request: &[u8]) -> Result<(u8, Option<Vec<u8>>), String> {
-        let body = self.exchange(Kind::Security, request)?;
-        security_reply(&body).map_err(|error| error.to_string())
+        security_reply(&self.exchange(Kind::Security, request)?)
     }
 
     /// Sends a request and receives the body of its reply.
@@ -110,7 +109,7 @@ impl Connection {
         sent.map_err(|error| format!("cannot send a request - {}", why(&error, timeout)))?;
         let mut header = [0; HEADER_BYTES];
         receive(&mut stream, &mut header, 0, timeout)?;
-        let length = body_bytes(header, kind).map_err(|error| error.to_string())?;
+        let length = body_bytes(header, kind)?;
         // Memory grows with the received bytes, not with the announced length.
         let mut body = Vec::new();
         while body.len() < length {

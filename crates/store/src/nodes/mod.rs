@@ -134,21 +134,16 @@ impl Node {
             let socket = socket.map_err(|error| format!("cannot connect - {}", why(&error, access.timeout)))?;
             let mut connection = Connection::begin(socket, &self.tls_name, access, &mut self.session)?;
             if !self.id.is_empty() {
-                self.is_the_same(&mut connection)?;
+                // Behind an address another node may stand by now.
+                let id = connection.ask(&["node".to_owned()])?.pop().flatten().unwrap_or_default();
+                if !id.eq_ignore_ascii_case(&self.id) {
+                    return Err(format!("node {} was there before, and now {} answers", self.id, begin_of(&id)));
+                }
             }
             self.connection = Some(connection);
             self.connections += 1;
         }
         self.connection.as_mut().ok_or_else(|| "not connected".to_owned())
-    }
-
-    /// Behind an address another node may stand by now.
-    fn is_the_same(&self, connection: &mut Connection) -> Result<(), String> {
-        let id = connection.ask(&["node".to_owned()])?.pop().flatten().unwrap_or_default();
-        match id.eq_ignore_ascii_case(&self.id) {
-            true => Ok(()),
-            false => Err(format!("node {} was there before, and now {} answers", self.id, begin_of(&id))),
-        }
     }
 
     fn peers(&mut self, query: PeersQuery, access: &Access) -> Result<Vec<Peer>, String> {
@@ -187,12 +182,9 @@ pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Clust
     let mut missing = Vec::new();
     // Peers already tried: by id, or by address without one.
     let mut tried: BTreeSet<String> = BTreeSet::new();
-    let mut wanted: Vec<Peer> = Vec::new();
-    for seed in seeds {
-        if tried.insert(seed.to_string()) {
-            wanted.push(Peer { node: String::new(), tls_name: None, hosts: vec![seed.clone()] });
-        }
-    }
+    let seeds = seeds.iter().filter(|seed| tried.insert(seed.to_string()));
+    let seed = |seed: &Host| Peer { node: String::new(), tls_name: None, hosts: vec![seed.clone()] };
+    let mut wanted: Vec<_> = seeds.map(seed).collect();
     for _ in 0..ROUNDS_MAX {
         let reached = at_once(std::mem::take(&mut wanted), |peer| {
             let reached = Node::reach(&peer.hosts, peer.tls_name.as_deref(), access);
@@ -209,9 +201,7 @@ pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Clust
                 Err(error) => missing.push(error),
             }
         }
-        for node in &new {
-            tried.insert(node.id.clone());
-        }
+        tried.extend(new.iter().map(|node| node.id.clone()));
         if let Some(query) = query {
             peers_of_new = at_once(new.iter_mut().collect(), |node| {
                 node.peers(query, access).map_err(|error| format!("cannot ask node {node} for its peers - {error}"))

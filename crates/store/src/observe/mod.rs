@@ -13,7 +13,7 @@ mod ticker;
 
 use crate::conf::Config;
 use crate::namespace::DeviceStatistics;
-use crate::{Buckets, Losses, ResultCode, Statistics, Work};
+use crate::{Buckets, Losses, ResultCode, Statistics, Work, server};
 use std::net::IpAddr;
 pub use ticker::{Line, Logs, Ticker, start_lines};
 
@@ -23,13 +23,6 @@ pub const BUILD: &str = "7.0.0.26";
 /// A bit for each partition, the first in the highest bit.
 pub type Bitmap = [u8; 512];
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
-    pub id: u64,
-    /// Host and port for clients.
-    pub address: (String, u16),
-}
-
 /// This node in its cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -37,7 +30,7 @@ pub struct Node {
     /// Host and port for clients.
     pub address: (IpAddr, u16),
     /// The other nodes that are there.
-    pub peers: Vec<Peer>,
+    pub peers: Vec<server::Node>,
     /// Incremented when the peers change.
     pub peers_generation: u32,
     /// Goes up when partitions change hands.
@@ -78,28 +71,6 @@ impl Node {
     }
 }
 
-/// Thresholds of a latency: 1, 2, 4 and so on, of its unit.
-const COLUMNS: usize = 17;
-
-/// Latencies of one kind of transactions in the last interval.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Latency {
-    /// Such as `{test}-read`.
-    pub name: String,
-    /// `None`: no transactions since the start.
-    pub values: Option<LatencyValues>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct LatencyValues {
-    /// `msec` or `usec`.
-    pub unit: &'static str,
-    /// Transactions a second.
-    pub per_sec: f64,
-    /// Percent that took at least 1, 2, 4 and so on of the unit.
-    pub over_pct: [f64; COLUMNS],
-}
-
 /// The state of the server at an instant.
 #[derive(Debug, Clone)]
 pub struct Facts {
@@ -113,8 +84,10 @@ pub struct Facts {
     pub wall_ms: u64,
     /// Counts of all cores.
     pub counts: Counts,
-    /// Latencies of the last interval, as the ticker found them.
-    pub latencies: Vec<Latency>,
+    /// Latencies of the last interval, as the ticker found them: a name such as `{test}-read`, and as text the unit,
+    /// transactions a second, and percent that took at least 1, 2, 4 and so on of the unit; empty: no transactions since the
+    /// start.
+    pub latencies: Vec<(String, String)>,
 }
 
 impl Facts {

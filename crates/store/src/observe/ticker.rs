@@ -3,12 +3,13 @@
 //!
 //! The log's lines, and where they go.
 
-use super::{BUILD, COLUMNS, Facts, Latency, LatencyValues, Migration, NamespaceCounts, Outcomes, Transactions};
+use super::{BUILD, Facts, Migration, NamespaceCounts, Outcomes, Transactions};
 use crate::conf::{Config, Level, Log};
 use crate::namespace::DeviceStatistics;
 use crate::{Buckets, Losses, PARTITIONS, Statistics};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 
@@ -77,27 +78,20 @@ impl Ticker {
                     let rate = of(now).saturating_sub(of(before)) as f64 / seconds;
                     format!("({},{rate:.1})", of(now))
                 };
+                let &DeviceStatistics { used_bytes, free_wblocks, pristine_wblocks, write_q, defrag_q, .. } = now;
+                let (write, read) = (rate(|of| of.writes + of.defrag_writes), rate(|of| of.defrag_reads));
                 let text = format!(
-                    "{{{name}}} {path}: used-bytes {} free-wblocks {} write-q {} write {} defrag-q {} defrag-read {} \
-                     defrag-write {}",
-                    now.used_bytes,
-                    now.free_wblocks,
-                    now.write_q,
-                    rate(|of| of.writes + of.defrag_writes),
-                    now.defrag_q,
-                    rate(|of| of.defrag_reads),
-                    rate(|of| of.defrag_writes),
+                    "{{{name}}} {path}: used-bytes {used_bytes} free-wblocks {free_wblocks} write-q {write_q} write {write} \
+                     defrag-q {defrag_q} defrag-read {read} defrag-write {}",
+                    rate(|of| of.defrag_writes)
                 );
                 lines.push(Line::info("drv_ssd", "drv_ssd.c", text));
-                let queued = now.free_wblocks.saturating_sub(now.pristine_wblocks);
-                let text = format!(
-                    "{{{name}}} {path}: free-wblocks ({queued},{}) defrag-io-skips {} direct-frees {}",
-                    now.pristine_wblocks,
-                    rate(|of| of.defrag_io_skips),
-                    rate(|of| of.direct_frees),
-                );
+                let queued = free_wblocks.saturating_sub(pristine_wblocks);
+                let (skips, frees) = (rate(|of| of.defrag_io_skips), rate(|of| of.direct_frees));
+                let free = format!("free-wblocks ({queued},{pristine_wblocks})");
+                let text = format!("{{{name}}} {path}: {free} defrag-io-skips {skips} direct-frees {frees}");
                 lines.push(Line { level: Level::Detail, ..Line::info("drv_ssd", "drv_ssd.c", text) });
-                if now.free_wblocks == 0 {
+                if free_wblocks == 0 {
                     let text = format!("{{{name}}} {path}: out of storage space");
                     lines.push(Line::warning("drv_ssd", "drv_ssd.c", text));
                 }
@@ -116,33 +110,26 @@ impl Ticker {
         let [masters, replicas, others] = facts.split_objects(index);
         say(format!("objects: all {} master {masters} prole {replicas} non-replica {others}", store.objects));
         if store.tombstones > 0 {
-            say(format!(
-                "tombstones: all {} xdr (0,0) master {} prole 0 non-replica 0",
-                store.tombstones, store.tombstones
-            ));
+            let all = store.tombstones;
+            say(format!("tombstones: all {all} xdr (0,0) master {all} prole 0 non-replica 0"));
         }
         let Migration { tx_remaining, rx_remaining, .. } = counts.migration;
         let remaining = tx_remaining + rx_remaining;
-        say(match remaining {
-            0 => "migrations: complete".to_owned(),
-            _ => format!(
-                "migrations: remaining ({tx_remaining},{rx_remaining},0) active ({},{},0) complete-pct {:.2}",
-                u64::from(tx_remaining > 0),
-                u64::from(rx_remaining > 0),
-                100.0 - remaining.min(PARTITIONS.into()) as f64 * 100.0 / f64::from(PARTITIONS)
-            ),
-        });
+        if remaining == 0 {
+            say("migrations: complete".to_owned());
+        } else {
+            let [tx, rx] = [tx_remaining, rx_remaining].map(|remaining| u64::from(remaining > 0));
+            let pct = 100.0 - remaining.min(PARTITIONS.into()) as f64 * 100.0 / f64::from(PARTITIONS);
+            let active = format!("active ({tx},{rx},0) complete-pct {pct:.2}");
+            say(format!("migrations: remaining ({tx_remaining},{rx_remaining},0) {active}"));
+        }
         let (index_bytes, budget) = (store.index_bytes, namespace.settings.memory_bytes.max(1));
-        say(format!(
-            "index-usage: used-bytes {index_bytes} used-pct {}",
-            u128::from(index_bytes) * 100 / u128::from(budget)
-        ));
+        let used_pct = u128::from(index_bytes) * 100 / u128::from(budget);
+        say(format!("index-usage: used-bytes {index_bytes} used-pct {used_pct}"));
         let used: u64 = store.devices.iter().map(|device| device.used_bytes).sum();
         let cached = cache_read_pct(store, self.before.1.get(index).map(|before| &before.store));
-        say(format!(
-            "data-usage: used-bytes {used} avail-pct {} cache-read-pct {cached:.2}",
-            facts.available_pct(index)
-        ));
+        let available = facts.available_pct(index);
+        say(format!("data-usage: used-bytes {used} avail-pct {available} cache-read-pct {cached:.2}"));
         if store.losses.blocks > 0 {
             let Losses { blocks, bytes, records } = store.losses;
             say(format!("accepted-losses: blocks {blocks} bytes {bytes} records-max {records}"));
@@ -180,7 +167,7 @@ impl Ticker {
         }
     }
 
-    fn latencies(&self, now_ms: u64, facts: &Facts) -> Vec<Latency> {
+    fn latencies(&self, now_ms: u64, facts: &Facts) -> Vec<(String, String)> {
         let (then_ms, before) = &self.before;
         let seconds = now_ms.saturating_sub(*then_ms).max(1) as f64 / 1_000.0;
         let mut latencies = Vec::new();
@@ -189,27 +176,30 @@ impl Ticker {
             let before = times(before.get(index).unwrap_or(&empty));
             for ((suffix, now), (_, before)) in times(counts).into_iter().zip(before) {
                 let name = format!("{{{}}}-{suffix}", namespace.settings.name);
-                let values = (total(now) > 0).then(|| values_of(unit(facts), seconds, now, before));
-                latencies.push(Latency { name, values });
+                let is_used = total(now) > 0;
+                latencies
+                    .push((name, if is_used { latency(unit(facts), seconds, now, before) } else { String::new() }));
             }
         }
         latencies
     }
 }
 
-fn values_of(unit: &'static str, seconds: f64, now: &Buckets, before: &Buckets) -> LatencyValues {
+/// Thresholds of a latency: 1, 2, 4 and so on, of its unit.
+const COLUMNS: usize = 17;
+
+/// Of the transactions between two counts: unit, transactions a second, percent that took at least each threshold.
+fn latency(unit: &str, seconds: f64, now: &Buckets, before: &Buckets) -> String {
     let differences = now.counts().iter().zip(before.counts()).map(|(now, before)| now.saturating_sub(*before));
     let differences: Vec<u64> = differences.collect();
     let all: u64 = differences.iter().sum();
-    let mut over_pct = [0.0; COLUMNS];
-    if all > 0 {
-        for (column, pct) in over_pct.iter_mut().enumerate() {
-            // Bucket b holds 2^(b-1) and more, so values over 2^column begin after that bucket.
-            let over: u64 = differences[column + 1..].iter().sum();
-            *pct = over as f64 * 100.0 / all as f64;
-        }
+    let mut text = format!("{unit},{:.1}", all as f64 / seconds);
+    for column in 0..COLUMNS {
+        // Bucket b holds 2^(b-1) and more, so values over 2^column begin after that bucket.
+        let over: u64 = differences[column + 1..].iter().sum();
+        let _ = write!(text, ",{:.2}", over as f64 * 100.0 / all.max(1) as f64);
     }
-    LatencyValues { unit, per_sec: all as f64 / seconds, over_pct }
+    text
 }
 
 /// Time between two sets of the ticker's lines.

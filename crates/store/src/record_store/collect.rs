@@ -72,13 +72,14 @@ impl Store {
     fn collect_next(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
         let (now, volume) = (disk.now_ns(), &mut self.volumes[number]);
         let is_short = volume.is_short_of_blocks();
-        if self.draining || volume.blocks.queued() == 0 && !is_short {
+        if self.draining || volume.blocks.queue.is_empty() && !is_short {
             return u64::MAX;
         }
         if now < self.collectors[number].next_ns {
             return self.collectors[number].next_ns;
         }
-        if volume.blocks.queued() == 0 && !volume.queue_emptiest() {
+        // Where long records leave gaps at the ends of blocks, a copy would leave them, too.
+        if volume.blocks.queue.is_empty() && !volume.blocks.queue_emptiest(volume.packed_units / 8 * 7) {
             self.collectors[number].next_ns = now + FULL_NS;
             return now + FULL_NS;
         }
@@ -86,7 +87,7 @@ impl Store {
             return now + PAUSE_NS;
         }
         let Some(block) = volume.blocks.next_to_collect() else { return u64::MAX };
-        let Some(buf) = self.io.buffer(volume.block_bytes(), disk) else {
+        let Some(buf) = self.io.buffer(volume.block_bytes, disk) else {
             volume.blocks.put_back(block);
             return now + PAUSE_NS;
         };
@@ -96,7 +97,7 @@ impl Store {
 
     fn read_block(&mut self, number: usize, block: u32, tries: u32, buf: Buf, disk: &mut impl Disk) {
         let volume = &self.volumes[number];
-        let (target, bytes) = (volume.space().target, volume.bytes_of(block..block + 1));
+        let (target, bytes) = (volume.space.target, volume.bytes_of(block..block + 1));
         self.collectors[number].stage = Stage::Reading { block, tries };
         self.io.submit(Pending::Collect { volume: number as u8 }, (target, OpKind::Read), bytes, buf, disk);
     }
@@ -106,7 +107,7 @@ impl Store {
         let volume = &mut self.volumes[number];
         volume.counted.large_block_read_us.record((done.completed_ns - done.issued_ns) / 1_000);
         if done.outcome.is_done() {
-            let walk = Walk::new(volume.block_bytes(), volume.blocks.get(block).seed);
+            let walk = Walk::new(volume.block_bytes, volume.blocks.get(block).seed);
             self.collectors[number].stage = Stage::Moving { block, buf: done.buf, walk };
             return;
         }
@@ -122,17 +123,17 @@ impl Store {
     fn leave(&mut self, number: usize, block: u32, why: &str, now: u64) {
         let volume = &mut self.volumes[number];
         volume.blocks.collected(block);
-        let (live, target) = (volume.blocks.get(block).live, volume.space().target);
+        let live = volume.blocks.get(block).live;
         self.collectors[number].next_ns = now + u64::from(self.namespace.defrag_sleep_us) * 1_000;
         if live > 0 {
             volume.leave(block);
-            let bytes = live as usize * UNIT;
-            self.remark_on(target, format!("{bytes} bytes of records in write block {block} were not moved - {why}"));
+            let what = format!("{} bytes of records in write block {block}", live as usize * UNIT);
+            self.remark(Some(number), format!("{what} were not moved - {why}"));
         }
     }
 
     fn move_records(&mut self, number: usize, block: u32, buf: Buf, mut walk: Walk, disk: &mut impl Disk) -> u64 {
-        let (now, bytes) = (disk.now_ns(), self.volumes[number].block_bytes());
+        let (now, bytes) = (disk.now_ns(), self.volumes[number].block_bytes);
         let mut moved = 0;
         while moved < SLICE && self.volumes[number].blocks.get(block).live > 0 {
             let before = walk;
@@ -151,7 +152,9 @@ impl Store {
                 continue;
             }
             let volume = &mut self.volumes[number];
-            if record.tombstone && hides_nothing(record.body, volume.blocks.oldest()) {
+            // A tombstone hides nothing once no block on the device can be older.
+            let hides_nothing = |first| volume.blocks.oldest >= u64::from_le_bytes(first);
+            if record.tombstone && record.body.try_into().is_ok_and(hides_nothing) {
                 let old = self.index.remove(&record.digest);
                 volume.blocks.remove(block, units);
                 self.count(old.as_ref(), None);
@@ -173,9 +176,4 @@ impl Store {
         self.leave(number, block, "", now);
         self.collect_next(number, disk)
     }
-}
-
-/// True if no block on the device can be older than a tombstone of this body.
-fn hides_nothing(body: &[u8], oldest: u64) -> bool {
-    body.try_into().is_ok_and(|first| oldest >= u64::from_le_bytes(first))
 }

@@ -18,16 +18,15 @@ use crate::volume::blocks::{Block, State};
 use crate::{Disk, Losses};
 use results::units::{Grouped, count};
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 /// Damaged blocks of a device that are named.
 const NAMED_MAX: u64 = 20;
 
 /// A block that has a header, and that is not whole to its end.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Suspect {
-    block: u32,
-    sequence: u64,
+    pub(super) block: u32,
+    pub(super) sequence: u64,
     /// Where the last whole piece begins and ends.
     pub(super) last_seal: u32,
     pub(super) pieces_end: u32,
@@ -37,21 +36,6 @@ pub(super) struct Suspect {
     pub(super) end: Option<Flaw>,
     /// True if there are records in that part.
     pub(super) is_torn: bool,
-}
-
-impl Suspect {
-    pub(super) fn new(block: u32, sequence: u64) -> Self {
-        Self {
-            block,
-            sequence,
-            last_seal: 0,
-            pieces_end: 0,
-            flaws: Vec::new(),
-            records: Vec::new(),
-            end: None,
-            is_torn: false,
-        }
-    }
 }
 
 /// Result of a volume's cold start.
@@ -69,7 +53,7 @@ impl Store {
         let progress = &mut scan.volumes[number];
         let mut verdict = Verdict::default();
         let volume = &self.volumes[number];
-        let (target, block_bytes) = (volume.space().target, volume.block_bytes() as u32);
+        let block_bytes = volume.block_bytes as u32;
         progress.used = progress.used.max(progress.evidence.certain);
         let mut cut = Losses::default();
         for suspect in &mut progress.suspects {
@@ -91,7 +75,7 @@ impl Store {
             // Nothing of a cut-off write may be there: only the next one's place.
             let end = end.filter(|(_, is_sure)| *is_sure || suspect.is_torn);
             let (sure, unsure): (Vec<_>, Vec<_>) = inner.chain(end).partition(|(_, is_sure)| *is_sure);
-            self.add(target, block, &mut verdict.losses, &sure.into_iter().map(|(flaw, _)| flaw).collect::<Vec<_>>());
+            self.add(number, block, &mut verdict.losses, &sure.into_iter().map(|(flaw, _)| flaw).collect::<Vec<_>>());
             for (flaw, _) in unsure {
                 cut += Losses { blocks: 1, bytes: flaw.bytes.into(), records: flaw.records.into() };
             }
@@ -113,63 +97,45 @@ impl Store {
             if is_lost {
                 verdict.renew.insert(block);
                 let flaw = Flaw::unsealed(FIRST_BYTE, block_bytes as usize - FIRST_BYTE);
-                self.add(target, block, &mut verdict.losses, &[Flaw { at: 0, bytes: block_bytes, ..flaw }]);
+                self.add(number, block, &mut verdict.losses, &[Flaw { at: 0, bytes: block_bytes, ..flaw }]);
             }
         }
         let no_marks = progress.mark.is_none() && progress.used > 0;
         let damaged_marks = if no_marks { 2 } else { progress.damaged_marks };
-        self.say(target, damaged_marks, &verdict.losses, &cut);
+        self.say(number, damaged_marks, &verdict.losses, &cut);
         progress.verdict = Some(verdict);
         self.scan = Some(scan);
     }
 
     /// Adds the damage of a block, and names it.
-    fn add(&mut self, target: u16, block: u32, losses: &mut Losses, flaws: &[Flaw]) {
+    fn add(&mut self, number: usize, block: u32, losses: &mut Losses, flaws: &[Flaw]) {
         let Some(first) = flaws.first() else { return };
-        let (bytes, records) = flaws
-            .iter()
-            .fold((0, 0), |(bytes, records), flaw| (bytes + u64::from(flaw.bytes), records + u64::from(flaw.records)));
+        let of = |count: fn(&Flaw) -> u32| flaws.iter().map(|flaw| u64::from(count(flaw))).sum();
+        let (bytes, records) = (of(|flaw| flaw.bytes), of(|flaw| flaw.records));
         *losses += Losses { blocks: 1, bytes, records };
         if losses.blocks <= NAMED_MAX {
-            self.remark_on(
-                target,
-                format!(
-                    "write block {block} is damaged from byte {} on: {} cannot be read, which held up to {}",
-                    Grouped(first.at.into()),
-                    count(bytes, "byte"),
-                    count(records, "record")
-                ),
-            );
+            let (at, bytes, records) = (Grouped(first.at.into()), count(bytes, "byte"), count(records, "record"));
+            let lost = format!("{bytes} cannot be read, which held up to {records}");
+            self.remark(Some(number), format!("write block {block} is damaged from byte {at} on: {lost}"));
         }
     }
 
     /// Adds the log lines about a volume.
-    fn say(&mut self, target: u16, damaged_marks: usize, losses: &Losses, cut: &Losses) {
+    fn say(&mut self, number: usize, damaged_marks: usize, losses: &Losses, cut: &Losses) {
         if damaged_marks > 0 {
-            self.remark_on(
-                target,
-                format!(
-                    "{damaged_marks} of the 2 marks of its end are missing or damaged - damage to the last writes \
-                 cannot be told from a crash"
-                ),
-            );
+            let why = "are missing or damaged - damage to the last writes cannot be told from a crash";
+            self.remark(Some(number), format!("{damaged_marks} of the 2 marks of its end {why}"));
         }
         if losses.blocks > NAMED_MAX {
-            self.remark_on(target, format!("{} more are damaged", count(losses.blocks - NAMED_MAX, "write block")));
+            self.remark(Some(number), format!("{} more are damaged", count(losses.blocks - NAMED_MAX, "write block")));
         }
         if losses.blocks > 0 {
-            self.remark_on(target, losses.to_string());
+            self.remark(Some(number), losses.to_string());
         }
         if cut.blocks > 0 {
-            self.remark_on(
-                target,
-                format!(
-                    "the last writes before the end are incomplete, as after a loss of power: up to {} of {} are \
-                 missing",
-                    count(cut.records, "record"),
-                    count(cut.bytes, "byte")
-                ),
-            );
+            let what = "the last writes before the end are incomplete, as after a loss of power";
+            let (records, bytes) = (count(cut.records, "record"), count(cut.bytes, "byte"));
+            self.remark(Some(number), format!("{what}: up to {records} of {bytes} are missing"));
         }
     }
 
@@ -178,14 +144,10 @@ impl Store {
     pub fn damage(&self) -> Option<Losses> {
         let scan = self.scan.as_ref().filter(|scan| !scan.is_accepted)?;
         let mut losses = Losses::default();
-        let read = scan.volumes.iter().try_for_each(|progress| match &progress.verdict {
-            Some(verdict) => {
-                losses += verdict.losses;
-                ControlFlow::Continue(())
-            }
-            None => ControlFlow::Break(()),
-        });
-        (read.is_continue() && losses.blocks > 0).then_some(losses)
+        for progress in &scan.volumes {
+            losses += progress.verdict.as_ref()?.losses;
+        }
+        (losses.blocks > 0).then_some(losses)
     }
 
     /// Opens the store in spite of its [`Self::damage`]. The losses stay in its statistics.
@@ -207,19 +169,15 @@ impl Store {
             if verdict.losses.blocks > 0 {
                 volume.accept(verdict.losses);
             }
-            let (target, losses) = (volume.space().target, volume.losses());
+            let losses = volume.losses();
             if self.version.max(volume.number_max()) >= NUMBER_LAST {
-                volume.refuse_writes();
-                self.remark_on(
-                    target,
-                    format!(
-                        "a record, block or mark has a number of {NUMBER_LAST} or more, which no store reaches - writes \
-                     are refused; read what is needed, then erase the device"
-                    ),
-                );
+                volume.refuses = true;
+                let what = "which no store reaches - writes are refused; read what is needed, then erase the device";
+                let number_of = format!("a record, block or mark has a number of {NUMBER_LAST} or more, {what}");
+                self.remark(Some(number), number_of);
             }
             if losses.blocks > 0 {
-                self.remark_on(target, format!("losses were accepted: {losses}"));
+                self.remark(Some(number), format!("losses were accepted: {losses}"));
             }
             self.flush_device(number, 0, disk);
         }

@@ -120,9 +120,9 @@ impl Store {
             }
             Stage::Looking(number, block) => match self.volumes.get_mut(number) {
                 None => (Stage::Removing(0), 0),
-                Some(volume) if block >= volume.blocks.used() => (Stage::Looking(number + 1, 0), 0),
+                Some(volume) if block >= volume.blocks.used => (Stage::Looking(number + 1, 0), 0),
                 Some(volume) if volume.blocks.get(block).is_empty => {
-                    let end = volume.blocks.used().min(block.saturating_add(TURN));
+                    let end = volume.blocks.used.min(block.saturating_add(TURN));
                     let next = (block..end).find(|block| !volume.blocks.get(*block).is_empty);
                     (Stage::Looking(number, next.unwrap_or(end)), 0)
                 }
@@ -131,20 +131,20 @@ impl Store {
                     (Stage::Looking(number, block), PAUSE_NS)
                 }
                 Some(volume) => {
-                    let bytes = volume.block_bytes();
+                    let bytes = volume.block_bytes;
                     let buf = if self.io.may_begin() { self.io.buffer(bytes, disk) } else { None };
                     let Some(buf) = buf else {
                         (self.raider.stage, self.raider.next_ns) = (Stage::Looking(number, block), now + PAUSE_NS);
                         return self.raider.next_ns;
                     };
                     self.raider.stage = Stage::Reading(number, block, volume.blocks.get(block).seed);
-                    let (target, bytes) = (volume.space().target, volume.bytes_of(block..block + 1));
+                    let (target, bytes) = (volume.space.target, volume.bytes_of(block..block + 1));
                     self.io.submit(Pending::Raid, (target, OpKind::Read), bytes, buf, disk);
                     return u64::MAX;
                 }
             },
             Stage::Walking(number, block, buf, mut walk) => {
-                let bytes = self.volumes[number].block_bytes();
+                let bytes = self.volumes[number].block_bytes;
                 let (mut is_over, mut hides) = (false, false);
                 for _ in 0..TURN {
                     match walk.next(&buf[..bytes]) {
@@ -212,7 +212,7 @@ impl Store {
         let Stage::Reading(number, block, seed) = std::mem::take(&mut self.raider.stage) else { return };
         let volume = &self.volumes[number];
         if done.outcome.is_done() && volume.is_certain(block) && volume.blocks.get(block).seed == seed {
-            let walk = Walk::new(volume.block_bytes(), seed);
+            let walk = Walk::new(volume.block_bytes, seed);
             self.raider.stage = Stage::Walking(number, block, done.buf, walk);
             return;
         }

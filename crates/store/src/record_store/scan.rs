@@ -80,10 +80,9 @@ impl Store {
         if all(|progress| progress.is_done) {
             self.scan = None;
             if self.index.is_full() {
-                self.remark(format!(
-                    "{} records take all of memory-size - no new ones are written; raise it",
-                    self.index.len()
-                ));
+                let records = self.index.len();
+                let what = "records take all of memory-size - no new ones are written; raise it";
+                self.remark(None, format!("{records} {what}"));
             }
         } else if all(|progress| progress.verdict.is_some()) && self.damage().is_none() {
             self.start(disk);
@@ -101,9 +100,9 @@ impl Store {
         if !progress.reads_marks {
             return self.read_marks(number, 0, disk);
         }
-        let behind = progress.used.saturating_add(unwritten_max(volume.block_bytes()) + 1);
+        let behind = progress.used.saturating_add(unwritten_max(volume.block_bytes) + 1);
         let end = behind.min(volume.blocks.len() as u32);
-        let chunk = (chunk_bytes(volume.block_bytes()) / volume.block_bytes()) as u32;
+        let chunk = (chunk_bytes(volume.block_bytes) / volume.block_bytes) as u32;
         let (mut blocks, tries) = match progress.again.pop() {
             Some(again) => again,
             None if progress.next < end => (progress.next..end.min(progress.next + chunk), 0),
@@ -113,9 +112,9 @@ impl Store {
                 return false;
             }
         };
-        let mut buf = self.io.buffer(blocks.len() * volume.block_bytes(), disk);
+        let mut buf = self.io.buffer(blocks.len() * volume.block_bytes, disk);
         if buf.is_none() {
-            buf = self.io.buffer(volume.block_bytes(), disk);
+            buf = self.io.buffer(volume.block_bytes, disk);
             if blocks.len() > 1 && buf.is_some() && tries > 0 {
                 progress.again.push((blocks.start + 1..blocks.end, tries));
             }
@@ -129,7 +128,7 @@ impl Store {
         };
         progress.next = progress.next.max(blocks.end);
         progress.flying += 1;
-        let (target, bytes) = (volume.space().target, volume.bytes_of(blocks.clone()));
+        let (target, bytes) = (volume.space.target, volume.bytes_of(blocks.clone()));
         self.io.submit(Pending::Scan { volume: number as u8, blocks, tries }, (target, OpKind::Read), bytes, buf, disk);
         true
     }
@@ -137,7 +136,7 @@ impl Store {
     /// Begins to read the marks of a volume, if there is a buffer.
     fn read_marks(&mut self, number: usize, tries: u32, disk: &mut impl Disk) -> bool {
         let Some(buf) = self.io.buffer(MARKS_BYTES as usize, disk) else { return false };
-        let space = self.volumes[number].space();
+        let space = &self.volumes[number].space;
         let (target, bytes) = (space.target, space.marks..space.marks + MARKS_BYTES);
         self.io.submit(Pending::Marks { volume: number as u8, tries }, (target, OpKind::Read), bytes, buf, disk);
         if let Some(scan) = &mut self.scan {
@@ -152,7 +151,7 @@ impl Store {
         let progress = &mut scan.volumes[number];
         progress.flying -= 1;
         if done.outcome.is_done() {
-            let (marks, damaged) = Mark::read_both(&done.buf[..MARKS_BYTES as usize], volume.space().id);
+            let (marks, damaged) = Mark::read_both(&done.buf[..MARKS_BYTES as usize], volume.space.id);
             for mark in &marks {
                 progress.evidence.add(&mark.bounds, volume.blocks.len() as u32, NUMBER_MAX);
             }
@@ -172,7 +171,7 @@ impl Store {
         let progress = &mut scan.volumes[number];
         progress.flying -= 1;
         if done.outcome.is_done() {
-            let bytes = self.volumes[number].block_bytes();
+            let bytes = self.volumes[number].block_bytes;
             for (block, bytes) in blocks.zip(done.buf.chunks_exact(bytes)) {
                 self.take_block(number, block, bytes, progress, &mut scan.found);
             }
@@ -184,8 +183,7 @@ impl Store {
                 for block in blocks {
                     self.volumes[number].blocks.bad(block);
                     progress.used = progress.used.max(block + 1);
-                    let target = self.volumes[number].space().target;
-                    self.remark_on(target, format!("write block {block} could not be read - {}", done.outcome));
+                    self.remark(Some(number), format!("write block {block} could not be read - {}", done.outcome));
                 }
             }
         }
@@ -196,25 +194,21 @@ impl Store {
     /// Indexes the records of a block.
     fn take_block(&mut self, number: usize, block: u32, bytes: &[u8], progress: &mut Progress, found: &mut Vec<Entry>) {
         let volume = &mut self.volumes[number];
-        let header = match BlockHeader::read(bytes, volume.space().id, block) {
-            Header::None => return,
-            Header::Damaged => {
-                progress.used = progress.used.max(block + 1);
-                return volume.blocks.damaged(block);
-            }
-            // Numbers that no store reaches: bytes made to look like a block.
-            Header::Whole(header) if header.sequence >= NUMBER_MAX => {
-                progress.used = progress.used.max(block + 1);
-                return volume.blocks.damaged(block);
-            }
-            Header::Whole(header) => header,
-        };
+        let header = BlockHeader::read(bytes, volume.space.id, block);
+        if header == Header::None {
+            return;
+        }
         progress.used = progress.used.max(block + 1);
+        let header = match header {
+            // Numbers that no store reaches belong to bytes made to look like a block.
+            Header::Whole(header) if header.sequence < NUMBER_MAX => header,
+            _ => return volume.blocks.damaged(block),
+        };
         volume.sequence = volume.sequence.max(header.sequence);
         volume.blocks.found(block, header.sequence, header.seed());
         let blocks = volume.blocks.len() as u32;
         let mut walk = Walk::new(bytes.len(), header.seed());
-        let mut suspect = Suspect::new(block, header.sequence);
+        let mut suspect = Suspect { block, sequence: header.sequence, ..Suspect::default() };
         loop {
             match walk.next(bytes) {
                 Found::Seal(seal) => {
@@ -226,11 +220,10 @@ impl Store {
                 {
                     let (offset, units) = ((at / UNIT) as u32, (len / UNIT) as u32);
                     let place = Place { block, offset, units, volume: number as u8 };
-                    let (version, generation) = (record.version, record.generation);
-                    let mut entry = Entry::new(record.digest, version, place, record.void_time, generation);
+                    let mut entry = Entry::of(&record, place);
                     entry.moves = moves(&bytes[at..]);
                     suspect.is_torn |= at as u32 >= suspect.pieces_end;
-                    found.push(entry.with(record.tombstone, !record.key.is_empty()));
+                    found.push(entry);
                 }
                 // Bytes made to look like a record.
                 Found::Record(_, at, len) => suspect.flaws.push(Flaw { at: at as u32, bytes: len as u32, records: 1 }),
@@ -276,7 +269,7 @@ impl Store {
     }
 
     pub(super) fn flush_device(&mut self, number: usize, tries: u32, disk: &mut impl Disk) {
-        let target = self.volumes[number].space().target;
+        let target = self.volumes[number].space.target;
         let pending = Pending::Flush { volume: number as u8, tries };
         self.io.submit(pending, (target, OpKind::Flush), 0..0, Buf::empty(), disk);
     }
@@ -287,9 +280,9 @@ impl Store {
             if tries < TRIES {
                 return self.flush_device(number, tries + 1, disk);
             }
-            self.volumes[number].refuse_writes();
-            let target = self.volumes[number].space().target;
-            self.remark_on(target, format!("the device could not be flushed - {} - writes are refused", done.outcome));
+            self.volumes[number].refuses = true;
+            let why = done.outcome;
+            self.remark(Some(number), format!("the device could not be flushed - {why} - writes are refused"));
         }
         if let Some(scan) = &mut self.scan {
             scan.volumes[number].is_done = true;

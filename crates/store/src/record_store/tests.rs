@@ -148,13 +148,13 @@ fn conditions_are_checked_before_anything_is_done() {
     assert_eq!(code(1, Work::Write(write(b"y", Exists::CreateOnly))), ResultCode::EXISTS);
     let policy = |generation, ttl| Policy { generation, ttl, ..Policy::default() };
     let with = |policy| Work::Write(Write { policy, ..write(b"z", Exists::Any) });
-    assert_eq!(code(1, with(policy(Generation::Equal(2), Ttl::Default))), ResultCode::GENERATION);
-    assert_eq!(code(1, with(policy(Generation::Less(1), Ttl::Default))), ResultCode::GENERATION);
-    assert_eq!(code(1, with(policy(Generation::Any, Ttl::Seconds(u32::MAX)))), ResultCode::PARAMETER);
+    assert_eq!(code(1, with(policy(Generation::Equal(2), Ttl::DEFAULT))), ResultCode::GENERATION);
+    assert_eq!(code(1, with(policy(Generation::Less(1), Ttl::DEFAULT))), ResultCode::GENERATION);
+    assert_eq!(code(1, with(policy(Generation::Any, Ttl(u32::MAX - 2)))), ResultCode::PARAMETER);
     assert_eq!(code(1, Work::Write(write(&[0; 40_000], Exists::Any))), ResultCode::TOO_BIG);
     let delete = |generation| Work::Delete(Delete { generation, image: false });
     assert_eq!(code(1, delete(Generation::Equal(9))), ResultCode::GENERATION);
-    assert_eq!(code(1, with(policy(Generation::Equal(1), Ttl::Default))), ResultCode::OK);
+    assert_eq!(code(1, with(policy(Generation::Equal(1), Ttl::DEFAULT))), ResultCode::OK);
     let reply = bench.ask(1, Work::ReadAll);
     assert_eq!((value(&reply), reply.generation), (b"z".to_vec(), 2));
     assert_eq!(bench.ask(1, delete(Generation::Equal(2))).result, ResultCode::OK);

@@ -69,7 +69,8 @@ impl Store {
                 if !allows(write.policy.generation, generation) {
                     return refuse(ResultCode::GENERATION);
                 }
-                let is_too_long = matches!(write.policy.ttl, Ttl::Seconds(seconds) if seconds > TTL_MAX_SEC);
+                let ttl = write.policy.ttl;
+                let is_too_long = ttl.0 > TTL_MAX_SEC && ![Ttl::NEVER, Ttl::KEEP].contains(&ttl);
                 if is_too_long || write.key.len() > KEY_BYTES_MAX {
                     return refuse(ResultCode::PARAMETER);
                 }
@@ -130,7 +131,7 @@ impl Store {
             Ok(Some(reply)) => replies.push((number, reply)),
             // Blocks are becoming free.
             Err(ResultCode::DEVICE_OVERLOAD) if self.may_defer() && !self.is_overloaded(&transaction.digest) => {
-                self.defer(number, transaction.clone(), now);
+                self.deferred.push_back((now, number, transaction.clone()));
             }
             Err(code) => replies.push((number, Reply::of(code))),
         }
@@ -161,13 +162,13 @@ impl Store {
             return self.bury(number, &digest, write.image, reply, now);
         }
         let void_time = match (write.policy.ttl, &entry) {
-            (Ttl::Never, _) => 0,
-            (Ttl::Keep, Some(entry)) => entry.void_time,
-            (Ttl::Seconds(seconds), _) => self.now_sec(now) + seconds,
-            (Ttl::Default | Ttl::Keep, _) => match self.namespace.default_ttl_sec {
+            (Ttl::NEVER, _) => 0,
+            (Ttl::KEEP, Some(entry)) => entry.void_time,
+            (Ttl::DEFAULT | Ttl::KEEP, _) => match self.namespace.default_ttl_sec {
                 0 => 0,
                 seconds => self.now_sec(now).saturating_add(seconds),
             },
+            (Ttl(seconds), _) => self.now_sec(now) + seconds,
         };
         let known = |own: &'_ [u8], old: Option<&'_ [u8]>| {
             if own.is_empty() { old.unwrap_or(own).to_vec() } else { own.to_vec() }
@@ -272,12 +273,11 @@ impl Store {
         let volume = self.volume_of(&record.digest);
         let volume = &mut self.volumes[volume];
         let bytes = record.units() as usize * UNIT;
-        if bytes > volume.record_bytes_max() {
+        if bytes > volume.block_bytes - volume.sector {
             return Err(ResultCode::TOO_BIG);
         }
         let place = volume.append_record(record, now)?;
-        let entry = Entry::new(record.digest, record.version, place, record.void_time, record.generation);
-        let entry = entry.with(record.tombstone, !record.key.is_empty());
+        let entry = Entry::of(record, place);
         let old = self.index.put(entry);
         if let Some(old) = old {
             volume.blocks.remove(old.place.block, old.place.units);

@@ -8,9 +8,9 @@
 //! ```
 
 use super::pair::Word;
+use crate::wire::Malformed;
 use crate::{Digest, PARTITIONS, ResultCode, Version, digest};
 use sys::random::Random;
-use thiserror::Error;
 
 /// First byte of messages between nodes; frames of clients begin with the version, 2.
 pub(super) const MAGIC: u8 = 0xfb;
@@ -127,69 +127,66 @@ pub enum Said<'a> {
 }
 
 /// Not a valid message: close the connection.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("what a node of flashproof never says")]
-pub struct NotSaid;
+pub(super) const NOT_SAID: Malformed = Malformed::Body("fields");
 
 impl Said<'_> {
     /// Appends the message to `out`.
     pub fn put(&self, out: &mut Vec<u8>) {
-        let (version_bytes, mut process_bytes);
-        let (what, word, number, body): (u8, u16, u64, [&[u8]; 2]) = match self {
-            Said::Hello { id, word, process, empty, common } => {
-                process_bytes = [0; 12];
-                process_bytes[..8].copy_from_slice(&process.to_le_bytes());
-                process_bytes[8..].copy_from_slice(&empty.to_le_bytes());
-                (0, word.number(), *id, [&process_bytes, common])
-            }
-            Said::Image { number, namespace, digest, image } => (1, *namespace, *number, [digest, image]),
-            Said::Done { number, result } => (2, result.0.into(), *number, [&[], &[]]),
-            Said::Proxy { number, word, message } => (3, word.number(), *number, [message, &[]]),
-            Said::Answer { number, reply } => (4, 0, *number, [reply, &[]]),
-            Said::Ping { number, word } => (5, word.number(), *number, [&[], &[]]),
-            Said::Pong { number, word } => (6, word.number(), *number, [&[], &[]]),
-            Said::Compare { number, namespace, digest, version } => {
-                version_bytes = (version.number << 1 | u64::from(version.tombstone)).to_le_bytes();
-                (7, *namespace, *number, [digest, &version_bytes])
-            }
-            Said::Compared { number, version } => {
-                version_bytes = version.to_le_bytes();
-                (8, 0, *number, [&version_bytes, &[]])
-            }
-            Said::ComparedAll { comparison, core, cores } => {
-                (9, *comparison, u64::from(*core) << 32 | u64::from(*cores), [&[], &[]])
-            }
+        let mut put = |what: u8, word: u16, number: u64, body: &[&[u8]]| {
+            let len: usize = body.iter().map(|part| part.len()).sum();
+            out.extend_from_slice(&[MAGIC, what]);
+            out.extend_from_slice(&word.to_le_bytes());
+            out.extend_from_slice(&(len as u32).to_le_bytes());
+            out.extend_from_slice(&number.to_le_bytes());
+            body.iter().for_each(|part| out.extend_from_slice(part));
         };
-        out.extend_from_slice(&[MAGIC, what]);
-        out.extend_from_slice(&word.to_le_bytes());
-        out.extend_from_slice(&((body[0].len() + body[1].len()) as u32).to_le_bytes());
-        out.extend_from_slice(&number.to_le_bytes());
-        body.iter().for_each(|part| out.extend_from_slice(part));
+        match *self {
+            Said::Hello { id, word, process, empty, common } => {
+                put(0, word.number(), id, &[&process.to_le_bytes(), &empty.to_le_bytes(), common]);
+            }
+            Said::Image { number, namespace, digest, image } => put(1, namespace, number, &[&digest, image]),
+            Said::Done { number, result } => put(2, result.0.into(), number, &[]),
+            Said::Proxy { number, word, message } => put(3, word.number(), number, &[message]),
+            Said::Answer { number, reply } => put(4, 0, number, &[reply]),
+            Said::Ping { number, word } => put(5, word.number(), number, &[]),
+            Said::Pong { number, word } => put(6, word.number(), number, &[]),
+            Said::Compare { number, namespace, digest, version } => {
+                let version = version.number << 1 | u64::from(version.tombstone);
+                put(7, namespace, number, &[&digest, &version.to_le_bytes()]);
+            }
+            Said::Compared { number, version } => put(8, 0, number, &[&version.to_le_bytes()]),
+            Said::ComparedAll { comparison, core, cores } => {
+                put(9, comparison, u64::from(core) << 32 | u64::from(cores), &[]);
+            }
+        }
     }
 }
 
+fn split<const N: usize>(body: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
+    body.split_first_chunk().map(|(field, rest)| (*field, rest)).ok_or(NOT_SAID)
+}
+
 /// Takes the first message off `bytes`. `None` if it is incomplete. Errors: the magic number, a mode, or a length is wrong.
-pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid> {
+pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, Malformed> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let [magic, what, w0, w1, l0, l1, l2, l3, number @ ..] = *header;
     let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
     if magic != MAGIC || len > BODY_BYTES_MAX {
-        return Err(NotSaid);
+        return Err(NOT_SAID);
     }
     let Some((body, rest)) = rest.split_at_checked(len) else { return Ok(None) };
     let (word, number) = (u16::from_le_bytes([w0, w1]), u64::from_le_bytes(number));
-    let said_word = || Word::of(word).ok_or(NotSaid);
-    let u64_of = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or(NotSaid);
+    let said_word = || Word::of(word).ok_or(NOT_SAID);
     let said = match what {
         0 => {
-            let (process, rest) = body.split_first_chunk().ok_or(NotSaid)?;
-            let (empty, common) = rest.split_first_chunk().ok_or(NotSaid)?;
-            let (process, empty) = (u64::from_le_bytes(*process), u32::from_le_bytes(*empty));
+            let (process, rest) = split(body)?;
+            let (empty, common) = split(rest)?;
+            let (process, empty) = (u64::from_le_bytes(process), u32::from_le_bytes(empty));
             Said::Hello { id: number, word: said_word()?, process, empty, common }
         }
         1 => {
-            let (digest, image) = body.split_first_chunk().ok_or(NotSaid)?;
-            Said::Image { number, namespace: word, digest: *digest, image }
+            let (digest, image) = split(body)?;
+            Said::Image { number, namespace: word, digest, image }
         }
         2 => Said::Done { number, result: ResultCode(word as u8) },
         3 => Said::Proxy { number, word: said_word()?, message: body },
@@ -197,14 +194,14 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid> {
         5 => Said::Ping { number, word: said_word()? },
         6 => Said::Pong { number, word: said_word()? },
         7 => {
-            let (digest, version) = body.split_first_chunk().ok_or(NotSaid)?;
-            let version = u64_of(version)?;
+            let (digest, version) = split(body)?;
+            let version = u64::from_le_bytes(split(version)?.0);
             let version = Version { number: version >> 1, tombstone: version & 1 != 0 };
-            Said::Compare { number, namespace: word, digest: *digest, version }
+            Said::Compare { number, namespace: word, digest, version }
         }
-        8 => Said::Compared { number, version: u64_of(body)? },
+        8 => Said::Compared { number, version: u64::from_le_bytes(split(body)?.0) },
         9 => Said::ComparedAll { comparison: word, core: (number >> 32) as u32, cores: number as u32 },
-        _ => return Err(NotSaid),
+        _ => return Err(NOT_SAID),
     };
     *bytes = rest;
     Ok(Some(said))
@@ -283,7 +280,7 @@ mod tests {
             header(1, u32::MAX),
             vec![2; 64],
         ] {
-            assert_eq!(take(&mut &wrong[..]), Err(NotSaid));
+            assert_eq!(take(&mut &wrong[..]), Err(NOT_SAID));
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// Most requests of a connection that wait for their replies.
 const WAITING_MAX: usize = 512;
@@ -30,16 +30,6 @@ pub(super) enum Role {
     Outbound(usize),
 }
 
-/// True while a link is up. Its shard clears it when the link is lost.
-#[derive(Debug, Default)]
-pub(super) struct Link(pub(super) AtomicBool);
-
-impl Link {
-    pub(super) fn lost(&self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
 /// A connection of one shard.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -62,8 +52,8 @@ pub(super) struct Connection {
     pub(super) pinged_ns: u64,
     /// True while the ring receives for it.
     pub(super) receives: bool,
-    /// For a connection to a node: tells its thread that the link is lost.
-    pub(super) link: Option<Arc<Link>>,
+    /// For a connection to a node: cleared when the link is lost, which tells the thread that connects.
+    pub(super) link: Option<Arc<AtomicBool>>,
     /// True if receiving is being cancelled.
     pub(super) cancels: bool,
     /// The other side sends no more.

@@ -14,21 +14,19 @@
 
 pub mod cluster;
 mod connection;
-mod modes;
 mod pair;
 mod shard;
 mod state;
 
 use crate::conf::Config;
 pub use cluster::{Cluster, Node};
-use connection::Link;
 use pair::SILENCE_NS;
 use shard::Shard;
+use state::Message;
 pub use state::{Device, Limits, Setup, State};
-use state::{Message, wall_ms};
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -70,13 +68,12 @@ impl Server {
         // The first core accepts for all; its ring owns the listeners.
         let mut listeners: Vec<_> = setup.listeners.drain(..).map(Arc::new).collect();
         let state = Arc::new(State::new(setup, cores));
-        let wall_ms = wall_ms();
         let (tell, told) = mpsc::channel();
         let thread = |core: usize, listeners| {
             let (state, tell) = (state.clone(), tell.clone());
             let run = move || {
                 let failure = Failure(&state);
-                let made = Shard::new(core, &state, listeners, wall_ms);
+                let made = Shard::new(core, &state, listeners);
                 let _ = tell.send(made.as_ref().map(|_| ()).map_err(String::clone));
                 drop(tell);
                 made?.run()?;
@@ -134,7 +131,7 @@ const AGAIN_AFTER_LOSS: Duration = Duration::from_secs(1);
 fn start_links(state: &Arc<State>) {
     for (node, _) in state.setup.cluster.others() {
         for core in 0..state.mailboxes.len() {
-            let (weak, link) = (Arc::downgrade(state), Arc::new(Link::default()));
+            let (weak, link) = (Arc::downgrade(state), Arc::new(AtomicBool::new(false)));
             let run = move || keep_link(&weak, core, node, &link);
             if let Err(error) = std::thread::Builder::new().name("link".to_owned()).spawn(run) {
                 state.warn("hb", "hb.c", format!("cannot start a thread for a link - {error}"));
@@ -143,7 +140,7 @@ fn start_links(state: &Arc<State>) {
     }
 }
 
-fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<Link>) {
+fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBool>) {
     // Since when all attempts to connect have been refused.
     let mut refused_ns = None;
     // Since when this node has been waiting for the other before it answers for anything.
@@ -153,7 +150,7 @@ fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<Link>) {
         if state.quiet.load(Ordering::Relaxed) > 0 {
             return;
         }
-        let tries = state.is_ready() && !link.0.load(Ordering::Acquire);
+        let tries = state.is_ready() && !link.load(Ordering::Acquire);
         let (now_ns, mut is_refused) = (state.now_ns(), None);
         if tries {
             let to = &state.setup.cluster.nodes()[node];
@@ -165,7 +162,7 @@ fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<Link>) {
                 tried.ok()
             });
             if let Some(socket) = connected {
-                link.0.store(true, Ordering::Release);
+                link.store(true, Ordering::Release);
                 pause = AGAIN_AFTER_LOSS;
                 state.mailboxes[core].push(Message::Linked { node, socket, link: link.clone() });
                 state.mailboxes[core].wake();

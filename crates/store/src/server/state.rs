@@ -2,11 +2,10 @@
 //!
 //! Messages between the threads of cores: a lock-free queue, and a wake-up if the receiver sleeps.
 
-use super::cluster::{Cluster, Node};
-use super::connection::Link;
-use super::pair::{self, Mode, Pair, Recorded};
+use super::cluster::Cluster;
+use super::pair::{self, Found, Mode, Pair};
 use crate::conf::Config;
-use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Peer, Transactions};
+use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Transactions};
 use crate::wire::{self, Command, Fault};
 use crate::{DeviceHeader, Digest, IoCounted, IoCounts, Losses, PARTITIONS, Reply, Transaction};
 use crossbeam_queue::SegQueue;
@@ -25,8 +24,8 @@ const FACTS_AGE: Duration = Duration::from_millis(5);
 pub(super) enum Message {
     /// A new client connection.
     Accepted(TcpStream),
-    /// A new connection to a node.
-    Linked { node: usize, socket: TcpStream, link: Arc<Link> },
+    /// A new connection to a node. Its shard clears `link` when the connection is lost.
+    Linked { node: usize, socket: TcpStream, link: Arc<AtomicBool> },
     /// To be executed here.
     Transaction { from: usize, number: u32, namespace: u16, transaction: Transaction, at_master: bool },
     /// Result of a transaction forwarded to this core.
@@ -109,7 +108,8 @@ pub struct State {
     pub(super) connections: AtomicUsize,
     /// Number of shards with indexed records.
     pub(super) ready: AtomicUsize,
-    pub(super) start: Mutex<Start>,
+    /// The number of shards that have told what they found on their devices, and all of it.
+    pub(super) start: Mutex<(usize, Found)>,
     /// Number of shards that do not open because of damage.
     pub(super) refused: AtomicUsize,
     /// Number of shards' links to other nodes that are up.
@@ -117,7 +117,7 @@ pub struct State {
     pub(super) pair: Pair,
     /// Number of the other node's process, and both modes, when the log last said that they do not come together.
     pub(super) warned: Mutex<Option<(u64, Mode, Mode)>>,
-    /// Number of this process: the time of its start.
+    /// Number of this process: the time of its start, ns since 1970.
     pub(super) process: u64,
     /// Digest of the record with this node's mode, which no client writes.
     pub(super) record_digest: Digest,
@@ -129,17 +129,6 @@ pub struct State {
     pub(super) quiet: AtomicUsize,
     /// True if a shard failed: then no other waits for it.
     pub(super) has_failed: AtomicBool,
-}
-
-/// Findings of the shards on their devices.
-#[derive(Debug, Default)]
-pub(super) struct Start {
-    pub(super) shards: usize,
-    pub(super) recorded: Option<Recorded>,
-    /// Bits of namespaces with records of which the other node has copies.
-    pub(super) full: u32,
-    /// As [`pair::Devices::lost`].
-    pub(super) lost: [u64; 2],
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -261,6 +250,14 @@ impl State {
         self.began.elapsed().as_nanos() as u64
     }
 
+    /// When a transaction of now ends whose client gives this timeout; 0: none given.
+    pub(super) fn deadline_ns(&self, now_ns: u64, timeout_ms: u32) -> u64 {
+        match if timeout_ms > 0 { timeout_ms } else { self.setup.config.transaction_max_ms } {
+            0 => u64::MAX,
+            ms => now_ns + u64::from(ms) * 1_000_000,
+        }
+    }
+
     /// Requests of clients so far, and those among them that were refused for want of a node or timed out.
     pub(super) fn requests(&self) -> [u64; 2] {
         let mut sums = [0; 2];
@@ -284,8 +281,7 @@ impl State {
             .map(|place| bitmap(|partition| self.pair.place(cluster, partition, true) == Some(place)))
             .collect();
         let is_alone = matches!(mode, Mode::Ahead | Mode::Handing) && !is_linked;
-        let peer = |(_, node): (usize, &Node)| Peer { id: node.id, address: (node.host.clone(), node.port) };
-        let peers: Vec<_> = cluster.others().filter(|_| !is_alone).map(peer).collect();
+        let peers: Vec<_> = cluster.others().filter(|_| !is_alone).map(|(_, node)| node.clone()).collect();
         let is_starting = mode.is_starting();
         let is_available = !self.pair.takes_over() || is_alone || is_linked && !is_starting;
         self.facts(|facts| {
@@ -322,7 +318,7 @@ fn bitmap(has: impl Fn(u16) -> bool) -> Bitmap {
 }
 
 /// Time since 1970, ms.
-pub(super) fn wall_ms() -> u64 {
+fn wall_ms() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 

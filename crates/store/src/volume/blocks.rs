@@ -79,12 +79,13 @@ pub(crate) struct Blocks {
     free: VecDeque<u32>,
     /// With the number of the last record that must be durable before.
     freed: VecDeque<(u64, u32)>,
-    /// The first that was never used; all after it were not either.
-    pristine: u32,
-    queue: VecDeque<u32>,
+    /// Blocks that were used, from the first on.
+    pub(crate) used: u32,
+    /// Blocks that wait to be collected.
+    pub(crate) queue: VecDeque<u32>,
     collecting: Option<u32>,
     /// Blocks that wait for an empty header, and whether all of the block has to be overwritten.
-    renewable: VecDeque<(u32, bool)>,
+    pub(crate) renewable: VecDeque<(u32, bool)>,
     /// Blocks that get one or wait for it.
     renewing: usize,
     /// Free blocks that are still looked at for old versions.
@@ -97,7 +98,8 @@ pub(crate) struct Blocks {
     announced: BTreeMap<u32, u64>,
     /// Units; blocks with fewer live ones are collected.
     low_water: u32,
-    live: u64,
+    /// Units of live records.
+    pub(crate) live: u64,
     /// Number of the last record.
     pub(crate) appended: u64,
     pub(crate) flows: Flows,
@@ -105,7 +107,8 @@ pub(crate) struct Blocks {
     looked: usize,
     sweep: usize,
     sweep_min: u64,
-    oldest: u64,
+    /// No block on the device that a cold start would read has a sequence number below this.
+    pub(crate) oldest: u64,
 }
 
 impl Blocks {
@@ -136,12 +139,7 @@ impl Blocks {
 
     /// Blocks never used.
     pub(crate) fn pristine(&self) -> usize {
-        self.blocks.len() - self.pristine as usize
-    }
-
-    /// Blocks that were used, from the first on.
-    pub(crate) fn used(&self) -> u32 {
-        self.pristine
+        self.blocks.len() - self.used as usize
     }
 
     /// True if a block could not be read at the cold start.
@@ -164,14 +162,6 @@ impl Blocks {
         !self.queue.is_empty() || self.collecting.is_some()
     }
 
-    pub(crate) fn queued(&self) -> usize {
-        self.queue.len()
-    }
-
-    pub(crate) fn live_units(&self) -> u64 {
-        self.live
-    }
-
     /// Takes a free block: the one that has been free longest, then pristine ones from the first on. Its new header
     /// gets this sequence number.
     pub(crate) fn allocate(&mut self, sequence: u64) -> Option<u32> {
@@ -183,8 +173,8 @@ impl Blocks {
                 block
             }
             None => {
-                let next = self.pristine;
-                ((next as usize) < self.blocks.len()).then(|| self.pristine += 1)?;
+                let next = self.used;
+                ((next as usize) < self.blocks.len()).then(|| self.used += 1)?;
                 self.bare.insert(next);
                 next
             }
@@ -197,7 +187,7 @@ impl Blocks {
 
     /// All blocks before this one have a header on the device.
     pub(crate) fn certain(&self) -> u32 {
-        self.bare.first().copied().unwrap_or(self.pristine)
+        self.bare.first().copied().unwrap_or(self.used)
     }
 
     /// The blocks that are overwritten next. `sequence`: of the block that was begun last.
@@ -245,11 +235,6 @@ impl Blocks {
                 (self.oldest, self.sweep) = (self.sweep_min, 0);
             }
         }
-    }
-
-    /// No block on the device that a cold start would read has a sequence number below this.
-    pub(crate) fn oldest(&self) -> u64 {
-        self.oldest
     }
 
     /// A record of `units` is in the block.
@@ -308,11 +293,6 @@ impl Blocks {
         }
     }
 
-    /// The next block that needs an empty header; true if all of it has to be overwritten.
-    pub(crate) fn next_to_renew(&mut self) -> Option<(u32, bool)> {
-        self.renewable.pop_front()
-    }
-
     /// The block has an empty header and is free.
     pub(crate) fn renewed(&mut self, block: u32) {
         let of = self.get_mut(block);
@@ -364,7 +344,7 @@ impl Blocks {
     /// Queues the used block with the fewest live units among the next ones, if it has fewer than `units`. Returns true if
     /// there is one.
     pub(crate) fn queue_emptiest(&mut self, units: u32) -> bool {
-        let count = self.pristine as usize;
+        let count = self.used as usize;
         let looked = LOOKED_AT.min(count);
         let next = (self.looked..self.looked + looked).map(|block| block % count);
         let emptiest = next
@@ -432,7 +412,7 @@ impl Blocks {
 
     /// Sorts the blocks after the cold start has read those before `end`. Those of `renew` have to get an empty header.
     pub(crate) fn start(&mut self, end: u32, renew: &BTreeSet<u32>) {
-        self.pristine = end;
+        self.used = end;
         let mut free = Vec::new();
         for block in 0..end {
             self.get_mut(block).renew = renew.contains(&block);
@@ -468,7 +448,7 @@ impl Blocks {
                 return Err(format!("block {number} has {} live units, {} are indexed", block.live, live(number)));
             }
             total += u64::from(block.live);
-            let is_pristine = number >= self.pristine;
+            let is_pristine = number >= self.used;
             let is_free = is_pristine || block.state == State::Free;
             if is_free && block.live > 0 || is_pristine != (block.state == State::Pristine) {
                 return Err(format!("block {number} is {:?} with {} live units", block.state, block.live));
@@ -512,8 +492,8 @@ mod tests {
                     blocks.settle(0);
                 }
                 let least = device.iter().flatten().min().unwrap();
-                assert!(blocks.oldest() <= sequence.min(*least), "seed {seed}: {} of {least}", blocks.oldest());
-                risen = risen.max(blocks.oldest());
+                assert!(blocks.oldest <= sequence.min(*least), "seed {seed}: {} of {least}", blocks.oldest);
+                risen = risen.max(blocks.oldest);
             }
             assert!(count == 1 || risen > sequence / 2, "seed {seed}: {risen} of {sequence}");
         }

@@ -8,10 +8,9 @@
 //! bytes added since the last, in whole sectors, with a seal before them: a sector on the device is not rewritten while
 //! it holds a record.
 //!
-//! * `writes`: times of writes, and durability; `marks`: the state at rest; `blocks`: states of blocks
+//! * `writes`: times of writes, durability, and marks of the state at rest; `blocks`: states of blocks
 
 pub(crate) mod blocks;
-mod marks;
 mod writes;
 
 use crate::namespace::DeviceStatistics;
@@ -19,9 +18,9 @@ use crate::record::{BlockHeader, FIRST_BYTE, Record, UNIT, seal_moved, seed_at};
 use crate::seal::{Bounds, SEAL};
 use crate::{Namespace, Reply, ResultCode, Space, index::Place};
 use blocks::{Blocks, NO_BUFFER};
-use marks::Marks;
 use std::collections::VecDeque;
 use std::ops::Range;
+use writes::Marks;
 
 /// Maximum number of spare buffers kept for the next blocks.
 const SPARE_MAX: usize = 8;
@@ -113,9 +112,9 @@ impl Buffer {
 #[derive(Debug, Default)]
 pub(crate) struct Volume {
     number: u8,
-    space: Space,
-    sector: usize,
-    block_bytes: usize,
+    pub(crate) space: Space,
+    pub(crate) sector: usize,
+    pub(crate) block_bytes: usize,
     flush_max_ns: u64,
     min_avail_pct: u8,
     post_write_blocks: usize,
@@ -131,14 +130,15 @@ pub(crate) struct Volume {
     current: [Option<u32>; 2],
     /// Buffers with unwritten bytes.
     active: Vec<u32>,
-    queue: VecDeque<u32>,
+    /// Buffers to be written now.
+    pub(crate) queue: VecDeque<u32>,
     /// On the device and kept in memory, oldest first.
     kept: VecDeque<u32>,
     closed: usize,
     /// Empty headers that are being written.
     renewals: usize,
     /// Units of a block that collection filled last.
-    packed_units: u32,
+    pub(crate) packed_units: u32,
     flying: usize,
     /// Sequence numbers of blocks whose pieces do not reach the end.
     incomplete: Vec<u64>,
@@ -148,16 +148,9 @@ pub(crate) struct Volume {
     /// The last write failed too often: the device is considered read-only.
     failing: bool,
     /// Writes are refused for good.
-    refuses: bool,
+    pub(crate) refuses: bool,
     /// Counters that are not kept elsewhere.
     pub(crate) counted: DeviceStatistics,
-}
-
-/// A record's new place, and its room there.
-pub(crate) struct Appended<'a> {
-    pub(crate) place: Place,
-    pub(crate) room: &'a mut [u8],
-    pub(crate) seed: u32,
 }
 
 impl Volume {
@@ -186,19 +179,6 @@ impl Volume {
         }
     }
 
-    pub(crate) fn space(&self) -> &Space {
-        &self.space
-    }
-
-    pub(crate) fn block_bytes(&self) -> usize {
-        self.block_bytes
-    }
-
-    /// Bytes that the longest record can have.
-    pub(crate) fn record_bytes_max(&self) -> usize {
-        self.block_bytes - self.sector
-    }
-
     /// Bytes of the device that `blocks` are.
     pub(crate) fn bytes_of(&self, blocks: Range<u32>) -> Range<u64> {
         let at = |block: u32| self.space.range.start + u64::from(block) * self.block_bytes as u64;
@@ -209,11 +189,11 @@ impl Volume {
     pub(crate) fn statistics(&self) -> DeviceStatistics {
         let blocks = &self.blocks;
         DeviceStatistics {
-            used_bytes: blocks.live_units() * UNIT as u64,
+            used_bytes: blocks.live * UNIT as u64,
             free_wblocks: blocks.free() as u64,
             pristine_wblocks: blocks.pristine() as u64,
             write_q: self.closed as u64,
-            defrag_q: blocks.queued() as u64,
+            defrag_q: blocks.queue.len() as u64,
             defrag_reads: blocks.flows.queued,
             defrag_io_skips: blocks.flows.skipped,
             direct_frees: blocks.flows.direct,
@@ -225,12 +205,6 @@ impl Volume {
     pub(crate) fn is_short_of_blocks(&self) -> bool {
         let free = self.blocks.free();
         free <= RESERVED[0] + SHORT || free * 100 < (usize::from(self.min_avail_pct) + SHORT) * self.blocks.len()
-    }
-
-    /// Queues a block to be collected although more of it is live than the low-water mark. Returns true if there is one.
-    pub(crate) fn queue_emptiest(&mut self) -> bool {
-        // Where long records leave gaps at the ends of blocks, a copy would leave them, too.
-        self.blocks.queue_emptiest(self.packed_units / 8 * 7)
     }
 
     /// The rest of the block's records cannot be moved: the next start judges it as it is.
@@ -261,23 +235,15 @@ impl Volume {
         }
     }
 
-    /// Refuses writes for good.
-    pub(crate) fn refuse_writes(&mut self) {
-        self.refuses = true;
-    }
-
-    /// True if writes are due.
-    pub(crate) fn has_queued(&self) -> bool {
-        !self.queue.is_empty()
-    }
-
-    /// True if a buffer has unwritten bytes.
-    pub(crate) fn is_dirty(&self) -> bool {
-        !self.active.is_empty()
-    }
-
-    /// Space for a record of this many units. Errors: the result for the client.
-    pub(crate) fn append(&mut self, purpose: Purpose, units: u32, now: u64) -> Result<Appended<'_>, ResultCode> {
+    /// Appends a record of this many units; `write` gets its room, and the start value of its checksum. Returns its place.
+    /// Errors: the result for the client.
+    pub(crate) fn append(
+        &mut self,
+        purpose: Purpose,
+        units: u32,
+        now: u64,
+        write: impl FnOnce(&mut [u8], u32),
+    ) -> Result<Place, ResultCode> {
         if self.failing || self.refuses {
             return Err(ResultCode::SERVER_ERROR);
         }
@@ -301,10 +267,9 @@ impl Volume {
         let at = piece.used;
         (piece.used, piece.records) = (at + len, piece.records + 1);
         buffer.filled = at + len;
-        let offset = (at / UNIT) as u32;
-        let place = Place { block: buffer.block, offset, units, volume: self.number };
+        write(&mut buffer.bytes[at..at + len], seed_at(buffer.header.seed(), at));
         self.blocks.add(buffer.block, units);
-        Ok(Appended { place, room: &mut buffer.bytes[at..at + len], seed: seed_at(buffer.header.seed(), at) })
+        Ok(Place { block: buffer.block, offset: (at / UNIT) as u32, units, volume: self.number })
     }
 
     /// Takes a new block for a current buffer, and has the one before written.
@@ -355,7 +320,7 @@ impl Volume {
     /// Gives blocks an empty header that were incomplete or damaged at the cold start.
     fn renew(&mut self) {
         while self.renewals < RENEWALS_MAX
-            && let Some((block, whole)) = self.blocks.next_to_renew()
+            && let Some((block, whole)) = self.blocks.renewable.pop_front()
         {
             self.renewals += 1;
             self.forget(block);
@@ -423,16 +388,14 @@ impl Volume {
 
     /// Copies a record into another block. `bytes` are those on the device.
     pub(crate) fn append_copy(&mut self, bytes: &[u8], now: u64) -> Result<Place, ResultCode> {
-        let Appended { place, room, seed } = self.append(Purpose::Collected, (bytes.len() / UNIT) as u32, now)?;
-        room.copy_from_slice(bytes);
-        seal_moved(room, seed);
-        Ok(place)
+        self.append(Purpose::Collected, (bytes.len() / UNIT) as u32, now, |room, seed| {
+            room.copy_from_slice(bytes);
+            seal_moved(room, seed);
+        })
     }
 
     pub(crate) fn append_record(&mut self, record: &Record<'_>, now: u64) -> Result<Place, ResultCode> {
         let purpose = if record.tombstone { Purpose::Tombstone } else { Purpose::Record };
-        let Appended { place, room, seed } = self.append(purpose, record.units(), now)?;
-        record.write(room, seed);
-        Ok(place)
+        self.append(purpose, record.units(), now, |room, seed| record.write(room, seed))
     }
 }

@@ -1,4 +1,5 @@
-//! Messages: a header of bits and counts, fields, operations on bins. Requests and replies alike.
+//! Messages: a header of bits and counts, fields, operations on bins. Requests and replies alike; and replies, appended to a
+//! connection's output.
 //!
 //! ```text
 //! u8 22 | u8 info1 | u8 info2 | u8 info3 | u8 info4 | u8 result | u32 generation | u32 ttl | u32 timeout, ms
@@ -8,8 +9,10 @@
 //!
 //! In an entry of a batch's reply the key's index replaces a request's timeout.
 
-use super::frame::Malformed;
-use crate::{ResultCode, ops};
+use super::frame::{self, Kind, Malformed};
+use super::query::put_security;
+use super::request::expects_last;
+use crate::{Reply, ResultCode, ops};
 
 pub const HEADER_BYTES: usize = 22;
 
@@ -83,16 +86,6 @@ pub mod field {
     pub const FILTER: u8 = 43;
 }
 
-/// Times to live with a meaning of their own. Source: the clients.
-pub mod ttl {
-    /// The namespace's default.
-    pub const DEFAULT: u32 = 0;
-    /// Never expires.
-    pub const NEVER: u32 = u32::MAX;
-    /// As it would be without this write.
-    pub const KEEP: u32 = u32::MAX - 1;
-}
-
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Header {
     /// [`info1`], [`info2`], [`info3`], [`info4`].
@@ -114,7 +107,7 @@ impl Header {
     /// Takes a header off `bytes`.
     pub fn take(bytes: &mut &[u8]) -> Result<Self, Malformed> {
         let torn = Malformed::Body("header");
-        let (header, _) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(torn.clone())?;
+        let Some((header, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Err(torn) };
         // The first byte is the header's length, so that a later version may have a longer one.
         let length = usize::from(header[0]);
         *bytes = bytes.get(length..).filter(|_| length >= HEADER_BYTES).ok_or(torn)?;
@@ -175,10 +168,9 @@ pub(crate) struct Fields<'a> {
 impl<'a> Fields<'a> {
     /// Takes `count` fields off `bytes`.
     pub(crate) fn take(bytes: &mut &'a [u8], count: u16) -> Result<Self, Malformed> {
-        let torn = || Malformed::Body("fields");
         let mut fields = Self::default();
         for _ in 0..count {
-            let (kind, value) = take_field(bytes).ok_or_else(torn)?;
+            let (kind, value) = take_field(bytes).ok_or(Malformed::Body("fields"))?;
             match kind {
                 field::NAMESPACE => fields.namespace = Some(value),
                 field::SET => fields.set = value,
@@ -201,6 +193,54 @@ pub(crate) fn take_ops<'a>(bytes: &mut &'a [u8], count: u16) -> Result<&'a [u8],
         ops::take(bytes).ok_or(Malformed::Body("operations"))?;
     }
     Ok(&all[..all.len() - bytes.len()])
+}
+
+/// Appends the reply to one transaction.
+pub fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
+    out.reserve(frame::HEADER_BYTES + HEADER_BYTES + reply.ops.len());
+    let begin = frame::begin(out, Kind::Message);
+    put_entry(out, 0, reply);
+    frame::end(out, begin);
+}
+
+/// Appends one key's part of the reply to a batch, to a frame that [`frame::begin`] began.
+///
+/// The parts may come in any order and in several frames, so a reply need not be gathered.
+pub fn put_entry(out: &mut Vec<u8>, index: u32, reply: &Reply) {
+    let Reply { result, generation, void_time_sec, bins, ops, .. } = reply;
+    let (result, generation, ttl) = (result.0, u32::from(*generation), *void_time_sec);
+    Header { result, generation, ttl, timeout: index, ops: *bins, ..Header::default() }.put(out);
+    out.extend_from_slice(ops);
+}
+
+/// The reply that [`put_entry`] appended.
+pub fn parse_reply(mut body: &[u8]) -> Result<Reply, Malformed> {
+    let Header { result, generation, ttl: void_time_sec, ops: bins, .. } = Header::take(&mut body)?;
+    let ops = take_ops(&mut body, bins)?.to_vec();
+    Ok(Reply { generation: generation as u16, void_time_sec, bins, ops, ..Reply::of(ResultCode(result)) })
+}
+
+/// Appends to the last frame of a batch's reply that it is the last.
+pub fn put_last(out: &mut Vec<u8>, result: ResultCode) {
+    Header { info: [0, 0, info3::LAST, 0], result: result.0, ..Header::default() }.put(out);
+}
+
+/// Appends the answer to the message `body` that is not carried out: one, as the last of its replies if it expects several.
+pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
+    let begin = frame::begin(out, Kind::Message);
+    match expects_last(body) {
+        true => put_last(out, result),
+        false => put_entry(out, 0, &Reply::of(result)),
+    }
+    frame::end(out, begin);
+}
+
+/// Appends the answer to an unsupported frame: a login, a compressed message.
+pub fn put_unsupported(out: &mut Vec<u8>, kind: Kind) {
+    match kind {
+        Kind::Security => put_security(out, ResultCode::NO_SECURITY.0, 0, &[]),
+        _ => put_refusal(out, &[], ResultCode::UNSUPPORTED),
+    }
 }
 
 #[cfg(test)]

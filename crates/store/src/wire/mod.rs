@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! bytes -> frame::take -> Info      -> info                                -> text
-//!                         Message   -> request::parse -> Command           -> transactions, and their replies -> reply
-//!                                                     -> Fault::Refused    -> reply::put_refusal
-//!                         the others                                       -> reply::put_unsupported
+//!                         Message   -> request::parse -> Command           -> transactions -> message::put_reply
+//!                                                     -> Fault::Refused    -> message::put_refusal
+//!                         the others                                       -> message::put_unsupported
 //!          Malformed: the connection is closed
 //! ```
 
@@ -13,11 +13,10 @@ pub mod frame;
 pub mod info;
 pub mod message;
 pub mod query;
-pub mod reply;
 pub mod request;
 
 #[cfg(test)]
 mod tests;
 
 pub use frame::{Kind, Malformed};
-pub use request::{Batch, Command, Fault, Keyed, Limits, Request, Single, parse};
+pub use request::{Command, Fault, Keyed, Limits, Request, parse};

@@ -11,7 +11,6 @@
 use super::frame::{self, HEADER_BYTES, Kind, Malformed};
 use super::message;
 use results::units::{Grouped, quoted};
-use thiserror::Error;
 
 /// Maximum bytes of a reply. The longest known are the partition maps of many namespaces and lists of sets, below 1 MiB.
 const REPLY_BYTES_MAX: usize = 16 << 20;
@@ -35,58 +34,22 @@ const COST: u32 = 10;
 /// Bytes of the fixed part of a security message.
 const SECURITY_BYTES: usize = 16;
 
-/// A reply that violates the protocol.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ProtocolError {
-    /// Something else listens there.
-    #[error(
-        "expected a reply that begins with 02 {kind:02x} (Aerospike's protocol), found {found} - is it the port of the database's clients (3000, or 4333 with TLS)?"
-    )]
-    Header {
-        /// The type of the reply that was expected.
-        kind: u8,
-        /// Its first bytes.
-        found: String,
-    },
-    /// The header gives an excessive length.
-    #[error("expected a reply of at most {} bytes, found one of {} bytes", Grouped(REPLY_BYTES_MAX as u64), Grouped(*.0))]
-    TooLong(
-        /// Length, bytes.
-        u64,
-    ),
-    /// The server wants a login first.
-    #[error(
-        "the server wants a login: {0} - give --user, and the password by --password-file, FLASHPROOF_PASSWORD or when asked"
-    )]
-    NotAuthenticated(
-        /// The server's answer.
-        String,
-    ),
-    /// A reply to something else.
-    #[error("expected {expected}, found {found}")]
-    Line {
-        /// The name that was asked for.
-        expected: String,
-        /// Text received.
-        found: String,
-    },
-    /// A reply to a login that is cut short.
-    #[error("expected a whole reply to the login, found {0} bytes")]
-    Login(
-        /// Its length.
-        usize,
-    ),
-}
-
-/// Bytes of the body behind the header of a reply of `kind`.
-pub fn body_bytes(header: [u8; HEADER_BYTES], kind: Kind) -> Result<usize, ProtocolError> {
+/// Bytes of the body behind the header of a reply of `kind`. Errors: a sentence.
+pub fn body_bytes(header: [u8; HEADER_BYTES], kind: Kind) -> Result<usize, String> {
     match frame::header(header, REPLY_BYTES_MAX) {
         Ok((found, bytes)) if found == kind => Ok(bytes),
-        Err(Malformed::Length { bytes, .. }) => Err(ProtocolError::TooLong(bytes)),
+        Err(Malformed::Length { bytes, .. }) => {
+            let (limit, bytes) = (Grouped(REPLY_BYTES_MAX as u64), Grouped(bytes));
+            Err(format!("expected a reply of at most {limit} bytes, found one of {bytes} bytes"))
+        }
         _ => {
             let hex: Vec<_> = header.iter().map(|byte| format!("{byte:02x}")).collect();
-            let found = format!("{} ({})", hex.join(" "), quoted(&String::from_utf8_lossy(&header)));
-            Err(ProtocolError::Header { kind: kind as u8, found })
+            let (hex, text) = (hex.join(" "), quoted(&String::from_utf8_lossy(&header)));
+            Err(format!(
+                "expected a reply that begins with 02 {:02x} (Aerospike's protocol), found {hex} ({text}) - is it the port of \
+                 the database's clients (3000, or 4333 with TLS)?",
+                kind as u8
+            ))
         }
     }
 }
@@ -101,8 +64,8 @@ pub fn info_request(names: &[String]) -> Vec<u8> {
 }
 
 /// The values of `names`, which were asked for; `None` for one that was passed over, as older servers do with
-/// what they do not know.
-pub fn info_replies(names: &[String], body: &[u8]) -> Result<Vec<Option<String>>, ProtocolError> {
+/// what they do not know. Errors: a sentence.
+pub fn info_replies(names: &[String], body: &[u8]) -> Result<Vec<Option<String>>, String> {
     let mut values = vec![None; names.len()];
     let mut next = 0;
     let text = String::from_utf8_lossy(body);
@@ -112,12 +75,17 @@ pub fn info_replies(names: &[String], body: &[u8]) -> Result<Vec<Option<String>>
             values[next + offset] = Some(value.to_owned());
             next += offset + 1;
         } else if name.starts_with("ERROR:80:") {
-            return Err(ProtocolError::NotAuthenticated(quoted(name)));
+            return Err(format!(
+                "the server wants a login: {} - give --user, and the password by --password-file, FLASHPROOF_PASSWORD or when \
+                 asked",
+                quoted(name)
+            ));
         } else {
-            let expected = names
-                .get(next)
-                .map_or_else(|| "no more lines".to_owned(), |name| format!("a line that begins with {}", quoted(name)));
-            return Err(ProtocolError::Line { expected, found: begin_of(line) });
+            let expected = match names.get(next) {
+                Some(name) => format!("a line that begins with {}", quoted(name)),
+                None => "no more lines".to_owned(),
+            };
+            return Err(format!("expected {expected}, found {}", begin_of(line)));
         }
     }
     Ok(values)
@@ -156,9 +124,9 @@ impl Login {
 
     /// A login by user and password.
     pub fn request(&self) -> Vec<u8> {
-        let mut fields = vec![(USER, self.user.as_bytes()), (CREDENTIAL, self.credential.as_bytes())];
-        fields.extend(self.clear_password.as_ref().map(|password| (CLEAR_PASSWORD, password.as_bytes())));
-        security_request(LOGIN, &fields)
+        let clear_password = self.clear_password.as_ref().map(|password| (CLEAR_PASSWORD, password.as_bytes()));
+        let fields = [(USER, self.user.as_bytes()), (CREDENTIAL, self.credential.as_bytes())];
+        security_request(LOGIN, &fields.into_iter().chain(clear_password).collect::<Vec<_>>())
     }
 
     /// As servers want it that know no sessions, before 4.
@@ -196,8 +164,9 @@ pub const NO_SECURITY: [u8; 2] = [51, 52];
 pub const UNKNOWN_COMMAND: u8 = 54;
 
 /// Reads the reply to a login: its result code (0: success), and the token of the session for further connections.
-pub fn security_reply(body: &[u8]) -> Result<(u8, Option<Vec<u8>>), ProtocolError> {
-    let short = || ProtocolError::Login(body.len());
+/// Errors: a sentence.
+pub fn security_reply(body: &[u8]) -> Result<(u8, Option<Vec<u8>>), String> {
+    let short = || format!("expected a whole reply to the login, found {} bytes", body.len());
     let (head, mut rest) = body.split_at_checked(SECURITY_BYTES).ok_or_else(short)?;
     let mut token = None;
     for _ in 0..head[3] {
@@ -252,11 +221,10 @@ mod tests {
     #[test]
     fn headers_of_anything_else_and_of_any_length_are_told() {
         assert_eq!(body_bytes(*b"\x02\x01\0\0\0\0\0\x05", Kind::Info), Ok(5));
-        assert_eq!(body_bytes(*b"\x02\x01\x80\0\0\0\0\0", Kind::Info), Err(ProtocolError::TooLong(1 << 47)));
-        let error = body_bytes(*b"HTTP/1.1", Kind::Info).unwrap_err().to_string();
+        let error = body_bytes(*b"HTTP/1.1", Kind::Info).unwrap_err();
         let begin = "expected a reply that begins with 02 01 (Aerospike's protocol), found 48 54 54 50 2f 31 2e 31 (\"HTTP/1.1\")";
         assert!(error.starts_with(begin), "{error}");
-        let error = body_bytes(*b"\x02\x01\x80\0\0\0\0\0", Kind::Info).unwrap_err().to_string();
+        let error = body_bytes(*b"\x02\x01\x80\0\0\0\0\0", Kind::Info).unwrap_err();
         assert_eq!(error, "expected a reply of at most 16,777,216 bytes, found one of 140,737,488,355,328 bytes");
     }
 
@@ -269,11 +237,11 @@ mod tests {
             info_replies(&asked, b"node\t\nlatencies:").unwrap(),
             [Some(String::new()), Some(String::new()), None]
         );
-        let error = info_replies(&asked, b"node\tBB9\nfoo\tbar").unwrap_err().to_string();
+        let error = info_replies(&asked, b"node\tBB9\nfoo\tbar").unwrap_err();
         assert_eq!(error, r#"expected a line that begins with "latencies:", found "foo\u0009bar""#);
-        let error = info_replies(&asked, b"build\t1\nnode\tBB9\n").unwrap_err().to_string();
+        let error = info_replies(&asked, b"build\t1\nnode\tBB9\n").unwrap_err();
         assert_eq!(error, r#"expected no more lines, found "node\u0009BB9""#);
-        let error = info_replies(&asked, b"ERROR:80:not authenticated\n").unwrap_err().to_string();
+        let error = info_replies(&asked, b"ERROR:80:not authenticated\n").unwrap_err();
         assert!(error.starts_with("the server wants a login: \"ERROR:80:not authenticated\" - give --user"), "{error}");
     }
 

@@ -1,7 +1,7 @@
 //! Parses a message: one transaction, or a batch of them.
 
 use super::frame::Malformed;
-use super::message::{Fields, Header, field, info1, info2, info3, info4, put_field, take_ops, ttl};
+use super::message::{Fields, Header, field, info1, info2, info3, info4, put_field, take_ops};
 use crate::ops::{self, operation, particle};
 use crate::{Delete, Digest, Exists, Generation, Policy, ResultCode, Transaction, Ttl, Work, Write};
 use thiserror::Error;
@@ -37,14 +37,6 @@ pub struct Request {
     pub at_master: bool,
 }
 
-/// A message with one transaction.
-#[derive(Debug, Clone)]
-pub struct Single {
-    pub request: Request,
-    /// The client's timeout, ms; 0: not given.
-    pub timeout_ms: u32,
-}
-
 /// One key of a batch.
 #[derive(Debug, Clone)]
 pub struct Keyed {
@@ -54,19 +46,13 @@ pub struct Keyed {
     pub request: Result<Request, ResultCode>,
 }
 
-/// A message with many keys.
-#[derive(Debug, Clone)]
-pub struct Batch {
-    pub requests: Vec<Keyed>,
-    /// The client's timeout for the whole batch, ms; 0: not given.
-    pub timeout_ms: u32,
-}
-
-/// A parsed message.
+/// A parsed message. `timeout_ms` is the client's; 0: not given.
 #[derive(Debug, Clone)]
 pub enum Command {
-    Single(Single),
-    Batch(Batch),
+    /// One transaction.
+    Single { request: Request, timeout_ms: u32 },
+    /// Many keys, with a timeout for all of them.
+    Batch { requests: Vec<Keyed>, timeout_ms: u32 },
 }
 
 /// Why a message is not a [`Command`].
@@ -91,10 +77,10 @@ pub fn parse(body: &[u8], limits: Limits, namespace_of: impl Fn(&[u8]) -> Option
     }
     if let Some(batch) = fields.batch.filter(|_| header.info[0] & info1::BATCH != 0) {
         let requests = batch_of(batch, limits, namespace_of)?;
-        return Ok(Command::Batch(Batch { requests, timeout_ms: header.timeout }));
+        return Ok(Command::Batch { requests, timeout_ms: header.timeout });
     }
     let request = request(&header, &fields, fields.digest, ops, &namespace_of).map_err(Fault::Refused)?;
-    Ok(Command::Single(Single { request, timeout_ms: header.timeout }))
+    Ok(Command::Single { request, timeout_ms: header.timeout })
 }
 
 /// Request on one record. Without a digest it would be a scan or a query.
@@ -142,19 +128,10 @@ pub fn put(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, at_ma
         Work::Write(write) => {
             condition(write.policy.generation);
             header.info[1] |= info2::WRITE | if write.answers_each { info2::RESPOND_ALL_OPS } else { 0 };
-            match write.policy.exists {
-                Exists::Any => {}
-                Exists::CreateOnly => header.info[1] |= info2::CREATE_ONLY,
-                Exists::UpdateOnly => header.info[2] |= info3::UPDATE_ONLY,
-                Exists::CreateOrReplace => header.info[2] |= info3::CREATE_OR_REPLACE,
-                Exists::ReplaceOnly => header.info[2] |= info3::REPLACE_ONLY,
+            if let Some((_, byte, bit)) = EXISTS.iter().find(|(exists, ..)| *exists == write.policy.exists) {
+                header.info[*byte] |= bit;
             }
-            header.ttl = match write.policy.ttl {
-                Ttl::Default => ttl::DEFAULT,
-                Ttl::Never => ttl::NEVER,
-                Ttl::Keep => ttl::KEEP,
-                Ttl::Seconds(seconds) => seconds,
-            };
+            header.ttl = write.policy.ttl.0;
             (key, ops) = (&write.key, &write.ops);
         }
         Work::Image(_) | Work::Version | Work::Compare(_) => {}
@@ -173,6 +150,14 @@ pub fn put(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, at_ma
     out.extend_from_slice(ops);
 }
 
+/// Conditions on existence, with their info byte and bit. If several bits are set, the first counts.
+const EXISTS: [(Exists, usize, u8); 4] = [
+    (Exists::CreateOnly, 1, info2::CREATE_ONLY),
+    (Exists::ReplaceOnly, 2, info3::REPLACE_ONLY),
+    (Exists::CreateOrReplace, 2, info3::CREATE_OR_REPLACE),
+    (Exists::UpdateOnly, 2, info3::UPDATE_ONLY),
+];
+
 fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
     let [reads, writes, _, transaction] = header.info;
     if transaction & info4::TRANSACTION != 0 {
@@ -184,10 +169,7 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
             () if reads & info1::GET_NO_BINS != 0 => Ok(Work::Exists),
             () if reads & info1::GET_ALL != 0 => Ok(Work::ReadAll),
             () if ops.is_empty() => Err(ResultCode::PARAMETER),
-            () => {
-                check_ops(ops, false)?;
-                Ok(Work::Read(ops.to_vec()))
-            }
+            () => check_ops(ops, false).map(|()| Work::Read(ops.to_vec())),
         };
     }
     let generation = match () {
@@ -206,29 +188,10 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         return Err(ResultCode::PARAMETER);
     }
     check_ops(ops, true)?;
-    let policy = Policy { exists: exists(header), generation, ttl: ttl_of(header.ttl) };
+    let exists = EXISTS.iter().find(|(_, byte, bit)| header.info[*byte] & bit != 0).map_or(Exists::Any, |of| of.0);
+    let policy = Policy { exists, generation, ttl: Ttl(header.ttl) };
     let answers_each = writes & info2::RESPOND_ALL_OPS != 0;
     Ok(Work::Write(Write { policy, key: key.to_vec(), ops: ops.to_vec(), answers_each, ..Write::default() }))
-}
-
-fn exists(header: &Header) -> Exists {
-    let [_, writes, kind, _] = header.info;
-    match () {
-        () if writes & info2::CREATE_ONLY != 0 => Exists::CreateOnly,
-        () if kind & info3::REPLACE_ONLY != 0 => Exists::ReplaceOnly,
-        () if kind & info3::CREATE_OR_REPLACE != 0 => Exists::CreateOrReplace,
-        () if kind & info3::UPDATE_ONLY != 0 => Exists::UpdateOnly,
-        () => Exists::Any,
-    }
-}
-
-fn ttl_of(seconds: u32) -> Ttl {
-    match seconds {
-        ttl::DEFAULT => Ttl::Default,
-        ttl::NEVER => Ttl::Never,
-        ttl::KEEP => Ttl::Keep,
-        seconds => Ttl::Seconds(seconds),
-    }
 }
 
 /// Checks that a store supports all of `ops`. Errors that depend on the record show only when they are applied.
@@ -270,14 +233,6 @@ mod batch_bits {
     pub(super) const INFO4: u8 = 1 << 4;
 }
 
-/// Takes one key of a batch off `bytes`: index, digest, bits.
-fn take_key(bytes: &mut &[u8]) -> Option<(u32, Digest, u8)> {
-    let (key, rest) = bytes.split_first_chunk::<25>()?;
-    *bytes = rest;
-    let digest = key[4..24].try_into().ok()?;
-    Some((u32::from_be_bytes([key[0], key[1], key[2], key[3]]), digest, key[24]))
-}
-
 fn take_bytes<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Malformed> {
     let (taken, rest) = bytes.split_first_chunk().ok_or(Malformed::Body("keys"))?;
     *bytes = rest;
@@ -314,16 +269,16 @@ fn batch_of(
 ) -> Result<Vec<Keyed>, Fault> {
     let count = u32::from_be_bytes(take_bytes(&mut bytes)?);
     let [_flags] = take_bytes(&mut bytes)?;
-    match count {
-        0 => return Err(Fault::Refused(ResultCode::PARAMETER)),
-        count if count > limits.batch_requests => return Err(Fault::Refused(ResultCode::BATCH_REQUESTS)),
-        _ => {}
+    if count == 0 || count > limits.batch_requests {
+        let code = if count == 0 { ResultCode::PARAMETER } else { ResultCode::BATCH_REQUESTS };
+        return Err(Fault::Refused(code));
     }
     let mut requests = Vec::with_capacity((count as usize).min(bytes.len() / 25));
     let mut row = None;
     let mut copied = 0usize;
     for _ in 0..count {
-        let (index, digest, bits) = take_key(&mut bytes).ok_or(Malformed::Body("keys"))?;
+        let index = u32::from_be_bytes(take_bytes(&mut bytes)?);
+        let (digest, [bits]): (Digest, _) = (take_bytes(&mut bytes)?, take_bytes(&mut bytes)?);
         let (header, fields, ops) = match row {
             Some(row) if bits & batch_bits::REPEAT != 0 => row,
             None if bits & batch_bits::REPEAT != 0 => return Err(Malformed::Body("keys").into()),

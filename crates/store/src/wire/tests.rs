@@ -2,7 +2,7 @@
 
 use super::message::{self, Header, field, info1, info2, info3};
 use super::request::Keyed;
-use super::{Command, Fault, Kind, Limits, frame, parse, reply, request};
+use super::{Command, Fault, Kind, Limits, frame, parse, request};
 use crate::ops::{self, Entry, operation, particle};
 use crate::{Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Work, digest};
 
@@ -32,9 +32,9 @@ fn parsed(body: &[u8]) -> Result<Command, Fault> {
 
 fn single(body: &[u8]) -> Result<Transaction, ResultCode> {
     match parsed(body) {
-        Ok(Command::Single(single)) => {
-            assert_eq!(single.request.namespace, 7);
-            Ok(single.request.transaction)
+        Ok(Command::Single { request, .. }) => {
+            assert_eq!(request.namespace, 7);
+            Ok(request.transaction)
         }
         Err(Fault::Refused(code)) => Err(code),
         other => panic!("{other:?}"),
@@ -75,15 +75,15 @@ fn what_real_clients_ask_is_understood() {
             let Work::Write(write) = of(&body, key) else { panic!("{client}") };
             let bins: Vec<_> = ops::entries(&write.ops).map(|bin| (bin.name, bin.value.len(), bin.operation)).collect();
             assert_eq!((write.policy.exists, bins), (exists, vec![(&b"b"[..], 100, operation::WRITE)]));
-            assert_eq!((write.policy.generation, write.policy.ttl), (Generation::Any, Ttl::Default));
+            assert_eq!((write.policy.generation, write.policy.ttl), (Generation::Any, Ttl::DEFAULT));
         }
         assert!(matches!(of(&get, key), Work::ReadAll) && matches!(of(&get_missing, missing), Work::ReadAll));
         assert!(matches!(of(&exists, key), Work::Exists) && matches!(of(&delete, key), Work::Delete(_)));
         let Work::Read(bins) = of(&select, key) else { panic!("{client}") };
         assert_eq!(ops::entries(&bins).map(|bin| bin.name).collect::<Vec<_>>(), [b"b"]);
-        let Ok(Command::Batch(batch)) = parsed(&batch) else { panic!("{client}") };
-        assert!((998..=1000).contains(&batch.timeout_ms));
-        for (Keyed { index, request }, (expected, digest)) in batch.requests.into_iter().zip([(0, key), (1, missing)]) {
+        let Ok(Command::Batch { requests, timeout_ms }) = parsed(&batch) else { panic!("{client}") };
+        assert!((998..=1000).contains(&timeout_ms));
+        for (Keyed { index, request }, (expected, digest)) in requests.into_iter().zip([(0, key), (1, missing)]) {
             let transaction = request.unwrap().transaction;
             assert!(matches!(transaction.work, Work::ReadAll), "{client}");
             assert_eq!((index, transaction.digest, &*transaction.set), (expected, digest, set.as_bytes()));
@@ -102,7 +102,7 @@ fn replies_are_the_real_server_s_to_the_byte() {
             let header = Header::take(&mut rest).unwrap();
             let bins = message::take_ops(&mut rest, header.ops).unwrap().to_vec();
             if header.info[2] == info3::LAST {
-                reply::put_last(&mut out, ResultCode::OK);
+                message::put_last(&mut out, ResultCode::OK);
                 continue;
             }
             let result = ResultCode(header.result);
@@ -110,10 +110,10 @@ fn replies_are_the_real_server_s_to_the_byte() {
             let reply = Reply { generation, bins: header.ops, ops: bins, ..Reply::of(result) };
             if header.timeout == 0 && rest.is_empty() && out.len() == frame::HEADER_BYTES {
                 let mut alone = Vec::new();
-                reply::put(&mut alone, &reply);
+                message::put_reply(&mut alone, &reply);
                 assert_eq!(alone[frame::HEADER_BYTES..], body);
             }
-            reply::put_entry(&mut out, header.timeout, &reply);
+            message::put_entry(&mut out, header.timeout, &reply);
         }
         frame::end(&mut out, begin);
         assert_eq!(out[frame::HEADER_BYTES..], body);
@@ -135,11 +135,11 @@ fn conditions_of_a_write_are_read_from_its_bits() {
         }
     };
     let any = Generation::Any;
-    assert_eq!(write(0, 0, 5, 0), (Exists::Any, any, Ttl::Default, false));
-    assert_eq!(write(info2::CREATE_ONLY, 0, 0, u32::MAX), (Exists::CreateOnly, any, Ttl::Never, false));
-    assert_eq!(write(0, info3::UPDATE_ONLY, 0, u32::MAX - 1), (Exists::UpdateOnly, any, Ttl::Keep, false));
-    assert_eq!(write(0, info3::REPLACE_ONLY, 0, 60), (Exists::ReplaceOnly, any, Ttl::Seconds(60), false));
-    let expected = (Exists::Any, Generation::Equal(3), Ttl::Default, true);
+    assert_eq!(write(0, 0, 5, 0), (Exists::Any, any, Ttl::DEFAULT, false));
+    assert_eq!(write(info2::CREATE_ONLY, 0, 0, u32::MAX), (Exists::CreateOnly, any, Ttl::NEVER, false));
+    assert_eq!(write(0, info3::UPDATE_ONLY, 0, u32::MAX - 1), (Exists::UpdateOnly, any, Ttl::KEEP, false));
+    assert_eq!(write(0, info3::REPLACE_ONLY, 0, 60), (Exists::ReplaceOnly, any, Ttl(60), false));
+    let expected = (Exists::Any, Generation::Equal(3), Ttl::DEFAULT, true);
     assert_eq!(write(info2::GENERATION | info2::RESPOND_ALL_OPS, 0, 3, 0), expected);
     assert_eq!(write(info2::GENERATION_GREATER, 0, 4, 0).1, Generation::Less(4));
     let keyed = [KEY[0], KEY[1], (field::KEY, b"\x03user")];
@@ -175,22 +175,22 @@ fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
         for at_master in [false, true] {
             again.clear();
             request::put(&mut again, b"test", &transaction, at_master, 77);
-            let Ok(Command::Single(single)) = parsed(&again) else { panic!("{transaction:?}") };
-            assert_eq!((single.timeout_ms, single.request.at_master), (77, at_master));
-            assert_eq!(format!("{:?}", single.request.transaction), format!("{transaction:?}"));
+            let Ok(Command::Single { request, timeout_ms }) = parsed(&again) else { panic!("{transaction:?}") };
+            assert_eq!((timeout_ms, request.at_master), (77, at_master));
+            assert_eq!(format!("{:?}", request.transaction), format!("{transaction:?}"));
         }
     }
     let reply = Reply { generation: 7, void_time_sec: 8, bins: 0, ..Reply::of(ResultCode::GENERATION) };
     let mut bytes = Vec::new();
-    reply::put_entry(&mut bytes, 0, &reply);
-    assert_eq!(reply::parse(&bytes), Ok(reply));
+    message::put_entry(&mut bytes, 0, &reply);
+    assert_eq!(message::parse_reply(&bytes), Ok(reply));
 }
 
 #[test]
 fn a_linearizable_read_and_one_of_all_copies_are_for_the_master() {
     let at_master =
         |reads: u8, mode: u8| match parsed(&message([info1::READ | info1::GET_ALL | reads, 0, mode, 0], &KEY, &[])) {
-            Ok(Command::Single(single)) => single.request.at_master,
+            Ok(Command::Single { request, .. }) => request.at_master,
             other => panic!("{other:?}"),
         };
     assert!(at_master(0, info3::READ_TYPE) && at_master(info1::CONSISTENCY_ALL, 0));
@@ -232,7 +232,7 @@ fn what_is_not_done_or_makes_no_sense_gets_its_code() {
 fn a_refusal_is_the_last_reply_where_several_are_expected() {
     let refusal = |body: &[u8]| {
         let mut out = Vec::new();
-        reply::put_refusal(&mut out, body, ResultCode::UNSUPPORTED);
+        message::put_refusal(&mut out, body, ResultCode::UNSUPPORTED);
         let (_, body) = frame::take(&mut &out[..], 100).unwrap().unwrap();
         let header = Header::take(&mut &body[..]).unwrap();
         assert_eq!((header.result, body.len(), out.len()), (16, 22, 30));
@@ -242,10 +242,10 @@ fn a_refusal_is_the_last_reply_where_several_are_expected() {
     assert!(refusal(&message([info1::BATCH, 0, 0, 0], &[(field::BATCH, b"")], &[])));
     assert!(!refusal(&message([info1::READ, 0, 0, 0], &KEY, &[])));
     let mut out = Vec::new();
-    reply::put_unsupported(&mut out, Kind::Security);
+    message::put_unsupported(&mut out, Kind::Security);
     assert_eq!((&out[..10], out.len()), (&[2, 2, 0, 0, 0, 0, 0, 16, 0, 51][..], 24));
     out.clear();
-    reply::put_unsupported(&mut out, Kind::Compressed);
+    message::put_unsupported(&mut out, Kind::Compressed);
     assert_eq!((out[1], out[13], out.len()), (3, 16, 30));
 }
 
@@ -284,17 +284,17 @@ fn a_batch_has_reads_and_writes_and_each_key_its_own_answer() {
         row(2, &[0, info2::WRITE | info2::DELETE, 0], b"test", None),
     ];
     let rows: Vec<_> = rows.iter().map(Vec::as_slice).collect();
-    let Ok(Command::Batch(read)) = parsed(&batch(5, &rows)) else { panic!() };
-    let indexes: Vec<_> = read.requests.iter().map(|keyed| keyed.index).collect();
+    let Ok(Command::Batch { requests, .. }) = parsed(&batch(5, &rows)) else { panic!() };
+    let indexes: Vec<_> = requests.iter().map(|keyed| keyed.index).collect();
     assert_eq!(indexes, [0, 10, 20, 30, 40]);
-    let work = |at: usize| read.requests[at].request.as_ref().map(|request| &request.transaction.work);
+    let work = |at: usize| requests[at].request.as_ref().map(|request| &request.transaction.work);
     assert!(matches!(work(0), Ok(Work::ReadAll)));
     for at in [1, 2] {
         let Ok(Work::Write(write)) = work(at) else { panic!("{at}") };
         assert_eq!(write.policy.exists, Exists::UpdateOnly);
-        assert_eq!((write.policy.generation, write.policy.ttl), (Generation::Equal(3), Ttl::Seconds(60)));
+        assert_eq!((write.policy.generation, write.policy.ttl), (Generation::Equal(3), Ttl(60)));
         assert_eq!(ops::entries(&write.ops).next().unwrap().value, b"12345678");
-        assert_eq!(read.requests[at].request.as_ref().unwrap().transaction.digest, [at as u8; 20]);
+        assert_eq!(requests[at].request.as_ref().unwrap().transaction.digest, [at as u8; 20]);
     }
     assert!(matches!(work(3), Err(&ResultCode::NO_NAMESPACE)) && matches!(work(4), Ok(Work::Delete(_))));
 }

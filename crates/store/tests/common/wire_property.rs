@@ -3,8 +3,8 @@
 use store::conf;
 use store::observe::{Counts, Facts, Node};
 use store::wire::frame::{self, Kind};
-use store::wire::message::{Header, info3};
-use store::wire::{Command, Fault, Limits, info, parse, reply};
+use store::wire::message::{self, Header, info3};
+use store::wire::{Command, Fault, Limits, info, parse};
 use store::{Reply, ResultCode, Work, ops};
 
 /// Longest body, and what a batch may ask for.
@@ -26,7 +26,7 @@ pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
                 assert!(names == 0 && lines > 0 || lines == names.min(257), "{names} names, {lines} lines");
             }
             Kind::Message => is_valid |= assert_message(body, &mut out),
-            kind => reply::put_unsupported(&mut out, kind),
+            kind => message::put_unsupported(&mut out, kind),
         }
         assert_frames(&out);
     }
@@ -35,15 +35,15 @@ pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
 
 fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
     match parse(body, LIMITS, |name| (name == b"test").then_some(0)) {
-        Ok(Command::Single(single)) => {
-            assert_work(&single.request.transaction.work);
-            reply::put(out, &Reply::of(ResultCode::OK));
+        Ok(Command::Single { request, .. }) => {
+            assert_work(&request.transaction.work);
+            message::put_reply(out, &Reply::of(ResultCode::OK));
         }
-        Ok(Command::Batch(batch)) => {
-            assert!((1..=LIMITS.batch_requests as usize).contains(&batch.requests.len()));
+        Ok(Command::Batch { requests, .. }) => {
+            assert!((1..=LIMITS.batch_requests as usize).contains(&requests.len()));
             let begin = frame::begin(out, Kind::Message);
             let mut copied = 0;
-            for keyed in &batch.requests {
+            for keyed in &requests {
                 let result = match &keyed.request {
                     Ok(request) => {
                         copied += assert_work(&request.transaction.work);
@@ -51,14 +51,14 @@ fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
                     }
                     Err(code) => *code,
                 };
-                reply::put_entry(out, keyed.index, &Reply::of(result));
+                message::put_entry(out, keyed.index, &Reply::of(result));
             }
             assert!(copied <= LIMITS.batch_bytes, "{copied} bytes of operations");
-            reply::put_last(out, ResultCode::OK);
+            message::put_last(out, ResultCode::OK);
             frame::end(out, begin);
         }
         Err(Fault::Refused(code)) => {
-            reply::put_refusal(out, body, code);
+            message::put_refusal(out, body, code);
             return false;
         }
         Err(Fault::Malformed(why)) => {

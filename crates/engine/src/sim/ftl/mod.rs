@@ -17,8 +17,7 @@ mod dies;
 #[cfg(test)]
 mod tests;
 
-use super::counted::Counted;
-use super::model::{Done, DriveModel};
+use super::model::{Counted, Done, DriveModel};
 use super::spec::{DriveSpec, Flash, FtlDrive};
 use crate::event_queue::EventQueue;
 use collection::{Collection, NO_STEP};

@@ -1,6 +1,6 @@
 //! The text form of a drive with an FTL: the parameters of `sim:ftl+`.
 
-use super::value::{nanoseconds, number, share, size_bytes};
+use super::{nanoseconds, number, share, size_bytes};
 use ftl::{Append, Isolation, Spec, Victim};
 use std::ops::RangeInclusive;
 
@@ -129,11 +129,7 @@ impl FtlDrive {
                         "mixes-handles" => &mut spec.firmware.mixes_handles,
                         "collects-all-handles" => &mut spec.firmware.collects_all_handles,
                         "collects-sequential-early" => &mut spec.firmware.collects_sequential_early,
-                        _ => {
-                            return Err(
-                                "mixes-handles, collects-all-handles, collects-sequential-early, or several joined by /",
-                            );
-                        }
+                        _ => return Err(HABITS),
                     } = true;
                 }
             }
@@ -169,11 +165,8 @@ impl FtlDrive {
         let unit_bytes = u64::from(spec.unit_bytes);
         let program_bytes = u64::from(flash.program_bytes());
         if !program_bytes.is_multiple_of(unit_bytes) {
-            return Err((
-                "unit",
-                unit_bytes.to_string(),
-                "one that divides planes x page, which a die programs at once",
-            ));
+            let expected = "one that divides planes x page, which a die programs at once";
+            return Err(("unit", unit_bytes.to_string(), expected));
         }
         spec.logical_bytes = capacity_bytes;
         if !capacity_bytes.is_multiple_of(unit_bytes) {
@@ -189,15 +182,14 @@ impl FtlDrive {
         }
         // Each handle can have one partly filled stripe in the buffer, until later writes complete it.
         if flash.buffer_bytes < program_bytes * (u64::from(spec.handles) + 1) {
-            return Err((
-                "buffer",
-                flash.buffer_bytes.to_string(),
-                "at least planes x page for each handle and one more",
-            ));
+            let value = flash.buffer_bytes.to_string();
+            return Err(("buffer", value, "at least planes x page for each handle and one more"));
         }
         Ok(())
     }
 }
+
+const HABITS: &str = "mixes-handles, collects-all-handles, collects-sequential-early, or several joined by /";
 
 const OP: &str = "a percentage above 0 such as 7%, or a share such as 0.07";
 

@@ -4,18 +4,15 @@
 //! `+` joins parameters, because commas and spaces separate devices in ACT's dialect.
 
 mod ftl;
-mod value;
 
 pub use ftl::{Flash, FtlDrive};
-pub use value::size_bytes;
 
 use ftl::FTL_NAMES;
 use results::units::quoted;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 use sys::random::Random;
 use thiserror::Error;
-use value::{kilobytes, nanoseconds, number, range};
 
 /// Prefix of the description of a simulated drive.
 pub const SIM_PREFIX: &str = "sim:";
@@ -197,11 +194,8 @@ impl DriveSpec {
             return Some(("slow-factor", "without slow-after-s", "say from when on the drive is slow, 0 for always"));
         }
         if self.bad_range.as_ref().is_some_and(|bad| bad.start >= self.capacity_bytes) {
-            return Some((
-                "bad",
-                "behind the end of the drive",
-                "give offsets below capacity, which is 64GiB unless given",
-            ));
+            let advice = "give offsets below capacity, which is 64GiB unless given";
+            return Some(("bad", "behind the end of the drive", advice));
         }
         let unlimited =
             [self.read_kbps, self.write_kbps, self.read_iops, self.write_iops].iter().all(|limit| *limit == 0);
@@ -272,6 +266,59 @@ impl DriveSpec {
         }
         Ok(())
     }
+}
+
+/// Parses megabytes per second, decimals allowed, as kB/s.
+fn kilobytes(value: &str) -> Result<u64, &'static str> {
+    let kbps = value.parse::<f64>().ok().map(|mbps| (mbps * 1e3).round());
+    let fits = kbps.filter(|kbps| (0.0..1e15).contains(kbps) && (*kbps > 0.0 || value.parse() == Ok(0.0)));
+    fits.map(|kbps| kbps as u64).ok_or("megabytes a second, 0.001 or more, or 0 for no limit")
+}
+
+/// Parses a number of `unit_ns` as nanoseconds, at most about a century.
+fn nanoseconds(value: &str, unit_ns: f64) -> Result<u64, &'static str> {
+    let number: f64 = value.parse().map_err(|_| "a number, such as 80 or 0.5")?;
+    let ns = number * unit_ns;
+    if (0.0..=3e18).contains(&ns) { Ok(ns.round() as u64) } else { Err("a number from 0 to a century") }
+}
+
+fn range(value: &str) -> Option<Range<u64>> {
+    let (start, end) = value.split_once('-')?;
+    let range = size_bytes(start)?..size_bytes(end)?;
+    (!range.is_empty()).then_some(range)
+}
+
+/// Parses a size in bytes: a number with an optional unit KiB MiB GiB TiB KB MB GB TB. `None` for anything else and
+/// above 1e18.
+pub fn size_bytes(value: &str) -> Option<u64> {
+    const UNITS: [(&str, u64); 8] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("KB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+    ];
+    let (number, unit) =
+        UNITS.iter().find_map(|(name, unit)| Some((value.strip_suffix(name)?, *unit))).unwrap_or((value, 1));
+    let size = number.parse::<f64>().ok()? * unit as f64;
+    (0.0..=1e18).contains(&size).then_some(size.round() as u64)
+}
+
+/// Parses `7%` or `0.07`, above 0. Without `%`, 1 and more is refused: 7 would mean 700 %.
+fn share(value: &str) -> Option<f64> {
+    let share = match value.strip_suffix('%') {
+        Some(percent) => percent.parse::<f64>().ok()? / 100.0,
+        None => value.parse().ok().filter(|share| *share < 1.0)?,
+    };
+    (share > 0.0 && share.is_finite()).then_some(share)
+}
+
+/// Parses a whole number in `range`.
+fn number<T: FromStr + PartialOrd>(value: &str, range: RangeInclusive<T>) -> Option<T> {
+    value.parse().ok().filter(|n| range.contains(n))
 }
 
 #[cfg(test)]

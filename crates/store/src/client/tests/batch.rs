@@ -3,7 +3,7 @@
 use super::fake::{Liar, Manner, Server};
 use super::*;
 use crate::wire::frame::{self, Kind};
-use crate::wire::reply;
+use crate::wire::message;
 use crate::{Reply, ResultCode};
 use results::judge::Refused;
 use std::io::Write;
@@ -77,8 +77,8 @@ fn entries(entries: &'static [(u32, u8)], last: Option<u8>) -> Liar {
     Arc::new(move |kind, _, out: &mut dyn Write| {
         let mut bytes = Vec::new();
         let begin = frame::begin(&mut bytes, Kind::Message);
-        entries.iter().for_each(|(index, code)| reply::put_entry(&mut bytes, *index, &Reply::of(ResultCode(*code))));
-        last.iter().for_each(|code| reply::put_last(&mut bytes, ResultCode(*code)));
+        entries.iter().for_each(|(index, code)| message::put_entry(&mut bytes, *index, &Reply::of(ResultCode(*code))));
+        last.iter().for_each(|code| message::put_last(&mut bytes, ResultCode(*code)));
         frame::end(&mut bytes, begin);
         (kind == Kind::Message).then(|| out.write_all(&bytes).is_ok())
     })

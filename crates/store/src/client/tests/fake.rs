@@ -3,7 +3,7 @@
 use super::*;
 use crate::ops::{self, Entry, operation};
 use crate::wire::frame::{self, Kind};
-use crate::wire::{self, Command, Limits, query, reply};
+use crate::wire::{self, Command, Limits, message, query};
 use crate::{Digest, Reply, ResultCode, Work};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -157,7 +157,7 @@ impl Server {
     pub(super) fn client_with(&self, access: Access, bytes: u32, pipeline: u32, timeout_ms: u32) -> Client {
         let cluster = Cluster::find(&[seed(self.address)], "test", access, false).unwrap();
         let settings = ClientSettings { pipeline, ..settings(cluster, bytes, timeout_ms) };
-        Client::new(settings, (0, 1), 8, Instant::now(), 0).unwrap()
+        Client::new(settings, (0, 1), Setup::new(8, 0)).unwrap()
     }
 
     /// A client with these changes of its settings.
@@ -165,7 +165,7 @@ impl Server {
         let cluster = Cluster::find(&[seed(self.address)], "test", Access::default(), false).unwrap();
         let mut settings = settings(cluster, 300, timeout_ms);
         change(&mut settings);
-        Client::new(settings, (0, 1), 8, Instant::now(), 0).unwrap()
+        Client::new(settings, (0, 1), Setup::new(8, 0)).unwrap()
     }
 }
 
@@ -238,7 +238,7 @@ impl State {
                         out.extend_from_slice(b"ERROR:80:not authenticated\n");
                         frame::end(&mut out, begin);
                     }
-                    _ if !is_in => reply::put(&mut out, &Reply::of(ResultCode(80))),
+                    _ if !is_in => message::put_reply(&mut out, &Reply::of(ResultCode(80))),
                     Kind::Info => self.info(body, &mut out),
                     _ if !self.transaction(body, &mut out) => return,
                     _ => {}
@@ -294,18 +294,18 @@ impl State {
         let manner = *self.manner.lock().unwrap();
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let transaction = match wire::parse(body, Limits::default(), |_| Some(0)) {
-            Ok(Command::Single(single)) => single.request.transaction,
-            Ok(Command::Batch(batch)) => {
+            Ok(Command::Single { request, .. }) => request.transaction,
+            Ok(Command::Batch { requests, .. }) => {
                 let begin = frame::begin(out, Kind::Message);
                 // In another order than asked.
-                for wire::Keyed { index, request } in batch.requests.into_iter().rev() {
+                for wire::Keyed { index, request } in requests.into_iter().rev() {
                     let mut answer = self.read(request.unwrap().transaction.digest);
                     if let Manner::Refuses(code) = manner {
                         answer = Reply::of(ResultCode(code));
                     }
-                    reply::put_entry(out, index, &answer);
+                    message::put_entry(out, index, &answer);
                 }
-                reply::put_last(out, ResultCode::OK);
+                message::put_last(out, ResultCode::OK);
                 frame::end(out, begin);
                 return true;
             }
@@ -331,11 +331,11 @@ impl State {
             }
             Manner::Refuses(code) => answer.result = ResultCode(code),
             Manner::Overloaded(requests) if number < requests => answer.result = ResultCode::DEVICE_OVERLOAD,
-            Manner::Repeats => reply::put(out, &answer),
+            Manner::Repeats => message::put_reply(out, &answer),
             Manner::Flips if !answer.ops.is_empty() => answer.ops[100] ^= 1,
             _ => {}
         }
-        reply::put(out, &answer);
+        message::put_reply(out, &answer);
         true
     }
 

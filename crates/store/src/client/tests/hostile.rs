@@ -5,7 +5,7 @@ use super::*;
 use crate::wire::frame::Kind;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Nonsense instead of a reply: what it is, and how it is sent. True: the connection stays open.
 type Nonsense = (&'static str, fn(Kind, &mut dyn Write) -> bool);

@@ -3,7 +3,7 @@
 use super::fake::Server;
 use super::*;
 use crate::wire::frame::Kind;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Maps of a cluster of two, of which the second has the half of the partitions with the higher numbers.
 fn half(first: u8, second: u8) -> String {

@@ -207,7 +207,7 @@ fn a_key_that_was_sent_once_stays_with_the_record() {
 #[test]
 fn what_is_over_when_its_bytes_come_is_written_as_new() {
     let mut bench = on("sim:capacity=64MiB+read-us=3000000", |namespace| namespace.nsup_period_sec = 0);
-    let policy = Policy { ttl: Ttl::Seconds(1), ..Policy::default() };
+    let policy = Policy { ttl: Ttl(1), ..Policy::default() };
     assert_eq!(bench.ask(1, Work::Write(Write { policy, ..write(b"old", Exists::Any) })).result, ResultCode::OK);
     for key in 1_000..1_040 {
         bench.submit(key, key, put(&[1; 2_000]));

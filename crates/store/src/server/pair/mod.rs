@@ -58,10 +58,10 @@ mod mode;
 use super::cluster::Cluster;
 use super::state::lock;
 use crate::{Digest, digest};
+use mode::is_earlier;
 pub(super) use mode::{Devices, Found, Mode, Recorded, Word};
-use mode::{Sides, is_earlier};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -101,8 +101,10 @@ struct Words {
     /// Number of the other node's process, and its last word.
     process: Option<u64>,
     word: Option<Word>,
-    /// Namespaces without records there.
-    empty: u32,
+    /// Namespaces without records: here, while this node starts and none is written (later 0), and there.
+    empty: [u32; 2],
+    /// The mode before was [`Mode::Fresh`].
+    was_fresh: bool,
     /// Cores, of this node and the other, that have compared all their records, in the comparison of this number.
     compared: [HashSet<usize>; 2],
     comparison: u16,
@@ -114,6 +116,14 @@ struct Words {
     devices: Devices,
 }
 
+impl Words {
+    /// True if the other node has no records either where this node has none; and the other way round.
+    fn covers(&self) -> [bool; 2] {
+        let [own, other] = self.empty;
+        [own & !other == 0, other & !own == 0]
+    }
+}
+
 /// The state of this node, which all threads share.
 #[derive(Debug)]
 pub(super) struct Pair {
@@ -123,11 +133,6 @@ pub(super) struct Pair {
     cores: usize,
     /// [`Word::number`] of this node. Changed only with `words` locked.
     word: AtomicU16,
-    /// The other node's, if it has said one, and the number of its process.
-    other: AtomicU16,
-    process: AtomicU64,
-    /// Namespaces without records here, while this node starts: then none is written. Later 0.
-    empty: AtomicU32,
     /// Changes when this node took over last.
     since: AtomicU16,
     /// When the last message was sent that the other node has answered as one of a pair.
@@ -136,7 +141,6 @@ pub(super) struct Pair {
     /// The mode that is on the device.
     recorded: AtomicU8,
     is_recording: AtomicBool,
-    was_fresh: AtomicBool,
 }
 
 impl Pair {
@@ -149,15 +153,11 @@ impl Pair {
             is_first: cluster.own().id == cluster.nodes()[0].id,
             cores,
             word: AtomicU16::new(Word { mode, changes: 0 }.number()),
-            other: AtomicU16::new(Word { mode: Mode::Starting, changes: 0 }.number()),
-            process: AtomicU64::new(0),
-            empty: AtomicU32::new(0),
             since: AtomicU16::new(0),
             answered_ns: AtomicU64::new(0),
             words: Mutex::default(),
             recorded: AtomicU8::new(UNRECORDED),
             is_recording: AtomicBool::new(false),
-            was_fresh: AtomicBool::new(false),
         }
     }
 
@@ -183,15 +183,15 @@ impl Pair {
 
     /// True if the mode before was [`Mode::Fresh`].
     pub(super) fn was_fresh(&self) -> bool {
-        self.was_fresh.load(Ordering::SeqCst)
+        lock(&self.words).was_fresh
     }
 
     fn set(&self, words: &mut MutexGuard<'_, Words>, mode: Mode) -> Mode {
         let before = self.mode();
         if before != mode {
-            self.was_fresh.store(before == Mode::Fresh, Ordering::SeqCst);
+            words.was_fresh = before == Mode::Fresh;
         }
-        self.empty.store(0, Ordering::SeqCst);
+        words.empty[0] = 0;
         self.word.store(self.word().next(mode).number(), Ordering::SeqCst);
         if before == Mode::Paired {
             self.since.store(self.word().changes, Ordering::SeqCst);
@@ -230,23 +230,19 @@ impl Pair {
         words.devices = found.devices;
         let mode = mode.map(|mode| self.set(&mut words, mode));
         let takes_none = !matches!(mode, Some(Mode::Ahead | Mode::Behind));
-        self.empty.store(if takes_none { found.empty() } else { 0 }, Ordering::SeqCst);
+        words.empty[0] = if takes_none { found.empty() } else { 0 };
         mode
     }
 
     /// Namespaces without records on this node, for the other node.
     pub(super) fn empty(&self) -> u32 {
-        self.empty.load(Ordering::SeqCst)
+        lock(&self.words).empty[0]
     }
 
     /// True if each node waits for the other, which says `other`.
     pub(super) fn is_stuck(&self, other: Mode) -> bool {
-        self.mode().is_stuck(other, self.covers(&lock(&self.words)))
-    }
-
-    fn covers(&self, words: &Words) -> [bool; 2] {
-        let (own, other) = (self.empty(), words.empty);
-        [own & !other == 0, other & !own == 0]
+        let covers = lock(&self.words).covers();
+        self.mode().is_stuck(other, covers)
     }
 
     /// A process of the other node has begun a connection; `empty` are its namespaces without records. Returns this node's
@@ -256,7 +252,6 @@ impl Pair {
         let before = words.process.replace(process);
         let is_new = before.is_some_and(|before| before != process);
         if before != Some(process) {
-            self.process.store(process, Ordering::SeqCst);
             words.word = None;
             self.answered_ns.store(0, Ordering::SeqCst);
             words.compared.iter_mut().for_each(HashSet::clear);
@@ -264,7 +259,7 @@ impl Pair {
         if is_new && matches!(self.mode(), Mode::Ahead | Mode::Handing) {
             self.set(&mut words, Mode::Ahead);
         }
-        words.empty = empty;
+        words.empty[1] = empty;
         self.on_word(&mut words, word, is_new, now_ns)
     }
 
@@ -295,9 +290,7 @@ impl Pair {
             return None;
         }
         words.word = Some(word);
-        self.other.store(word.number(), Ordering::SeqCst);
-        let sides = Sides { is_first: self.is_first, is_new, covers: self.covers(words) };
-        let new = self.mode().next(word.mode, sides)?;
+        let new = self.mode().next(word.mode, self.is_first, is_new, words.covers())?;
         // From ahead to handing and to paired, without another comparison in between.
         let has_all = words.compared[0].len() == self.cores && word.changes == (words.comparison + 2) & 4095;
         if self.mode() == Mode::Behind && !has_all {
@@ -388,7 +381,7 @@ impl Pair {
 }
 
 /// A comparison of all records with the other node's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::server) struct Comparison {
     /// Changes of the node that is ahead.
     pub(in crate::server) number: u16,
@@ -401,8 +394,14 @@ pub(in crate::server) struct Comparison {
 impl Pair {
     /// The comparison that this node takes part in.
     pub(in crate::server) fn comparison(&self) -> Option<Comparison> {
-        let (own, other) = (self.word(), Word::of(self.other.load(Ordering::SeqCst))?);
-        let process = self.process.load(Ordering::SeqCst);
+        let own = self.word();
+        if !matches!(own.mode, Mode::Ahead | Mode::Behind) {
+            return None;
+        }
+        let (process, other) = {
+            let words = lock(&self.words);
+            (words.process?, words.word?)
+        };
         match (own.mode, other.mode) {
             (Mode::Ahead, Mode::Behind) => Some(Comparison { number: own.changes, process, sends: true }),
             (Mode::Behind, Mode::Ahead) if self.is_recorded() => {

@@ -41,17 +41,6 @@ pub enum Mode {
     MaybeAhead,
 }
 
-/// The two nodes, as one of them knows them.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sides {
-    /// This node is the first of the list.
-    pub(super) is_first: bool,
-    /// Another process of the other node said something before.
-    pub(super) is_new: bool,
-    /// In each namespace without records here the other node has none either; and the other way round.
-    pub(super) covers: [bool; 2],
-}
-
 impl Mode {
     pub(in crate::server) fn of(number: u8) -> Option<Self> {
         use Mode::*;
@@ -64,8 +53,10 @@ impl Mode {
         matches!(self, Mode::Starting | Mode::Fresh | Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead)
     }
 
-    /// Mode of a node that hears `other`, if that changes.
-    pub(super) fn next(self, other: Self, Sides { is_first, is_new, covers: [own, others] }: Sides) -> Option<Self> {
+    /// Mode of a node that hears `other`, if that changes. `is_first`: this node is the first of the list. `is_new`: another
+    /// process of the other node said something before. `own`: in each namespace without records here the other node has
+    /// none either; `others`: the other way round.
+    pub(super) fn next(self, other: Self, is_first: bool, is_new: bool, [own, others]: [bool; 2]) -> Option<Self> {
         use Mode::*;
         Some(match (self, other) {
             // Not if this one was ahead for certain: then both took over.

@@ -2,8 +2,8 @@
 
 use super::super::connection::UNSENT_BYTES_MAX;
 use super::Shard;
-use super::transactions::Origin;
-use crate::wire::{self, Keyed, frame, reply};
+use super::transactions::{Asker, Origin};
+use crate::wire::{self, Keyed, frame, message};
 use crate::{Reply, ResultCode, Work};
 
 /// Keys of a batch that are under way at once.
@@ -15,9 +15,7 @@ const BATCH_PART_BYTES: usize = 64 << 10;
 /// A batch that is not answered.
 #[derive(Debug)]
 pub(super) struct Batch {
-    connection: u32,
-    serial: u32,
-    request: u64,
+    asker: Asker,
     rest: std::vec::IntoIter<Keyed>,
     in_flight: usize,
     deadline_ns: u64,
@@ -33,11 +31,11 @@ impl Batch {
         self.out.capacity() + self.bytes
     }
 
-    pub(super) fn new(connection: u32, serial: u32, request: u64, requests: Vec<Keyed>, deadline_ns: u64) -> Self {
+    pub(super) fn new(asker: Asker, requests: Vec<Keyed>, deadline_ns: u64) -> Self {
         let bytes = requests.iter().map(held).sum();
         let mut out = Vec::new();
         frame::begin(&mut out, wire::Kind::Message);
-        Self { connection, serial, request, rest: requests.into_iter(), in_flight: 0, deadline_ns, out, bytes }
+        Self { asker, rest: requests.into_iter(), in_flight: 0, deadline_ns, out, bytes }
     }
 }
 
@@ -56,7 +54,7 @@ impl Shard {
     pub(super) fn answer_key(&mut self, at: u32, index: u32, reply: &Reply) {
         if let Some(batch) = self.batches.get(at) {
             batch.in_flight -= 1;
-            reply::put_entry(&mut batch.out, index, reply);
+            message::put_entry(&mut batch.out, index, reply);
             self.pump(at);
         }
     }
@@ -65,15 +63,15 @@ impl Shard {
     pub(super) fn pump(&mut self, at: u32) {
         loop {
             let Some(batch) = self.batches.get(at) else { return };
-            let connection = self.connections.get(batch.connection);
-            let Some(connection) = connection.filter(|of| of.serial == batch.serial && !of.ended) else {
+            let Asker { connection: to, serial, number } = batch.asker;
+            let Some(connection) = self.connections.get(to).filter(|of| of.serial == serial && !of.ended) else {
                 batch.rest = Vec::new().into_iter();
                 if batch.in_flight == 0 {
                     self.batches.remove(at);
                 }
                 return;
             };
-            if !connection.is_first(batch.request) {
+            if !connection.is_first(number) {
                 // Earlier replies are sent first, and then this is called again.
                 return;
             }
@@ -81,8 +79,7 @@ impl Shard {
                 frame::end(&mut batch.out, 0);
                 connection.out().append(&mut batch.out);
                 frame::begin(&mut batch.out, wire::Kind::Message);
-                let connection = batch.connection;
-                self.list(connection);
+                self.list(to);
                 continue;
             }
             let unread = batch.out.len() + connection.unsent();
@@ -95,16 +92,18 @@ impl Shard {
                     let deadline_ns = batch.deadline_ns;
                     self.start(Origin::Batch { batch: at, index }, request, deadline_ns);
                 }
-                Some(Keyed { index, request: Err(code) }) => reply::put_entry(&mut batch.out, index, &Reply::of(code)),
+                Some(Keyed { index, request: Err(code) }) => {
+                    message::put_entry(&mut batch.out, index, &Reply::of(code))
+                }
                 None if batch.in_flight > 0 => return,
                 None => {
-                    let Some(Batch { connection: to, request, mut out, .. }) = self.batches.remove(at) else { return };
-                    reply::put_last(&mut out, ResultCode::OK);
+                    let Some(Batch { mut out, .. }) = self.batches.remove(at) else { return };
+                    message::put_last(&mut out, ResultCode::OK);
                     self.counts.batches.success += 1;
                     frame::end(&mut out, 0);
                     if let Some(connection) = self.connections.get(to) {
                         connection.batch = None;
-                        connection.answer(request, |replies| replies.append(&mut out));
+                        connection.answer(number, |replies| replies.append(&mut out));
                     }
                     return self.list(to);
                 }

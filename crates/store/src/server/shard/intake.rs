@@ -1,25 +1,22 @@
 //! From bytes that arrived to requests, and replies to bytes that are sent.
 
-use super::super::cluster::{self, MAGIC, Said};
-use super::super::connection::{Connection, Link, Role};
+use super::super::cluster::{self, MAGIC, NOT_SAID, Said};
+use super::super::connection::{Connection, Role};
 use super::super::pair::Mode;
 use super::super::state::{State, lock};
 use super::batches::Batch;
-use super::transactions::Origin;
-use super::{CANCEL, MS, RECEIVE, SEND, Shard};
-use crate::wire::{self, Command, Fault, Kind, frame, reply};
+use super::transactions::{Asker, Origin};
+use super::{CANCEL, RECEIVE, SEND, Shard};
+use crate::wire::{self, Command, Fault, Kind, Malformed, frame, message};
 use crate::{Digest, Reply, Transaction, Work};
 use engine::IoEngine as _;
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use sys::net::{Op, Outcome};
 
 /// Limit on waiting bytes of requests, beyond which no more are received.
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
-
-/// Not an Aerospike protocol frame.
-struct Malformed;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
     let (id, process) = (state.setup.cluster.own().id, state.process);
@@ -117,7 +114,7 @@ impl Shard {
             match taken {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(Malformed) => {
+                Err(_) => {
                     self.counts.malformed += 1;
                     if let Some(connection) = self.connections.get(at) {
                         connection.end();
@@ -132,79 +129,57 @@ impl Shard {
     /// Takes one frame and executes it. `false` if it is incomplete.
     fn take_frame(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
         let state = self.state.clone();
-        let Some((kind, body)) = frame::take(rest, state.setup.limits.frame_bytes).map_err(|_| Malformed)? else {
-            return Ok(false);
-        };
+        let Some((kind, body)) = frame::take(rest, state.setup.limits.frame_bytes)? else { return Ok(false) };
         let Some(connection) = self.connections.get(at) else { return Ok(false) };
-        let request = connection.ask();
-        let parsed = match kind {
-            Kind::Message => state.parse(body),
+        let (number, serial) = (connection.ask(), connection.serial);
+        let asker = Asker { connection: at, serial, number };
+        match kind {
             Kind::Info => {
-                connection.answer(request, |out| state.facts(|facts| wire::info::put(out, body, facts)));
+                connection.answer(number, |out| state.facts(|facts| wire::info::put(out, body, facts)));
                 self.counts.info_requests += 1;
-                self.list(at);
-                return Ok(true);
             }
-            Kind::Security | Kind::Compressed => {
-                connection.answer(request, |out| reply::put_unsupported(out, kind));
-                self.list(at);
-                return Ok(true);
-            }
-        };
-        let serial = connection.serial;
-        match parsed {
-            Ok(Command::Single(single)) => {
-                let deadline_ns = self.deadline_ns(single.timeout_ms);
-                self.start(Origin::Single { connection: at, serial, request }, single.request, deadline_ns);
-            }
-            Ok(Command::Batch(batch)) => {
-                let deadline_ns = self.deadline_ns(batch.timeout_ms);
-                let batch = Batch::new(at, serial, request, batch.requests, deadline_ns);
-                let held = batch.held();
-                let batch = self.batches.insert(batch);
-                if let Some(connection) = self.connections.get(at) {
-                    connection.batch = Some((batch, held));
+            Kind::Security | Kind::Compressed => connection.answer(number, |out| message::put_unsupported(out, kind)),
+            Kind::Message => match state.parse(body) {
+                Ok(Command::Single { request, timeout_ms }) => {
+                    self.start(Origin::Single(asker), request, state.deadline_ns(self.now_ns, timeout_ms));
                 }
-                self.moved(held);
-                self.pump(batch);
-            }
-            Err(Fault::Refused(code)) => {
-                connection.answer(request, |out| reply::put_refusal(out, body, code));
-                self.list(at);
-            }
-            Err(Fault::Malformed(_)) => return Err(Malformed),
+                Ok(Command::Batch { requests, timeout_ms }) => {
+                    let batch = Batch::new(asker, requests, state.deadline_ns(self.now_ns, timeout_ms));
+                    let held = batch.held();
+                    let batch = self.batches.insert(batch);
+                    connection.batch = Some((batch, held));
+                    self.moved(held);
+                    self.pump(batch);
+                }
+                Err(Fault::Refused(code)) => connection.answer(number, |out| message::put_refusal(out, body, code)),
+                Err(Fault::Malformed(why)) => return Err(why),
+            },
         }
+        self.list(at);
         Ok(true)
-    }
-
-    /// When a transaction with this timeout of its client ends.
-    fn deadline_ns(&self, timeout_ms: u32) -> u64 {
-        match if timeout_ms > 0 { timeout_ms } else { self.state.setup.config.transaction_max_ms } {
-            0 => u64::MAX,
-            ms => self.now_ns + u64::from(ms) * MS,
-        }
     }
 
     /// Takes a node's message and executes it. `false` if it is incomplete.
     fn take_said(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
-        let Some(said) = cluster::take(rest).map_err(|_| Malformed)? else { return Ok(false) };
+        let Some(said) = cluster::take(rest)? else { return Ok(false) };
         let state = self.state.clone();
         let Some(connection) = self.connections.get(at) else { return Ok(false) };
         if connection.role == Role::Inbound && state.pair.is_past(connection.greeted) {
             connection.end();
             return Ok(false);
         }
+        let serial = connection.serial;
+        let asker = |number| Asker { connection: at, serial, number };
         match (said, connection.role) {
             (Said::Hello { id, word, process, empty, common }, Role::Client) => {
                 let known = state.setup.cluster.others().any(|(_, node)| node.id == id);
                 if !known || common != state.common() {
                     if !std::mem::replace(&mut self.has_refused, true) {
-                        let what = format!(
-                            "node {id:016X} was refused - it has other nodes, namespaces or write blocks than this one, or in another order, or is of another version of flashproof"
-                        );
-                        state.warn("hb", "hb.c", what);
+                        let what = "it has other nodes, namespaces or write blocks than this one, or in another order, or is of \
+                                    another version of flashproof";
+                        state.warn("hb", "hb.c", format!("node {id:016X} was refused - {what}"));
                     }
-                    return Err(Malformed);
+                    return Err(NOT_SAID);
                 }
                 (connection.role, connection.process) = (Role::Inbound, process);
                 state.greeted(process, word, empty, self.now_ns);
@@ -232,49 +207,44 @@ impl Shard {
                 state.pair.answered(connection.process, word, connection.heard_ns);
             }
             (Said::Image { number, namespace, digest, image }, Role::Inbound) => {
-                let origin = Origin::Node { connection: at, serial: connection.serial, number };
-                self.start_for_node(origin, namespace, digest, Work::Image(image.to_vec()))?;
+                self.start_for_node(Origin::Node(asker(number)), namespace, digest, Work::Image(image.to_vec()))?;
             }
-            (Said::Done { number, result }, Role::Outbound(node)) => {
-                if self.links[node] == Some(at) {
-                    self.on_done(number, result);
-                }
+            (Said::Done { number, result }, Role::Outbound(node)) if self.links[node] == Some(at) => {
+                self.on_done(number, result);
             }
             (Said::Compare { number, namespace, digest, version }, Role::Inbound) => {
-                let origin = Origin::Compared { connection: at, serial: connection.serial, number, namespace };
                 let work = if state.pair.mode() == Mode::Ahead { Work::Compare(version) } else { Work::Version };
-                self.start_for_node(origin, namespace, digest, work)?;
+                self.start_for_node(Origin::Compared(asker(number), namespace), namespace, digest, work)?;
             }
-            (Said::Compared { number, version }, Role::Outbound(node)) => {
-                if self.links[node] == Some(at) {
-                    self.on_compared(number, version);
-                }
+            (Said::Compared { number, version }, Role::Outbound(node)) if self.links[node] == Some(at) => {
+                self.on_compared(number, version);
             }
+            // An earlier link: its transactions have failed.
+            (Said::Done { .. } | Said::Compared { .. }, Role::Outbound(_)) => {}
             (Said::ComparedAll { comparison, core, cores }, Role::Inbound) => {
                 if core >= cores || cores > u32::from(u16::MAX) {
-                    return Err(Malformed);
+                    return Err(NOT_SAID);
                 }
                 state.on_mode(state.pair.other_compared(comparison, core as usize, cores as usize));
             }
             (Said::Proxy { number, word, message }, Role::Inbound) => {
                 state.heard(connection.process, word, self.now_ns);
-                let origin = Origin::Proxied { connection: at, serial: connection.serial, number };
+                let origin = Origin::Proxied(asker(number));
                 match state.parse(message) {
-                    Ok(Command::Single(single)) => {
-                        let deadline_ns = self.deadline_ns(single.timeout_ms);
-                        self.start(origin, single.request, deadline_ns);
+                    Ok(Command::Single { request, timeout_ms }) => {
+                        self.start(origin, request, state.deadline_ns(self.now_ns, timeout_ms));
                     }
                     Err(Fault::Refused(code)) => self.answer(origin, Reply::of(code)),
-                    _ => return Err(Malformed),
+                    _ => return Err(NOT_SAID),
                 }
             }
             (Said::Answer { number, reply }, Role::Outbound(node)) => {
-                let reply = reply::parse(reply).map_err(|_| Malformed)?;
+                let reply = message::parse_reply(reply)?;
                 if self.links[node] == Some(at) {
                     self.on_answer(number, reply);
                 }
             }
-            _ => return Err(Malformed),
+            _ => return Err(NOT_SAID),
         }
         Ok(true)
     }
@@ -282,7 +252,7 @@ impl Shard {
     /// Begins what another node asks for. The record of a node's mode is its own.
     fn start_for_node(&mut self, origin: Origin, namespace: u16, digest: Digest, work: Work) -> Result<(), Malformed> {
         if usize::from(namespace) >= self.stores.len() || digest == self.state.record_digest {
-            return Err(Malformed);
+            return Err(NOT_SAID);
         }
         let transaction = Transaction { digest, set: Box::default(), work };
         self.start(origin, wire::Request { namespace: namespace.into(), transaction, at_master: false }, u64::MAX);
@@ -314,9 +284,8 @@ impl Shard {
     pub(super) fn on_sent(&mut self, at: u32, outcome: &Outcome, bytes: Vec<u8>) {
         let Some(connection) = self.connections.get(at) else { return };
         connection.sent(bytes);
-        match outcome {
-            Outcome::Sent => {}
-            _ => connection.end(),
+        if !matches!(outcome, Outcome::Sent) {
+            connection.end();
         }
         if connection.unsent() > 0 {
             self.list(at);
@@ -360,11 +329,11 @@ impl Shard {
             Role::Outbound(node) => self.lost(at, node),
             Role::Client | Role::Inbound => _ = self.state.connections.fetch_sub(1, Ordering::Relaxed),
         }
-        link.inspect(|link| link.lost());
+        link.inspect(|link| link.store(false, Ordering::Release));
     }
 
     /// Sends this node's identity on a connection to a node.
-    pub(super) fn greet(&mut self, at: u32, link: Arc<Link>) {
+    pub(super) fn greet(&mut self, at: u32, link: Arc<AtomicBool>) {
         let Some(connection) = self.connections.get(at) else { return };
         connection.link = Some(link);
         connection.heard_ns = self.now_ns;

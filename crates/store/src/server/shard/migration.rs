@@ -10,20 +10,27 @@
 //! nobody acknowledged: then the record is written again at the node that is ahead, with a version above it. From the
 //! begin of a comparison on, a core sends each write to the other node, too. So when both nodes have compared all that
 //! they have, the other lacks nothing; anything that is refused or gets lost begins the comparison again.
+//!
+//! **Writes on their way to the other node**, reads that wait for them, and records of which the other node may lack a write.
+//! A linearizable read must not return a write that a takeover can undo, and a refused write must not tell of one. So
+//! either waits for the last write of its record that is under way. If nobody knows that the other node has a write, it
+//! is sent again; until then both are refused.
 
 use super::super::cluster::Said;
 use super::super::pair::{Comparison, Mode, Word};
 use super::transactions::Origin;
 use super::{MS, Shard};
 use crate::{Digest, PARTITIONS, Reply, ResultCode, Transaction, Version, Work, partition};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
-/// Records that a core compares at once.
+/// Records that a core compares or sends again at once.
 const FLYING_MAX: usize = 64;
 
 /// Entries of the index that are looked at in one turn.
 const TURN: u32 = 4_000;
 
-/// Time before a comparison that begins again.
+/// Time before a comparison that begins again, and before a record is sent again that was refused.
 const AGAIN_NS: u64 = 100 * MS;
 
 /// The same, if a record could not be copied for a reason that does not pass by itself.
@@ -36,12 +43,12 @@ const PASSING_NS: u64 = 10 * MS;
 const QUIET_NS: u64 = 10_000 * MS;
 
 /// True if the other node may take the record soon, or has it in a version that was not known.
-pub(super) fn is_passing(result: ResultCode) -> bool {
+fn is_passing(result: ResultCode) -> bool {
     matches!(result, ResultCode::DEVICE_OVERLOAD | ResultCode::KEY_BUSY | ResultCode::GENERATION)
 }
 
 /// A core's part of a comparison.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Migration {
     of: Comparison,
     /// Distinguishes it from earlier ones.
@@ -50,7 +57,7 @@ pub(super) struct Migration {
     namespace: usize,
     next: u32,
     /// Records that could not be copied for a passing reason.
-    again: Vec<(u16, Digest)>,
+    again: Vec<Key>,
     flying: usize,
     /// Before this nothing is compared.
     due_ns: u64,
@@ -75,22 +82,15 @@ impl Shard {
             self.end_migration();
             return u64::MAX;
         };
-        match self.refusal(node) {
-            None => {}
-            Some(ResultCode::UNAVAILABLE) => {
+        if let Some(code) = self.refusal(node) {
+            if code == ResultCode::UNAVAILABLE {
                 self.end_migration();
-                return u64::MAX;
             }
-            Some(_) => return u64::MAX,
+            return u64::MAX;
         }
-        let pause_ns = match &self.migration {
-            Some(migration) if migration.of == of => None,
-            Some(_) => Some(AGAIN_NS),
-            None => Some(0),
-        };
-        if let Some(pause_ns) = pause_ns {
-            let rest_ns = self.rests_ns.saturating_sub(self.now_ns);
-            self.begin_migration(of, pause_ns.max(rest_ns));
+        if self.migration.as_ref().is_none_or(|migration| migration.of != of) {
+            let pause_ns = if self.migration.is_some() { AGAIN_NS } else { 0 };
+            self.begin_migration(of, pause_ns.max(self.rests_ns.saturating_sub(self.now_ns)));
         }
         for _ in 0..TURN {
             let Some(migration) = &mut self.migration else { return u64::MAX };
@@ -101,7 +101,7 @@ impl Shard {
                 return migration.due_ns;
             }
             // A write that the other node does not get could be in the store only after its record is compared.
-            if !migration.is_begun && self.pending.iter().any(|(_, of)| of.may_write() && of.node().is_none()) {
+            if !migration.is_begun && self.pending.iter().any(|(_, of)| of.may_write() && of.node.is_none()) {
                 return self.now_ns + MS;
             }
             let Some(migration) = &mut self.migration else { return u64::MAX };
@@ -116,7 +116,11 @@ impl Shard {
             let Some((store, _)) = self.stores.get(namespace) else {
                 if migration.flying == 0 {
                     migration.is_over = true;
-                    self.compared_all(of, node);
+                    self.state.on_mode(self.state.pair.compared(of, self.core));
+                    let (core, cores) = (self.core as u32, self.state.mailboxes.len() as u32);
+                    if !of.sends {
+                        self.say(node, &Said::ComparedAll { comparison: of.number, core, cores });
+                    }
                 }
                 return u64::MAX;
             };
@@ -139,7 +143,7 @@ impl Shard {
 
     /// Tells a node the version of a record here, and asks for its own.
     pub(super) fn compare(&mut self, origin: Origin, node: usize, namespace: u16, digest: Digest, version: Version) {
-        let number = self.pend(origin, namespace, None, digest, u64::MAX);
+        let number = self.pend(origin, namespace, digest);
         if let Some(pending) = self.pending.get(number) {
             pending.is_sent_to(node);
         }
@@ -149,23 +153,13 @@ impl Shard {
     fn begin_migration(&mut self, of: Comparison, pause_ns: u64) {
         self.serial = self.serial.wrapping_add(1);
         let (serial, due_ns) = (self.serial, self.now_ns + pause_ns);
-        let (namespace, next, flying, is_begun, is_over) = (0, 0, 0, false, false);
-        let again = Vec::new();
-        self.migration = Some(Migration { of, serial, namespace, next, again, flying, due_ns, is_begun, is_over });
+        self.migration = Some(Migration { of, serial, due_ns, ..Migration::default() });
     }
 
     /// The other node is not there. Writes go on without it, so that all must be compared again.
     pub(super) fn end_migration(&mut self) {
         if self.migration.take().is_some_and(|migration| migration.of.sends) {
             self.state.pair.compare_again();
-        }
-    }
-
-    fn compared_all(&mut self, of: Comparison, node: usize) {
-        self.state.on_mode(self.state.pair.compared(of, self.core));
-        let (core, cores) = (self.core as u32, self.state.mailboxes.len() as u32);
-        if !of.sends {
-            self.say(node, &Said::ComparedAll { comparison: of.number, core, cores });
         }
     }
 
@@ -180,8 +174,8 @@ impl Shard {
             let replica = self.state.setup.cluster.replica(partition(digest));
             return replica.and_then(|node| self.refusal(node)).map_or(Ok(replica), Err);
         }
-        let is_of = |of: &Comparison| of.sends && of.number == word.changes;
-        let sends = self.migration.as_ref().is_some_and(|of| is_of(&of.of));
+        let is_of = |Comparison { number, sends, .. }: Comparison| sends && number == word.changes;
+        let sends = self.migration.as_ref().is_some_and(|migration| is_of(migration.of));
         let Some(node) = self.other_node().filter(|_| sends) else { return Ok(None) };
         match self.refusal(node) {
             None => Ok(Some(node)),
@@ -211,7 +205,7 @@ impl Shard {
     }
 
     /// A record is compared, and copied if it had to be.
-    pub(super) fn on_comparison(&mut self, serial: u32, key: (u16, Digest), reply: &Reply) {
+    pub(super) fn on_comparison(&mut self, serial: u32, key: Key, reply: &Reply) {
         let Some(migration) = self.migration.as_mut().filter(|migration| migration.serial == serial) else { return };
         migration.flying = migration.flying.saturating_sub(1);
         match reply.result {
@@ -231,14 +225,12 @@ impl Shard {
 
     /// True if this core, at a node with this word, still compares: it does not hand over before a record is copied.
     pub(super) fn may_copy_later(&self, word: Word) -> bool {
-        let is_of = |of: &Comparison| of.sends && word.mode == Mode::Ahead && of.number == word.changes;
-        self.migration
-            .as_ref()
-            .is_some_and(|migration| migration.is_begun && !migration.is_over && is_of(&migration.of))
+        let Some(Migration { of, is_begun: true, is_over: false, .. }) = &self.migration else { return false };
+        of.sends && word.mode == Mode::Ahead && of.number == word.changes
     }
 
     /// The other node could not take a record now.
-    pub(super) fn copy_later(&mut self, key: (u16, Digest)) {
+    pub(super) fn copy_later(&mut self, key: Key) {
         if let Some(migration) = &mut self.migration {
             migration.again.push(key);
             migration.due_ns = migration.due_ns.max(self.now_ns + PASSING_NS);
@@ -252,7 +244,7 @@ impl Shard {
     }
 
     /// A record could not be compared or copied. Begins again with the first.
-    pub(super) fn compare_again(&mut self, result: ResultCode, key: Option<(u16, Digest)>) {
+    pub(super) fn compare_again(&mut self, result: ResultCode, key: Option<Key>) {
         let current = self.state.pair.comparison();
         let of = self.migration.as_ref().map(|migration| migration.of).filter(|of| Some(*of) == current);
         match of {
@@ -274,11 +266,8 @@ impl Shard {
                 let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
                 format!(" {digest} of namespace {name}")
             });
-            let what = format!(
-                "record{record} could not be compared or copied - result {} - compares all again, until it can be, or is replaced or \
-                 deleted",
-                result.0
-            );
+            let what = "compares all again, until it can be, or is replaced or deleted";
+            let what = format!("record{record} could not be compared or copied - result {} - {what}", result.0);
             self.state.warn("migrate", "migrate.c", what);
         }
     }
@@ -303,6 +292,163 @@ impl Shard {
             let is_behind = pair.mode() == Mode::Behind;
             let migration = &mut counts.migration;
             (migration.tx_remaining, migration.rx_remaining) = if is_behind { (0, remaining) } else { (remaining, 0) };
+        }
+    }
+}
+
+type Key = (u16, Digest);
+
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    /// The writes of each record that are under way, by their numbers.
+    writes: HashMap<Key, Vec<u32>>,
+    /// Records of which the other node may lack a write, and those among them that are being sent again.
+    unsure: HashMap<Key, bool>,
+    again_ns: u64,
+}
+
+impl Copies {
+    /// A write of this record begins.
+    pub(super) fn begin(&mut self, key: Key, number: u32) {
+        self.writes.entry(key).or_default().push(number);
+    }
+
+    /// A write is answered, or has changed nothing.
+    pub(super) fn end(&mut self, key: Key, number: u32) {
+        if let Entry::Occupied(mut writes) = self.writes.entry(key) {
+            writes.get_mut().retain(|of| *of != number);
+            if writes.get().is_empty() {
+                writes.remove();
+            }
+        }
+    }
+}
+
+impl Shard {
+    /// The store has answered a linearizable read, or a write that changes nothing. Returns the reply if it can go out.
+    pub(super) fn settle(&mut self, number: u32, key: Key, reply: Reply) -> Option<Reply> {
+        self.copies.end(key, number);
+        if self.copies.unsure.contains_key(&key) {
+            return Some(Reply::of(ResultCode::UNAVAILABLE));
+        }
+        let writer = self.copies.writes.get(&key).and_then(|writes| writes.last());
+        match writer.and_then(|writer| self.pending.get(*writer)) {
+            Some(writer) => {
+                writer.readers.push((number, reply));
+                None
+            }
+            None => Some(reply),
+        }
+    }
+
+    /// The replica has the write, or refused it.
+    pub(super) fn on_done(&mut self, number: u64, result: ResultCode) {
+        let Ok(number) = u32::try_from(number) else { return };
+        let Some(pending) = self.pending.get(number) else { return };
+        let key = (pending.namespace, pending.digest);
+        let Some(reply) = pending.reply.take() else {
+            // The other node cannot tell its version.
+            if pending.is_comparison() && result != ResultCode::OK {
+                self.complete(number, Reply::of(result));
+            }
+            return;
+        };
+        let reply = match result {
+            ResultCode::OK => {
+                self.copies.unsure.remove(&key);
+                reply
+            }
+            refused => self.not_copied(number, key, reply, refused),
+        };
+        self.complete(number, reply);
+    }
+
+    /// The link to a node is lost, and with it the answer to this transaction.
+    pub(super) fn unanswered(&mut self, number: u32) {
+        let Some(pending) = self.pending.get(number) else { return };
+        let key = (pending.namespace, pending.digest);
+        let reply = match pending.reply.take() {
+            Some(reply) => self.not_copied(number, key, reply, ResultCode::TIMEOUT),
+            None => Reply::of(ResultCode::TIMEOUT),
+        };
+        self.complete(number, reply);
+    }
+
+    /// The reply to a write that is here, and perhaps not at the other node. A node that is ahead answers for itself.
+    pub(super) fn not_copied(&mut self, number: u32, key: Key, reply: Reply, result: ResultCode) -> Reply {
+        let word = self.state.pair.word();
+        if matches!(word.mode, Mode::Ahead | Mode::Handing) {
+            if is_passing(result) && self.may_copy_later(word) {
+                self.copy_later(key);
+            } else {
+                self.compare_again(result, Some(key));
+            }
+            // Only once that is recorded.
+            let is_recorded = word.mode == Mode::Handing || !self.state.pair.must_wait(word);
+            // Clients that write more than the other node can take have to wait.
+            if is_recorded && result != ResultCode::DEVICE_OVERLOAD {
+                return reply;
+            }
+        } else {
+            self.copies.unsure.insert(key, false);
+        }
+        if let Some(pending) = self.pending.get(number) {
+            pending.has_failed = true;
+            if pending.is_comparison() {
+                return Reply::of(result);
+            }
+        }
+        // Nobody knows what becomes of it.
+        Reply::of(ResultCode::TIMEOUT)
+    }
+
+    /// Answers what waited for a write.
+    pub(super) fn answer_readers(&mut self, readers: Vec<(u32, Reply)>, has_failed: bool) {
+        for (number, reply) in readers {
+            if let Some(pending) = self.pending.get(number) {
+                pending.has_failed |= has_failed;
+            }
+            self.complete(number, if has_failed { Reply::of(ResultCode::UNAVAILABLE) } else { reply });
+        }
+    }
+
+    /// Sends records again of which the other node may lack a write. Returns the time of the next step.
+    pub(super) fn copy_again(&mut self) -> u64 {
+        if self.copies.unsure.is_empty() {
+            return u64::MAX;
+        }
+        if self.state.pair.mode() != Mode::Paired {
+            // A migration compares all records, these too.
+            self.copies.unsure.clear();
+            return u64::MAX;
+        }
+        if self.copies.again_ns > self.now_ns {
+            return self.copies.again_ns;
+        }
+        let flying = self.copies.unsure.values().filter(|is_flying| **is_flying).count();
+        let rests = self.copies.unsure.iter().filter(|(_, is_flying)| !**is_flying).map(|(key, _)| *key);
+        let rests: Vec<_> = rests.collect();
+        let mut room = FLYING_MAX.saturating_sub(flying);
+        for key @ (namespace, digest) in rests {
+            let replica = self.state.setup.cluster.replica(partition(&digest));
+            let Some(node) = replica.filter(|node| self.refusal(*node).is_none()) else { continue };
+            if room == 0 {
+                break;
+            }
+            room -= 1;
+            self.copies.unsure.insert(key, true);
+            self.compare(Origin::Again, node, namespace, digest, Version { number: 0, tombstone: false });
+        }
+        self.copies.again_ns = self.now_ns + AGAIN_NS;
+        self.copies.again_ns
+    }
+
+    /// A record was sent again, or could not be.
+    pub(super) fn on_copied_again(&mut self, key: Key, result: ResultCode) {
+        if result == ResultCode::OK {
+            self.copies.unsure.remove(&key);
+        } else if let Some(is_flying) = self.copies.unsure.get_mut(&key) {
+            *is_flying = false;
         }
     }
 }

@@ -5,14 +5,13 @@
 //! ```
 //!
 //! Each pass makes one system call, however many requests it served. `intake` parses requests, `transactions` executes
-//! them, here or on another core or node, `batches` those of many keys; `recorded_mode` records this node's mode, `migration` copies records to the other
-//! node.
+//! them, here or on another core or node, `batches` those of many keys; `modes` has this node's mode and its record, `migration`
+//! copies records to the other node.
 
 mod batches;
-mod copies;
 mod intake;
 mod migration;
-mod recorded_mode;
+mod modes;
 mod transactions;
 
 use super::cluster::Said;
@@ -24,6 +23,7 @@ use crate::observe::{Counts, NamespaceCounts};
 use crate::{Disk, Namespace, Replies, Space, Store, Transaction, write_unit_bytes};
 use batches::Batch;
 use engine::net::{Arrivals, Completion, Event, Net};
+use engine::uring::Setup;
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
@@ -91,7 +91,7 @@ pub(super) struct Shard {
     pending: Slab<Pending>,
     /// Transactions that wait until this node's mode is recorded.
     parked: Vec<(u32, Transaction, bool)>,
-    copies: copies::Copies,
+    copies: migration::Copies,
     batches: Slab<Batch>,
     replies: Replies,
     /// Transactions that were answered in this pass.
@@ -134,13 +134,10 @@ pub(super) struct Shard {
 
 impl Shard {
     /// The shard of core `core`, created on its thread.
-    pub(super) fn new(
-        core: usize,
-        state: &Arc<State>,
-        listeners: Vec<Arc<TcpListener>>,
-        wall_ms: u64,
-    ) -> Result<Self, String> {
+    pub(super) fn new(core: usize, state: &Arc<State>, listeners: Vec<Arc<TcpListener>>) -> Result<Self, String> {
         let setup = &state.setup;
+        // At instant 0 of the clock, on all cores the same.
+        let wall_ms = state.process / 1_000_000;
         let (mut targets, mut plans) = (Vec::new(), Vec::new());
         let (mut first_token, mut memory_bytes) = (0, 0);
         let cores = state.mailboxes.len() as u16;
@@ -163,7 +160,8 @@ impl Shard {
         let connections = setup.limits.connections + setup.cluster.nodes().len();
         let tokens = first_token as usize + listeners.len() + connections * TOKENS_EACH as usize;
         let devices = targets.iter().map(|target| target.name().to_string()).collect();
-        let (mut net, _) = Net::new(targets, tokens, memory_bytes, ARRIVALS, state.began)
+        let size = Setup { in_flight_max: tokens, memory_bytes, epoch: state.began, harmless_gap_ns: u64::MAX };
+        let (mut net, _) = Net::new(targets, ARRIVALS, size)
             .map_err(|error| format!("cannot make a ring - {error}{}", sys::remedy(&error, "")))?;
         state.mailboxes[core].set_waker(net.waker().clone());
         let open = |(namespace, spaces, tokens): (Namespace, Vec<_>, Range<u32>)| {
@@ -189,7 +187,7 @@ impl Shard {
             serial: 0,
             pending: Slab::new(),
             parked: Vec::new(),
-            copies: copies::Copies::default(),
+            copies: migration::Copies::default(),
             batches: Slab::new(),
             replies: Vec::new(),
             answered: Vec::new(),
@@ -244,7 +242,10 @@ impl Shard {
                 self.publish();
                 return Ok(());
             }
-            self.wake_others();
+            for (to, mailed) in self.mailed.iter_mut().enumerate().filter(|(_, mailed)| **mailed) {
+                *mailed = false;
+                self.state.mailboxes[to].wake();
+            }
             let until_ns = if self.state.mailboxes[self.core].may_sleep() { due_ns } else { 0 };
             let reaped = self.net.reap(Wait { until_ns, completions: 1 }, &mut completions);
             self.state.mailboxes[self.core].is_awake();
@@ -253,7 +254,13 @@ impl Shard {
             self.has_changed |= !completions.is_empty();
             for completion in completions.drain(..) {
                 match completion {
-                    Completion::Block(completion) => self.on_block(completion),
+                    Completion::Block(completion) => {
+                        let of = self.stores.iter_mut().find(|(_, tokens)| tokens.contains(&completion.token));
+                        if let Some((store, _)) = of {
+                            let disk = &mut RingDisk(&mut self.net, self.now_ns);
+                            store.on_completion(completion, disk, &mut self.replies);
+                        }
+                    }
                     Completion::Net(event) => self.on_event(event),
                 }
                 self.carry_on();
@@ -271,7 +278,7 @@ impl Shard {
             }
             Message::Transaction { from, number, namespace, transaction, at_master } => {
                 let origin = Origin::Core { core: from, number };
-                let number = self.pend(origin, namespace, None, transaction.digest, u64::MAX);
+                let number = self.pend(origin, namespace, transaction.digest);
                 self.execute(number, namespace, transaction, at_master);
             }
             Message::Reply { number, reply } => self.complete(number, reply),
@@ -282,13 +289,6 @@ impl Shard {
             Message::Fail(_) => unreachable!("it ends the thread"),
         }
         self.carry_on();
-    }
-
-    fn on_block(&mut self, completion: op::Completion) {
-        let of = self.stores.iter_mut().find(|(_, tokens)| tokens.contains(&completion.token));
-        if let Some((store, _)) = of {
-            store.on_completion(completion, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
-        }
     }
 
     fn on_event(&mut self, event: Event) {
@@ -351,13 +351,6 @@ impl Shard {
         self.mailed[to] = true;
     }
 
-    fn wake_others(&mut self) {
-        for (to, mailed) in self.mailed.iter_mut().enumerate().filter(|(_, mailed)| **mailed) {
-            *mailed = false;
-            self.state.mailboxes[to].wake();
-        }
-    }
-
     /// Does due work. Returns the time of the next call.
     fn poll(&mut self) -> u64 {
         let mut due_ns = u64::MAX;
@@ -397,7 +390,11 @@ impl Shard {
         due_ns = self.resting.iter().fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
         let busy = self.connections.len() + self.pending.len() > 0 || self.stops_ns.is_some();
         let busy = busy || self.core == 0 && self.state.pair.takes_over();
-        self.tell_word();
+        // The other node is told of a new mode at once: until it knows, it passes requests on that are refused here.
+        let word = self.state.pair.told();
+        if std::mem::replace(&mut self.told, word) != word {
+            self.links.clone().into_iter().flatten().for_each(|at| self.ping(at));
+        }
         if self.swept_ns + SWEEP_NS <= self.now_ns {
             self.swept_ns = self.now_ns;
             self.sweep();
@@ -465,14 +462,6 @@ impl Shard {
         }
         due.into_iter().for_each(|at| self.ping(at));
         self.counts.connections_reaped += reaped;
-    }
-
-    /// Tells the other node of a new mode at once: until it knows, it passes requests on that are refused here.
-    fn tell_word(&mut self) {
-        let word = self.state.pair.told();
-        if std::mem::replace(&mut self.told, word) != word {
-            self.links.clone().into_iter().flatten().for_each(|at| self.ping(at));
-        }
     }
 
     /// Asks a node for an answer, and tells it this node's mode.

@@ -3,12 +3,11 @@
 //! Counts of this core's transactions and stores, for observers.
 
 use super::super::cluster::{BODY_BYTES_MAX, Said};
-use super::super::connection::Connection;
 use super::super::pair::{LEASE_NS, Mode};
 use super::super::state::Message;
 use super::{MS, RingDisk, Shard, lock};
 use crate::observe::{self, Kind};
-use crate::wire::{Request, reply, request};
+use crate::wire::{Request, message, request};
 use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
 use engine::IoEngine as _;
 
@@ -18,21 +17,29 @@ const LINK_BYTES_MAX: usize = 8 << 20;
 /// Marker: no request number.
 const NO_ANSWER: u64 = u64::MAX;
 
-/// Origin of a transaction.
+/// The connection that asks, by its number and serial, and the number of its request or message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asker {
+    pub(super) connection: u32,
+    pub(super) serial: u32,
+    pub(super) number: u64,
+}
+
+/// Origin of a transaction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A client.
-    Single { connection: u32, serial: u32, request: u64 },
+    Single(Asker),
     /// A client, for one key of many.
     Batch { batch: u32, index: u32 },
     /// Another core, by its number.
     Core { core: usize, number: u32 },
-    /// Another node, by its number.
-    Node { connection: u32, serial: u32, number: u64 },
-    /// Another node's client, by that node's number.
-    Proxied { connection: u32, serial: u32, number: u64 },
-    /// Another node that compares its records, by its number.
-    Compared { connection: u32, serial: u32, number: u64, namespace: u16 },
+    /// Another node.
+    Node(Asker),
+    /// Another node's client.
+    Proxied(Asker),
+    /// Another node that compares its records, of this namespace.
+    Compared(Asker, u16),
     /// This node, which compares a record with the other node's.
     Comparison { serial: u32 },
     /// This node, which sends a record again.
@@ -42,11 +49,12 @@ pub(super) enum Origin {
     /// This node, which records its mode.
     Record(Mode),
     /// The client no longer waits.
+    #[default]
     Nobody,
 }
 
 /// A transaction that is not answered.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pending {
     pub(super) origin: Origin,
     pub(super) namespace: u16,
@@ -56,7 +64,7 @@ pub(super) struct Pending {
     pub(super) digest: Digest,
     deadline_ns: u64,
     /// The node that must have the write, or that carries out the transaction.
-    node: Option<usize>,
+    pub(super) node: Option<usize>,
     pub(super) is_proxied: bool,
     /// Reply to send once the other node has the write.
     pub(super) reply: Option<Reply>,
@@ -87,11 +95,6 @@ impl Pending {
     pub(super) fn may_write(&self) -> bool {
         self.is_writing || self.node.is_some() && !self.is_proxied
     }
-
-    /// The node that must have the write.
-    pub(super) fn node(&self) -> Option<usize> {
-        self.node
-    }
 }
 
 /// True if a value to write is longer than any record: refused at once, without another core or a wait.
@@ -101,38 +104,19 @@ fn is_beyond(work: &Work, block_bytes: usize) -> bool {
 }
 
 impl Shard {
-    /// Numbers a transaction that begins.
-    pub(super) fn pend(
-        &mut self,
-        origin: Origin,
-        namespace: u16,
-        kind: Option<Kind>,
-        digest: Digest,
-        deadline_ns: u64,
-    ) -> u32 {
-        let began_ns = self.now_ns;
-        self.pending.insert(Pending {
-            origin,
-            namespace,
-            kind,
-            began_ns,
-            digest,
-            deadline_ns,
-            node: None,
-            is_proxied: false,
-            reply: None,
-            is_careful: false,
-            is_writing: false,
-            has_failed: false,
-            readers: Vec::new(),
-        })
+    /// Numbers a transaction that begins, of no client.
+    pub(super) fn pend(&mut self, origin: Origin, namespace: u16, digest: Digest) -> u32 {
+        let (began_ns, deadline_ns) = (self.now_ns, u64::MAX);
+        self.pending.insert(Pending { origin, namespace, began_ns, digest, deadline_ns, ..Pending::default() })
     }
 
     /// Begins a transaction, here or on the core or node that has its partition.
     pub(super) fn start(&mut self, origin: Origin, request: Request, deadline_ns: u64) {
         let Request { namespace, transaction, at_master } = request;
-        let (namespace, kind) = (namespace as u16, Kind::of(&transaction.work));
-        let number = self.pend(origin, namespace, kind, transaction.digest, deadline_ns);
+        let (namespace, kind, digest) = (namespace as u16, Kind::of(&transaction.work), transaction.digest);
+        let began_ns = self.now_ns;
+        let pending = Pending { origin, namespace, kind, began_ns, digest, deadline_ns, ..Pending::default() };
+        let number = self.pending.insert(pending);
         let settings = &self.state.setup.config.namespaces[usize::from(namespace)].settings;
         if is_beyond(&transaction.work, settings.write_block_bytes as usize) {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
@@ -194,7 +178,7 @@ impl Shard {
         let refused = self.refusal(node);
         let Some(pending) = self.pending.get(number) else { return };
         // Two nodes that take each other for the master would send it to and fro.
-        let is_again = matches!(pending.origin, Origin::Proxied { .. });
+        let is_again = matches!(pending.origin, Origin::Proxied(_));
         if let Some(code) = if is_again { Some(ResultCode::UNAVAILABLE) } else { refused } {
             return self.replies.push((number.into(), Reply::of(code)));
         }
@@ -336,58 +320,43 @@ impl Shard {
         self.answer_readers(readers, pending.has_failed);
     }
 
-    /// The connection of this number and serial, if it is still open.
-    fn asker(&mut self, at: u32, serial: u32) -> Option<&mut Connection> {
-        self.connections.get(at).filter(|of| of.serial == serial && !of.ended)
-    }
-
     pub(super) fn answer(&mut self, origin: Origin, reply: Reply) {
-        match origin {
-            Origin::Single { connection: at, serial, request } => {
-                if let Some(connection) = self.asker(at, serial) {
-                    connection.answer(request, |out| reply::put(out, &reply));
-                    self.list(at);
-                    self.moved(reply.ops.len());
-                }
-            }
-            Origin::Batch { batch, index } => self.answer_key(batch, index, &reply),
-            Origin::Core { core, number } => self.mail(core, Message::Reply { number, reply }),
-            Origin::Node { connection: at, serial, number } => {
-                if let Some(connection) = self.asker(at, serial) {
-                    if number != NO_ANSWER {
-                        Said::Done { number, result: reply.result }.put(connection.out());
-                    }
-                    self.list(at);
-                }
-            }
-            Origin::Proxied { connection: at, serial, number } => {
-                if let Some(connection) = self.asker(at, serial) {
-                    let mut entry = Vec::new();
-                    reply::put_entry(&mut entry, 0, &reply);
-                    if entry.len() > BODY_BYTES_MAX {
-                        entry.clear();
-                        reply::put_entry(&mut entry, 0, &Reply::of(ResultCode::TOO_BIG));
-                    }
-                    Said::Answer { number, reply: &entry }.put(connection.out());
-                    self.list(at);
-                }
-            }
-            Origin::Compared { connection: at, serial, number, namespace } => {
+        let Asker { connection: at, serial, number } = match origin {
+            Origin::Single(asker) | Origin::Node(asker) | Origin::Proxied(asker) => asker,
+            Origin::Compared(asker, namespace) => {
                 if reply.result == ResultCode::OK && self.state.pair.mode() == Mode::Ahead {
                     self.count_copied(namespace, reply.version > 0);
                 }
-                if let Some(connection) = self.asker(at, serial) {
-                    match reply.result {
-                        ResultCode::OK => Said::Compared { number, version: reply.version }.put(connection.out()),
-                        result => Said::Done { number, result }.put(connection.out()),
-                    }
-                    self.list(at);
-                }
+                asker
             }
-            Origin::Found => self.on_found(&reply),
-            Origin::Record(mode) => self.on_record(mode, reply.result),
-            Origin::Comparison { .. } | Origin::Again | Origin::Nobody => {}
+            Origin::Batch { batch, index } => return self.answer_key(batch, index, &reply),
+            Origin::Core { core, number } => return self.mail(core, Message::Reply { number, reply }),
+            Origin::Found => return self.on_found(&reply),
+            Origin::Record(mode) => return self.on_record(mode, reply.result),
+            Origin::Comparison { .. } | Origin::Again | Origin::Nobody => return,
+        };
+        let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) else { return };
+        match origin {
+            Origin::Single(_) => {
+                connection.answer(number, |out| message::put_reply(out, &reply));
+                self.moved(reply.ops.len());
+            }
+            Origin::Node(_) if number == NO_ANSWER => {}
+            Origin::Proxied(_) => {
+                let mut entry = Vec::new();
+                message::put_entry(&mut entry, 0, &reply);
+                if entry.len() > BODY_BYTES_MAX {
+                    entry.clear();
+                    message::put_entry(&mut entry, 0, &Reply::of(ResultCode::TOO_BIG));
+                }
+                Said::Answer { number, reply: &entry }.put(connection.out());
+            }
+            Origin::Compared(..) if reply.result == ResultCode::OK => {
+                Said::Compared { number, version: reply.version }.put(connection.out());
+            }
+            _ => Said::Done { number, result: reply.result }.put(connection.out()),
         }
+        self.list(at);
     }
 
     /// Answers transactions whose client no longer waits. The transactions continue.
@@ -436,9 +405,9 @@ impl Shard {
 
     pub(super) fn count(&mut self, pending: &Pending, result: ResultCode) {
         let from = match pending.origin {
-            Origin::Single { .. } => observe::Origin::Client,
+            Origin::Single(_) => observe::Origin::Client,
             Origin::Batch { .. } => observe::Origin::Batch,
-            Origin::Proxied { .. } => observe::Origin::Proxy,
+            Origin::Proxied(_) => observe::Origin::Proxy,
             _ => return,
         };
         let Pending { namespace, began_ns, is_proxied, .. } = *pending;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::conf::Log;
 use crate::observe::tests::facts;
-use crate::observe::{LatencyValues, Peer};
+use crate::server::Node;
 
 /// Requests as the clients and asadm sent them.
 const REQUESTS: &str = include_str!("../../../tests/data/info-requests.txt");
@@ -55,8 +55,8 @@ fn two_nodes_tell_of_each_other_and_of_their_partitions() {
     let mut facts = facts();
     facts.config.namespaces[0].replication_factor = 2;
     facts.node.peers = vec![
-        Peer { id: 0xB9, address: ("db2".to_owned(), 3_000) },
-        Peer { id: 0xC9, address: ("fe80::1".to_owned(), 3_100) },
+        Node { id: 0xB9, host: "db2".to_owned(), port: 3_000 },
+        Node { id: 0xC9, host: "fe80::1".to_owned(), port: 3_100 },
     ];
     facts.node.peers_generation = 4;
     let mut masters = [0; 512];
@@ -87,9 +87,8 @@ fn statistics_configuration_and_latencies_are_read_as_those_of_a_real_server() {
     store.devices.resize_with(2, Default::default);
     store.devices[1].writes = 11;
     store.devices[1].free_wblocks = 500;
-    let values = LatencyValues { unit: "usec", per_sec: 1404.25, over_pct: [12.5; 17] };
-    facts.latencies.push(Latency { name: "{test}-read".to_owned(), values: Some(values) });
-    facts.latencies.push(Latency { name: "{test}-write".to_owned(), values: None });
+    facts.latencies.push(("{test}-read".to_owned(), format!("usec,1404.2{}", ",12.50".repeat(17))));
+    facts.latencies.push(("{test}-write".to_owned(), String::new()));
     let names = [
         &b"namespace/test\nget-config:context=namespace;id=test\nlatencies:\nbuild\nnode\n"[..],
         b"latencies:hist={test}-read",

@@ -1,0 +1,235 @@
+//! The mode of this node towards the other: what changes it, has it recorded, and logs it; its record, and the writes that
+//! wait for that. [`super::super::pair`] has the rules.
+
+use super::super::pair::{self, Devices, Mode, Recorded, Word};
+use super::super::state::{Mailbox, Message, State, lock};
+use super::transactions::Origin;
+use super::{RingDisk, Shard};
+use crate::observe::Takeover;
+use crate::ops::{self, Entry, operation, particle};
+use crate::{Exists, Policy, Reply, ResultCode, Transaction, Ttl, Work, Write, partition};
+use std::sync::atomic::Ordering;
+
+/// Log text when the only node with all records is gone.
+const NO_COPY: &str = "start the node that has them with its devices, or this one without `heartbeat` and with \
+                       `replication-factor 1` to use what it has";
+
+impl State {
+    /// Namespace and core of the record with this node's mode. `None`: this node never takes over.
+    pub(in crate::server) fn record_place(&self) -> Option<(usize, usize)> {
+        let namespace = self.setup.config.namespaces.iter().position(|of| of.replication_factor > 1)?;
+        let core = usize::from(partition(&self.record_digest)) % self.mailboxes.len();
+        self.pair.takes_over().then_some((namespace, core))
+    }
+
+    /// Takes over if the other node is gone; see [`super::super::pair::Pair::look`].
+    pub(in crate::server) fn look(&self, refused_ns: Option<u64>) {
+        let now_ns = self.now_ns();
+        let Some(since_ns) = self.pair.look(now_ns, refused_ns) else { return };
+        let ([before, failed_before], [all, failed]) = (lock(&self.cut).unwrap_or_default(), self.requests());
+        let takeover = Takeover {
+            ms: now_ns.saturating_sub(since_ns) / 1_000_000,
+            requests: all.saturating_sub(before),
+            failed: failed.saturating_sub(failed_before),
+        };
+        self.facts(|facts| facts.node.takeover = Some(takeover));
+        let other = self.other_node();
+        let Takeover { ms, requests, failed } = takeover;
+        let pct = failed as f64 * 100.0 / requests.max(1) as f64;
+        let text = format!(
+            "took over the partitions of node {other}, {ms} ms after its last word - {failed} of {requests} requests failed \
+             meanwhile ({pct:.1} %)"
+        );
+        self.warn("hb", "hb.c", text);
+        self.on_mode(Some(Mode::Ahead));
+    }
+
+    /// A process of another node has said its mode on a connection that it began before.
+    pub(in crate::server) fn heard(&self, process: u64, word: Word, now_ns: u64) {
+        self.on_mode(self.pair.heard(process, word, now_ns));
+    }
+
+    /// A process of another node has begun a connection; `empty` are its namespaces without records.
+    pub(in crate::server) fn greeted(&self, process: u64, word: Word, empty: u32, now_ns: u64) {
+        self.on_mode(self.pair.greeted(process, word, empty, now_ns));
+        let mode = self.pair.mode();
+        let clear = |which| format!("stop {which} and clear its devices: it gets the records of the other");
+        let text = match (mode, word.mode) {
+            (Mode::Ahead | Mode::NewAhead, Mode::Ahead | Mode::NewAhead) => {
+                format!("both nodes took over, and each has writes that the other lacks - {}", clear("one"))
+            }
+            (own, other) if self.pair.is_stuck(other) => format!(
+                "both nodes lack records (damage, or new devices), and each may have those of the other - {}",
+                clear(match (own, other) {
+                    // The one that was ahead, or was paired when the other was behind, has the newer records.
+                    (Mode::NewAhead, _) | (_, Mode::Behind) => "the other node",
+                    (_, Mode::NewAhead) | (Mode::Behind, _) => "this node",
+                    (Mode::MaybeAhead, _) | (_, Mode::MaybeAhead) => "the node that did not take over last",
+                    _ => "one",
+                })
+            ),
+            (Mode::Behind, Mode::Behind | Mode::Fresh) | (Mode::Fresh, Mode::Behind) => {
+                format!("no node has all records - {NO_COPY}")
+            }
+            _ => return,
+        };
+        // Each core has two connections with the other node.
+        let event = Some((process, mode, word.mode));
+        if std::mem::replace(&mut *lock(&self.warned), event) != event {
+            self.warn("hb", "hb.c", text);
+        }
+    }
+
+    /// Tells each core what this shard found. The last sets this node's mode.
+    pub(in crate::server) fn started(&self, recorded: Option<Recorded>, full: u32, lost: [u64; 2]) {
+        let mut start = lock(&self.start);
+        let (shards, found) = &mut *start;
+        *shards += 1;
+        found.recorded = found.recorded.or(recorded);
+        found.full |= full;
+        found.devices.lost = [0, 1].map(|at| found.devices.lost[at] + lost[at]);
+        if *shards == self.mailboxes.len() {
+            let namespaces = self.setup.config.namespaces.iter().zip(&self.setup.devices).zip(0..);
+            for ((_, devices), at) in namespaces.filter(|((of, _), _)| of.replication_factor > 1) {
+                found.copied |= 1 << at;
+                found.devices.sets ^= devices.first().map_or(0, |(_, header)| header.set);
+            }
+            let found = *found;
+            drop(start);
+            self.on_mode(self.pair.started(found));
+        }
+    }
+
+    /// Has this node's mode recorded, if it is not.
+    pub(in crate::server) fn record(&self) {
+        if let Some((_, core)) = self.record_place()
+            && self.pair.must_record()
+        {
+            self.mailboxes[core].push(Message::Record);
+            self.mailboxes[core].wake();
+        }
+    }
+
+    /// Tells clients and the log of this node's new mode, if it has one.
+    pub(in crate::server) fn on_mode(&self, mode: Option<Mode>) {
+        let Some(mode) = mode else { return };
+        self.record();
+        self.show_cluster();
+        self.mailboxes.iter().for_each(Mailbox::wake);
+        let other = self.other_node();
+        let was_fresh = self.pair.was_fresh();
+        let text = match mode {
+            Mode::Starting | Mode::Handing | Mode::Deciding => return,
+            Mode::Fresh => format!("has no records: waits for node {other}, which may have some"),
+            Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead => {
+                format!("lacks records (damage, or a new device): waits for node {other}, which may have them")
+            }
+            Mode::Paired => format!("paired with node {other}: each node has all records"),
+            Mode::Ahead if was_fresh => format!("begins without records, as node {other} does"),
+            Mode::Behind if was_fresh => format!("has no records: gets those of node {other}"),
+            Mode::Ahead => format!("answers all requests until node {other} is there and has all records"),
+            Mode::Behind => {
+                format!("passes all requests on to node {other}, and gets the records that it lacks")
+            }
+        };
+        match mode {
+            Mode::Paired | Mode::Fresh => self.inform("hb", "hb.c", text),
+            _ if was_fresh => self.inform("hb", "hb.c", text),
+            _ => self.warn("hb", "hb.c", text),
+        }
+    }
+
+    /// The name of the other node.
+    fn other_node(&self) -> String {
+        self.setup.cluster.others().map(|(_, node)| node.name()).collect()
+    }
+}
+
+impl Shard {
+    /// All records of this core are indexed. The core that has the record of this node's mode reads it first.
+    pub(super) fn indexed(&mut self) {
+        let Some((namespace, core)) = self.state.record_place() else { return self.ready(None) };
+        if core != self.core {
+            return self.ready(None);
+        }
+        let digest = self.state.record_digest;
+        let number = self.pend(Origin::Found, namespace as u16, digest);
+        let read = Transaction { digest, set: Box::default(), work: Work::ReadAll };
+        let (store, _) = &mut self.stores[namespace];
+        store.execute(number.into(), read, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
+    }
+
+    /// The record, if there is one.
+    pub(super) fn on_found(&mut self, reply: &Reply) {
+        let recorded = match reply.result {
+            ResultCode::OK => ops::entries(&reply.ops).next().and_then(|entry| Recorded::read(entry.value)),
+            ResultCode::NOT_FOUND => None,
+            _ => Some(Recorded { mode: Mode::MaybeAhead, devices: Devices::default() }),
+        };
+        self.ready(recorded);
+    }
+
+    fn ready(&mut self, recorded: Option<Recorded>) {
+        self.has_record = recorded.is_some();
+        self.publish();
+        let (mut full, mut lost) = (0, [0; 2]);
+        for at in (0..self.stores.len()).filter(|at| self.has_copies(*at as u16)) {
+            let store = &self.counts.namespaces[at].store;
+            full |= u32::from(store.objects > 0) << at;
+            lost[usize::from(self.state.record_place() != Some((at, self.core)))] += store.losses.blocks;
+        }
+        self.state.started(recorded, full, lost);
+        if self.state.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
+            // The listeners' core waits for this.
+            self.mailed[0] = true;
+        }
+    }
+
+    /// Has a transaction wait until this node's mode is recorded.
+    pub(super) fn park(&mut self, number: u32, transaction: Transaction, at_master: bool) {
+        self.parked.push((number, transaction, at_master));
+        self.state.record();
+    }
+
+    /// Records this node's mode.
+    pub(super) fn record(&mut self) {
+        let Some((namespace, _)) = self.state.record_place() else { return };
+        let Some(mode) = self.state.pair.begin_record() else { return };
+        let name = match self.state.setup.config.namespaces[namespace].settings.single_bin {
+            true => b"",
+            false => pair::RECORD_BIN,
+        };
+        let mut ops = Vec::new();
+        let (operation, particle) = (operation::WRITE, particle::BLOB);
+        let value = &self.state.pair.record_of(mode).to_bytes();
+        ops::put(&mut ops, &Entry { operation, particle, name, value });
+        // The old record need not be readable.
+        let policy = Policy { ttl: Ttl::NEVER, exists: Exists::CreateOrReplace, ..Policy::default() };
+        let (digest, set) = (self.state.record_digest, pair::RECORD_SET.into());
+        let transaction =
+            Transaction { digest, set, work: Work::Write(Write { policy, ops, is_vital: true, ..Write::default() }) };
+        let number = self.pend(Origin::Record(mode), namespace as u16, digest);
+        let (store, _) = &mut self.stores[namespace];
+        store.execute(number.into(), transaction, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
+    }
+
+    /// The record is on the device, or was refused; then the next look at timers tries again.
+    pub(super) fn on_record(&mut self, mode: Mode, result: ResultCode) {
+        let is_recorded = result == ResultCode::OK;
+        self.state.on_mode(self.state.pair.end_record(is_recorded.then_some(mode)));
+        if is_recorded {
+            self.has_record = true;
+            // The mode may have changed meanwhile.
+            self.state.record();
+            self.state.tell_all(|| Message::Recorded);
+        }
+    }
+
+    /// Continues with the parked transactions.
+    pub(super) fn resume(&mut self) {
+        for (number, transaction, at_master) in std::mem::take(&mut self.parked) {
+            let Some(namespace) = self.pending.get(number).map(|pending| pending.namespace) else { continue };
+            self.route(number, namespace, transaction, at_master);
+        }
+    }
+}
