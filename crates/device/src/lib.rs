@@ -17,5 +17,4 @@ mod fake_tree;
 pub mod generic;
 pub mod guard;
 pub mod observe;
-pub mod salt;
 pub mod target;

@@ -108,7 +108,7 @@ impl Target {
         self.opened.odsync
     }
 
-    /// Key for the stamp of every written sector ([`crate::salt`]); `None` for a read-only target.
+    /// Key for the stamp of every written sector ([`sys::salt`]); `None` for a read-only target.
     pub fn stamp_key(&self) -> Option<u64> {
         self.stamp_key
     }

@@ -1,9 +1,9 @@
 //! The runs and series below the directories that were given. Links are not followed.
 
+use conclusions::rejudge::{Evidence, place_of, rejudge};
+use conclusions::series::Series;
 use results::files::{self, Links};
-use results::rejudge::{Evidence, place_of, rejudge};
 use results::run_dir::{self, Holds, MANIFEST, Run, RunDirError};
-use results::series::Series;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::fs;
@@ -108,7 +108,7 @@ impl Sources {
                     }
                 }
                 // Its runs can be read without it.
-                Ok(None) => self.unreadable.push(results::rejudge::went_away(dir).to_string()),
+                Ok(None) => self.unreadable.push(conclusions::rejudge::went_away(dir).to_string()),
                 Err(error) => self.unreadable.push(error.to_string()),
             }
             let runs = self.below(dir, &path, DEPTH_MAX).into_iter().filter(|(_, _, holds)| *holds == Holds::Run);

@@ -1,6 +1,8 @@
 //! Exported rows are the recorded counts.
 
 use crate::support::{Drive, SHORT, SOUND, Shape};
+use conclusions::series::{Conclusion, Purpose, Step};
+use conclusions::testing::{conclusion, series, step};
 use export::{ExportError, Exported, SCHEMA_VERSION, TABLES, VERSION_KEY, VIEWS, export};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
@@ -8,8 +10,6 @@ use results::cell::Interval;
 use results::counts::{Backlog, CellCounts, SlowTimes};
 use results::judge::{End, Outcome};
 use results::run_dir::{self, INTERVALS, Intervals, VERDICT, Writer};
-use results::series::{Conclusion, Purpose, Step};
-use results::testing::{conclusion, series, step};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -247,7 +247,7 @@ pub(crate) fn write_rating(dir: &Path, drive: Drive, rating: f64, began_unix_ms:
     let held = Step { dir: "step-1".into(), ..step("step 1", rating, Outcome::Pass) };
     let conclusion = Conclusion { rating: Some(rating), comparable: true, ..conclusion(Outcome::Pass, "held") };
     let series = series(Purpose::Rate, &[(serial, None)], vec![held]);
-    results::series::Series { conclusion: Some(conclusion), began_unix_ms, ..series }.write(dir).unwrap();
+    conclusions::series::Series { conclusion: Some(conclusion), began_unix_ms, ..series }.write(dir).unwrap();
 }
 
 #[test]

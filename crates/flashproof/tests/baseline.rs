@@ -2,9 +2,9 @@
 
 use crate::support;
 
-use results::baseline::{Part, Point, knee, points, points_of};
+use conclusions::baseline::{Part, Point, knee, points, points_of};
+use conclusions::series::{Series, State};
 use results::judge::Outcome;
-use results::series::{Series, State};
 use std::time::Duration;
 use support::{Bench, LoopDevice, Running, tool};
 
@@ -264,7 +264,7 @@ fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
     let points = points(&series);
     assert!(points.len() >= 2 && series.conclusion.is_none());
     let reads = Series::read(&bench.path("r")).unwrap().unwrap();
-    for point in points.iter().chain(&results::baseline::points(&reads)) {
+    for point in points.iter().chain(&conclusions::baseline::points(&reads)) {
         assert!(point.cpu_us.is_some_and(|us| us > 0.0), "{point:?}");
         assert!(point.seconds < 2.0 || point.mean_in_flight.is_some_and(|mean| mean > 0.0), "{point:?}");
     }

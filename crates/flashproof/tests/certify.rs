@@ -2,8 +2,8 @@
 
 use crate::support;
 
+use conclusions::series::{Series, State};
 use results::judge::Outcome;
-use results::series::{Series, State};
 use std::fs;
 use std::time::SystemTime;
 use support::{Bench, LoopDevice, Running};

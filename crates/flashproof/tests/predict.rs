@@ -3,8 +3,8 @@
 
 use crate::support;
 
-use results::baseline::{DeclinedBy, Prediction};
-use results::series::Series;
+use conclusions::baseline::{DeclinedBy, Prediction};
+use conclusions::series::Series;
 use std::process::Command;
 use std::time::Duration;
 use support::{Bench, LoopDevice, OUT, Running, Throttled};

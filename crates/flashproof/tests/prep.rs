@@ -3,13 +3,13 @@
 
 use crate::support;
 
-use device::salt::PlacedSalt;
-use device::salt::is_stamped;
 use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::PathBuf;
 use support::{Bench, Ended, FLASHPROOF, LoopDevice, Running, Undo, small_disk, tool};
+use sys::salt::PlacedSalt;
+use sys::salt::is_stamped;
 
 const MIB: u64 = 1 << 20;
 

@@ -3,9 +3,9 @@
 
 use crate::support;
 
+use conclusions::rating::{Details, Move, Seen};
+use conclusions::series::{Series, State};
 use results::judge::Outcome;
-use results::rating::{Details, Move, Seen};
-use results::series::{Series, State};
 use std::time::Duration;
 use support::{Bench, Running};
 

@@ -2,8 +2,8 @@
 
 use crate::support;
 
+use conclusions::series::Series;
 use results::judge::End;
-use results::series::Series;
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};

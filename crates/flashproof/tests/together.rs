@@ -3,10 +3,10 @@
 use crate::support;
 
 use crate::two_nodes::{PATIENT, Pair, end};
+use conclusions::together::{Part, judge};
 use results::cell::{Latencies, latencies};
 use results::judge::Outcome;
 use results::run_dir::{HlogKind, each_window, manifest};
-use results::together::{Part, judge};
 use std::fs;
 use support::lab::{BY_SLURM, LAB, Lab, kill};
 use support::{Bench, LoopDevice, statistic};

@@ -2,11 +2,11 @@
 
 use crate::plan::{Plan, PlannedDrive};
 use crate::status::{CampaignStatus, Now, StepStatus, TaskStatus};
+use conclusions::population::{Examination, Labels, Measured, examine};
+use conclusions::rejudge::place_of;
+use conclusions::series::{REPORT, Series};
 use report::campaign::{CAMPAIGN_FORMAT_VERSION, Campaign, CampaignDrive, Quantity, StepResult};
-use results::population::{Examination, Labels, Measured, examine};
-use results::rejudge::place_of;
 use results::run_dir::{self, Holds, holds};
-use results::series::{REPORT, Series};
 use session::failure::Failure;
 use session::runner::{cpus, tool};
 use std::panic::resume_unwind;

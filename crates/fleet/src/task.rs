@@ -9,11 +9,11 @@ use crate::journal::{Begun, Ended, Event, Journal, LockError, TaskLock};
 use crate::plan::{Plan, PlannedDrive};
 use crate::together::Barrier;
 use crate::{ask_to_end, failed, host_name, own_command};
+use conclusions::check::Check;
 use device::discover::{self, DeviceFacts, Roots};
 use device::guard::{Guard, ONLY_VARIABLE};
 use device::observe::process::{Alive, is_alive, this_process};
 use report::status::Status;
-use results::check::Check;
 use results::files;
 use results::judge::Outcome;
 use results::run_dir::{Holds, holds};
@@ -481,7 +481,7 @@ fn result_in(out: &Path) -> Option<Found> {
             Some((run.result.outcome, serial, run.result.reason.clone()))
         }
         Status::Series(series) => {
-            let serial = results::series::Series::read(out).ok()??.devices.first()?.serial.clone();
+            let serial = conclusions::series::Series::read(out).ok()??.devices.first()?.serial.clone();
             Some((series.outcome?, serial, series.conclusion.clone()))
         }
     }

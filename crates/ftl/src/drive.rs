@@ -3,7 +3,7 @@
 use crate::collect::Victims;
 use crate::map::{Map, Valid, Wear};
 use crate::spec::{Spec, SpecError};
-use results::waf::Bytes;
+use results::written::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use sys::random::Random;
 

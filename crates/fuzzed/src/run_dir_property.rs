@@ -4,9 +4,9 @@
 //! what they guard is read, too.
 
 use crate::assert_one_line;
+use conclusions::series::Series;
 use results::judge::Outcome;
 use results::run_dir::{HlogKind, Intervals, blame, each_window, manifest, read, read_trace};
-use results::series::Series;
 use results::steady::Rounds;
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! Properties of what a witness of `check durability` is sent, of its file, and of the sectors that are read after a cut.
 
 use crate::assert_one_line;
-use results::durability::examine::{Slot, examine, find_session};
-use results::durability::session::{Lane, Mode, SessionId};
-use results::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Register, Reply, line, parse};
+use conclusions::durability::examine::{Slot, examine, find_session};
+use conclusions::durability::session::{Lane, Mode, SessionId};
+use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Register, Reply, line, parse};
 use std::convert::Infallible;
 
 /// The lines of two connections by turns, the same as a file, and sectors. Returns true if a line was accepted.

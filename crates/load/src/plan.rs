@@ -3,8 +3,8 @@
 use crate::rate::Rate;
 use crate::schedule::{Even, Schedule};
 use crate::stream::Stream;
-use device::salt::{PlacedSalt, Salt};
 use engine::calls::Mapping;
+use sys::salt::{PlacedSalt, Salt};
 
 /// When the operations of a lane are wanted.
 #[derive(Debug, Clone)]

@@ -4,8 +4,8 @@ use crate::charts::{Axis, Chart, Line, Points, Section, Style};
 use crate::html::Page;
 use crate::table::{Cell, Table};
 use crate::words::capital;
+use conclusions::population::{Compared, Comparison, Examination, Level, ToleranceBound, compare, held_by};
 use results::judge::Outcome;
-use results::population::{Compared, Comparison, Examination, Level, ToleranceBound, compare, held_by};
 use results::units::{count, number, percent_whole};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -377,7 +377,7 @@ fn quantile(values: &[f64], share: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::population::{Reason, Undecided};
+    use conclusions::population::{Reason, Undecided};
 
     #[test]
     fn the_text_has_bounds_failures_and_the_limits_of_the_comparison() {

@@ -4,7 +4,7 @@ use crate::bars::Bars;
 use crate::html::Page;
 use crate::table::{Cell, Table};
 use crate::words::{Shown, unique};
-use results::check::{Check, Criterion, Judged, Standing};
+use conclusions::check::{Check, Criterion, Judged, Standing};
 use results::judge::Outcome;
 use results::units::wrapped;
 use schemars::JsonSchema;

@@ -3,7 +3,7 @@
 use crate::html::Page;
 use crate::table::{Cell, Table};
 use crate::words::Shown;
-use results::durability::judge::{Claims, Durability};
+use conclusions::durability::judge::{Claims, Durability};
 use results::judge::Outcome;
 use results::units::{binary_bytes, number, wrapped};
 

@@ -3,8 +3,8 @@
 use crate::document::{Banner, Document, Pair, Report, RunReport, Section, SeriesReport};
 use crate::table::{Table, escaped};
 use crate::tables;
+use conclusions::series::Purpose;
 use results::finding::Level;
-use results::series::Purpose;
 use results::units::{self, printable};
 
 impl Document {

@@ -6,9 +6,9 @@ use crate::document::{RunReport, SeriesReport, StepReport};
 use crate::latencies::QUANTILES;
 use crate::table::{Cell, Table};
 use crate::words::{self, Shown};
+use conclusions::series::{Purpose, State};
 use results::blame::{Blame, BlamePart};
 use results::judge::{Group, SliceShares};
-use results::series::{Purpose, State};
 use results::units;
 
 /// The shares of each judged group, slice by slice.

@@ -2,9 +2,9 @@
 //!
 //! Method of a report's numbers and their limits: the same words in every output format.
 
+use conclusions::series::State;
 use results::judge::{Class, Outcome};
 use results::run_dir::Manifest;
-use results::series::State;
 use results::units::{self, span_of};
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -2,9 +2,9 @@
 //! phone and prints.
 
 use crate::support::{SHORT, Shape, write_baseline, write_run, write_series};
+use conclusions::series::Purpose;
 use report::document::Document;
 use results::judge::Outcome;
-use results::series::Purpose;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! A series is judged again from its runs: its record is believed for the worse, never for the better.
 
 use crate::support::{SHORT, Shape, write_series};
+use conclusions::series::{Purpose, Series, State};
 use report::comparison::{Given, Named, compare};
 use report::document::Document;
 use report::status::{Seen, Status};
 use results::judge::Outcome;
-use results::series::{Purpose, Series, State};
 use std::fs;
 use std::path::Path;
 use std::time::SystemTime;

@@ -4,15 +4,16 @@
 //! checked here; one that is not known fails the test, so that nothing in the schema goes unchecked.
 
 use crate::support::{SHORT, Shape, write_baseline, write_run, write_series};
+use conclusions::durability::judge::Durability;
+use conclusions::series::{Purpose, Series};
+use conclusions::waf::{Drive, Found, TenantBytes};
 use report::campaign::Campaign;
 use report::check::Checks;
 use report::document::Document;
 use report::waf::{Arranged, FORMAT_VERSION, Preparations, WafReport, Worn};
-use results::durability::judge::Durability;
 use results::finding::{Finding, Level};
 use results::judge::Outcome;
-use results::series::{Purpose, Series};
-use results::waf::{Bytes, Drive, Found, TenantBytes};
+use results::written::Bytes;
 use serde_json::Value;
 use std::fs;
 
@@ -217,7 +218,7 @@ fn a_baseline_with_jobs_in_doubt_is_no_green_pass_in_any_form() {
     assert!(sound.html().contains("class=\"verdict pass\"") && sound.text().contains("\nPASS: "), "{}", sound.text());
     assert_eq!(assert_valid(&sound)["reports"][0]["in_doubt"], Value::Null);
     series.steps[9].details["doubt"] = "this program was late".into();
-    series.conclusion = Some(results::baseline::conclude(&series));
+    series.conclusion = Some(conclusions::baseline::conclude(&series));
     series.write(&dir).unwrap();
     let document = Document::read(&[&dir]).unwrap();
     let (told, why) = (format!("1 of {jobs} jobs in doubt"), "job 10: this program was late");

@@ -1,5 +1,5 @@
 //! System calls that no safe library wraps, each behind a safe function; the operation type of the rings; and the
-//! random generator of all crates.
+//! random generator and the data of writes of all crates.
 //!
 //! Only this crate may hold `unsafe` code; all others forbid it.
 
@@ -14,6 +14,7 @@ pub mod open;
 pub mod process;
 pub mod random;
 pub mod ring;
+pub mod salt;
 
 /// Remedy for `error`: how to raise the limit if file descriptors ran out, otherwise `otherwise`.
 pub fn remedy<'a>(error: &std::io::Error, otherwise: &'a str) -> &'a str {

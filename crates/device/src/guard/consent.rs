@@ -44,7 +44,7 @@ impl WriteConsent {
         self.opened.size_bytes
     }
 
-    /// Key for the stamp of every written sector ([`crate::salt`]), so that the next run recognises the data.
+    /// Key for the stamp of every written sector ([`sys::salt`]), so that the next run recognises the data.
     pub fn stamp_key(&self) -> u64 {
         self.stamp_key
     }

@@ -10,12 +10,12 @@
 //! and magic numbers; UEFI 2.10, 5.3 for GPT; Aerospike server, `as/include/storage/drv_common.h`.
 
 use super::preparation::Records;
-use crate::salt::{SECTOR_BYTES, STAMP_BYTES, is_stamped, stamp};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 use sys::buffer::{Buf, Pool};
+use sys::salt::{SECTOR_BYTES, STAMP_BYTES, is_stamped, stamp};
 
 /// Bytes read at each end.
 const END_BYTES: u64 = 1 << 20;
@@ -419,8 +419,8 @@ fn little_endian(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::salt::stamp_tests::fill_stamped;
     use std::io::Write;
+    use sys::salt::PlacedSalt;
 
     const SAMPLING: Sampling = Sampling { spots: 64, seed: 1, limit: Duration::from_secs(60) };
 
@@ -473,7 +473,7 @@ mod tests {
     fn written_by(block_bytes: usize, size: usize, key: u64) -> Vec<u8> {
         let mut content = vec![0; size.next_multiple_of(block_bytes)];
         for (number, block) in content.chunks_mut(block_bytes).enumerate() {
-            fill_stamped(block, key, number as u64);
+            PlacedSalt::new(number as u64, 1, key).fill(block, 0);
         }
         content.truncate(size);
         content
@@ -505,7 +505,7 @@ mod tests {
         let records = Records::open(Some(dir.path().into()));
         let mut content = vec![0; 4 << 20];
         let key = records.keep("serial s", content.len() as u64, "salted").unwrap();
-        fill_stamped(&mut content[..3 << 20], key, 5);
+        PlacedSalt::new(5, 1, key).fill(&mut content[..3 << 20], 0);
         assert!(evidence_of(&content, Some("serial s"), &records).is_empty());
 
         let other_device = evidence_of(&content, Some("serial t"), &records);
@@ -525,7 +525,7 @@ mod tests {
     #[test]
     fn a_magic_number_in_our_own_data_is_none() {
         let mut device = vec![0; 2 << 20];
-        fill_stamped(&mut device, 77, 5);
+        PlacedSalt::new(5, 1, 77).fill(&mut device, 0);
         device[0x438..0x43a].copy_from_slice(b"\x53\xef");
         assert!(find(&Look::at_bytes(&device, Some(77))).is_empty());
         assert_eq!(find(&Look::at_bytes(&device, Some(78))).len(), 1);

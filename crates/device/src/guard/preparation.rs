@@ -12,7 +12,7 @@
 //!           ^ mark_bytes                     of the one that was going on, all before the mark is
 //! ```
 //! The record is written only after a sync of the device, so what it claims survived whatever ended the
-//! program. With seed, key and pass every byte below the mark can be computed again ([`crate::salt`]).
+//! program. With seed, key and pass every byte below the mark can be computed again ([`sys::salt`]).
 
 use crate::discover::DeviceFacts;
 use results::files::{self, Links, Over};

@@ -1,13 +1,13 @@
 //! The guard on regular files, which every machine has. Devices: [`super::loop_tests`].
 
 use super::*;
-use crate::salt::stamp_tests::fill_stamped;
 use crate::target::Target;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::time::Duration;
+use sys::salt::PlacedSalt;
 use tempfile::TempDir;
 
 const SIZE: u64 = 4 << 20;
@@ -51,7 +51,7 @@ impl Place {
         let consent = self.consent(request).unwrap();
         let key = consent.stamp_key();
         let mut buf = sys::buffer::Pool::new(bytes).unwrap().cut(bytes).unwrap();
-        fill_stamped(&mut buf, key, 3);
+        PlacedSalt::new(3, 1, key).fill(&mut buf, 0);
         let target = Target::writable(consent);
         let file = File::from(target.fd().try_clone_to_owned().unwrap());
         file.write_all_at(&buf, 0).unwrap();

@@ -3,13 +3,13 @@
 use super::{FormArgs, OtherRating, PatienceArgs, percent, seconds};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use conclusions::baseline::Pts;
 use load::baseline::LARGE_BYTES;
 use load::factor::Factor;
 use load::workload::fio::{BYTES, parse_number};
 use procedures::durability::Options;
 use procedures::predict::PredictedLoad;
 use procedures::series::Options as SeriesArgs;
-use results::baseline::Pts;
 use results::judge::Sla;
 use std::path::PathBuf;
 

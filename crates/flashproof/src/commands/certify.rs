@@ -9,19 +9,19 @@
 //!                 -> stages      one after another; series.json before and after each
 //!                 -> conclusion, report.html
 //! ```
-//! `results::certify` defines the stages, their rules and the claims; `load::workload::act::staged` the load of a
+//! `conclusions::certify` defines the stages, their rules and the claims; `load::workload::act::staged` the load of a
 //! stage; the runner runs it. This module joins them, and keeps the state on disk.
 
 use crate::args::CertifyArgs;
+use conclusions::certify::{self, Claim, Judged, Linearity, STAGE_SEC};
+use conclusions::series::{Identity, Purpose, Rule, Series, State, Step};
 use load::factor::Factor;
 use load::workload::Load;
 use load::workload::act::ActWorkload;
 use procedures::series::{self, Base1x, Drives, Kept, NOT_PREPARED, alone, default_name, may_erase, now_unix_ms, utc};
 use report::table::Table;
-use results::certify::{self, Claim, Judged, Linearity, STAGE_SEC};
 use results::judge::{End, Outcome, Verdict};
 use results::run_dir;
-use results::series::{Identity, Purpose, Rule, Series, State, Step};
 use results::units::{self, span};
 use serde_json::json;
 use session::devices::Consents;
@@ -316,7 +316,7 @@ fn linearity(place: &Place, index: usize) -> Option<Linearity> {
     let numbers = |step: &Step| {
         let devices = step.devices.iter().filter_map(|device| place.kept.series.devices.get(*device));
         let names: Vec<_> = devices.map(|device| device.name.as_str()).collect();
-        certify::device_numbers(&run_dir::read(&place.kept.dir.join(&step.dir))?, &names)
+        results::device_numbers::device_numbers(&run_dir::read(&place.kept.dir.join(&step.dir))?, &names)
     };
     let compared = numbers(alone).and_then(|alone| Ok(certify::linearity(&alone, &numbers(step)?)));
     compared.unwrap_or_else(|error| {

@@ -3,12 +3,12 @@
 
 use super::check::write;
 use crate::args::{CompareArgs, FormArgs, ReportArgs, StatusArgs};
+use conclusions::check::{CHECK, Check};
 use fleet::campaign::CAMPAIGN;
 use procedures::select::{compared, ratings};
 use report::check::Checks;
 use report::document::Document;
 use report::status::Status;
-use results::check::{CHECK, Check};
 use results::judge::Outcome;
 use results::run_dir::RunDirError;
 use results::units::printable;

@@ -4,6 +4,7 @@
 use super::done;
 use super::report::show;
 use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs, WafSetupArgs};
+use conclusions::waf::OCTILES;
 use device::discover::{self, Roots};
 use device::observe::nvme::fdp::{Configuration, Fdp, State};
 use device::observe::nvme::{Controller, Namespace, Namespaces};
@@ -13,7 +14,6 @@ use procedures::waf::{Question, preparations, probe};
 use report::waf::WafReport;
 use results::units;
 use results::units::{bytes, count};
-use results::waf::OCTILES;
 use session::console;
 use session::failure::Failure;
 use session::user_file::{check_page, write_file, write_page};

@@ -1,8 +1,8 @@
 //! Power cuts: what was recorded is still there, and a series goes on after the reboot.
 
 use super::machine::{FDP, Machine, SMALL_FDP, copy_out};
+use conclusions::series::{Series, State};
 use results::run_dir;
-use results::series::{Series, State};
 use std::fs;
 use std::path::Path;
 use sys::random::Random;

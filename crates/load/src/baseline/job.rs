@@ -3,7 +3,7 @@
 use super::size;
 use crate::choice::with_defaults;
 use crate::workload::fio::{Given, Section};
-use results::baseline::Part;
+use conclusions::baseline::Part;
 
 /// Rates below that are not divided among clones, operations a second.
 const RATE_DIVIDED_MIN: u64 = 1_000;

@@ -13,7 +13,7 @@ mod job;
 
 pub use job::Job;
 
-use results::baseline::{PTS_ROUNDS_MAX, Part, Point, Pts, highest, knee, saturated_at};
+use conclusions::baseline::{PTS_ROUNDS_MAX, Part, Point, Pts, highest, knee, saturated_at};
 use results::steady::ROUNDS_IN_WINDOW;
 
 /// Size of a large block of the database, as the profiles and the grid have it.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::workload::fio::{self, Problem, Section, Surroundings, jobs, runs};
-use results::testing::point;
+use conclusions::testing::point;
 
 fn form(seconds: u64) -> Form {
     Form {

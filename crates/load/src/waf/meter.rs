@@ -4,7 +4,8 @@
 //! The progress of a fill follows from the bytes written here. The drive's own counters, read after each octile, give
 //! the bytes that it wrote to its media.
 
-use results::waf::{Bytes, Drive, Found, OCTILES};
+use conclusions::waf::{Drive, Found, OCTILES};
+use results::written::Bytes;
 
 /// A drive under measurement.
 #[derive(Debug)]

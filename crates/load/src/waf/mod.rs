@@ -26,9 +26,10 @@ pub use timed::{Timed, timed};
 use crate::memory;
 use crate::workload::CannotRun;
 use crate::workload::tenants::{Cause, Host};
+use conclusions::waf::{Drive, Found, OCTILES, TenantBytes};
 use ftl::{Ftl, Spec};
 use results::units;
-use results::waf::{Bytes, Drive, Found, OCTILES, TenantBytes};
+use results::written::Bytes;
 
 /// How the writes of tenants interleave at a drive. An assumption about hosts, kernel and controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

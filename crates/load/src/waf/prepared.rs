@@ -2,8 +2,8 @@
 //! overwrites follow, and the valid units of its superblocks. On simulated drives, without time.
 
 use crate::workload::prepare::{Order, OrderSpec, permuted};
+use conclusions::waf::{OCTILES, Prepared};
 use ftl::{Ftl, Spec, SpecError};
-use results::waf::{OCTILES, Prepared};
 use std::fmt;
 use sys::random::Random;
 

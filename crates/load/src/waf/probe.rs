@@ -12,7 +12,7 @@
 
 use ftl::Ftl;
 use results::units::bytes;
-use results::waf::{Bytes, WentBack};
+use results::written::{Bytes, WentBack};
 use serde::Serialize;
 use std::convert::Infallible;
 use sys::random::Random;

@@ -17,7 +17,7 @@ use engine::sim::{Drive, DriveSpec, FtlModel, SimEngine};
 use results::cell::{Cell, Interval, StreamInfo};
 use results::counts::Backlog;
 use results::telemetry::Column;
-use results::waf::Bytes;
+use results::written::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::random::Random;
 

@@ -30,7 +30,6 @@ mod test_sink;
 
 use crate::choice::{Engine, Pacing};
 use crate::plan::{Arrival, Lane, Plan};
-use device::salt::Salt;
 use device::target::Zones;
 use engine::DeviceName;
 use results::cell::{Layout, StreamInfo};
@@ -39,6 +38,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use sys::op::Placement;
 use sys::random::Random;
+use sys::salt::Salt;
 
 /// Operations a second of one issuing thread before a second one is used. A core can do several times as many, and
 /// needs the rest for the kernel's part of them.
@@ -243,7 +243,7 @@ pub struct DeviceShape {
     /// Requests that its queue in the kernel holds at once, if it has one. More in flight would be handed to
     /// threads of the kernel's until there is room.
     pub queue_requests: Option<u32>,
-    /// Key of the stamps in written data (`device::salt`).
+    /// Key of the stamps in written data (`sys::salt`).
     pub stamp_key: u64,
     /// Zones of a zoned device, or why they are not known.
     pub zoned: Option<Result<Arc<Zones>, String>>,

@@ -8,11 +8,11 @@
 mod run;
 mod site;
 
+use conclusions::check::{Criterion, Metric, Standing, Sustained, limits_of};
 use include_dir::{Dir, include_dir};
 use load::workload::fio::{
     BYTES, FioLoad, Given, Job, SECONDS, Section, Size, Surroundings, job_file, jobs, parse_number, runs,
 };
-use results::check::{Criterion, Metric, Standing, Sustained, limits_of};
 use results::files::{self, Links};
 use results::units::{in_one_line, quoted, span};
 pub use run::{Request, perform};
@@ -369,7 +369,7 @@ fn builtin_text(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::check::{Criterion, Standing};
+    use conclusions::check::{Criterion, Standing};
     use results::units::span;
 
     /// Seconds and bytes of files that a check may take at most.

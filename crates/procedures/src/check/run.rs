@@ -3,10 +3,10 @@
 use super::site::Site;
 use super::{Definition, FileUse, RunDefinition};
 use crate::fio::{Counting, Ran, Trigger, layout, write_layout};
-use load::workload::fio::FioLoad;
-use results::check::{
+use conclusions::check::{
     CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, judge, outcome_of_run,
 };
+use load::workload::fio::FioLoad;
 use results::files::{self, Over};
 use results::judge::Outcome;
 use results::run_dir::{self, Intervals, check_usable};

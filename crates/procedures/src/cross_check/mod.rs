@@ -12,12 +12,12 @@
 
 mod real_fio;
 
+use conclusions::percentile::is_compared;
 use load::workload::fio::{FioLoad, Job};
 pub use real_fio::RealFio;
 use real_fio::{Logged, logged};
 use report::fio::Totals;
 use report::table::Table;
-use results::percentile::is_compared;
 use results::units;
 use serde_json::{Value, json};
 use session::console;

@@ -4,8 +4,8 @@
 //! of this machine is not cut.
 
 use super::acknowledged;
-use results::durability::session::SessionId;
-use results::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Register, Reply, line, parse};
+use conclusions::durability::session::SessionId;
+use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Register, Reply, line, parse};
 use results::units::{count, in_one_line};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::Serialize;

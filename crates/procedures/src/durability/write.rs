@@ -11,12 +11,12 @@
 use super::witness::Connection;
 use super::{OWN_DIR, Place, Request, cannot_ask, file_name, new_file_name, one_buffer};
 use crate::check::OwnDir;
+use conclusions::durability::examine::stamp;
+use conclusions::durability::session::{BATCH_MAX, FORMAT_VERSION, Lane, Mode, Session, SessionId};
+use conclusions::durability::witness::Message;
 use device::guard::Request as GuardRequest;
 use device::observe::process::this_process;
 use device::target::Target;
-use results::durability::examine::stamp;
-use results::durability::session::{BATCH_MAX, FORMAT_VERSION, Lane, Mode, Session, SessionId};
-use results::durability::witness::Message;
 use results::units::{bytes, count, number, printable};
 use session::console;
 use session::devices::consent;

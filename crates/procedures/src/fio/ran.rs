@@ -3,13 +3,13 @@
 use super::logs::Logs;
 use super::{Trigger, verify_notes, write_dumps};
 use crate::cross_check::Checked;
+use conclusions::check::Figures;
 use device::discover::DevNum;
 use device::observe::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
 use load::workload::fio::{Entry, FioLoad, Size, Thread};
 use report::fio::{Cpu, Disk, Durations, JobPage, KINDS, Kind, LatencyTarget, Page, SteadyState, Totals, Verified};
 use results::cell::Interval;
-use results::check::Figures;
 use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
 use results::units::{self, Grouped, count, quoted};

@@ -7,10 +7,10 @@
 
 use super::PredictedLoad;
 use crate::series::{self, Base1x};
+use conclusions::rating::three_digits;
 use engine::sim::DriveSpec;
 use load::baseline::fit::FittedDrive;
 use results::judge::{Outcome, Verdict};
-use results::rating::three_digits;
 use results::run_dir::Manifest;
 use session::console;
 use session::failure::Failure;

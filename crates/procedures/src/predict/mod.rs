@@ -13,13 +13,15 @@ mod hour;
 
 use crate::series::Kept;
 use clap::Args;
+use conclusions::baseline::{
+    Declined, DeclinedBy, Done, PAUSES_MIN, Part, Point, Prediction, Stalls, Watch, points_of,
+};
+use conclusions::rating::three_digits;
+use conclusions::series::{Identity, Purpose};
 use hour::{Count, HourSearch};
 use load::baseline::Form;
 use load::baseline::fit::{Fit, fit};
-use results::baseline::{Declined, DeclinedBy, Done, PAUSES_MIN, Part, Point, Prediction, Stalls, Watch, points_of};
 use results::judge::Sla;
-use results::rating::three_digits;
-use results::series::{Identity, Purpose};
 use results::units;
 use serde_json::json;
 use session::console;

@@ -7,7 +7,6 @@
 use super::resume;
 use super::status::{Shared, Step, Tracker};
 use device::guard::{Prepared, Records, Sampled, StateError, unix_s};
-use device::salt::PlacedSalt;
 use device::target::Target;
 use engine::DeviceName;
 use load::run::{Cause, Control, Run, RunError, Settings};
@@ -20,6 +19,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use sys::salt::PlacedSalt;
 
 /// Number of the salt of writes that a later write of the same pass overwrites: passes are counted from 1.
 const OVERWRITTEN_FILL: u32 = 0;

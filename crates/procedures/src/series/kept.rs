@@ -5,12 +5,12 @@
 
 use super::{Drives, Options};
 use crate::prep::{Preparation, Style};
+use conclusions::series::{Conclusion, Differs, Identity, Purpose, REPORT, Series, SeriesLock, State, check_same};
 use load::workload::{Load, Workload};
 use report::document::Document;
 use results::finding::Level;
 use results::judge::{Outcome, Verdict};
 use results::run_dir::{MANIFEST, is_run_dir};
-use results::series::{Conclusion, Differs, Identity, Purpose, REPORT, Series, SeriesLock, State, check_same};
 use results::units::count;
 use session::console;
 use session::devices::Consents;

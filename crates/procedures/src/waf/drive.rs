@@ -1,6 +1,7 @@
 //! A real drive on which tenants can be measured: it must count media writes. Checked before the first write.
 
 use super::{controller_of, in_words, log_of, pair};
+use conclusions::waf::OCTILES;
 use device::discover::{DeviceFacts, Roots, discover};
 use device::observe::nvme::fdp::Fdp;
 use device::observe::nvme::{Controller, CountedBy};
@@ -8,7 +9,7 @@ use load::waf::{Arrangement, check_writes, with_handles};
 use load::workload::tenants::{Host, Tenants};
 use report::document::Pair;
 use results::units::{bytes, count, span_about};
-use results::waf::{Bytes, OCTILES};
+use results::written::Bytes;
 use serde_json::Value;
 use session::failure::Failure;
 use std::path::Path;

@@ -14,6 +14,7 @@ pub use measure::Measurement;
 
 use crate::configuration::positive;
 use clap::Args;
+use conclusions::waf::steady_rule;
 use device::discover::DeviceFacts;
 use device::observe::nvme::{Controller, CountedBy};
 use engine::DeviceName;
@@ -25,7 +26,6 @@ use report::comparison::Endurance;
 use report::document::Pair;
 use report::waf::{Arranged, FORMAT_VERSION, Timed, WafReport};
 use results::units::{self, in_one_line, printable};
-use results::waf::steady_rule;
 use session::failure::Failure;
 use session::{console, runner};
 use std::path::Path;

@@ -8,7 +8,6 @@ use device::discover::{DeviceFacts, Kind, Roots, discover};
 use device::guard::{Records, Request, unix_s};
 use device::observe::nvme::fdp::{Configuration, Fdp, Isolation, PlacementHandle};
 use device::observe::nvme::{Controller, CountedBy};
-use device::salt::Salt;
 use device::target::Target;
 use engine::{BlockEngine, DeviceName, Wait};
 use ftl::Ftl;
@@ -16,7 +15,7 @@ use load::run::{Cause, Control};
 use load::waf::probe::{Behaviour, DRIVE_FILLS, Ended, Phase, Probe, Probed, Simulated, probe};
 use report::table::{Cell, Table};
 use results::units::{bytes, clock, count, in_one_line, number, quoted, wrapped};
-use results::waf::Bytes;
+use results::written::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 use session::devices::{Devices, consent};
@@ -30,6 +29,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Placement};
+use sys::salt::Salt;
 
 /// Size of the probe's writes.
 const COMMAND_BYTES: u32 = 128 << 10;

@@ -2,8 +2,8 @@
 
 use super::{Recorded, SHOWN, p99, rate};
 use crate::charts::{Axis, Chart, Line, Mark, Points, Style};
-use results::baseline::{Done, Mix, Part, Percentile, Point, curves, highest_rate, knee};
-use results::series::Step;
+use conclusions::baseline::{Done, Mix, Part, Percentile, Point, curves, highest_rate, knee};
+use conclusions::series::Step;
 
 /// A chart of the rates at each depth, and one of the latencies for each mix.
 pub(super) fn depth(points: &[Point]) -> Vec<Chart> {

@@ -4,7 +4,7 @@
 
 use super::rate;
 use crate::table::{Cell, Table};
-use results::baseline::{Done, Mix, Part, Percentile, Point, Pts, PtsTable, highest_rate};
+use conclusions::baseline::{Done, Mix, Part, Percentile, Point, Pts, PtsTable, highest_rate};
 use results::units::{binary_bytes, milliseconds, number};
 use std::collections::BTreeSet;
 
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn each_pair_of_rates_has_its_field_and_the_longest_is_the_darkest() {
-        let points = results::testing::baseline(1.0);
+        let points = conclusions::testing::baseline(1.0);
         let [reads, writes] = &tables(&points)[..] else { panic!("two tables") };
         let text = reads.to_string();
         let lines: Vec<&str> = text.lines().collect();

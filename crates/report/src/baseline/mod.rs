@@ -20,12 +20,12 @@ pub use grid::pts_table;
 use crate::charts::{Chart, Section};
 use crate::table::{Cell, Table};
 use crate::words::Pair;
-use results::baseline::{
+use conclusions::baseline::{
     Declined, Done, Metric, Mix, Parameter, Part, Percentile, Point, Prediction, Pts, What, curves, highest, knee,
     metrics, point_of, points_of,
 };
+use conclusions::series::{Identity, Series, Step};
 use results::finding::Finding;
-use results::series::{Identity, Series, Step};
 use results::units::{self, milliseconds, number};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -434,7 +434,7 @@ fn in_use(facts: &Value, size: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::testing::{baseline, baseline_series};
+    use conclusions::testing::{baseline, baseline_series};
 
     #[test]
     fn that_a_drive_copies_data_is_said_only_of_rounds_without_a_doubt() {

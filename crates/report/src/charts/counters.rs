@@ -4,7 +4,7 @@ use super::telemetry::devices;
 use super::timeline::{Fall, Timeline};
 use results::telemetry::{Column, Source};
 use results::units;
-use results::waf::{Bytes, WentBack};
+use results::written::{Bytes, WentBack};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;

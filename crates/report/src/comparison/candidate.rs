@@ -5,10 +5,10 @@ use super::source::{Source, setting};
 use super::wear::{DeviceWear, Given, is_reading, is_writing, wear};
 use super::{Cell, Kind, Place, Published};
 use crate::latencies::StreamLatencies;
-use results::baseline::{InDoubt, in_doubt};
+use conclusions::baseline::{InDoubt, in_doubt};
+use conclusions::series::State;
 use results::judge::{Class, Deciding, Limit, Outcome, RunResult, Sla, StreamTotals, Verdict};
 use results::run_dir::{DeviceKind, Manifest, Run};
-use results::series::State;
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -24,7 +24,7 @@ pub use source::{CompareError, Kind};
 pub use wear::{DeviceWear, Endurance, Given};
 
 use crate::baseline::{Beside, BesideDrive};
-use results::baseline::points_of;
+use conclusions::baseline::points_of;
 use results::files::{self, Links};
 use serde::Serialize;
 use source::Source;

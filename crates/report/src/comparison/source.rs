@@ -7,10 +7,10 @@
 use super::Cell;
 use crate::latencies::{StreamLatencies, latencies};
 use crate::words::unique;
+use conclusions::rejudge::{doubt_of, place_of, rejudge_in, went_away};
+use conclusions::series::{Purpose, Rule, Series, State, Step};
 use results::judge::Outcome;
-use results::rejudge::{doubt_of, place_of, rejudge_in, went_away};
 use results::run_dir::{self, Holds, Manifest, Run, RunDirError};
-use results::series::{Purpose, Rule, Series, State, Step};
 use results::units::{greatest_divisor, in_one_line};
 use serde::Serialize;
 use std::collections::BTreeMap;

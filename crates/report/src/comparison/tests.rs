@@ -1,10 +1,10 @@
 //! Candidates with known numbers, compared.
 
 use super::*;
+use conclusions::series::{Conclusion, Purpose, Series, Step};
 use results::cell::Interval;
 use results::judge::{End, Outcome, Sla, whole_slice_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, Writer};
-use results::series::{Conclusion, Purpose, Series, Step};
 use results::testing::layout;
 use results::times::Times;
 use serde_json::json;
@@ -280,7 +280,7 @@ fn what_cannot_be_compared_is_refused() {
 }
 
 fn step(multiple: f64, outcome: Outcome) -> Step {
-    results::testing::step(format!("{multiple}x"), multiple, outcome)
+    conclusions::testing::step(format!("{multiple}x"), multiple, outcome)
 }
 
 /// A search that found 30x: it held 10x, 20x and 30x, and not 40x.
@@ -294,9 +294,9 @@ fn searched(dir: &Path) -> Series {
     }
     let pass = [10.0, 20.0, 30.0].map(|multiple| step(multiple, Outcome::Pass));
     let steps = [&pass[..], &[step(40.0, Outcome::Fail)]].concat();
-    let held = results::testing::conclusion(Outcome::Pass, "held");
+    let held = conclusions::testing::conclusion(Outcome::Pass, "held");
     let conclusion = Some(Conclusion { rating: Some(30.0), comparable: true, ..held });
-    let series = Series { conclusion, ..results::testing::series(Purpose::Rate, &[], steps) };
+    let series = Series { conclusion, ..conclusions::testing::series(Purpose::Rate, &[], steps) };
     series.write(dir).unwrap();
     series
 }
@@ -388,7 +388,7 @@ fn a_search_is_compared_by_the_confirmation_of_its_rating_and_its_remarks_are_no
 fn baseline(dir: &Path, drives: &[(&str, f64)]) -> Series {
     fs::create_dir(dir).unwrap();
     bench(1).write(&dir.join("job"));
-    let series = results::testing::baseline_series(drives, "job");
+    let series = conclusions::testing::baseline_series(drives, "job");
     series.write(dir).unwrap();
     series
 }

@@ -11,9 +11,9 @@ use crate::document::{RunReport, SeriesReport, StepReport};
 use crate::table::{Cell, Table};
 use crate::tables;
 use crate::words::{self, Shown};
+use conclusions::series::{Identity, Purpose};
 use maud::{Markup, html};
 use results::finding::{Finding, Level};
-use results::series::{Identity, Purpose};
 use results::units;
 
 /// The run with a heading of `level`; names of places in the page begin with `place`.

@@ -8,11 +8,11 @@ mod text;
 
 pub use run::{Phase, RunStatus, Shares, Temperature};
 
-use results::baseline::jobs_left;
+use conclusions::baseline::jobs_left;
+use conclusions::rejudge::{rejudge_in, went_away};
+use conclusions::series::{Purpose, Series, State};
 use results::judge::Outcome;
-use results::rejudge::{rejudge_in, went_away};
 use results::run_dir::{self, Holds, Process, RunDirError};
-use results::series::{Purpose, Series, State};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,10 +1,10 @@
 //! Runs at several moments, and what their directories tell.
 
 use super::*;
+use conclusions::series::{Purpose, Rule, Series, State, Step};
 use results::cell::Interval;
 use results::judge::{End, Outcome, Sla};
 use results::run_dir::{Manifest, Writer};
-use results::series::{Purpose, Rule, Series, State, Step};
 use results::testing::layout;
 use results::times::Times;
 use std::fs;
@@ -155,7 +155,7 @@ fn series_without_run(state: State, attempts: u32, seen: Seen) -> SeriesStatus {
     let planned = Step::planned("stage 1".into(), "stage-1".into(), 60.0, vec![0], 172_800, Rule::Completes);
     let stage = Step { state, attempts, ..planned };
     let process = Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into(), pid_namespace: None });
-    let series = Series { process, ..results::testing::series(Purpose::Certify, &[], vec![stage]) };
+    let series = Series { process, ..conclusions::testing::series(Purpose::Certify, &[], vec![stage]) };
     series.write(dir.path()).unwrap();
     match Status::read(dir.path(), SystemTime::now(), &|_| seen).unwrap() {
         Status::Series(series) => *series,
@@ -179,9 +179,9 @@ fn a_series_whose_process_is_gone_is_over_though_its_newest_step_has_no_run() {
 #[test]
 fn of_a_baseline_it_is_told_how_many_jobs_are_still_to_come() {
     let dir = tempfile::tempdir().unwrap();
-    let mut series = results::testing::baseline_series(&[("/dev/nvme0n1", 1.0)], "run");
+    let mut series = conclusions::testing::baseline_series(&[("/dev/nvme0n1", 1.0)], "run");
     let jobs = series.steps.len() as u64;
-    series.terms.push((results::baseline::JOBS.to_owned(), jobs.to_string()));
+    series.terms.push((conclusions::baseline::JOBS.to_owned(), jobs.to_string()));
     series.conclusion = None;
     series.steps.truncate(10);
     series.write(dir.path()).unwrap();

@@ -2,7 +2,7 @@
 
 use super::{Phase, RunStatus, Seen, SeriesStatus, Shares, Status, StepStatus};
 use crate::words;
-use results::series::{Purpose, State};
+use conclusions::series::{Purpose, State};
 use results::units;
 use std::fmt;
 

@@ -4,8 +4,9 @@ use super::{Arranged, WafReport};
 use crate::latencies::Quantiles;
 use crate::table::{Cell, Table};
 use crate::words::unique;
+use conclusions::percentile;
 use results::counts::Backlog;
-use results::{percentile, units};
+use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -200,7 +201,7 @@ mod tests {
     }
 
     fn arranged(latency: Latency) -> Arranged {
-        let counted = results::waf::Found { drives: Vec::new(), tenants: Vec::new(), steady_after: None };
+        let counted = conclusions::waf::Found { drives: Vec::new(), tenants: Vec::new(), steady_after: None };
         let (device_waf, ended_early) = (None, None);
         let timed = Timed { seconds: 10.0, drive_fills: 1.0, device_waf, ended_early, latencies: vec![latency] };
         Arranged::of("shared", counted, Some(timed))

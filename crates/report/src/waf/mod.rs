@@ -15,8 +15,9 @@ use crate::charts::{Axis, Chart, Line, Mark, Points, Section, Style};
 use crate::html::Page;
 use crate::table::{Cell, Table};
 use crate::words::{Pair, unique};
+use conclusions::waf::{Found, OCTILES, TenantBytes, steady_rule};
 use results::units::{self, bytes};
-use results::waf::{Bytes, Found, OCTILES, TenantBytes, steady_rule};
+use results::written::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Points, Section, Style};
 use crate::html::Page;
 use crate::table::Table;
-use results::waf::{OCTILES, Prepared};
+use conclusions::waf::{OCTILES, Prepared};
 use schemars::JsonSchema;
 use serde::Serialize;
 

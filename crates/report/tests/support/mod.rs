@@ -2,12 +2,12 @@
 
 #![allow(dead_code, unreachable_pub)] // every test file is a crate that uses its part of this
 
+use conclusions::series::{Conclusion, Purpose, Series, Step};
+use conclusions::testing::{conclusion, series, step};
 use results::cell::{Interval, Layout};
 use results::finding::{Finding, Level};
 use results::judge::{End, Outcome, Sla};
 use results::run_dir::{Manifest, WorkloadRecord, Writer};
-use results::series::{Conclusion, Purpose, Series, Step};
-use results::testing::{conclusion, series, step};
 use results::times::Times;
 use serde_json::json;
 use std::path::Path;
@@ -128,7 +128,7 @@ pub fn write_baseline(dir: &Path, drives: &[(&str, f64)]) -> Series {
     std::fs::create_dir(dir).unwrap();
     let names: Vec<&str> = drives.iter().map(|(name, _)| *name).collect();
     write_run(&dir.join("001-saturation"), Shape { devices: &names, intervals: 5, ..SHORT });
-    let series = results::testing::baseline_series(drives, "001-saturation");
+    let series = conclusions::testing::baseline_series(drives, "001-saturation");
     series.write(dir).unwrap();
     series
 }

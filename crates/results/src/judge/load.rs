@@ -35,10 +35,10 @@ fn is_not_carried_out(missed: u64, wanted: u64) -> bool {
 
 /// Overdue operations of a stream on a device while the run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shortfall {
-    pub(crate) wanted: u64,
-    pub(crate) missed: u64,
-    pub(crate) ours: bool,
+pub struct Shortfall {
+    pub wanted: u64,
+    pub missed: u64,
+    pub ours: bool,
 }
 
 impl fmt::Display for Shortfall {
@@ -52,7 +52,7 @@ impl fmt::Display for Shortfall {
 /// Overdue operations of a stream of `per_sec` operations a second, of which `wanted` were wanted in the period that
 /// ends now with `backlog` outstanding; `None` if a load may lack that many. At most `per_sec` times the grace period
 /// came due within it, so the rest is older.
-pub(crate) fn shortfall(wanted: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfall> {
+pub fn shortfall(wanted: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfall> {
     let due_just_now = (per_sec * (GRACE_NS as f64 / 1e9)).ceil() as u64;
     let missed = backlog.total().saturating_sub(due_just_now);
     let devices = missed.saturating_sub(backlog.late);

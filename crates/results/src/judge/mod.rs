@@ -28,7 +28,7 @@ mod text;
 mod verdict;
 
 pub use crate::sla::{Limit, Sla, StreamLimits};
-pub(crate) use load::{Shortfall, shortfall};
+pub use load::{Shortfall, shortfall};
 pub(crate) use slices::GroupCounts;
 pub use slices::{IntervalCounts, Judge, JudgePlan, Tested, round_sec, stretched_slice, whole_slice_sec};
 pub use text::RunResult;

@@ -385,7 +385,7 @@ impl<'de> Deserialize<'de> for Reason {
 }
 
 impl Reason {
-    pub(crate) fn new(code: Code, text: impl Into<String>) -> Self {
+    pub fn new(code: Code, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
 }

@@ -119,7 +119,7 @@ const AFTER: &str = "\",\n";
 const DIGITS: usize = 8;
 
 /// Writes `value` to `dir/name`, whole or not at all.
-pub(crate) fn write<T: Serialize>(dir: &Path, name: &str, value: &T) -> Result<(), RunDirError> {
+pub fn write<T: Serialize>(dir: &Path, name: &str, value: &T) -> Result<(), RunDirError> {
     write_whole(dir, name, &to_bytes(value))
 }
 
@@ -134,7 +134,7 @@ pub(super) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
 /// A file of a known version; `None` when there is none.
 ///
 /// Errors: it is damaged, of a later version, or a system call failed.
-pub(crate) fn read<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, RunDirError> {
+pub fn read<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, RunDirError> {
     let bytes = match files::read(path, Links::Refused, BYTES_MAX) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -182,12 +182,12 @@ struct Load {
 /// Gathers intervals into rounds.
 #[derive(Debug, Clone)]
 pub struct Rounds {
-    pub(crate) sla: Sla,
+    pub sla: Sla,
     /// Length of a round, seconds.
-    pub(crate) round_sec: u64,
+    pub round_sec: u64,
     devices: usize,
     /// One per judged stream: on all devices together (if there are several) and on each.
-    pub(crate) series: Vec<Series>,
+    pub series: Vec<Series>,
     /// By series: the data of the current round so far.
     current: Vec<(CellCounts, Latencies)>,
     /// One per stream with a rate and device, judged or not.
@@ -334,7 +334,7 @@ impl Rounds {
 
     /// The first stream, judged or not, with operations overdue at the end of the last `count` rounds; preferably one
     /// that its device delayed.
-    pub(crate) fn undone(&self, count: usize) -> Option<(&Group, Shortfall)> {
+    pub fn undone(&self, count: usize) -> Option<(&Group, Shortfall)> {
         let undone = self.loads.iter().filter_map(|load| {
             let last = &load.rounds[load.rounds.len().saturating_sub(count)..];
             let wanted = last.iter().map(|(wanted, _)| wanted).fold(0, |sum: u64, wanted| sum.saturating_add(*wanted));

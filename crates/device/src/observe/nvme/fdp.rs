@@ -12,7 +12,7 @@
 use super::{Controller, IDENTIFY_BYTES, Namespace, QueryError, little_endian};
 use crate::discover::DeviceFacts;
 use results::units;
-use results::waf::Bytes;
+use results::written::Bytes;
 use serde::Serialize;
 use std::fmt;
 use std::fs::File;

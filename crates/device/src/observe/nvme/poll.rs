@@ -4,7 +4,7 @@
 //! [`Poller::take`] returns each reading once.
 
 use super::{Controller, OcpSmart, Smart};
-use results::waf::Bytes;
+use results::written::Bytes;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;

@@ -11,7 +11,7 @@
 //! may use the number C0h, so a page counts only with the specification's GUID.
 
 use super::{Controller, QueryError, little_endian};
-use results::waf::Bytes;
+use results::written::Bytes;
 use serde::Serialize;
 use std::fmt;
 use sys::nvme::LOG_PAGE_BYTES;

@@ -24,7 +24,7 @@ use collection::{Collection, NO_STEP};
 use dies::{Dies, Turn, Work};
 use ftl::{Cause, Extent, Ftl, Media, SpecError};
 use results::telemetry::Column;
-use results::waf::Bytes;
+use results::written::Bytes;
 use std::collections::VecDeque;
 use sys::op::{Op, OpKind};
 use sys::random::Random;

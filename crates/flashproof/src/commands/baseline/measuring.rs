@@ -1,11 +1,11 @@
 //! Collects the results of a run of jobs while it runs: a point for each drive.
 
+use conclusions::baseline::{Done, Latency, Part, Point, Second, Watch as WatchPoint};
 use device::observe::diskstats::{self, Counters};
 use load::baseline::Job;
 use load::workload::fio::FioLoad;
 use procedures::cross_check::{self, Side};
 use report::fio::{Durations, Kind, Totals};
-use results::baseline::{Done, Latency, Part, Point, Second, Watch as WatchPoint};
 use results::cell::{Cell, Interval};
 use results::run_dir::Manifest;
 use results::steady::{ROUNDS_IN_WINDOW, Rounds, Steadiness};

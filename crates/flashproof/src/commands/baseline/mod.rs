@@ -8,13 +8,18 @@
 //!            the jobs furthest behind, at the same time -> a run -> a point for each drive
 //!         -> conclusion, report
 //! ```
-//! `load::baseline` decides which job is next, `results::baseline` what follows from points. Several drives work at the
+//! `load::baseline` decides which job is next, `conclusions::baseline` what follows from points. Several drives work at the
 //! same time, as in a server: each has its own job, and a step for it.
 
 mod measuring;
 mod request;
 
 use crate::args::BaselineArgs;
+use conclusions::baseline::{
+    Done, Part, Point, Pts, conclude, has_failed, in_doubt, judge_job, point_of, points_of, saturated_at,
+};
+use conclusions::certify::Judged;
+use conclusions::series::{Identity, Rule, Series, State, Step};
 use load::baseline::{Form, Job};
 use measuring::Measuring;
 use procedures::cross_check::{self, RealFio};
@@ -23,12 +28,7 @@ use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, now_unix_ms};
 use report::baseline::pts_table;
 use report::table::Table;
 use request::Request;
-use results::baseline::{
-    Done, Part, Point, Pts, conclude, has_failed, in_doubt, judge_job, point_of, points_of, saturated_at,
-};
-use results::certify::Judged;
 use results::judge::{End, Outcome, Sla, Verdict};
-use results::series::{Identity, Rule, Series, State, Step};
 use results::steady::ROUNDS_IN_WINDOW;
 use results::units::{milliseconds, number, span};
 use serde_json::json;

@@ -1,13 +1,13 @@
 //! The requested baseline: form, devices and settings, all checked before any device is touched.
 
 use crate::args::BaselineArgs;
+use conclusions::baseline::{JOBS, Pts, job_name};
+use conclusions::series::{Identity, Purpose, Series};
 use load::baseline::{Form, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size};
 use load::workload::fio::FioLoad;
 use load::workload::{RunSpec, Workload};
 use procedures::fio;
 use procedures::series::{self, NOT_PREPARED};
-use results::baseline::{JOBS, Pts, job_name};
-use results::series::{Identity, Purpose, Series};
 use results::units::{quoted, span};
 use session::devices::{Consents, Devices, parsed};
 use session::engine::{Demand, Engine};

@@ -7,12 +7,17 @@
 //!                     next move -> a watched run -> what it showed -> next move ...
 //!                 -> conclusion
 //! ```
-//! `results::rating` decides the next load and the result of a step. This module joins it with the runner, and saves
+//! `conclusions::rating` decides the next load and the result of a step. This module joins it with the runner, and saves
 //! the state before and after each step.
 
 mod search;
 
 use crate::args::{PredictArgs, RateArgs};
+use conclusions::baseline::Prediction;
+use conclusions::rating::{
+    Details, Finding, Move, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Seen, conclude, three_digits,
+};
+use conclusions::series::{Identity, Purpose, Series, State, Step};
 use load::factor::Factor;
 use load::workload::Load;
 use load::workload::act::ActWorkload;
@@ -21,12 +26,7 @@ use procedures::predict;
 use procedures::series::{self, Base1x, Drives, Kept, NOT_PREPARED, default_name, may_erase};
 use report::baseline::{parameters, predicted};
 use report::table::Table;
-use results::baseline::Prediction;
 use results::judge::{Outcome, Sla, round_sec};
-use results::rating::{
-    Details, Finding, Move, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Seen, conclude, three_digits,
-};
-use results::series::{Identity, Purpose, Series, State, Step};
 use results::units::span;
 use search::SearchRun;
 use session::failure::Failure;

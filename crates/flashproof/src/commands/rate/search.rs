@@ -2,12 +2,12 @@
 
 use super::{Request, shown};
 use crate::args::RateArgs;
+use conclusions::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
+use conclusions::series::{Rule, Series, State, Step};
 use procedures::series::{Kept, alone, now_unix_ms};
 use results::cell::Interval;
 use results::judge::{End, Outcome};
-use results::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
 use results::run_dir::Manifest;
-use results::series::{Rule, Series, State, Step};
 use results::units::span;
 use serde_json::json;
 use session::console;

@@ -4,7 +4,7 @@
 //! channels; large blocks show the bandwidth. A parameter with two sources gets two estimates, and the search decides.
 
 use super::{CHANNELS, Datum, JITTER, READ, STALL_EVERY, STALL_MS, Values, WAY, WINDOW, normal};
-use results::baseline::Done;
+use conclusions::baseline::Done;
 
 /// A stall is that many times longer than what 99 % of operations take, and half a millisecond at least.
 const STALL_FACTOR: f64 = 4.0;

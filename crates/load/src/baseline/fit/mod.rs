@@ -15,10 +15,10 @@
 mod first;
 mod replay;
 
+use conclusions::baseline::{Estimate, Parameter, Part, Point, Stalls};
+use conclusions::percentile::BEYOND_COMPARED;
 use engine::sim::DriveSpec;
 use replay::{Job, PERCENTS, Shown};
-use results::baseline::{Estimate, Parameter, Part, Point, Stalls};
-use results::percentile::BEYOND_COMPARED;
 use results::units;
 
 /// A parameter of the queueing model.
@@ -209,7 +209,7 @@ impl<'a> Datum<'a> {
     fn of(point: &'a Point, stalls: Option<&Stalls>) -> Option<Self> {
         let part = matches!(point.part, Part::Depth | Part::Profile | Part::Rate | Part::Grid);
         let ways = [point.reads.as_ref(), point.writes.as_ref()];
-        let sound = |done: &results::baseline::Done| {
+        let sound = |done: &conclusions::baseline::Done| {
             done.errors == 0 && done.offered_iops.is_none_or(|offered| done.iops >= DONE_OF_OFFERED * offered)
         };
         let sound = part && point.doubt.is_none() && ways.into_iter().flatten().all(sound);
@@ -245,8 +245,9 @@ impl<'a> Datum<'a> {
 
 /// True where the job of `point` met one of `stalls`.
 fn met_stall(point: &Point, stalls: &Stalls) -> bool {
-    let longest_us =
-        |done: &results::baseline::Done| Some(done.answer.max_us.max(done.service.max_us) - done.answer_at(50.0).us()?);
+    let longest_us = |done: &conclusions::baseline::Done| {
+        Some(done.answer.max_us.max(done.service.max_us) - done.answer_at(50.0).us()?)
+    };
     let ways = [&point.reads, &point.writes];
     let longest_us = ways.into_iter().flatten().filter_map(longest_us).fold(0.0, f64::max);
     point.seconds >= STALLS_SURE * stalls.every_s.high || longest_us >= STALL_MET * stalls.ms.low * 1e3

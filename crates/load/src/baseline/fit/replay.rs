@@ -2,8 +2,8 @@
 //!
 //! A run loop in miniature: no threads, no buffers, no histograms, so that a fit can afford thousands.
 
+use conclusions::baseline::{Done, Point};
 use engine::sim::{DriveModel, DriveSpec, QueueModel};
-use results::baseline::{Done, Point};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use sys::buffer::Buf;

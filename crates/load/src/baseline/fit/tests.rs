@@ -1,6 +1,6 @@
 use super::*;
-use results::baseline::Latency;
-use results::testing;
+use conclusions::baseline::Latency;
+use conclusions::testing;
 
 /// A job's point on a drive, as a baseline would have it.
 fn point(drive: &str, part: Part, depth: u32, ways: [Option<(u32, Option<f64>)>; 2]) -> Point {

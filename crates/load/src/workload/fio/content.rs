@@ -2,8 +2,8 @@
 //! `buffer_pattern` give them. Source: `lib/rand.c`, `fill_io_buffer()` and `lib/pattern.c` of fio.
 
 use crate::choice::with_defaults;
-use device::salt::{SECTOR_BYTES, STAMP_BYTES, stamp_end};
 use sys::random::Random;
+use sys::salt::{SECTOR_BYTES, STAMP_BYTES, stamp_end};
 
 /// fio's multiplier from one random word to the next: the golden ratio.
 const GOLDEN: u64 = 0x61c8_8646_80b5_83eb;
@@ -30,7 +30,7 @@ with_defaults! {
 }
 
 impl Content {
-    /// True if each write is new random data all over, for which there is [`device::salt::Salt`].
+    /// True if each write is new random data all over, for which there is [`sys::salt::Salt`].
     pub(super) fn is_random(&self) -> bool {
         !self.zeros && self.pattern.is_none() && self.compress_pct == 0 && self.dedupe_pct == 0
     }
@@ -235,7 +235,7 @@ mod tests {
                 chunk[3072..].iter().all(|byte| *byte == 0)
                     && chunk[..3072].iter().filter(|byte| **byte == 0).count() < 60
             );
-            assert!(chunk[..3072].chunks(512).all(|sector| device::salt::is_stamped(sector, 42)));
+            assert!(chunk[..3072].chunks(512).all(|sector| sys::salt::is_stamped(sector, 42)));
         }
         let pattern = Filler::parse("\"ab\"", false).ok();
         Content { compress_pct: 100, pattern, ..Content::default() }.fill_mixed(&mut data, 7, 4096, None);

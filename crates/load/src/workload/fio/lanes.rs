@@ -11,12 +11,12 @@ use super::verify::Verify;
 use crate::plan::{Arrival, BufferClass, Fill, Plan};
 use crate::schedule::{Listed, Poisson, Schedule, phase};
 use crate::workload::{CannotRun, DeviceShape, Place};
-use device::salt::Salt;
 use results::units::quoted;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use sys::random::Random;
+use sys::salt::Salt;
 
 /// Parameters of all lanes of a run.
 pub(super) struct Lanes<'a> {

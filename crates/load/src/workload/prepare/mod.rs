@@ -17,7 +17,6 @@ pub use sweep::BLOCK_BYTES;
 use super::{Built, Choices, DeviceShape, NO_END_SEC, RunPlan, RunSpec, Workload, recorded};
 use crate::plan::{Arrival, BufferClass, Fill};
 use crate::stream::Stream;
-use device::salt::PlacedSalt;
 use engine::DeviceName;
 use results::run_dir::WorkloadRecord;
 use sample::Sample;
@@ -25,6 +24,7 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use sweep::Sweep;
+use sys::salt::PlacedSalt;
 
 /// Bytes kept in flight, and the bounds of their operations: enough for a drive of many channels to be busy while we
 /// fill buffers.

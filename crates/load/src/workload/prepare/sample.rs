@@ -14,7 +14,7 @@ use sys::random::Random;
 
 /// Bytes read at a place, and the alignment of places: the largest minimum of direct I/O, and the unit
 /// of salt that follows from its place.
-pub const SPOT_BYTES: usize = device::salt::UNIT_BYTES;
+pub const SPOT_BYTES: usize = sys::salt::UNIT_BYTES;
 
 /// Bytes shown of expected and found data.
 const SHOWN_BYTES: usize = 16;
@@ -168,7 +168,7 @@ impl Stream for Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use device::salt::PlacedSalt;
+    use sys::salt::PlacedSalt;
 
     const SPOT: u64 = SPOT_BYTES as u64;
 

@@ -1,7 +1,7 @@
 //! Every file of a run, emptied, cut, changed, gone, or of another run: it is seen, and nothing passes.
 
 use super::*;
-use crate::certify::device_numbers;
+use crate::device_numbers::device_numbers;
 use crate::judge::Outcome;
 use crate::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
 use std::fs;

@@ -1,7 +1,7 @@
 //! Directories that are occupied, cut, edited, or on a disk that is full.
 
 use super::*;
-use crate::certify::device_numbers;
+use crate::device_numbers::device_numbers;
 use crate::judge::{Outcome, StreamLimits};
 use crate::units::count;
 use std::fs;

@@ -1,0 +1,341 @@
+//! The numbers by which drives are compared, and which drives of one model differ from the others.
+//!
+//! The conclusion of a baseline, in the words of its series.
+
+use super::{Done, Mix, Part, Point, curves, highest, in_doubt, knee, points_of, saturated_at};
+use crate::series::{Conclusion, Identity, Series, State};
+use results::judge::Outcome;
+use results::steady::median;
+use results::units::{self, count, milliseconds, number, span};
+use serde_json::{Value, json};
+use std::fmt;
+
+/// A number that every drive of a comparison can have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Metric {
+    pub what: What,
+    /// Operation mix.
+    pub mix: Mix,
+    /// The number, in the unit of `what`.
+    pub value: f64,
+}
+
+/// The quantity that a metric measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// Operations a second of a profile, flat out.
+    Iops,
+    /// 99th percentile of a profile's reads (writes, if it does not read), microseconds.
+    P99,
+    /// Operations that the kernel had in flight on average, under a profile.
+    InFlight,
+    /// CPU time of this program for an operation of a profile, microseconds.
+    Cpu,
+    /// The depth from which more in flight brings little more.
+    Knee,
+    /// Highest IOPS without a rate limit, from the depths at and above the knee.
+    Highest,
+    /// As [`Self::P99`], at about half of the highest rate.
+    P99AtHalf,
+    /// Operations a second that were left at the end of write saturation.
+    Sustained,
+}
+
+impl What {
+    /// Minimum difference from the median, as a fraction of it, to report a drive as different. `None`: not judged,
+    /// because its steps are wider than drives differ (a knee), or it describes this program (CPU).
+    fn differs_from(self) -> Option<f64> {
+        match self {
+            Self::Iops | Self::Highest | Self::Sustained => Some(0.05),
+            Self::P99 | Self::P99AtHalf => Some(0.2),
+            Self::InFlight | Self::Cpu | Self::Knee => None,
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Iops => "IOPS",
+            Self::P99 => "p99",
+            Self::InFlight => "mean in flight",
+            Self::Cpu => "CPU per operation",
+            Self::Knee => "knee, depth",
+            Self::Highest => "highest IOPS",
+            Self::P99AtHalf => "p99 at half the highest",
+            Self::Sustained => "IOPS after saturation",
+        })
+    }
+}
+
+/// Range, as a fraction of the highest rate, that counts as half of it.
+const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
+
+/// All metrics of one drive's points.
+pub fn metrics(points: &[Point]) -> Vec<Metric> {
+    let mut made = Vec::new();
+    let mut add = |what, mix, value: Option<f64>| {
+        made.extend(value.filter(|value| value.is_finite()).map(|value| Metric { what, mix, value }));
+    };
+    for (mix, curve) in curves(points, Part::Depth) {
+        add(What::Highest, mix, highest(&curve));
+        add(What::Knee, mix, knee(&curve).map(|knee| f64::from(knee.depth)));
+    }
+    // By few operations drives differ by chance.
+    let compared = |done: &&Done| done.is_compared(99.0);
+    for (mix, curve) in curves(points, Part::Rate) {
+        let half = at_half(&curve, highest_rate(points, mix)).and_then(Point::told).filter(compared);
+        add(What::P99AtHalf, mix, half.and_then(|done| done.answer_at(99.0).us()));
+    }
+    for (mix, curve) in curves(points, Part::Profile) {
+        let Some(point) = curve.last() else { continue };
+        add(What::Iops, mix, Some(point.iops()));
+        add(What::P99, mix, point.told().filter(compared).and_then(|done| done.service_at(99.0).us()));
+        add(What::InFlight, mix, point.mean_in_flight);
+        add(What::Cpu, mix, point.cpu_us);
+    }
+    for (mix, curve) in curves(points, Part::Saturation) {
+        add(What::Sustained, mix, curve.last().map(|point| point.iops()));
+    }
+    made.sort_by_key(|metric| metric.what);
+    made
+}
+
+/// The saturated rate of `mix`: from its depth sweep, else from its profile, else its highest rate. Saturation is left
+/// out: it begins on a drive with free blocks, which does more than it can sustain.
+pub fn highest_rate(points: &[Point], mix: Mix) -> Option<f64> {
+    let of = |part| points.iter().filter(move |point| point.part == part && Mix::of(point) == mix);
+    let lasts = |point: &&Point| !matches!(point.part, Part::Saturation | Part::PtsSaturation);
+    let any = || points.iter().filter(|point| Mix::of(point) == mix).filter(lasts).map(Point::iops).reduce(f64::max);
+    let by_profile = || of(Part::Profile).map(Point::iops).next_back();
+    highest(&of(Part::Depth).collect::<Vec<_>>()).or_else(by_profile).or_else(any).filter(|iops| *iops > 0.0)
+}
+
+/// The point of a curve of rates that is nearest to half of `highest`.
+fn at_half<'a>(curve: &[&'a Point], highest: Option<f64>) -> Option<&'a Point> {
+    let highest = highest?;
+    let share = |point: &&Point| point.offered_iops().unwrap_or(0.0) / highest;
+    let near = curve.iter().copied().filter(|point| HALF.contains(&share(point)));
+    near.min_by(|a, b| (share(a) - 0.5).abs().total_cmp(&(share(b) - 0.5).abs()))
+}
+
+/// Key that groups drives of one model: the model's name, or kind and size of drives without one.
+pub fn model(drive: &Identity) -> String {
+    let unnamed = || {
+        let kind = if drive.simulated { "simulated drive" } else { "device without a model" };
+        format!("{kind} of {}", units::bytes(drive.size_bytes as f64))
+    };
+    drive.model.clone().unwrap_or_else(unnamed)
+}
+
+/// A drive that differs from the others of its model in one number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outlier {
+    /// Index in the list.
+    pub at: usize,
+    pub value: f64,
+    pub median: f64,
+}
+
+/// Deviations from the median, in standard deviations as the median absolute deviation estimates them, from which a
+/// value is an outlier. Source: Iglewicz and Hoaglin, How to Detect and Handle Outliers (1993): 3.5 of 1.4826 MAD.
+const DEVIATIONS: f64 = 3.5 * 1.4826;
+
+/// Minimum number of drives for an outlier: of two nobody knows which one differs.
+const DRIVES_MIN: usize = 3;
+
+/// The `values` that lie far from the others: by more than 3.5 standard deviations (estimated by the median absolute
+/// deviation) and by more than 5 % (rate) or 20 % (latency) of the median.
+pub fn outliers(what: What, values: &[Option<f64>]) -> Vec<Outlier> {
+    let known: Vec<f64> = values.iter().copied().flatten().collect();
+    let (Some(part), true) = (what.differs_from(), known.len() >= DRIVES_MIN) else { return Vec::new() };
+    let middle = median(&known);
+    let spread = median(&known.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>());
+    let least = (DEVIATIONS * spread).max(part * middle.abs());
+    let far = |(at, value): (usize, &Option<f64>)| {
+        let value = (*value)?;
+        ((value - middle).abs() > least).then_some(Outlier { at, value, median: middle })
+    };
+    values.iter().enumerate().filter_map(far).collect()
+}
+
+/// Maximum number of doubts listed; only the number of the others is shown.
+const DOUBTS_TOLD_MAX: usize = 5;
+
+/// Key of the doubts in the conclusion's details.
+const IN_DOUBT: &str = "in_doubt";
+
+/// Concludes a baseline that is over. Only failed operations fail it: rates and latencies are measured, not judged.
+pub fn conclude(series: &Series) -> Conclusion {
+    let failed = series.steps.iter().find(|step| step.outcome == Some(Outcome::Fail) && step.state == State::Done);
+    let several = series.devices.len() > 1;
+    let (mut found, mut remarks) = (Vec::new(), Vec::new());
+    for (number, device) in series.devices.iter().enumerate() {
+        let points = points_of(series, number);
+        let name = if several { format!("{}: ", device.name) } else { String::new() };
+        let told: Vec<_> = curves(&points, Part::Depth).iter().filter_map(|(mix, curve)| sweep(*mix, curve)).collect();
+        if !told.is_empty() {
+            found.push(format!("{name}{}", told.join("; ")));
+        }
+        let rounds: Vec<_> = points.iter().filter(|point| point.part == Part::Saturation).collect();
+        if !rounds.is_empty() && saturated_at(&points).is_none() {
+            let seconds: f64 = rounds.iter().map(|point| point.seconds).sum();
+            let after = span(seconds as u64);
+            remarks.push(format!("{name}not steady after {after} of random writes: its writes may become slower"));
+        }
+    }
+    remarks.extend(differences(series));
+    let doubts = in_doubt(series);
+    if let Some(doubts) = &doubts {
+        let told = doubts.doubts.iter().take(DOUBTS_TOLD_MAX);
+        remarks.extend(told.map(|doubt| format!("in doubt: {doubt}")));
+        if let Some(more @ 1..) = doubts.doubts.len().checked_sub(DOUBTS_TOLD_MAX) {
+            remarks.push(format!("and {} in doubt", count(more as u64, "other job")));
+        }
+    }
+    let mut sentence = failed.map_or_else(String::new, |step| format!("{} failed: {}; ", step.name, step.reason));
+    sentence += "measured";
+    if !found.is_empty() {
+        sentence += &format!(": {}", found.join(". "));
+    }
+    // Doubts come first, because they qualify everything else.
+    if let Some(doubts) = &doubts {
+        sentence = format!("{doubts}; {sentence}");
+    }
+    let outcome = if failed.is_some() { Outcome::Fail } else { Outcome::Pass };
+    let details = doubts.map_or(Value::Null, |doubts| json!({ IN_DOUBT: doubts }));
+    Conclusion { outcome, sentence, remarks, rating: None, comparable: false, details }
+}
+
+/// Highest rate and knee of a sweep of depths.
+fn sweep(mix: Mix, curve: &[&Point]) -> Option<String> {
+    let (highest, knee) = (highest(curve)?, knee(curve)?);
+    Some(format!("{mix}: {} a second flat out, the knee is at depth {}", number(highest), knee.depth))
+}
+
+/// Drives that differ from others of their model, each a sentence.
+fn differences(series: &Series) -> Vec<String> {
+    let all: Vec<Vec<Metric>> = (0..series.devices.len()).map(|device| metrics(&points_of(series, device))).collect();
+    let models: Vec<String> = series.devices.iter().map(model).collect();
+    let mut told = Vec::new();
+    for (number, device) in series.devices.iter().enumerate() {
+        let group: Vec<usize> = (0..models.len()).filter(|other| models[*other] == models[number]).collect();
+        for Metric { what, mix, .. } in &all[number] {
+            let of = |device: &usize| {
+                let found = all[*device].iter().find(|metric| metric.what == *what && metric.mix == *mix);
+                found.map(|metric| metric.value)
+            };
+            let values: Vec<_> = group.iter().map(of).collect();
+            let own = outliers(*what, &values).into_iter().find(|outlier| group[outlier.at] == number);
+            told.extend(own.map(|outlier| {
+                let [value, median] = [outlier.value, outlier.median].map(|value| match what {
+                    What::P99 | What::P99AtHalf => milliseconds(value / 1e3),
+                    _ => units::number(value),
+                });
+                format!(
+                    "{} differs from the other drives of its model: {what} of {mix} {value}, median {median}",
+                    device.name
+                )
+            }));
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certify::testing::{drive, series};
+    use crate::series::{Rule, Step};
+    use crate::testing::baseline;
+
+    fn at(what: What, values: &[f64]) -> Vec<usize> {
+        let values: Vec<_> = values.iter().copied().map(Some).collect();
+        outliers(what, &values).iter().map(|outlier| outlier.at).collect()
+    }
+
+    #[test]
+    fn one_drive_among_several_is_named_and_of_two_none_is() {
+        assert_eq!(at(What::Iops, &[100.0, 101.0, 70.0]), [2]);
+        assert_eq!(at(What::Iops, &[100.0, 70.0]), [0_usize; 0]);
+        assert_eq!(outliers(What::Iops, &[Some(100.0), None, Some(70.0)]), []);
+        // All but one alike: the spread is 0, and the least part of the median decides.
+        assert_eq!(at(What::Iops, &[100.0, 100.0, 100.0, 104.9, 94.9]), [4]);
+        assert_eq!(at(What::P99, &[100.0, 100.0, 100.0, 119.0, 121.0]), [4]);
+        // Drives that differ widely among themselves have no outlier.
+        assert_eq!(at(What::Iops, &[50.0, 100.0, 150.0, 200.0]), [0_usize; 0]);
+        assert_eq!(at(What::Knee, &[16.0, 16.0, 16.0, 256.0]), [0_usize; 0], "a step of the sweep is no difference");
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_points_that_show_them() {
+        let made = metrics(&baseline(1.0));
+        let value = |what, mix: &str| {
+            let found = made.iter().find(|metric| metric.what == what && metric.mix.to_string() == mix);
+            found.map(|metric| metric.value.round())
+        };
+        assert_eq!(value(What::Highest, "random reads, 4 KiB"), Some(100_000.0));
+        assert_eq!(value(What::Knee, "random reads, 4 KiB"), Some(32.0), "29 in flight would do");
+        assert_eq!(value(What::Knee, "random writes, 4 KiB"), Some(4.0));
+        assert_eq!(value(What::P99AtHalf, "random reads, 4 KiB"), Some(462.0), "80 us / 0.52 * 3");
+        // Half of the rate after saturation, not of the initial 50,000/s.
+        assert_eq!(value(What::P99AtHalf, "random writes, 4 KiB"), Some(462.0));
+        assert_eq!(value(What::Sustained, "random writes, 4 KiB"), Some(25_000.0), "the last of six rounds");
+        assert_eq!(value(What::Iops, "random 95 % reads, 128 KiB"), Some(7_629.0));
+        let mut few = baseline(1.0);
+        few.iter_mut()
+            .flat_map(|point| [&mut point.reads, &mut point.writes])
+            .flatten()
+            .for_each(|done| done.ops = 999);
+        assert!(metrics(&few).iter().all(|metric| !matches!(metric.what, What::P99 | What::P99AtHalf)), "by chance");
+        let mut points = baseline(1.0);
+        points.retain(|point| point.part != Part::Rate || point.offered_iops() != Some(50_000.0));
+        let mut metrics = metrics(&points).into_iter().filter(|metric| metric.what == What::P99AtHalf);
+        assert!(metrics.all(|metric| metric.mix.read_pct == 0), "no rate of reads is near half of their highest");
+    }
+
+    fn measured(scales: &[f64]) -> Series {
+        let mut made = series(1);
+        made.devices = (0..scales.len()).map(|at| drive(&format!("/dev/d{at}"), Some(&format!("S{at}")))).collect();
+        let step = |device: usize, point: Point| Step {
+            devices: vec![device],
+            rule: Rule::Completes,
+            details: json!(point),
+            ..crate::testing::step(format!("{:?}", point.part), 1.0, Outcome::Pass)
+        };
+        let steps = scales.iter().enumerate();
+        let steps =
+            steps.flat_map(|(device, scale)| baseline(*scale).into_iter().map(move |point| step(device, point)));
+        made.steps = steps.collect();
+        made
+    }
+
+    #[test]
+    fn one_drive_that_differs_is_named_and_alike_ones_are_not() {
+        let alike = conclude(&measured(&[1.0, 1.01, 0.99]));
+        assert!(alike.remarks.iter().all(|remark| !remark.contains("differs")), "{:?}", alike.remarks);
+        let told = conclude(&measured(&[1.0, 1.01, 0.7])).remarks;
+        let differs: Vec<_> = told.iter().filter(|remark| remark.contains("differs")).collect();
+        assert!(!differs.is_empty() && differs.iter().all(|remark| remark.starts_with("/dev/d2 ")), "{differs:?}");
+        let mut other = measured(&[1.0, 1.01, 0.7]);
+        other.devices[2].model = Some("another".into());
+        assert!(conclude(&other).remarks.iter().all(|remark| !remark.contains("differs")));
+    }
+
+    #[test]
+    fn a_failed_operation_fails_it_and_jobs_in_doubt_are_told_first() {
+        let mut series = measured(&[1.0]);
+        assert_eq!(conclude(&series).outcome, Outcome::Pass);
+        let sentence = conclude(&series).sentence;
+        let reads = "measured: random reads, 4 KiB: 100,000 a second flat out, the knee is at depth 32";
+        assert!(sentence.starts_with(reads), "{sentence}");
+        series.steps[0].details["doubt"] = json!("this program was late");
+        let told = conclude(&series);
+        let first = format!("1 of {} jobs in doubt; measured: ", series.steps.len());
+        assert!(told.sentence.starts_with(&first), "{}", told.sentence);
+        assert!(told.remarks.contains(&"in doubt: Saturation: this program was late".to_owned()), "{:?}", told.remarks);
+        assert_eq!(told.details["in_doubt"]["jobs"], 1);
+        series.steps[3].outcome = Some(Outcome::Fail);
+        assert_eq!(conclude(&series).outcome, Outcome::Fail);
+    }
+}

@@ -1,0 +1,338 @@
+//! The measurements of a baseline on a drive, and predictions from them: a [`Point`] for each fio job that was run.
+//!
+//! A baseline is a [`Series`](crate::series::Series) whose steps are runs of fio's jobs. A job's measurements are in the details of its step,
+//! so a report, a comparison and a prediction are made from `series.json` alone, on any machine, years later.
+//!
+//! Jobs of a baseline in its series: their points, their outcomes, how many are left, and which are in doubt by their
+//! own numbers or by their sweep.
+//!
+//! Rating predicted from the points of a baseline, before any search for it.
+
+mod metrics;
+mod point;
+mod pts;
+mod watch;
+
+pub use metrics::{Metric, Outlier, What, conclude, highest_rate, metrics, model, outliers};
+pub use point::{Done, Latency, Mix, Part, Percentile, Point, curves, highest, knee};
+pub use pts::{PTS_ROUNDS_MAX, Pts, PtsTable, saturated_at};
+pub use watch::{Estimate, PAUSES_MIN, Pause, Second, Stalls, Watch};
+
+use crate::certify::Judged;
+use crate::series::{Series, State, Step};
+use results::judge::{End, Outcome, Verdict};
+use results::steady::ROUNDS_IN_WINDOW;
+use results::units::{count, number};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A depth that does less than this part of a smaller one's rate was disturbed.
+const FALLEN: f64 = 0.8;
+
+/// The term of a series with the minimum number of jobs per drive: parts with rounds count five rounds.
+pub const JOBS: &str = "jobs for each drive, at least";
+
+/// Jobs in doubt among those of a baseline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InDoubt {
+    /// How many are.
+    pub jobs: u64,
+    /// Of how many that were measured.
+    pub measured: u64,
+    /// Each of them by its name and why, oldest first.
+    pub doubts: Vec<String>,
+    /// The numbers of their steps, from 0.
+    pub steps: Vec<usize>,
+}
+
+impl InDoubt {
+    /// The doubt about the step of this number, if there is one.
+    pub fn of(&self, step: usize) -> Option<&str> {
+        let at = self.steps.iter().position(|number| *number == step)?;
+        self.doubts.get(at).map(String::as_str)
+    }
+}
+
+/// `3 of 58 jobs in doubt`.
+impl std::fmt::Display for InDoubt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {} in doubt", number(self.jobs as f64), count(self.measured, "job"))
+    }
+}
+
+/// The jobs in doubt of `series`; `None`: there is none.
+pub fn in_doubt(series: &Series) -> Option<InDoubt> {
+    let mut all: Vec<_> = (0..series.devices.len()).flat_map(|device| measured(series, device)).collect();
+    all.sort_by_key(|(step, _)| *step);
+    let doubt = |(step, point): &(usize, Point)| {
+        Some((*step, format!("{}: {}", series.steps[*step].name, point.doubt.as_ref()?)))
+    };
+    let (steps, doubts): (Vec<_>, Vec<_>) = all.iter().filter_map(doubt).unzip();
+    (!doubts.is_empty()).then_some(InDoubt { jobs: doubts.len() as u64, measured: all.len() as u64, doubts, steps })
+}
+
+/// The points of a series, oldest first; steps that are not done have none.
+pub fn points(series: &Series) -> Vec<Point> {
+    series.steps.iter().filter_map(point_of).collect()
+}
+
+/// The points of one device, by its number, with doubts that follow from its other jobs.
+pub fn points_of(series: &Series, device: usize) -> Vec<Point> {
+    measured(series, device).into_iter().map(|(_, point)| point).collect()
+}
+
+/// The point measured by a step; `None` if the step is not done.
+pub fn point_of(step: &Step) -> Option<Point> {
+    (step.state == State::Done).then(|| serde_json::from_value(step.details.clone()).ok()).flatten()
+}
+
+/// Lower bound of the jobs left: rounds go on until the drive is steady, and a drive that failed has none. `None` if
+/// the series does not record its number of jobs.
+pub fn jobs_left(series: &Series) -> Option<u64> {
+    let (_, jobs) = series.terms.iter().find(|(name, _)| name == JOBS)?;
+    let going: Vec<_> = (0..series.devices.len()).filter(|device| !has_failed(series, *device)).collect();
+    let all = jobs.parse::<u64>().ok()?.saturating_mul(going.len() as u64);
+    let counts = |point: &Point| (point.round as usize) < ROUNDS_IN_WINDOW;
+    let points = going.into_iter().flat_map(|device| points_of(series, device));
+    let done = points.filter(counts).count() as u64;
+    let is_open = u64::from(series.conclusion.is_none());
+    Some(all.saturating_sub(done).max(is_open) * is_open)
+}
+
+/// The points of a device, each with the number of its step; with a doubt about depths that did less than a smaller one.
+fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
+    let steps = series.steps.iter().enumerate().filter(|(_, step)| step.devices.contains(&device));
+    let mut measured: Vec<_> = steps.filter_map(|(number, step)| Some((number, point_of(step)?))).collect();
+    let told: Vec<_> = measured.iter().map(|(_, point)| fallen(point, &measured)).collect();
+    for ((_, point), told) in measured.iter_mut().zip(told) {
+        point.doubt = point.doubt.take().or(told);
+    }
+    measured
+}
+
+/// Describes a queue depth that did clearly less than a smaller one of its sweep.
+fn fallen(point: &Point, among: &[(usize, Point)]) -> Option<String> {
+    let sweep = among.iter().map(|(_, other)| other).filter(|_| point.part == Part::Depth);
+    let smaller = sweep.filter(|other| other.part == Part::Depth && other.depth < point.depth);
+    let of_mix = smaller.filter(|other| Mix::of(other) == Mix::of(point));
+    let best = of_mix.map(Point::iops).reduce(f64::max)?;
+    (point.iops() < FALLEN * best).then(|| {
+        format!(
+            "there were {} a second, and {} at a smaller depth: something was in the way",
+            number(point.iops()),
+            number(best)
+        )
+    })
+}
+
+/// Name of the job of device number `device` of the series. Names of its streams begin with it.
+pub fn job_name(device: usize) -> String {
+    format!("drive-{}", device + 1)
+}
+
+/// Judges the job `name` of device number `device` of the series, from the `verdict` on a run of several jobs. Only
+/// failed operations of the job fail it; the reached rate is the result of a baseline. A run that ended early is no
+/// measurement, whichever drive ended it.
+pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> Judged {
+    let prefix = format!("{}-", job_name(device));
+    let own = verdict.streams.iter().filter(|stream| stream.name.starts_with(&prefix));
+    let errors: u64 = own.map(|stream| stream.errors).sum();
+    let (outcome, reason) = match &verdict.end {
+        end if errors > 0 => (Outcome::Fail, format!("{} ({end})", count(errors, "I/O error"))),
+        end @ End::DeviceGone { device } if device == name => (Outcome::Fail, end.to_string()),
+        End::Completed | End::Enough { .. } => (Outcome::Pass, "ran to its end without an I/O error".to_owned()),
+        end @ (End::DeviceGone { .. } | End::TooManyErrors { .. }) => {
+            (Outcome::Invalid, format!("its run ended with that of another drive: {end}"))
+        }
+        end => (Outcome::Invalid, format!("{end} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec)),
+    };
+    Judged { outcome, reason, notes: Vec::new() }
+}
+
+/// True if a job of this device has failed: no further jobs run on it.
+pub fn has_failed(series: &Series, device: usize) -> bool {
+    let mut own = series.steps.iter().filter(|step| step.devices.contains(&device));
+    own.any(|step| step.state == State::Done && step.outcome == Some(Outcome::Fail))
+}
+
+/// A simulated drive that does what a drive did in its baseline, and the rating which that drive has. In a series they
+/// stand in `conclusion.details.prediction`, one for each drive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Prediction {
+    /// The drive that was measured.
+    pub device: String,
+    /// Why there is no rating, if the baseline cannot tell one. Then there is no other number of the simulated drive either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined: Option<Declined>,
+    /// Events that the baseline cannot know: rarer than what, later than when; and how long a baseline would have to run for them.
+    #[serde(default)]
+    pub unknown: String,
+    /// The simulated drive as a device argument: `sim:capacity=...`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<String>,
+    /// Its parameters, and how surely they are known.
+    pub parameters: Vec<Parameter>,
+    /// Points that it was fitted to.
+    pub points: usize,
+    /// Jobs of the baseline that were in doubt, which it was not fitted to.
+    #[serde(default)]
+    pub in_doubt: u64,
+    /// How far its rates and percentiles are from those measured, percent: the median of all.
+    pub error_pct: f64,
+    /// Where it does something else than the drive did, a sentence each, the worst first.
+    pub misses: Vec<String>,
+    /// The load of 1x: `ACT's`, or the name of a configuration.
+    pub load: String,
+    /// The limits that a load had to meet.
+    pub limits: String,
+    /// The rating of the simulated drive, a multiple of 1x; `None`: it was declined, or the drive held nothing that was tried.
+    pub rating: Option<f64>,
+    /// Rating of a drive with all parameters at the slow ends of their intervals.
+    pub rating_low: Option<f64>,
+    /// Rating of a drive with all parameters at their fast ends.
+    pub rating_high: Option<f64>,
+    /// Remarks for the reader, a sentence each.
+    pub remarks: Vec<String>,
+}
+
+/// Why no rating is predicted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Declined {
+    /// By name.
+    pub cause: DeclinedBy,
+    /// Observation, a clause with its numbers, and what to do.
+    pub reason: String,
+}
+
+/// Reason why no rating is predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeclinedBy {
+    /// The drive becomes slower, or faster, as time goes by.
+    Drift,
+    /// Stalls decide, and too little is known of them.
+    Stalls,
+    /// The drive collects garbage, and how much depends on the load.
+    GarbageCollection,
+    /// The simulated drive does something else than the real one did.
+    Model,
+}
+
+impl std::fmt::Display for DeclinedBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Drift => "drift",
+            Self::Stalls => "stalls",
+            Self::GarbageCollection => "garbage collection",
+            Self::Model => "the model",
+        })
+    }
+}
+
+/// A parameter of a simulated drive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Parameter {
+    /// As the description of a simulated drive has it: `read-us`.
+    pub name: String,
+    /// Value that describes the points best.
+    pub value: f64,
+    /// The least that describes them nearly as well; `None`: the points set no bound.
+    pub low: Option<f64>,
+    /// The most that does.
+    pub high: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{baseline, baseline_series, point};
+    use serde_json::json;
+
+    #[test]
+    fn the_knee_is_the_least_depth_that_does_nine_tenths() {
+        let reads = |depth, iops| point(Part::Depth, depth, Some((4_096.0, None, iops, 80.0)), None);
+        let points = [reads(32, 90_000.0), reads(1, 9_000.0), reads(16, 85_499.0), reads(64, 100_000.0)];
+        // Of 95,000, which is between the two that are near the best.
+        assert_eq!(knee(&points.iter().collect::<Vec<_>>()), Some(&points[0]));
+        assert_eq!(knee(&[&reads(1, 0.0)]), None, "nothing was done");
+        assert_eq!(knee(&[]), None);
+    }
+
+    #[test]
+    fn the_highest_rate_is_not_the_luckiest_of_those_beyond_the_knee() {
+        let of = |rates: &[f64]| {
+            let depths = (0..).map(|power| 1 << power);
+            let reads = depths
+                .zip(rates)
+                .map(|(depth, iops)| point(Part::Depth, depth, Some((4_096.0, None, *iops, 80.0)), None));
+            let points: Vec<_> = reads.collect();
+            let curve: Vec<_> = points.iter().collect();
+            highest(&curve).map(|highest| (highest, knee(&curve).unwrap().depth))
+        };
+        assert_eq!(of(&[250.0, 500.0, 970.0, 1_050.0, 990.0, 1_010.0, 1_000.0]), Some((1_000.0, 4)));
+        // The rate rises to the end, so the greatest depth is the only known estimate.
+        assert_eq!(of(&[1.0, 2.0, 4.0, 8.0]), Some((8.0, 8)));
+        // Less at great depths is not what it can do.
+        assert_eq!(of(&[100.0, 200.0, 400.0, 400.0, 100.0, 100.0]), Some((400.0, 4)));
+        assert_eq!(of(&[0.0]), None);
+    }
+
+    #[test]
+    fn jobs_to_come_are_those_of_the_plan_that_are_not_done() {
+        let mut series = baseline_series(&[("a", 1.0), ("b", 1.0)], "run");
+        assert_eq!(jobs_left(&series), None, "it does not say");
+        let all = baseline(1.0).len() as u64;
+        series.terms.push((JOBS.to_owned(), all.to_string()));
+        assert_eq!(jobs_left(&series), Some(0), "it is at its end");
+        series.conclusion = None;
+        // Six rounds of a saturation are done; five of them were certain.
+        assert_eq!(jobs_left(&series), Some(2));
+        series.steps.truncate(series.steps.len() - 7);
+        assert_eq!(jobs_left(&series), Some(9));
+        series.steps[0].interrupt("killed");
+        assert_eq!(jobs_left(&series), Some(10));
+    }
+
+    #[test]
+    fn points_of_one_mix_are_a_curve_by_depth_and_the_last_counts() {
+        let mut points = baseline(1.0);
+        points.reverse();
+        let again = point(Part::Depth, 8, Some((4_096.0, None, 1.0, 80.0)), None);
+        points.push(again.clone());
+        let curves = curves(&points, Part::Depth);
+        let names: Vec<String> = curves.iter().map(|(mix, _)| mix.to_string()).collect();
+        assert_eq!(names, ["random writes, 4 KiB", "random reads, 4 KiB"], "as they were run");
+        let depths: Vec<u32> = curves[1].1.iter().map(|point| point.depth).collect();
+        assert_eq!(depths, [1, 2, 4, 8, 16, 32, 64, 128, 256]);
+        assert_eq!(curves[1].1[3], &again);
+    }
+
+    #[test]
+    fn jobs_in_doubt_are_counted_and_named() {
+        let mut series = baseline_series(&[("a", 1.0), ("b", 1.0)], "run");
+        assert_eq!(in_doubt(&series), None);
+        let all = series.steps.len() as u64;
+        series.steps[7].details["doubt"] = json!("late");
+        series.steps[2].details["doubt"] = json!("busy");
+        let told = in_doubt(&series).unwrap();
+        assert_eq!(
+            (told.jobs, told.measured, &told.doubts[..]),
+            (2, all, &["job 3: busy".to_owned(), "job 8: late".into()][..])
+        );
+        assert_eq!((told.of(7), told.of(3)), (Some("job 8: late"), None));
+        assert_eq!(told.to_string(), format!("2 of {all} jobs in doubt"));
+    }
+
+    #[test]
+    fn a_depth_that_does_less_than_a_smaller_one_is_in_doubt() {
+        let mut series = baseline_series(&[("a", 1.0)], "run");
+        let is_sweep = |point: &Point| point.part == Part::Depth;
+        let step = series.steps.iter().rposition(|step| point_of(step).is_some_and(|point| is_sweep(&point))).unwrap();
+        series.steps[step].details["writes"]["iops"] = json!(21_000.0);
+        assert_eq!(in_doubt(&series), None, "a fifth less is not told");
+        series.steps[step].details["writes"]["iops"] = json!(1_000.0);
+        let told = in_doubt(&series).unwrap();
+        assert!(told.jobs == 1 && told.doubts[0].contains("1,000 a second, and 25,000 at a smaller depth"), "{told:?}");
+        assert!(points_of(&series, 0).iter().rfind(|point| is_sweep(point)).unwrap().doubt.is_some());
+    }
+}

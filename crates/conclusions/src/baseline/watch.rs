@@ -1,0 +1,275 @@
+//! A watch: a long, light, steady load, recorded second by second, for effects that single jobs are too short to show.
+//!
+//! ```text
+//! median and longest operation of each second -> Watch    in the job's point, kept in series.json
+//!                                             -> pauses   seconds with an operation far beyond the usual: length, period
+//!                                             -> drift    medians of tenths that differ
+//! ```
+
+use results::units;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Maximum number of pauses stored.
+const PAUSES_MAX: usize = 2_000;
+
+/// A pause is this many times longer than the usual longest operation of a second, and longer than it by this time.
+const PAUSE_FACTOR: f64 = 4.0;
+const PAUSE_US: f64 = 1_000.0;
+/// Quantile of the seconds' longest operations that counts as usual.
+const USUAL: f64 = 0.1;
+/// With pauses in a greater part of all seconds, single pauses cannot be separated.
+const SEPARATE_MAX: f64 = 0.85;
+
+/// Fewer pauses have no known period.
+pub const PAUSES_MIN: u64 = 3;
+
+/// From this usual gap between two pauses on, seconds, a gap of twice that is no chance of when a second begins.
+const LONG_GAP_SEC: f64 = 3.0;
+
+/// Parts of a watch whose medians are compared.
+const PARTS: usize = 10;
+/// Medians drift if they differ by more than this factor, and by more than this time.
+const DRIFT_FACTOR: f64 = 1.1;
+const DRIFT_US: f64 = 2.0;
+
+/// One second of a watch, microseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Second {
+    pub median_us: f64,
+    /// Longest latency.
+    pub max_us: f64,
+}
+
+/// Observations of a watch.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Watch {
+    /// Length of the watch, seconds.
+    pub seconds: u64,
+    /// Median latency of each tenth of the watch, microseconds.
+    pub medians_us: Vec<f64>,
+    /// The longest operation of a usual second, microseconds.
+    pub usual_us: f64,
+    /// Seconds in which an operation took far longer than usual.
+    pub pauses: u64,
+    /// The first 2,000 of these.
+    pub first_pauses: Vec<Pause>,
+}
+
+/// A second in which an operation took far longer than usual.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pause {
+    /// Seconds after the watch began.
+    pub second: u64,
+    /// The longest operation, microseconds.
+    pub us: f64,
+}
+
+/// A number with its confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    pub value: f64,
+    /// Lower bound.
+    pub low: f64,
+    /// The most; infinite where nothing bounds it.
+    pub high: f64,
+}
+
+/// Pauses that come back: stalls.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stalls {
+    /// Number of stalls seen.
+    pub seen: u64,
+    /// Length, milliseconds.
+    pub ms: Estimate,
+    /// From one to the next, seconds.
+    pub every_s: Estimate,
+    /// True if stalls come at regular intervals.
+    pub regular: bool,
+}
+
+impl Watch {
+    /// From consecutive `seconds`; a second without a completion is `None`.
+    pub fn of(seconds: &[Option<Second>]) -> Self {
+        let known = || seconds.iter().flatten();
+        let usual_us = at(known().map(|second| second.max_us).collect(), USUAL);
+        let limit_us = (PAUSE_FACTOR * usual_us).max(usual_us + PAUSE_US);
+        let pause = |(at, second): (usize, &Option<Second>)| {
+            let us = second.as_ref()?.max_us;
+            (us > limit_us).then_some(Pause { second: at as u64, us })
+        };
+        let pauses: Vec<_> = seconds.iter().enumerate().filter_map(pause).collect();
+        let parts = seconds.chunks(seconds.len().div_ceil(PARTS).max(1));
+        let medians = parts.map(|part| at(part.iter().flatten().map(|second| second.median_us).collect(), 0.5));
+        Self {
+            seconds: seconds.len() as u64,
+            medians_us: medians.collect(),
+            usual_us,
+            pauses: pauses.len() as u64,
+            first_pauses: pauses.into_iter().take(PAUSES_MAX).collect(),
+        }
+    }
+
+    /// Length and period of its pauses, under a load of `iops` whose mean latency was `mean_us`; `None` without pauses,
+    /// or if they are too frequent to be separated by seconds.
+    pub fn stalls(&self, iops: f64, mean_us: f64) -> Option<Stalls> {
+        if self.pauses as f64 > SEPARATE_MAX * self.seconds as f64 || iops <= 0.0 {
+            return None;
+        }
+        // Only the first of many pauses are stored, so their time is used.
+        let seconds = match self.first_pauses.last()? {
+            last if self.pauses as usize > self.first_pauses.len() => last.second + 1,
+            _ => self.seconds,
+        } as f64;
+        let usual_us = self.medians_us.last().copied().unwrap_or_default();
+        let stalls = self.stalls_apart(seconds, mean_us - usual_us);
+        let seen = stalls.len() as f64;
+        // The longest operation of a stall arrived up to a gap of the load after it began.
+        let gap_us = 1e6 / iops;
+        let over = || stalls.iter().map(|stall| stall.us - usual_us);
+        let (mean_us, longest_us) = (over().sum::<f64>() / seen, over().fold(0.0, f64::max));
+        let ms = if mean_us + gap_us.min(longest_us / 2.0) < 0.75 * longest_us {
+            // Of several lengths.
+            Estimate { value: mean_us / 1e3, low: mean_us / 2e3, high: longest_us / 1e3 }
+        } else {
+            // The more pauses were seen, the nearer the longest one is to the full length.
+            let missed_us = 3.0 * gap_us / seen;
+            let low = (longest_us - self.usual_us) * 0.99;
+            Estimate { value: longest_us / 1e3, low: low / 1e3, high: (longest_us * 1.01 + missed_us) / 1e3 }
+        };
+        let gaps: Vec<_> = stalls.windows(2).map(|pair| (pair[1].second - pair[0].second) as f64).collect();
+        let usual_gap = at(gaps.clone(), 0.5);
+        let near = gaps.iter().filter(|gap| (*gap - usual_gap).abs() <= 1.0 + 0.1 * usual_gap).count();
+        let regular = stalls.len() as u64 >= PAUSES_MIN && near as f64 >= 0.8 * gaps.len() as f64;
+        // A stall shows if an operation arrives in it.
+        let shown = (1.0 - (-iops * ms.value / 1e3).exp()).max(0.1);
+        let every_s = if regular {
+            let whole: f64 = gaps.iter().sum();
+            let times = match usual_gap {
+                // A stall that did not show leaves a gap of two periods.
+                LONG_GAP_SEC.. => gaps.iter().map(|gap| (gap / usual_gap).round().max(1.0)).sum::<f64>(),
+                _ => gaps.len() as f64 / shown,
+            };
+            Estimate { value: whole / times, low: (whole - 1.0) / times, high: (whole + 1.0) / times }
+        } else {
+            let count = seen / shown;
+            let (least, most) = chance(count);
+            Estimate { value: seconds / count, low: seconds / most, high: seconds / least }
+        };
+        let seen = (seen * self.seconds as f64 / seconds).round() as u64;
+        Some(Stalls { seen, ms, every_s, regular })
+    }
+
+    /// Merges pauses into stalls, given that mean latency over `seconds` was `excess_us` above normal. Operations count
+    /// in the second in which they were wanted, so one stall can be a pause in several seconds; or each of these is a
+    /// stall of its own.
+    fn stalls_apart(&self, seconds: f64, excess_us: f64) -> Vec<Pause> {
+        let mut joined: Vec<Pause> = Vec::new();
+        for pause in &self.first_pauses {
+            let within = |first: &Pause| (pause.second - first.second) as f64 <= first.us / 1e6 + 1.0;
+            if !joined.last().is_some_and(within) {
+                joined.push(*pause);
+            }
+        }
+        // Operations that arrive within a stall wait for half of it on average: the excess is the share of time in
+        // stalls times that.
+        let longest_us = joined.iter().map(|pause| pause.us).fold(0.0, f64::max);
+        let expected = 2.0 * excess_us * seconds * 1e6 / longest_us.powi(2);
+        let far = |count: usize| (count as f64 / expected.max(1e-9)).ln().abs();
+        if far(joined.len()) <= far(self.first_pauses.len()) { joined } else { self.first_pauses.clone() }
+    }
+
+    /// Describes how the median latency changed after the first tenth; `None` if it did not.
+    pub fn drift(&self) -> Option<String> {
+        let later = self.medians_us.get(1..)?;
+        let (low, high) = later.iter().fold((f64::INFINITY, 0.0), |(low, high), us| (us.min(low), us.max(high)));
+        differ(low, high).then(|| {
+            let part = |at: usize| units::span_about(self.seconds as f64 * at as f64 / PARTS as f64);
+            let from = 1 + later.windows(2).position(|pair| differ(pair[0].min(pair[1]), pair[0].max(pair[1]))).unwrap_or(0);
+            format!(
+                "the median latency under a light load went from {} to {} within {}, first between {} and {} of the watch",
+                microseconds(later[0]),
+                microseconds(if later[0] == high { low } else { high }),
+                units::span_about(self.seconds as f64),
+                part(from),
+                part(from + 2)
+            )
+        })
+    }
+}
+
+fn microseconds(us: f64) -> String {
+    units::duration((us * 1e3) as u64)
+}
+
+fn differ(low: f64, high: f64) -> bool {
+    high > DRIFT_FACTOR * low && high - low > DRIFT_US
+}
+
+/// 95 % bounds for the expected number of events, given `count` observed ones. Source: Garwood's interval,
+/// approximated.
+fn chance(count: f64) -> (f64, f64) {
+    let bound = |count: f64, z: f64| count * (1.0 - 1.0 / (9.0 * count) + z / (3.0 * count.sqrt())).powi(3);
+    let least = if count > 0.0 { bound(count, -1.96) } else { 0.0 };
+    (least.max(0.0), bound(count + 1.0, 1.96))
+}
+
+/// Quantile `part` of the values.
+fn at(mut values: Vec<f64>, part: f64) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get((part * values.len().saturating_sub(1) as f64).round() as usize).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A watch of two hours with the seconds that `second` gives.
+    fn watch(second: impl Fn(u64) -> (f64, f64)) -> Watch {
+        let of = |at| {
+            let (median_us, max_us) = second(at);
+            Some(Second { median_us, max_us })
+        };
+        Watch::of(&(0..7_200).map(of).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn stalls_have_the_length_of_the_longest_and_the_period_of_all() {
+        // Each 24 s, met up to 5 ms after they began.
+        let watch = watch(|at| (100.0, if at % 24 == 23 { 150_000.0 - (at % 5) as f64 * 1e3 } else { 300.0 }));
+        let stalls = watch.stalls(210.0, 100.0 + 150e3 / 2.0 * 0.15 / 24.0).unwrap();
+        assert!(stalls.regular && stalls.seen == 300, "{stalls:?}");
+        let Stalls { ms, every_s, .. } = stalls;
+        assert!((ms.value - 149.9).abs() < 0.1 && ms.low < 150.0 && ms.high > 150.0, "{ms:?}");
+        assert!((every_s.value - 24.0).abs() < 0.01 && every_s.low < 24.0 && every_s.high > 24.0, "{every_s:?}");
+        assert_eq!(watch.drift(), None);
+    }
+
+    #[test]
+    fn of_a_single_pause_no_period_is_known_and_of_none_nothing() {
+        // The later an operation arrives in the stall, the shorter it waits.
+        let frozen = |at: u64| if (1_800..=1_804).contains(&at) { 5e6 - (at - 1_800) as f64 * 1e6 } else { 300.0 };
+        let one = watch(|at| (100.0, frozen(at))).stalls(210.0, 100.0 + 5e6 / 2.0 * 5.0 / 7_200.0).unwrap();
+        assert!(one.seen == 1 && !one.regular && one.every_s.low < 1_500.0 && one.every_s.high > 100_000.0, "{one:?}");
+        assert_eq!(watch(|_| (100.0, 300.0)).stalls(210.0, 100.0), None);
+        let each = watch(|_| (100.0, 9_000.0));
+        assert_eq!((each.pauses, each.stalls(210.0, 100.0)), (0, None), "what each second has is usual");
+    }
+
+    #[test]
+    fn pauses_in_two_seconds_are_one_stall_or_two_by_what_all_wait_for() {
+        // At 0.9 s, 3.9 s ...: of 0.2 s a half in the next second. Or one in each of two seconds.
+        let watch = watch(|at| (100.0, [2e5, 1e5, 300.0][(at % 3) as usize]));
+        let every = |every_s: f64| watch.stalls(210.0, 100.0 + 2e5 / 2.0 * 0.2 / every_s).unwrap().every_s.value;
+        assert!((every(3.0) - 3.0).abs() < 0.01 && (every(1.5) - 1.5).abs() < 0.01, "{} {}", every(3.0), every(1.5));
+    }
+
+    #[test]
+    fn a_median_that_changes_after_the_first_tenth_is_drift() {
+        let at_half = watch(|at| (if at < 3_600 { 100.0 } else { 300.0 }, 900.0));
+        let told = at_half.drift().unwrap();
+        assert!(told.contains("from 100 us to 300 us within 2 h"), "{told}");
+        assert_eq!(watch(|at| (if at < 30 { 100.0 } else { 300.0 }, 900.0)).drift(), None, "settled at once");
+        assert_eq!(Watch::of(&[]).drift(), None);
+    }
+}

@@ -1,0 +1,214 @@
+//! Compares devices tested together with one tested alone.
+//!
+//! ACT's README has the second half of a certification "make sure that performance scales linearly when you add
+//! devices". In numbers: each device still achieves its rate and stays within the limits. A higher p99 is not a
+//! failure, but the usual first sign of a shared bus or controller.
+
+use results::device_numbers::DeviceNumbers;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Minimum part of its rate alone that a device must achieve together with others. The offered rate is the same, so any
+/// difference is a backlog; 1 % is what the end of a run can cut off.
+const ACHIEVED_MIN: f64 = 0.99;
+
+/// Growth of the p99 from which on it is named. A convention: equal drives, and hours of one drive,
+/// differ by some tens of percent, so half as much again is more than that.
+const P99_RATIO_MAX: f64 = 1.5;
+
+/// A device in company beside one alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Tested together with the others.
+    pub together: DeviceNumbers,
+    /// The same device tested alone, else the one that was.
+    pub alone: DeviceNumbers,
+    /// Achieved rate, divided by that alone; `None` if nothing was achieved alone.
+    pub achieved: Option<f64>,
+    /// p99, divided by that alone; `None` if one is unknown.
+    pub p99: Option<f64>,
+}
+
+/// Scaling of all devices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Linearity {
+    /// True if every device achieved its rate within the limits.
+    pub linear: bool,
+    pub sentence: String,
+    /// By judged stream and device.
+    pub ratios: Vec<Ratio>,
+}
+
+/// Compares the devices tested together with those `alone`; `None` if there is nothing to compare.
+///
+pub fn linearity(alone: &[DeviceNumbers], together: &[DeviceNumbers]) -> Option<Linearity> {
+    let ratios: Vec<Ratio> = together.iter().filter_map(|together| beside(alone, together)).collect();
+    if ratios.is_empty() {
+        return None;
+    }
+    let behind = |ratio: &Ratio| ratio.achieved.is_some_and(|achieved| achieved < ACHIEVED_MIN);
+    let linear = ratios.iter().all(|ratio| !behind(ratio) && ratio.together.within_limits);
+    Some(Linearity { linear, sentence: sentence(&ratios, linear), ratios })
+}
+
+fn beside(alone: &[DeviceNumbers], together: &DeviceNumbers) -> Option<Ratio> {
+    let same_stream = || alone.iter().filter(|alone| alone.stream == together.stream);
+    let alone = same_stream().find(|alone| alone.device == together.device).or_else(|| same_stream().next())?;
+    let p99 = together.service_p99_ns.zip(alone.service_p99_ns).filter(|(_, alone)| *alone > 0);
+    Some(Ratio {
+        achieved: (alone.achieved_iops > 0.0).then(|| together.achieved_iops / alone.achieved_iops),
+        p99: p99.map(|(together, alone)| together as f64 / alone as f64),
+        together: together.clone(),
+        alone: alone.clone(),
+    })
+}
+
+fn sentence(ratios: &[Ratio], linear: bool) -> String {
+    let least = |ratio: &&Ratio| ratio.achieved.unwrap_or(1.0);
+    let worst = ratios.iter().min_by(|one, other| least(one).total_cmp(&least(other)));
+    let slowest = ratios.iter().filter(|ratio| ratio.p99.is_some_and(|p99| p99 > P99_RATIO_MAX));
+    let slowest = slowest.max_by(|one, other| one.p99.unwrap_or(0.0).total_cmp(&other.p99.unwrap_or(0.0)));
+    let achieved = worst.and_then(|ratio| Some((ratio, ratio.achieved?)));
+    let over = ratios.iter().find(|ratio| !ratio.together.within_limits);
+    let rate = match achieved {
+        Some((worst, achieved)) => format!(
+            "{} achieves {:.1} % of {} alone",
+            worst.together.device,
+            achieved * 100.0,
+            if is_itself(worst) { "its rate".to_owned() } else { format!("the rate of {}", worst.alone.device) }
+        ),
+        None => "no rate is known of the device alone".to_owned(),
+    };
+    let p99 = slowest.map(|ratio| {
+        let (device, times) = (&ratio.together.device, ratio.p99.unwrap_or(1.0));
+        if is_itself(ratio) {
+            format!(
+                "; the p99 of {device} is {times:.1} times its p99 alone: a sign that the bus, the controller or \
+                 the power is shared"
+            )
+        } else {
+            // Its p99 alone is unknown, so nothing follows about a shared bus.
+            format!(
+                "; {device} was not tested alone; it does {times:.1} times the p99 that {} has alone",
+                ratio.alone.device
+            )
+        }
+    });
+    let head = match (linear, over) {
+        (true, _) => format!("linear: every device stays within the limits in company, and the slowest, {rate}"),
+        (false, Some(first)) => format!("not linear: {} is over the limits in company; {rate}", first.together.device),
+        (false, None) => format!("not linear: {rate}"),
+    };
+    head + &p99.unwrap_or_default()
+}
+
+/// True if a device is compared with itself.
+fn is_itself(ratio: &Ratio) -> bool {
+    ratio.alone.device == ratio.together.device
+}
+
+impl fmt::Display for Linearity {
+    /// A table, one line for each stream and device, and the sentence under it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.ratios.iter().map(|ratio| ratio.together.device.len()).max().unwrap_or(0).max("device".len());
+        writeln!(
+            f,
+            "{:width$} {:<14} {:>12} {:>8} {:>10} {:>8}  beside",
+            "device", "stream", "achieved/s", "ratio", "p99 ms", "ratio"
+        )?;
+        let times = |value: f64| format!("{value:.2}");
+        for ratio in &self.ratios {
+            let Ratio { together, alone, achieved, p99 } = ratio;
+            let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+            writeln!(
+                f,
+                "{:width$} {:<14} {:>12.0} {:>8} {:>10} {:>8}  {} alone",
+                together.device,
+                together.stream,
+                together.achieved_iops,
+                or_dash(achieved.map(times)),
+                or_dash(together.service_p99_ns.map(|ns| format!("{:.3}", ns as f64 / 1e6))),
+                or_dash(p99.map(times)),
+                if is_itself(ratio) { "itself" } else { &alone.device }
+            )?;
+        }
+        writeln!(f, "{}", self.sentence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(device: &str, achieved_iops: f64, p99_ns: u64, within_limits: bool) -> DeviceNumbers {
+        DeviceNumbers {
+            device: device.into(),
+            stream: "reads".into(),
+            shares: vec![0.01],
+            within_limits,
+            service_p99_ns: Some(p99_ns),
+            achieved_iops,
+        }
+    }
+
+    const ALONE_NS: u64 = 400_000;
+
+    fn alone() -> Vec<DeviceNumbers> {
+        vec![numbers("/dev/a", 60_000.0, ALONE_NS, true)]
+    }
+
+    #[test]
+    fn devices_that_keep_their_rate_within_the_limits_are_linear() {
+        let together = [numbers("/dev/a", 60_000.0, 420_000, true), numbers("/dev/b", 59_700.0, ALONE_NS, true)];
+        let found = linearity(&alone(), &together).unwrap();
+        assert!(found.linear);
+        assert_eq!(
+            found.sentence,
+            "linear: every device stays within the limits in company, and the slowest, /dev/b achieves 99.5 % of the \
+             rate of /dev/a alone"
+        );
+        assert_eq!(found.ratios[0].p99, Some(1.05));
+    }
+
+    #[test]
+    fn a_rate_that_is_not_held_is_not_linear_and_the_slowest_is_named() {
+        let together = [numbers("/dev/a", 60_000.0, ALONE_NS, true), numbers("/dev/b", 54_000.0, ALONE_NS, true)];
+        let found = linearity(&alone(), &together).unwrap();
+        assert!(!found.linear);
+        assert_eq!(found.sentence, "not linear: /dev/b achieves 90.0 % of the rate of /dev/a alone");
+    }
+
+    #[test]
+    fn a_device_over_the_limits_in_company_is_not_linear() {
+        let found = linearity(&alone(), &[numbers("/dev/a", 60_000.0, ALONE_NS, false)]).unwrap();
+        assert!(!found.linear && found.sentence.starts_with("not linear: /dev/a is over the limits in company"));
+    }
+
+    #[test]
+    fn a_p99_that_grew_is_named_with_its_ratio_and_what_it_is_a_sign_of() {
+        let found = linearity(&alone(), &[numbers("/dev/a", 60_000.0, 720_000, true)]).unwrap();
+        assert!(found.linear, "it is within the limits all the same");
+        assert!(
+            found.sentence.contains("the p99 of /dev/a is 1.8 times its p99 alone: a sign that the bus"),
+            "{}",
+            found.sentence
+        );
+        assert!(found.to_string().contains("1.80"), "{found}");
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_shared_because_a_device_is_slower_than_another_was_alone() {
+        let together = [numbers("/dev/a", 60_000.0, ALONE_NS, true), numbers("/dev/b", 60_000.0, 4_520_000, true)];
+        let sentence = linearity(&alone(), &together).unwrap().sentence;
+        let words = "; /dev/b was not tested alone; it does 11.3 times the p99 that /dev/a has alone";
+        assert!(sentence.ends_with(words), "{sentence}");
+    }
+
+    #[test]
+    fn nothing_is_compared_where_there_is_nothing_to_compare() {
+        assert_eq!(linearity(&alone(), &[]), None);
+        assert_eq!(linearity(&[], &alone()), None);
+        let idle = [numbers("/dev/a", 0.0, ALONE_NS, true)];
+        assert_eq!(linearity(&idle, &alone()).unwrap().ratios[0].achieved, None);
+    }
+}

@@ -1,0 +1,633 @@
+//! A certification: its stages, the criteria to pass one, the order, and the claims.
+//!
+//! ```text
+//! options --stages()--> Vec<Step> --next()--> run --judge_stage()--> Step done ... --conclude()--> Conclusion
+//!    |                     ^   |                                                        ^
+//!    |                     |   +-- linearity(): each device in company against alone ---+
+//!    |                 series.json                                                      |
+//!    +---- Claim: certification or screening, and every word that depends on it --------+
+//! ```
+//!
+//! The process is that of ACT's README: a day at N times the load on one device, a day at twice that, and with several
+//! devices both again on all of them. The one idea: decisions and wording follow from the record
+//! ([`crate::series::Series`]) alone, so the same command can resume after any interruption, and a reader of the
+//! directory gets the same words years later.
+//!
+//! Nothing runs here, and no load is computed: the multiples refer to a load of 1x, which the crate `load` defines.
+//!
+//! The next stage of a certification, stages to repeat, and the conclusion.
+//!
+//! A stage that did not end (killed, rebooted, interrupted) or has an invalid outcome is repeated from its beginning,
+//! in a run directory of its own: half a day before and half a day after a reboot are not a day of load.
+//!
+//! The stages of a certification, their outcomes, and the claims that they allow.
+//!
+//! The stages at N times the load have their run's own verdict. Those at twice that require less: ACT's README lets
+//! them pass "regardless of the error rate", which there means the share of slow operations. *Failed* operations are
+//! not slow ones, so they fail the stage here too; so does a load that was not carried out.
+//!
+//! A series is called certification or screening. All wording that depends on it comes from here, so that nothing is
+//! called certified wrongly. ACT's README: six hours give a good idea, 24 hours certify. A drive fresh out of the box
+//! is never certified, nor is a simulated one, a file, or a device that is only called one (loop, zram).
+//!
+//! Source: ACT's README, "Process for certifying": test 1 (N times the load, one device), test 2
+//! (twice that), tests 3 and 4 (the same on all devices).
+
+mod linearity;
+
+pub use linearity::{Linearity, Ratio, linearity};
+
+use crate::series::{Conclusion, Rule, Series, State, Step};
+use results::judge::{Code, Deciding, End, Outcome, Reason, Sla, Verdict, Whose};
+use results::units::{Grouped, count, span};
+use serde_json::{Value, json};
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+/// The conclusion of a finished series.
+///
+/// The first failed stage decides; else the first stage with an invalid outcome; else the stage whose worst share was
+/// nearest to its limit is named. Edited records are concluded as they are.
+pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
+    let steps = &series.steps;
+    let with = |outcome| steps.iter().find(|step| step.state == State::Done && step.outcome == Some(outcome));
+    let open = steps.iter().find(|step| step.state != State::Done);
+    let (outcome, sentence) = match (with(Outcome::Fail), with(Outcome::Invalid), open) {
+        (Some(failed), ..) => (Outcome::Fail, format!("{}: {}", claim.failed(), told(failed))),
+        (None, Some(unknown), _) => (Outcome::Invalid, format!("{}: {}", claim.undecided(), told(unknown))),
+        (None, None, Some(open)) => (Outcome::Invalid, format!("{}: {} was not run", claim.undecided(), open.name)),
+        (None, None, None) => {
+            let tightest = tightest(steps).map(|step| format!(": {}", told(step))).unwrap_or_default();
+            (Outcome::Pass, format!("{}{tightest}", claim.passed()))
+        }
+    };
+    let recorded = |step: &Step| serde_json::from_value::<Linearity>(step.details.get("linearity")?.clone()).ok();
+    let linearity = steps.iter().find_map(recorded);
+    let mut remarks = steps_remarks(series, outcome);
+    remarks.extend(linearity.as_ref().map(|linearity| linearity.sentence.clone()));
+    remarks.extend(claim.remarks());
+    Conclusion {
+        outcome,
+        sentence,
+        remarks,
+        rating: None,
+        comparable: outcome == Outcome::Pass && claim.is_comparable(),
+        details: linearity.map_or(Value::Null, |linearity| json!({ "linearity": linearity })),
+    }
+}
+
+fn told(step: &Step) -> String {
+    match step.outcome {
+        Some(Outcome::Fail) => format!("{} failed: {}", step.name, step.reason),
+        _ => format!("{}: {}", step.name, step.reason),
+    }
+}
+
+/// The stage at the load that came nearest to a limit.
+fn tightest(steps: &[Step]) -> Option<&Step> {
+    let of_limit = |step: &Step| {
+        let decided: Deciding = serde_json::from_value(step.details.get("decided_by")?.clone()).ok()?;
+        Some(decided.share / decided.share_max)
+    };
+    let judged = steps.iter().filter(|step| step.rule == Rule::Limits);
+    // The first of several that are equal.
+    judged.rev().max_by(|one, other| of_limit(one).unwrap_or(0.0).total_cmp(&of_limit(other).unwrap_or(0.0)))
+}
+
+fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for step in series.steps.iter().filter(|step| step.rule == Rule::Completes && step.outcome == Some(Outcome::Pass)) {
+        remarks.push(format!("{}, at {} times the load of 1x, {}", step.name, step.multiple, step.reason));
+    }
+    for step in &series.steps {
+        let notes = step.details.get("notes").and_then(Value::as_array).into_iter().flatten();
+        remarks.extend(notes.filter_map(Value::as_str).map(|note| format!("{}: {note}", step.name)));
+    }
+    let skipped: Vec<_> =
+        series.steps.iter().filter(|step| step.state == State::Planned).map(|step| &*step.name).collect();
+    if outcome == Outcome::Fail && !skipped.is_empty() {
+        remarks.push(format!(
+            "not run after the failure, which they could not make up for: {} (--all-stages runs them)",
+            skipped.join(", ")
+        ));
+    }
+    if let (true, Some(first)) = (series.devices.len() > 1, series.steps.first()) {
+        let alone = first.devices.first().and_then(|device| series.devices.get(*device));
+        remarks.extend(alone.map(|device| format!("tested alone, in the first two stages, was {} only", device.name)));
+    }
+    for step in series.steps.iter().filter(|step| step.attempts > 1) {
+        remarks.push(format!("{} was begun {} times; the last time counts", step.name, step.attempts));
+    }
+    remarks
+}
+
+/// The next stage to run; `None` if the series is finished.
+///
+/// A failed stage ends the series unless `all` stages are requested: later stages cannot compensate for it, and twice
+/// the load only wears a drive that did not hold the load.
+pub fn next(series: &Series, all: bool) -> Option<usize> {
+    let has = |step: &Step, outcome| step.state == State::Done && step.outcome == Some(outcome);
+    let is_over = |step: &Step| has(step, Outcome::Pass) || has(step, Outcome::Fail) && all;
+    let open = series.steps.iter().position(|step| !is_over(step))?;
+    (!has(&series.steps[open], Outcome::Fail)).then_some(open)
+}
+
+/// Begins an attempt at a stage: state, number and run directory, `stage-1` and then `stage-1.2`.
+pub fn begin(step: &mut Step, now_unix_ms: u64) {
+    let first = step.name.replace(' ', "-");
+    step.attempts = step.attempts.saturating_add(1);
+    step.dir = if step.attempts > 1 { format!("{first}.{}", step.attempts) } else { first };
+    step.state = State::Running;
+    step.outcome = None;
+    step.reason.clear();
+    step.began_unix_ms = Some(now_unix_ms);
+    step.ended_unix_ms = None;
+    step.details = serde_json::Value::Null;
+}
+
+/// The result of a stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// Passed, failed, or invalid.
+    pub outcome: Outcome,
+    /// Why, one sentence with the number that decided.
+    pub reason: String,
+    /// Notes on the run of a passed stage, each one sentence: a rate that was not held.
+    pub notes: Vec<String>,
+}
+
+/// Judges a stage by `rule` from the `verdict` on its run.
+///
+/// [`Rule::Recovers`] judges nothing, so only an end before its time speaks against it.
+pub fn judge_stage(rule: Rule, verdict: &Verdict) -> Judged {
+    match rule {
+        Rule::Limits => by_limits(verdict),
+        Rule::Completes | Rule::Recovers => by_completion(verdict),
+    }
+}
+
+fn by_limits(verdict: &Verdict) -> Judged {
+    let decided = verdict.decided_by.as_ref().map(ToString::to_string);
+    let mut texts = verdict.reasons.iter().map(|reason| reason.text.clone());
+    let first = texts.next();
+    let (reason, notes) = match verdict.outcome {
+        // The first reason of a pass is the number that decided.
+        Outcome::Pass => (decided.or(first), texts.collect()),
+        _ => (first.or(decided), Vec::new()),
+    };
+    Judged { outcome: verdict.outcome, reason: reason.unwrap_or_else(|| verdict.end.to_string()), notes }
+}
+
+fn by_completion(verdict: &Verdict) -> Judged {
+    let judged = |outcome, reason| Judged { outcome, reason, notes: Vec::new() };
+    let after = format!("after {:.0} of {} s", verdict.ran_sec, Grouped(verdict.duration_sec));
+    let is_broken =
+        |reason: &&Reason| matches!(reason.code, Code::IoError | Code::DeviceGone | Code::Lost | Code::Late);
+    match &verdict.end {
+        end if let Some(broken) = verdict.reasons.iter().find(is_broken) => judged(
+            Outcome::Fail,
+            format!(
+                "{broken} ({end} {after}): slow operations are allowed in this stage, failed and lost ones are not"
+            ),
+        ),
+        End::LagExceeded { whose: Whose::Ours, .. } => {
+            judged(Outcome::Invalid, format!("{} {after}, so nothing is known of the device", verdict.end))
+        }
+        end @ End::LagExceeded { .. } => judged(Outcome::Fail, format!("{end} {after}: it did not run to completion")),
+        End::Completed | End::Enough { .. } => match verdict.undone.first() {
+            Some(undone) if undone.ours => judged(Outcome::Invalid, format!("{undone}: this program held it up")),
+            Some(undone) => judged(Outcome::Fail, undone.to_string()),
+            None => judged(Outcome::Pass, completed(verdict)),
+        },
+        end => judged(Outcome::Invalid, format!("{end} {after}")),
+    }
+}
+
+/// The reason of a completed stage, with its numbers.
+fn completed(verdict: &Verdict) -> String {
+    let worst = verdict.decided_by.as_ref().map(|worst| match verdict.outcome {
+        Outcome::Pass => format!("; {worst}"),
+        _ => format!("; {worst}, which this stage allows"),
+    });
+    let behind: u64 = verdict.streams.iter().map(|stream| stream.overtime.saturating_add(stream.unissued)).sum();
+    let backlog = match behind {
+        0 => String::new(),
+        behind => format!("; {} had not come back at its end", count(behind, "operation")),
+    };
+    format!("ran to completion without an I/O error{}{backlog}", worst.unwrap_or_default())
+}
+
+/// Least length of a stage that certifies, seconds. Source: ACT's README, "Process for certifying".
+pub const STAGE_SEC: u64 = 86_400;
+
+/// Length of the slices of which the worst decides, seconds. Source: ACT's README: "in any one-hour period".
+const SLICE_SEC: u64 = 3_600;
+
+/// The setup of a series, as far as wording depends on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// The multiple, as the user gave it: `30`.
+    pub multiple: String,
+    /// Name of the configuration whose load is multiplied; `None` for ACT's own load of 1x.
+    pub config: Option<String>,
+    pub sla: Sla,
+    /// Length of a slice of its runs, seconds: whole report intervals.
+    pub slice_sec: u64,
+    /// Length of a stage, seconds.
+    pub stage_sec: u64,
+    /// True if the drives are simulated.
+    pub simulated: bool,
+    /// True if files are tested instead of devices.
+    pub files: bool,
+    /// Devices that are no drives, each a phrase: `/dev/loop3 is a loop device, which is a file`.
+    pub virtual_kinds: Vec<String>,
+    /// Devices tested although they are not recorded as prepared.
+    pub unprepared: Vec<String>,
+    /// True if operations are issued with ACT's own pacing.
+    pub as_act: bool,
+}
+
+impl Claim {
+    /// Reasons why the series is no certification, each a phrase; empty for a certification.
+    pub fn shortfalls(&self) -> Vec<String> {
+        let mut shortfalls = Vec::new();
+        if self.simulated {
+            shortfalls.push("the drives are simulated".to_owned());
+        }
+        if self.files {
+            shortfalls.push("files are tested, not devices".to_owned());
+        }
+        shortfalls.extend(self.virtual_kinds.iter().cloned());
+        if self.stage_sec < STAGE_SEC {
+            shortfalls.push(format!("a stage lasts {}, not {}", span(self.stage_sec), span(STAGE_SEC)));
+        }
+        if !self.unprepared.is_empty() {
+            shortfalls.push(format!("NOT PREPARED: {}", self.unprepared.join(", ")));
+        }
+        shortfalls
+    }
+
+    /// True if nothing keeps the series from being a certification.
+    pub fn is_certification(&self) -> bool {
+        self.shortfalls().is_empty()
+    }
+
+    /// `certification` or `screening`.
+    pub fn noun(&self) -> &'static str {
+        if self.is_certification() { "certification" } else { "screening" }
+    }
+
+    /// The load: `30x`, or `30 times my.conf`.
+    pub fn load(&self) -> String {
+        match &self.config {
+            None => format!("{}x", self.multiple),
+            Some(config) => format!("{} times {config}", self.multiple),
+        }
+    }
+
+    /// Load and, where they are not ACT's, limits and slices.
+    pub fn subject(&self) -> String {
+        let limits = match self.sla == Sla::default() {
+            true => String::new(),
+            false => format!(" within limits of its own ({})", self.sla),
+        };
+        // A slice as long as the stage is all that a short stage has.
+        let is_usual = self.slice_sec == SLICE_SEC || self.slice_sec.min(SLICE_SEC) >= self.stage_sec;
+        let slices = if is_usual { String::new() } else { format!(" in slices of {}", span(self.slice_sec)) };
+        format!("{}{limits}{slices}", self.load())
+    }
+
+    /// The beginning of the sentence after a pass.
+    pub fn passed(&self) -> String {
+        let passed = if self.is_certification() { "certified" } else { "passed the screening" };
+        format!("{passed} for {}", self.subject())
+    }
+
+    /// The beginning of the sentence after a failure.
+    pub fn failed(&self) -> String {
+        let failed = if self.is_certification() { "not certified" } else { "failed the screening" };
+        format!("{failed} for {}", self.subject())
+    }
+
+    /// The beginning of the sentence for an invalid outcome.
+    pub fn undecided(&self) -> String {
+        format!("the {} for {} is undecided", self.noun(), self.subject())
+    }
+
+    /// True if a pass can be compared with published ratings: those hold for ACT's load, pacing and limits, for a day.
+    pub fn is_comparable(&self) -> bool {
+        self.is_certification()
+            && self.as_act
+            && self.config.is_none()
+            && self.sla == Sla::default()
+            && self.slice_sec == SLICE_SEC
+    }
+
+    /// Remarks for the reader, each one sentence.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let shortfalls = self.shortfalls();
+        if !shortfalls.is_empty() {
+            let day = span(STAGE_SEC);
+            remarks.push(format!(
+                "this is a screening, because {}; what counts is {day} a stage on real, prepared devices",
+                shortfalls.join(", and ")
+            ));
+        }
+        if !self.unprepared.is_empty() {
+            remarks.push(format!(
+                "NOT PREPARED: nothing on record says that {} was written full before, and an empty drive is faster than \
+                 it will be in use",
+                self.unprepared.join(", ")
+            ));
+        }
+        if let Some(config) = &self.config {
+            remarks.push(format!(
+                "the load of 1x is that of {config}, not ACT's of 2,000 reads and 1,000 writes a second"
+            ));
+        }
+        if !self.as_act {
+            remarks.push(
+                "not comparable with published ratings: operations were paced evenly, ACT starts them in bursts \
+                 (--as-act)"
+                    .to_owned(),
+            );
+        }
+        remarks
+    }
+}
+
+/// The stages that certify `multiple` times the load of 1x, in their order: two of `stage_sec` seconds on the device number
+/// `single`, and with several `devices` both again on all of them.
+pub fn stages(multiple: f64, devices: usize, single: usize, stage_sec: u64) -> Vec<Step> {
+    let all = (devices > 1).then(|| (0..devices).collect::<Vec<_>>());
+    let loads = [(1.0, Rule::Limits), (2.0, Rule::Completes)];
+    let groups = [vec![single]].into_iter().chain(all);
+    let of_groups = groups.flat_map(|devices| loads.map(|(times, rule)| (devices.clone(), times, rule)));
+    let numbered = (1_usize..).zip(of_groups);
+    let stage = |(number, (devices, times, rule))| {
+        let (name, dir) = (format!("stage {number}"), format!("stage-{number}"));
+        Step::planned(name, dir, multiple * times, devices, stage_sec, rule)
+    };
+    numbered.map(stage).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{claim, series, verdict};
+    use super::*;
+
+    fn done(step: &mut Step, outcome: Outcome, reason: &str) {
+        step.state = State::Done;
+        step.outcome = Some(outcome);
+        step.reason = reason.into();
+        step.attempts = 1;
+    }
+
+    #[test]
+    fn all_stages_passed_certify_with_the_deciding_number() {
+        let mut series = series(1);
+        done(&mut series.steps[0], Outcome::Pass, "2.70 % of reads");
+        done(&mut series.steps[1], Outcome::Pass, "ran to completion");
+        let conclusion = conclude(&series, &claim());
+        assert_eq!(conclusion.outcome, Outcome::Pass);
+        assert_eq!(conclusion.sentence, "certified for 30x: stage 1: 2.70 % of reads");
+        assert_eq!(conclusion.remarks[0], "stage 2, at 60 times the load of 1x, ran to completion");
+        assert!(!conclusion.comparable);
+        assert!(conclude(&series, &Claim { as_act: true, ..claim() }).comparable);
+    }
+
+    #[test]
+    fn the_stage_nearest_to_its_limit_is_the_one_that_is_named() {
+        let mut series = series(2);
+        series.steps.iter_mut().for_each(|step| done(step, Outcome::Pass, "so"));
+        let details = |share: f64| {
+            json!({"decided_by": {"stream": "reads", "device": null, "slice": 1, "threshold_ns": 1_000_000,
+                "over": 1, "wanted": 100, "cut": false, "share": share, "share_max": 0.05}})
+        };
+        series.steps[0].details = details(0.01);
+        series.steps[2].details = details(0.04);
+        assert_eq!(conclude(&series, &claim()).sentence, "certified for 30x: stage 3: so");
+        series.steps[0].details = details(0.04);
+        assert_eq!(conclude(&series, &claim()).sentence, "certified for 30x: stage 1: so");
+    }
+
+    #[test]
+    fn what_a_run_says_beside_its_pass_is_said_of_its_stage() {
+        let mut series = series(1);
+        series.steps.iter_mut().for_each(|step| done(step, Outcome::Pass, "so"));
+        series.steps[0].details = json!({"notes": ["reads did not hold its rate"]});
+        assert!(conclude(&series, &claim()).remarks.contains(&"stage 1: reads did not hold its rate".to_owned()));
+    }
+
+    #[test]
+    fn a_failed_first_stage_names_what_was_not_run() {
+        let mut series = series(1);
+        done(&mut series.steps[0], Outcome::Fail, "7.00 % of reads");
+        let conclusion = conclude(&series, &claim());
+        assert_eq!(
+            (conclusion.outcome, conclusion.sentence.as_str()),
+            (Outcome::Fail, "not certified for 30x: stage 1 failed: 7.00 % of reads")
+        );
+        assert!(conclusion.remarks[0].contains("stage 2 (--all-stages runs them)"), "{:?}", conclusion.remarks);
+    }
+
+    #[test]
+    fn nothing_unknown_passes() {
+        let mut series = series(1);
+        assert_eq!(conclude(&series, &claim()).outcome, Outcome::Invalid, "nothing was run");
+        done(&mut series.steps[0], Outcome::Pass, "so");
+        assert_eq!(conclude(&series, &claim()).outcome, Outcome::Invalid, "stage 2 was not run");
+        done(&mut series.steps[1], Outcome::Invalid, "our own lag");
+        let conclusion = conclude(&series, &claim());
+        assert_eq!(conclusion.sentence, "the certification for 30x is undecided: stage 2: our own lag");
+        done(&mut series.steps[0], Outcome::Fail, "7 %");
+        assert_eq!(conclude(&series, &claim()).outcome, Outcome::Fail, "a failure outranks a doubt");
+    }
+
+    #[test]
+    fn which_device_was_alone_and_what_was_repeated_is_said() {
+        let mut series = series(2);
+        series.steps.iter_mut().for_each(|step| done(step, Outcome::Pass, "so"));
+        series.steps[0].attempts = 2;
+        let remarks = conclude(&series, &claim()).remarks.join("\n");
+        assert!(remarks.contains("tested alone, in the first two stages, was /dev/nvme0n1 only"), "{remarks}");
+        assert!(remarks.contains("stage 1 was begun 2 times"), "{remarks}");
+    }
+
+    #[test]
+    fn stages_come_in_their_order_and_finished_ones_do_not_come_again() {
+        let mut series = series(2);
+        assert_eq!(next(&series, false), Some(0));
+        done(&mut series.steps[0], Outcome::Pass, "");
+        assert_eq!(next(&series, false), Some(1));
+        series.steps[1].state = State::Interrupted;
+        assert_eq!(next(&series, false), Some(1));
+        series.steps[1..].iter_mut().for_each(|step| done(step, Outcome::Pass, ""));
+        assert_eq!(next(&series, false), None);
+    }
+
+    #[test]
+    fn a_failed_stage_ends_the_series_unless_all_are_wanted() {
+        let mut series = series(1);
+        done(&mut series.steps[0], Outcome::Fail, "");
+        assert_eq!((next(&series, false), next(&series, true)), (None, Some(1)));
+    }
+
+    #[test]
+    fn a_stage_of_which_nothing_is_known_is_run_again() {
+        let mut series = series(1);
+        done(&mut series.steps[0], Outcome::Invalid, "");
+        assert_eq!(next(&series, false), Some(0));
+    }
+
+    #[test]
+    fn what_was_killed_is_run_again_in_a_directory_of_its_own() {
+        let mut series = series(1);
+        begin(&mut series.steps[0], 5);
+        assert_eq!((series.steps[0].dir.as_str(), series.steps[0].state), ("stage-1", State::Running));
+        series.settle();
+        assert_eq!(series.steps[0].state, State::Interrupted);
+        assert_eq!(next(&series, false), Some(0));
+        begin(&mut series.steps[0], 6);
+        let step = &series.steps[0];
+        assert_eq!((step.dir.as_str(), step.attempts, step.began_unix_ms), ("stage-1.2", 2, Some(6)));
+    }
+
+    fn lag(whose: Whose) -> End {
+        End::LagExceeded {
+            lane: "reads@x".into(),
+            whose,
+            lag_ms: 10_200,
+            lag_max_ms: 10_000,
+            in_flight: 7,
+            in_flight_max: 7,
+        }
+    }
+
+    #[test]
+    fn the_stage_at_the_load_has_the_verdict_of_its_run_with_the_deciding_number() {
+        let judged = judge_stage(Rule::Limits, &verdict(Outcome::Pass, End::Completed, 0.027));
+        assert_eq!(judged.outcome, Outcome::Pass);
+        assert!(judged.reason.starts_with("2.70 % of reads on x took over 1 ms in slice 9"), "{}", judged.reason);
+        let judged = judge_stage(Rule::Limits, &verdict(Outcome::Fail, End::Completed, 0.07));
+        assert_eq!((judged.outcome, judged.reason.as_str()), (Outcome::Fail, "the first reason"));
+    }
+
+    #[test]
+    fn remarks_of_a_pass_are_kept_as_notes() {
+        let mut passed = verdict(Outcome::Pass, End::Completed, 0.027);
+        passed.reasons.push(Reason::new(Code::Note, "reads are a closed loop"));
+        let judged = judge_stage(Rule::Limits, &passed);
+        assert_eq!((judged.outcome, judged.notes), (Outcome::Pass, vec!["reads are a closed loop".to_owned()]));
+    }
+
+    #[test]
+    fn the_stage_at_twice_the_load_passes_however_slow_when_it_was_done_and_fails_by_what_the_device_did() {
+        let undone = |ours| results::judge::Undone {
+            stream: "large-block-writes".into(),
+            device: "x".into(),
+            first_slice: None,
+            slice: 1,
+            slices: 1,
+            wanted: 2_000,
+            missed: 1_000,
+            ours,
+            held_by: None,
+        };
+        let ended = |outcome, end, share| verdict(outcome, end, share);
+        let completed = |share| ended(Outcome::Fail, End::Completed, share);
+        let failing = Reason::new(Code::IoError, "3 I/O errors (3 reads): any fails the run");
+        let unknown = |end| (ended(Outcome::Invalid, end, 0.0), Outcome::Invalid, "");
+        for (verdict, outcome, words) in [
+            (completed(0.6), Outcome::Pass, "ran to completion without an I/O error; 60.0 % of reads"),
+            (
+                Verdict { undone: vec![undone(false)], ..completed(0.0) },
+                Outcome::Fail,
+                "the load of large-block-writes on x was not done",
+            ),
+            (Verdict { undone: vec![undone(true)], ..completed(0.0) }, Outcome::Invalid, ""),
+            (
+                Verdict { reasons: vec![failing], ..completed(0.0) },
+                Outcome::Fail,
+                "3 I/O errors (3 reads): any fails the run (completed",
+            ),
+            (ended(Outcome::Fail, lag(Whose::Device), 0.5), Outcome::Fail, "stopped because reads@x was 10.2 s late"),
+            (ended(Outcome::Fail, lag(Whose::Limit), 0.5), Outcome::Fail, ""),
+            (ended(Outcome::Invalid, lag(Whose::Ours), 0.5), Outcome::Invalid, ""),
+            // Ends for other reasons tell nothing.
+            unknown(End::Unrecorded),
+            unknown(End::Interrupted { signal: "SIGINT".into() }),
+            unknown(End::EngineFailed { why: "x".into() }),
+        ] {
+            let judged = judge_stage(Rule::Completes, &verdict);
+            assert_eq!(judged.outcome, outcome, "{}", judged.reason);
+            assert!(judged.reason.starts_with(words), "{}", judged.reason);
+            let is_late = outcome == Outcome::Fail && matches!(verdict.end, End::LagExceeded { .. });
+            assert_eq!(judged.reason.ends_with("did not run to completion"), is_late, "{}", judged.reason);
+        }
+    }
+
+    #[test]
+    fn a_day_a_stage_on_prepared_devices_certifies() {
+        let claim = claim();
+        assert!(claim.is_certification());
+        assert_eq!(claim.passed(), "certified for 30x");
+        assert_eq!(claim.failed(), "not certified for 30x");
+    }
+
+    #[test]
+    fn whatever_falls_short_is_named_a_screening_and_never_certified() {
+        for short in [
+            Claim { stage_sec: STAGE_SEC - 1, ..claim() },
+            Claim { simulated: true, ..claim() },
+            Claim { files: true, ..claim() },
+            Claim { virtual_kinds: vec!["/dev/loop3 is a loop device, which is a file".into()], ..claim() },
+            Claim { unprepared: vec!["/dev/x".into()], ..claim() },
+        ] {
+            let words = [short.passed(), short.failed(), short.undecided(), short.remarks().join(" ")].join(" ");
+            assert!(!words.contains("certif"), "{words}");
+            assert!(words.contains("passed the screening for 30x") && words.contains("this is a screening"), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_load_and_limits_of_its_own_are_named() {
+        let own = Claim { config: Some("my.conf".into()), ..claim() };
+        assert_eq!(own.passed(), "certified for 30 times my.conf");
+        let lax = Claim { sla: "10%>1ms".parse().unwrap(), ..claim() };
+        assert_eq!(lax.passed(), "certified for 30x within limits of its own (10%>1ms)");
+        let long = Claim { slice_sec: 86_400, ..claim() };
+        assert_eq!(long.passed(), "certified for 30x in slices of 24 h", "an average over a day hides an hour");
+        assert_eq!(Claim { stage_sec: 60, ..claim() }.passed(), "passed the screening for 30x");
+    }
+
+    #[test]
+    fn only_acts_load_pacing_and_limits_for_a_day_are_comparable() {
+        assert!(!claim().is_comparable(), "paced evenly");
+        assert!(Claim { as_act: true, ..claim() }.is_comparable());
+        assert!(!Claim { as_act: true, config: Some("my.conf".into()), ..claim() }.is_comparable());
+        assert!(!Claim { as_act: true, stage_sec: 21_600, ..claim() }.is_comparable());
+        assert!(!Claim { as_act: true, slice_sec: 86_400, ..claim() }.is_comparable());
+        assert!(!Claim { as_act: true, virtual_kinds: vec!["/dev/zram1 is memory".into()], ..claim() }.is_comparable());
+        assert!(!Claim { as_act: true, sla: "6%>1ms".parse().unwrap(), ..claim() }.is_comparable());
+    }
+
+    #[test]
+    fn the_second_stage_is_at_twice_the_load_and_several_devices_follow_one_of_them_alone() {
+        let expected =
+            [("stage 1".into(), 30.0, vec![0], Rule::Limits), ("stage 2".into(), 60.0, vec![0], Rule::Completes)];
+        let one = stages(30.0, 1, 0, 86_400);
+        assert!(one.iter().all(|step| step.duration_sec == 86_400 && step.state == State::Planned));
+        let shape = one.into_iter().map(|step| (step.name, step.multiple, step.devices, step.rule));
+        assert_eq!(shape.collect::<Vec<_>>(), expected);
+        let stages = stages(30.0, 3, 1, 86_400);
+        let stages: Vec<_> = stages.iter().map(|step| (step.dir.as_str(), step.multiple, &step.devices[..])).collect();
+        let all = &[0, 1, 2][..];
+        assert_eq!(
+            stages,
+            [("stage-1", 30.0, &[1][..]), ("stage-2", 60.0, &[1]), ("stage-3", 30.0, all), ("stage-4", 60.0, all)]
+        );
+    }
+}

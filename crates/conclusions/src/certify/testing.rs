@@ -1,0 +1,101 @@
+//! Verdicts and series for tests.
+
+use super::{Claim, stages};
+use crate::series::{Identity, Purpose, Series};
+use results::judge::{
+    Code, Deciding, End, GapSummary, Outcome, Reason, Sla, StreamTotals, VERDICT_FORMAT_VERSION, Verdict,
+};
+
+/// A stream with `errors` failed operations.
+pub(super) fn total(name: &str, errors: u64) -> StreamTotals {
+    StreamTotals {
+        name: name.into(),
+        judged: true,
+        offered_iops: 100.0,
+        achieved_iops: 100.0,
+        ops: 1_000,
+        bytes: 0,
+        errors,
+        overtime: 0,
+        unissued: 0,
+        lost: 0,
+    }
+}
+
+/// A verdict with `share` as the worst share over 1 ms.
+pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
+    Verdict {
+        failures: Vec::new(),
+        workloads: Vec::new(),
+        format_version: VERDICT_FORMAT_VERSION,
+        outcome,
+        class: results::judge::Class::Screening,
+        partial: !end.is_complete(),
+        end,
+        reasons: vec![Reason::new(Code::Unknown, "the first reason")],
+        missed: Vec::new(),
+        notes: Vec::new(),
+        records_read: None,
+        decided_by: Some(Deciding {
+            stream: "reads".into(),
+            device: Some("x".into()),
+            slice: 9,
+            with_rest: false,
+            first_slice: None,
+            threshold_ns: 1_000_000,
+            over: (share * 10_000.0) as u64,
+            wanted: 10_000,
+            cut: false,
+            share,
+            share_max: 0.05,
+        }),
+        worst: Vec::new(),
+        sla: Sla::default().to_string(),
+        thresholds_ns: Sla::default().thresholds_ns().to_vec(),
+        slice_sec: 3_600,
+        duration_sec: 86_400,
+        ran_sec: 86_400.0,
+        groups: Vec::new(),
+        undone: Vec::new(),
+        insufficient: Vec::new(),
+        streams: vec![total("reads", 0)],
+        gaps: GapSummary { count: 0, limit_ns: 0, over: 0, max_ns: 0 },
+        blame: Vec::new(),
+    }
+}
+
+/// A real drive with this serial number.
+pub(crate) fn drive(name: &str, serial: Option<&str>) -> Identity {
+    Identity {
+        name: name.into(),
+        model: Some("M".into()),
+        serial: serial.map(str::to_owned),
+        size_bytes: 960_197_124_096,
+        simulated: false,
+    }
+}
+
+/// A series of `devices` drives, with nothing done.
+pub(crate) fn series(devices: usize) -> Series {
+    Series {
+        devices: (0..devices).map(|n| drive(&format!("/dev/nvme{n}n1"), Some(&format!("S{n}")))).collect(),
+        terms: vec![("load".into(), "30x".into()), ("limits".into(), Sla::default().to_string())],
+        ..crate::testing::series(Purpose::Certify, &[], stages(30.0, devices, 0, 86_400))
+    }
+}
+
+/// The claim of a certification for 30x by the book.
+pub(super) fn claim() -> Claim {
+    Claim {
+        multiple: "30".into(),
+        config: None,
+        sla: Sla::default(),
+        slice_sec: 3_600,
+        stage_sec: 86_400,
+        simulated: false,
+        files: false,
+        virtual_kinds: Vec::new(),
+        unprepared: Vec::new(),
+        as_act: false,
+    }
+}

@@ -1,0 +1,658 @@
+//! A check: is a disk good enough for a database? Its criteria, the figures that were measured, and the conclusion.
+//!
+//! ```text
+//! criteria -> limits of the streams of a run -> Verdict + figures -> judged criteria -> conclusion
+//! ```
+//!
+//! The verdict of each run judges its limits, with all rules of [`results::judge`]. The one idea here: a pass that saw only a
+//! burst is no pass. A volume with burst credits, or a drive with an SLC cache, holds for a minute what it does not hold for an
+//! hour; so each check says how long and how much it has to write, and before that it only measured.
+
+use crate::percentile;
+use results::judge::{Code, Limit, Outcome, Sla, SliceShares, StreamLimits, Verdict};
+use results::run_dir::RunDirError;
+use results::steady::{self, ChangePoint};
+use results::units::{self, duration, quoted, span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+
+/// Name of the record in its directory.
+pub const CHECK: &str = "check.json";
+
+/// Version of the record's fields. Raised when one changes its meaning or goes.
+pub const CHECK_FORMAT_VERSION: u32 = 1;
+
+/// A measured quantity of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub enum Metric {
+    /// Percentile of latencies, percent: above 0 and below 100.
+    Percentile(f64),
+    /// Mean latency.
+    Mean,
+    /// Operations a second.
+    Iops,
+    /// Bytes a second.
+    Bandwidth,
+}
+
+impl Metric {
+    /// True if the value is a latency, in nanoseconds, with an upper limit.
+    pub fn is_latency(self) -> bool {
+        matches!(self, Self::Percentile(_) | Self::Mean)
+    }
+
+    /// The percent of a percentile.
+    pub fn percent(self) -> Option<f64> {
+        if let Self::Percentile(percent) = self { Some(percent) } else { None }
+    }
+
+    /// A value with its unit.
+    pub fn text(self, value: f64) -> String {
+        match self {
+            Self::Percentile(_) | Self::Mean => duration(value.max(0.0) as u64),
+            Self::Iops => format!("{}/s", units::number(value)),
+            Self::Bandwidth => format!("{}/s", units::bytes(value)),
+        }
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Percentile(percent) => write!(f, "p{percent}"),
+            Self::Mean => f.write_str("mean"),
+            Self::Iops => f.write_str("iops"),
+            Self::Bandwidth => f.write_str("bandwidth"),
+        }
+    }
+}
+
+impl TryFrom<String> for Metric {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let percent = text.strip_prefix('p').and_then(|percent| percent.parse::<f64>().ok());
+        match (text.as_str(), percent) {
+            ("mean", _) => Ok(Self::Mean),
+            ("iops", _) => Ok(Self::Iops),
+            ("bandwidth", _) => Ok(Self::Bandwidth),
+            (_, Some(percent)) if percent > 0.0 && percent < 100.0 => Ok(Self::Percentile(percent)),
+            _ => Err(format!("{text:?} is no metric: give p50, p99, p99.9 or the like, mean, iops or bandwidth")),
+        }
+    }
+}
+
+impl From<Metric> for String {
+    fn from(metric: Metric) -> Self {
+        metric.to_string()
+    }
+}
+
+/// Origin of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    /// The makers of the database state the limit.
+    Published,
+    /// The limit is often repeated, and no maker states it.
+    Folklore,
+}
+
+/// A requirement, or a quantity that is only measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Criterion {
+    /// The run of the check.
+    pub run: String,
+    /// The stream of that run: `wal-flushes`.
+    pub stream: String,
+    pub metric: Metric,
+    /// Latency that must not be reached, nanoseconds; fewest operations or bytes a second. `None`: measured only.
+    pub limit: Option<f64>,
+    /// Address of the page that states the limit.
+    pub source: Option<String>,
+    /// Date on which the source was read.
+    pub looked_up: Option<String>,
+    pub standing: Option<Standing>,
+    /// The statement of the source.
+    pub says: String,
+}
+
+impl Criterion {
+    /// The limit, if it decides: folklore is shown and decides nothing.
+    pub fn deciding_limit(&self) -> Option<f64> {
+        self.limit.filter(|_| self.standing != Some(Standing::Folklore))
+    }
+
+    /// The deciding limit of latencies as an SLA judges it: `p99` below 10 ms is `1%>10ms`. `None` for other metrics.
+    ///
+    /// Errors: more decimals than an SLA has.
+    pub fn sla(&self) -> Result<Option<Sla>, String> {
+        let (Metric::Percentile(percent), Some(limit_ns)) = (self.metric, self.deciding_limit()) else {
+            return Ok(None);
+        };
+        let share = format!("{:.7}", 100.0 - percent);
+        format!("{share}%>{}ns", limit_ns as u64).parse().map(Some)
+    }
+
+    /// The limit in words: `below 10 ms`.
+    pub fn limit_text(&self) -> Option<String> {
+        let limit = self.metric.text(self.limit?);
+        Some(if self.metric.is_latency() { format!("below {limit}") } else { format!("at least {limit}") })
+    }
+
+    /// Stream and metric in words: `p99 of wal-flushes`.
+    pub fn what(&self) -> String {
+        match self.metric {
+            Metric::Iops => format!("rate of {}", self.stream),
+            metric => format!("{metric} of {}", self.stream),
+        }
+    }
+}
+
+/// Longest time without any completion that is no freeze, nanoseconds. Percentiles do not see a freeze, because a closed loop
+/// issues nothing meanwhile; so the verdict counts freezes by time. No published limit is of single stalls of some
+/// milliseconds.
+const FREEZE_NS: u64 = 500_000_000;
+
+/// Limits of the stream `name` by `criteria`, all of one run; `None` if none limits it.
+///
+/// Errors: limits that an SLA cannot express.
+pub fn limits_of<'a>(
+    name: &str,
+    criteria: impl Iterator<Item = &'a Criterion>,
+) -> Result<Option<StreamLimits>, String> {
+    let of_stream: Vec<_> =
+        criteria.filter(|criterion| criterion.stream == name && criterion.deciding_limit().is_some()).collect();
+    let slas = of_stream.iter().map(|criterion| criterion.sla()).collect::<Result<Vec<_>, _>>()?;
+    let mut slas: Vec<_> = slas.into_iter().flatten().collect();
+    let limits = slas.iter().flat_map(Sla::limits);
+    let (longest_ns, loosest_ppb) =
+        limits.fold((0, 0), |(ns, ppb), limit| (limit.threshold_ns.max(ns), limit.share_max_ppb.max(ppb)));
+    if (1..FREEZE_NS).contains(&longest_ns) {
+        slas.push(Limit { share_max_ppb: loosest_ppb, threshold_ns: FREEZE_NS }.into());
+    }
+    let least = |metric| {
+        let of_metric = of_stream.iter().filter(|criterion| criterion.metric == metric);
+        of_metric.filter_map(|criterion| criterion.deciding_limit()).reduce(f64::max)
+    };
+    let sla = if slas.is_empty() { None } else { Some(Sla::joined(slas.iter(), u64::min)?) };
+    let limits = StreamLimits { sla, least_iops: least(Metric::Iops), least_bytes_per_sec: least(Metric::Bandwidth) };
+    Ok((limits != StreamLimits::default()).then_some(limits))
+}
+
+/// Measurements of a stream in its run.
+#[derive(Debug, Clone, Default)]
+pub struct Figures {
+    pub ops: u64,
+    pub bytes: u64,
+    /// Duration of the counted part, nanoseconds.
+    pub ran_ns: u64,
+    /// Mean latency, nanoseconds.
+    pub mean_ns: f64,
+    /// Latencies by percent, in ascending order, nanoseconds.
+    pub percentiles_ns: Vec<(f64, u64)>,
+}
+
+impl Figures {
+    /// Latency at `percent`, however few operations there were.
+    fn percentile_ns(&self, percent: f64) -> Option<f64> {
+        self.percentiles_ns.iter().find(|(of, _)| *of == percent).map(|(_, ns)| *ns as f64)
+    }
+
+    /// Value of a metric; `None` if there were too few operations to tell.
+    pub fn value(&self, metric: Metric) -> Option<f64> {
+        let per_sec = |count: u64| (self.ran_ns > 0).then(|| count as f64 * 1e9 / self.ran_ns as f64);
+        match metric {
+            Metric::Percentile(percent) => {
+                self.percentile_ns(percent).filter(|_| percentile::is_told(self.ops, percent))
+            }
+            Metric::Mean => (self.ops > 0).then_some(self.mean_ns),
+            Metric::Iops => per_sec(self.ops),
+            Metric::Bandwidth => per_sec(self.bytes),
+        }
+    }
+}
+
+/// A criterion with its figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Judged {
+    #[serde(flatten)]
+    pub criterion: Criterion,
+    /// Measured value: nanoseconds, operations or bytes a second. A rate with a limit is that of the slowest slice.
+    /// `None`: too few operations.
+    pub figure: Option<f64>,
+    pub outcome: Outcome,
+    /// True if the rate behind the end of a burst was judged.
+    #[serde(default)]
+    pub behind_burst: bool,
+}
+
+/// Rate behind the end of a burst, as a part of the rate before, at most: less is what other programs on a host do.
+const BURST_END: f64 = 2.0 / 3.0;
+
+/// Change points of a run at which a burst ended: the rate of a stream fell for good.
+pub fn burst_ends(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
+    let is_end =
+        |point: &ChangePoint| point.metric == steady::Metric::AchievedIops && point.after <= point.before * BURST_END;
+    points.into_iter().filter(is_end).collect()
+}
+
+/// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run: behind the last
+/// one is the sustained state.
+pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_ends: &[ChangePoint]) -> Judged {
+    let judged = |figure, outcome, behind_burst| Judged { criterion: criterion.clone(), figure, outcome, behind_burst };
+    let figure = figures.value(criterion.metric);
+    let Some(limit) = criterion.deciding_limit() else { return judged(figure, Outcome::Measured, false) };
+    let group = verdict.groups.iter().find(|group| group.stream == criterion.stream);
+    let slices = group.map_or(&[][..], |group| &group.slices);
+    let whole: Vec<_> = slices.iter().filter(|slice| slice.complete && slice.wanted > 0).collect();
+    let counted = if whole.is_empty() { slices.iter().collect() } else { whole };
+    // Operations, or bytes, for each operation.
+    let each =
+        if criterion.metric == Metric::Bandwidth { figures.bytes as f64 / figures.ops.max(1) as f64 } else { 1.0 };
+    let (figure, is_missed) = match criterion.metric {
+        Metric::Percentile(percent) => {
+            let of_sla = criterion.sla().ok().flatten().and_then(|sla| sla.limits().first().copied());
+            let is_over =
+                |limit: Limit| {
+                    let at = verdict.thresholds_ns.iter().position(|known| *known == limit.threshold_ns)?;
+                    Some(counted.iter().any(|slice| {
+                        slice.judged_over.get(at).is_none_or(|over| limit.is_exceeded(*over, slice.wanted))
+                    }))
+                };
+            // Of fewer operations it is the longest, which the limit judges all the same.
+            (figures.percentile_ns(percent).filter(|_| figures.ops > 0), of_sla.and_then(is_over))
+        }
+        // A definition cannot limit a mean, which does not separate this program's delay.
+        Metric::Mean => (figure, None),
+        Metric::Iops | Metric::Bandwidth => {
+            // As the judge: a closed loop begins with as many operations as are in flight at its end.
+            let total = verdict.streams.iter().find(|stream| stream.name == criterion.stream);
+            let ahead = total.filter(|stream| stream.offered_iops == 0.0).map_or(0, |stream| stream.overtime);
+            let rate = |slice: &SliceShares| {
+                let ahead = if slice.slice == 1 { ahead } else { 0 };
+                slice.wanted.saturating_sub(ahead) as f64 * each / verdict.slice_sec.max(1) as f64
+            };
+            let slowest = counted.iter().filter(|slice| slice.complete).map(|slice| rate(slice)).reduce(f64::min);
+            let figure = slowest.or(figure);
+            (figure, figure.map(|figure| figure < limit))
+        }
+    };
+    let last = burst_ends.iter().rev().find(|end| end.group.stream == criterion.stream);
+    let behind = last.filter(|_| !criterion.metric.is_latency()).map(|end| end.after * each);
+    let (figure, is_missed) = match behind {
+        Some(after) if after < limit => (Some(after), Some(true)),
+        _ => (figure, is_missed),
+    };
+    // A closed loop issues nothing while its device hangs, so that no percentile sees it.
+    let froze = froze(verdict);
+    let is_told = criterion.metric.percent().is_none_or(|percent| percentile::is_told(figures.ops, percent));
+    let outcome = match (is_missed, verdict.outcome) {
+        (None, _) | (_, Outcome::Invalid) => Outcome::Invalid,
+        (Some(true), _) => Outcome::Fail,
+        (Some(false), _) if verdict.is_broken() || froze => Outcome::Fail,
+        // No operation was too slow, and there were too few to say so of the percentile.
+        (Some(false), _) if !is_told => Outcome::Measured,
+        (Some(false), _) => Outcome::Pass,
+    };
+    judged(figure, outcome, behind.is_some())
+}
+
+/// True if a device returned nothing for too long.
+fn froze(verdict: &Verdict) -> bool {
+    verdict.reasons.iter().any(|reason| reason.code == Code::Silence)
+}
+
+/// Outcome of a run with these criteria: a latency goal that no depth met fails it only if something is limited.
+pub fn outcome_of_run<'c>(verdict: &Verdict, mut criteria: impl Iterator<Item = &'c Criterion>) -> Outcome {
+    let is_goal = verdict.reasons.first().is_some_and(|reason| reason.code == Code::Missed);
+    match is_goal && !froze(verdict) && criteria.all(|criterion| criterion.deciding_limit().is_none()) {
+        true => Outcome::Measured,
+        false => verdict.outcome,
+    }
+}
+
+/// A run of a check.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckedRun {
+    /// Name, also of its run directory below that of the check.
+    pub name: String,
+    pub outcome: Outcome,
+    /// The sentence that decided its verdict.
+    pub reason: String,
+    pub seconds: f64,
+    /// Bytes that its writes moved.
+    pub written_bytes: u64,
+    /// Ends of a burst: the rate of a stream fell for good. A sentence each.
+    pub burst_ends: Vec<String>,
+}
+
+/// Time and bytes that show the sustained state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sustained {
+    /// Seconds of load.
+    pub seconds: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Why so long and so much.
+    pub why: String,
+}
+
+/// Result of a check of one disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// [`CHECK_FORMAT_VERSION`] of the program that wrote the record.
+    pub format_version: u32,
+    /// Program and version.
+    pub tool: String,
+    /// Name of the check.
+    pub name: String,
+    pub database: String,
+    pub question: String,
+    /// Directory or device, as the user named it.
+    pub path: String,
+    /// Kind of disk below it, as far as known.
+    pub disk: Option<String>,
+    /// Beginning, milliseconds since 1970 (UTC).
+    pub started_unix_ms: u64,
+    pub outcome: Outcome,
+    /// The sentence that decided.
+    pub sentence: String,
+    /// Other sentences about the result.
+    pub remarks: Vec<String>,
+    pub criteria: Vec<Judged>,
+    pub runs: Vec<CheckedRun>,
+    pub sustained: Sustained,
+    /// Phrases: conditions that the check does not test.
+    pub cannot_see: Vec<String>,
+    /// Files written with measured values, in the directory of the check.
+    pub files: Vec<String>,
+}
+
+impl Check {
+    /// Concludes from criteria and runs: the worst outcome; a pass within a burst is only a measurement. `why_invalid`: a
+    /// reason for which nothing that was measured is the disk's.
+    pub fn concluded(mut self, why_invalid: Option<String>) -> Self {
+        let worst = self.runs.iter().map(|run| run.outcome).chain(self.criteria.iter().map(|judged| judged.outcome));
+        self.outcome = worst.max().unwrap_or(Outcome::Invalid);
+        if why_invalid.is_some() {
+            self.outcome = Outcome::Invalid;
+        }
+        let burst = self.burst().filter(|_| self.outcome == Outcome::Pass);
+        if burst.is_some() {
+            self.outcome = Outcome::Measured;
+        }
+        self.sentence =
+            why_invalid.or_else(|| burst.map(|why| self.within_burst(&why))).unwrap_or_else(|| self.decisive());
+        self
+    }
+
+    /// Why the runs saw no sustained state; `None` if they did.
+    fn burst(&self) -> Option<String> {
+        if self.limited().next().is_some() && self.limited().all(|judged| judged.behind_burst) {
+            return None;
+        }
+        let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
+        let written = self.runs.iter().map(|run| run.written_bytes).sum::<u64>();
+        let Sustained { seconds: least_sec, written_bytes: least_bytes, .. } = &self.sustained;
+        let [written_text, least_text] = [written, *least_bytes].map(|bytes| units::bytes(bytes as f64));
+        let needs = [
+            (seconds.round() < *least_sec as f64)
+                .then(|| format!("{} of {}", span(seconds.round() as u64), span(*least_sec))),
+            (written < *least_bytes).then(|| format!("{written_text} of {least_text} written")),
+        ];
+        let needs: Vec<_> = needs.into_iter().flatten().collect();
+        (!needs.is_empty()).then(|| needs.join(", "))
+    }
+
+    fn within_burst(&self, why: &str) -> String {
+        let nearest = self.nearest().map_or_else(String::new, |judged| format!(": {}", judged.sentence()));
+        let Sustained { seconds, why: reason, .. } = &self.sustained;
+        format!(
+            "every limit was held within its burst ({why}){nearest}. {reason} --for {} goes on",
+            span(*seconds).replace(' ', "")
+        )
+    }
+
+    /// The criterion that decided: the worst with a limit, else the first. `None` if a rule of a run decided.
+    pub fn decisive_criterion(&self) -> Option<&Judged> {
+        match self.outcome {
+            Outcome::Fail | Outcome::Invalid => self.nearest().filter(|judged| judged.outcome == self.outcome),
+            Outcome::Pass | Outcome::Measured => self.nearest().or(self.criteria.first()),
+        }
+    }
+
+    /// The criterion with a limit that came nearest to it.
+    fn nearest(&self) -> Option<&Judged> {
+        let worst = self.limited().map(|judged| judged.outcome).max()?;
+        let worst = self.limited().filter(|judged| judged.outcome == worst);
+        worst.max_by(|a, b| a.used().total_cmp(&b.used()))
+    }
+
+    /// Criteria with a limit that decides.
+    fn limited(&self) -> impl Iterator<Item = &Judged> {
+        self.criteria.iter().filter(|judged| judged.criterion.deciding_limit().is_some())
+    }
+
+    fn decisive(&self) -> String {
+        let runs = self.runs.iter().filter(|run| run.outcome == self.outcome);
+        let mut run = runs.map(|run| format!("{}: {}", run.name, run.reason));
+        // The figure is of the whole run; if it is within its limit, a slice decided, which the run names.
+        let is_shown = |judged: &&Judged| {
+            judged.outcome == self.outcome && (self.outcome != Outcome::Fail || judged.used() >= 1.0)
+        };
+        let nearest = self.nearest().filter(is_shown).map(Judged::sentence);
+        match self.outcome {
+            // A run can fail by a rule without a criterion: operations failed or were lost, or a device was silent.
+            Outcome::Fail => nearest.or_else(|| run.next()),
+            Outcome::Invalid => run.next().or(nearest),
+            Outcome::Pass => nearest,
+            Outcome::Measured => Some("no limit is published for this load; the figures are measured only".to_owned()),
+        }
+        .unwrap_or_else(|| "nothing was measured".to_owned())
+    }
+
+    /// Judges the runs again by `verdicts`, one for each: a worse outcome than the recorded one is believed, a better one
+    /// is not.
+    pub fn rejudge<'v>(&mut self, verdicts: impl Iterator<Item = &'v Verdict>) {
+        for (run, verdict) in self.runs.iter_mut().zip(verdicts) {
+            let of_run =
+                self.criteria.iter().map(|judged| &judged.criterion).filter(|criterion| criterion.run == run.name);
+            let now = outcome_of_run(verdict, of_run);
+            if now > run.outcome {
+                let reason = verdict.reason().unwrap_or_default();
+                self.sentence =
+                    format!("{CHECK} says {} of run {}, its directory says {now}: {reason}", run.outcome, run.name);
+                run.outcome = now;
+                self.outcome = self.outcome.max(now);
+            }
+        }
+    }
+
+    /// Reads the record in `dir`. Errors: none there, or damaged, or of a later version.
+    pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
+        let path = dir.join(CHECK);
+        let check: Option<Self> = results::run_dir::read_json(&path, CHECK_FORMAT_VERSION)?;
+        let elsewhere = |run: &&CheckedRun| run.name.starts_with('.') || run.name.contains('/') || run.name.is_empty();
+        match check.iter().flat_map(|check| &check.runs).find(elsewhere) {
+            None => Ok(check),
+            Some(run) => Err(RunDirError::Damaged {
+                why: format!("its run {} is no directory below it", quoted(&run.name)),
+                path,
+            }),
+        }
+    }
+
+    /// Writes the record to `dir`.
+    pub fn write(&self, dir: &Path) -> Result<(), RunDirError> {
+        results::run_dir::write_json(dir, CHECK, self)
+    }
+}
+
+impl Judged {
+    /// The figure as a part of its limit: above 1 is bad.
+    pub fn used(&self) -> f64 {
+        match (self.figure, self.criterion.limit) {
+            (Some(figure), Some(limit)) if self.criterion.metric.is_latency() => figure / limit,
+            (Some(figure), Some(limit)) => limit / figure.max(f64::MIN_POSITIVE),
+            _ => 0.0,
+        }
+    }
+
+    /// True if the figure is beyond a limit that is folklore.
+    pub fn is_beyond_folklore(&self) -> bool {
+        self.criterion.standing == Some(Standing::Folklore) && self.used() >= 1.0
+    }
+
+    pub fn figure_text(&self) -> String {
+        self.figure.map_or_else(|| "too few operations".to_owned(), |figure| self.criterion.metric.text(figure))
+    }
+
+    /// Figure, limit and source in one sentence.
+    pub fn sentence(&self) -> String {
+        let Criterion { run, source, standing, .. } = &self.criterion;
+        let limit = self.criterion.limit_text().map_or_else(String::new, |limit| format!(", it must be {limit}"));
+        let by = match (source, standing) {
+            (Some(source), Some(Standing::Folklore)) => format!(" (folklore: {source})"),
+            (Some(source), _) => format!(" ({source})"),
+            _ => String::new(),
+        };
+        format!("{} in {run} was {}{limit}{by}", self.criterion.what(), self.figure_text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::cell::Interval;
+    use results::judge::{End, Judge, JudgePlan};
+    use results::steady::Group;
+    use results::times::Times;
+
+    fn criterion(metric: &str, limit: f64, standing: Standing) -> Criterion {
+        Criterion {
+            run: "wal".into(),
+            stream: "reads".into(),
+            metric: Metric::try_from(metric.to_owned()).unwrap(),
+            limit: Some(limit),
+            source: Some("https://example.com".into()),
+            looked_up: Some("2026-01-01".into()),
+            standing: Some(standing),
+            says: "mine".into(),
+        }
+    }
+
+    /// A run of one second with so many reads of 1 ms, and of 20 ms.
+    fn verdict(limits: StreamLimits, fast: u64, slow: u64) -> Verdict {
+        let mut layout = results::testing::layout(&[("reads", true)], 0.0, ["x".to_owned()]);
+        layout.streams[0].limits = Some(limits.clone());
+        let sla = Sla::joined(limits.sla.iter(), u64::max).unwrap();
+        layout.thresholds_ns = sla.thresholds_ns();
+        let mut interval = Interval::new(&layout);
+        interval.end_ns = 1_000_000_000;
+        for (count, ns) in [(fast, 1_000_000), (slow, 20_000_000)] {
+            (0..count).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, ns), 0, 4096));
+        }
+        interval.close();
+        let mut judge = Judge::new(JudgePlan::new(&layout, sla, 1, 1, 1));
+        judge.add(&interval);
+        judge.verdict(&End::Completed)
+    }
+
+    #[test]
+    fn criteria_become_limits_of_their_stream_and_folklore_does_not() {
+        let published = [criterion("p99", 1e7, Standing::Published), criterion("iops", 500.0, Standing::Published)];
+        let limits = limits_of("reads", published.iter()).unwrap().unwrap();
+        assert_eq!(limits.sla.unwrap().to_string(), "1%>10ms,1%>500ms");
+        assert_eq!((limits.least_iops, limits.least_bytes_per_sec), (Some(500.0), None));
+        assert_eq!(limits_of("writes", published.iter()).unwrap(), None);
+        let folklore = [criterion("p99.9", 1e7, Standing::Folklore)];
+        assert_eq!(limits_of("reads", folklore.iter()).unwrap(), None);
+        for wrong in ["p0", "p100", "pNaN", "99", "p", "latency"] {
+            assert!(Metric::try_from(wrong.to_owned()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_criterion_is_judged_by_exact_counts_and_the_end_of_a_burst_by_the_rate_behind_it() {
+        let figures = Figures {
+            ops: 1_000,
+            bytes: 4_096_000,
+            ran_ns: 1_000_000_000,
+            mean_ns: 1.2e6,
+            percentiles_ns: vec![(99.0, 1_000_000)],
+        };
+        let p99 = criterion("p99", 1e7, Standing::Published);
+        let limits = limits_of("reads", [&p99].into_iter()).unwrap().unwrap();
+        let outcome = |slow| judge(&p99, &verdict(limits.clone(), 1_000 - slow, slow), &figures, &[]).outcome;
+        assert_eq!([outcome(9), outcome(10)], [Outcome::Pass, Outcome::Fail], "1 % is not below 1 %");
+
+        let iops = criterion("iops", 900.0, Standing::Published);
+        let limits = limits_of("reads", [&iops].into_iter()).unwrap().unwrap();
+        let of = |count, burst_ends: &[ChangePoint]| {
+            judge(&iops, &verdict(limits.clone(), count, 0), &figures, burst_ends).outcome
+        };
+        assert_eq!([of(900, &[]), of(899, &[])], [Outcome::Pass, Outcome::Fail]);
+        let point = |after| ChangePoint {
+            group: Group { stream: "reads".into(), device: None },
+            metric: steady::Metric::AchievedIops,
+            round: 1,
+            at_sec: 1,
+            before: 1_500.0,
+            after,
+        };
+        assert_eq!(burst_ends(vec![point(1_001.0), point(1_000.0)]).len(), 1, "a third less is the end of a burst");
+        assert_eq!(
+            [of(950, &burst_ends(vec![point(950.0)])), of(950, &burst_ends(vec![point(850.0)]))],
+            [Outcome::Pass, Outcome::Fail]
+        );
+        let mean = criterion("mean", 1e6, Standing::Published);
+        assert_eq!(judge(&mean, &verdict(StreamLimits::default(), 10, 0), &figures, &[]).outcome, Outcome::Invalid);
+    }
+
+    #[test]
+    fn a_record_whose_run_lies_elsewhere_is_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        let check = Check {
+            format_version: CHECK_FORMAT_VERSION,
+            tool: "flashproof".into(),
+            name: "mine".into(),
+            database: "mine".into(),
+            question: "?".into(),
+            path: "sim:".into(),
+            disk: None,
+            started_unix_ms: 0,
+            outcome: Outcome::Pass,
+            sentence: String::new(),
+            remarks: Vec::new(),
+            criteria: Vec::new(),
+            runs: vec![CheckedRun {
+                name: "wal".into(),
+                outcome: Outcome::Pass,
+                reason: String::new(),
+                seconds: 30.0,
+                written_bytes: 0,
+                burst_ends: Vec::new(),
+            }],
+            sustained: Sustained { seconds: 60, written_bytes: 0, why: "It is so.".into() },
+            cannot_see: Vec::new(),
+            files: Vec::new(),
+        };
+        check.write(dir.path()).unwrap();
+        assert_eq!(Check::read(dir.path()).unwrap().as_ref(), Some(&check));
+        let concluded = check.clone().concluded(None);
+        assert_eq!(concluded.outcome, Outcome::Measured);
+        assert!(concluded.sentence.contains("within its burst (30 s of 60 s)"), "{}", concluded.sentence);
+        let cached = check.clone().concluded(Some("a cache answered".into()));
+        assert_eq!((cached.outcome, cached.sentence.as_str()), (Outcome::Invalid, "a cache answered"));
+        let mut elsewhere = check;
+        elsewhere.runs[0].name = "../wal".into();
+        elsewhere.write(dir.path()).unwrap();
+        let error = Check::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("its run \"../wal\" is no directory below it"), "{error}");
+    }
+}

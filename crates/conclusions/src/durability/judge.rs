@@ -1,0 +1,310 @@
+//! The conclusion about a drive, from the examined lanes and the circumstances of the cut.
+
+use super::examine::Counts;
+use super::session::{Mode, PowerCounts, SessionId};
+use super::witness::Record;
+use results::judge::Outcome;
+use results::units::{binary_bytes, count, number};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Fewest writes of a mode that the last phase acknowledged, so that the cut tested the mode.
+const EXPOSED_MIN: u64 = 20;
+
+/// The drive's claims. `None`: unknown.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Claims {
+    /// `write back`: a volatile cache, which needs flushes; `write through`: none.
+    pub write_cache: Option<String>,
+    /// True if single writes can be durable without a flush.
+    pub fua: Option<bool>,
+    /// Bytes of a write that is never torn; 0: nothing is claimed.
+    pub atomic_write_bytes: Option<u64>,
+}
+
+/// The state of machine and drive when the slots are read.
+#[derive(Debug, Clone, Default)]
+pub struct AfterCut {
+    pub boot_id: String,
+    pub power: Option<PowerCounts>,
+    /// The user says that only the drive lost its power.
+    pub is_drive_cut: bool,
+}
+
+/// Result of a mode.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ModeResult {
+    pub mode: Mode,
+    /// System calls of the mode.
+    pub calls: String,
+    /// Acknowledged writes of the whole session.
+    pub acknowledged: u64,
+    /// The part of them in the last phase: no other mode flushed the drive for them.
+    pub exposed: u64,
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Invalid: the cut did not test the mode.
+    pub outcome: Outcome,
+}
+
+/// Result of one cut.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Durability {
+    /// Program and version.
+    pub tool: String,
+    pub session: SessionId,
+    /// Device or directory, as the user named it.
+    pub path: String,
+    /// Kind of disk below it, as far as known.
+    pub disk: Option<String>,
+    pub claims: Claims,
+    pub outcome: Outcome,
+    /// Exit code of the command.
+    pub exit_code: u8,
+    /// The sentence that decided.
+    pub sentence: String,
+    /// Other sentences about the result.
+    pub remarks: Vec<String>,
+    pub modes: Vec<ModeResult>,
+}
+
+impl Durability {
+    /// Concludes from `counts`, one for each lane of `record`.
+    pub fn conclude(
+        record: &Record,
+        counts: &[Counts],
+        after: &AfterCut,
+        claims: Claims,
+        disk: Option<String>,
+    ) -> Self {
+        let mut modes: Vec<ModeResult> = Vec::new();
+        for (number, lane) in record.session.lanes.iter().enumerate() {
+            let at = modes.iter().position(|result| result.mode == lane.mode).unwrap_or_else(|| {
+                modes.push(ModeResult {
+                    mode: lane.mode,
+                    calls: lane.mode.calls().to_owned(),
+                    acknowledged: 0,
+                    exposed: 0,
+                    counts: Counts::default(),
+                    outcome: Outcome::Pass,
+                });
+                modes.len() - 1
+            });
+            modes[at].acknowledged += record.upto[number];
+            modes[at].exposed += record.upto[number] - record.upto_before[number];
+            modes[at].counts += counts[number];
+        }
+        let no_cut = no_cut(record, after);
+        for result in &mut modes {
+            result.outcome = match () {
+                () if result.counts.gone() > 0 => Outcome::Fail,
+                () if no_cut.is_some() || result.exposed < EXPOSED_MIN => Outcome::Invalid,
+                () => Outcome::Pass,
+            };
+        }
+        let has = |outcome| modes.iter().any(|result| result.outcome == outcome);
+        let outcome = match () {
+            () if has(Outcome::Fail) => Outcome::Fail,
+            () if has(Outcome::Pass) => Outcome::Pass,
+            () => Outcome::Invalid,
+        };
+        let sentence = match outcome {
+            Outcome::Fail => lost(&modes),
+            Outcome::Invalid => no_cut.clone().unwrap_or_else(|| {
+                format!(
+                    "cannot tell: no mode had {EXPOSED_MIN} acknowledged writes since the last flush; let the writes run for \
+                     some seconds before the cut"
+                )
+            }),
+            Outcome::Pass | Outcome::Measured => held(&modes),
+        };
+        let remarks = remarks(&modes, record, after, &claims, no_cut.filter(|_| outcome == Outcome::Fail));
+        Self {
+            tool: record.session.tool.clone(),
+            session: record.session.id,
+            path: record.session.path.clone(),
+            disk,
+            claims,
+            outcome,
+            exit_code: outcome.exit_code(),
+            sentence,
+            remarks,
+            modes,
+        }
+    }
+}
+
+/// Why no cut is known to have hit the writes; `None` if one did.
+fn no_cut(record: &Record, after: &AfterCut) -> Option<String> {
+    let before = &record.session;
+    if let Some((why, failed)) = &record.end
+        && !(*failed && after.is_drive_cut)
+    {
+        return Some(format!("cannot tell: the writes had ended before any cut ({why}); cut the power while they run"));
+    }
+    if before.boot_id == after.boot_id && !after.is_drive_cut {
+        return Some(
+            "cannot tell: this machine was never restarted since the writes began, so no power cut happened; a drive whose \
+             power alone was cut: --drive-cut"
+                .to_owned(),
+        );
+    }
+    let (Some(then), Some(now)) = (before.power, after.power) else { return None };
+    let [cycles, unsafe_shutdowns] =
+        [(now.cycles, "power cycle"), (now.unsafe_shutdowns, "unsafe shutdown")].map(|(of, what)| count(of, what));
+    match () {
+        () if then.cycles == 0 => None,
+        () if now.cycles == then.cycles => Some(format!(
+            "cannot tell: the drive counts {cycles} as before, so it kept its power; a restart of the machine alone proves little"
+        )),
+        () if now.unsafe_shutdowns == then.unsafe_shutdowns => Some(format!(
+            "cannot tell: the drive counts {unsafe_shutdowns} as before, so it was told before its power went; cut the power, do \
+             not switch the machine off"
+        )),
+        () => None,
+    }
+}
+
+fn lost(modes: &[ModeResult]) -> String {
+    let of_mode = |result: &ModeResult| {
+        let Counts { checked, reach, .. } = result.counts;
+        let gone = number(result.counts.gone() as f64);
+        format!("{}: {gone} of {} (among the last {})", result.mode, number(checked as f64), number(reach as f64))
+    };
+    let failed: Vec<_> = modes.iter().filter(|result| result.counts.gone() > 0).map(of_mode).collect();
+    format!("acknowledged writes are gone: {}", failed.join(", "))
+}
+
+fn held(modes: &[ModeResult]) -> String {
+    let checked: u64 = modes.iter().map(|result| result.counts.checked).sum();
+    let passed: Vec<_> = modes.iter().filter(|result| result.outcome == Outcome::Pass).collect();
+    let exposed: u64 = passed.iter().map(|result| result.exposed).sum();
+    let names: Vec<_> = passed.iter().map(|result| result.mode.to_string()).collect();
+    format!(
+        "all {} are there; the cut tested {}, {} of whose writes nothing else had flushed",
+        count(checked, "acknowledged write"),
+        names.join(", "),
+        number(exposed as f64)
+    )
+}
+
+fn remarks(
+    modes: &[ModeResult],
+    record: &Record,
+    after: &AfterCut,
+    claims: &Claims,
+    no_cut: Option<String>,
+) -> Vec<String> {
+    let mut remarks: Vec<String> = no_cut.into_iter().collect();
+    let sum = |of: fn(&Counts) -> u64| modes.iter().map(|result| of(&result.counts)).sum::<u64>();
+    let untested: Vec<_> = modes.iter().filter(|result| result.outcome == Outcome::Invalid).collect();
+    if untested.len() < modes.len() {
+        remarks.extend(untested.iter().map(|result| {
+            format!(
+                "{} was not tested: {} since the last flush of another mode; cut again, or test it alone with --mode {}",
+                result.mode,
+                count(result.exposed, "acknowledged write"),
+                result.mode
+            )
+        }));
+    }
+    let reordered = sum(|counts| counts.reordered);
+    if reordered > 0 {
+        remarks.push(format!(
+            "{} gone although later writes of the same lane are there: reordered",
+            number(reordered as f64)
+        ));
+    }
+    let gone = sum(Counts::gone) > 0;
+    match claims.write_cache.as_deref() {
+        Some("write through") if gone => {
+            remarks.push("the drive claims to have no volatile cache, so Linux sent it no flushes".to_owned());
+        }
+        Some("write back") if gone => {
+            remarks.push("the drive has a volatile cache and acknowledged flushes that it did not keep".to_owned());
+        }
+        _ => {}
+    }
+    let torn = sum(|counts| counts.unacknowledged_torn);
+    if torn > 0 {
+        let claim = match claims.atomic_write_bytes {
+            Some(claimed) if claimed > 0 => {
+                format!("the drive claims atomic writes of {}", binary_bytes(claimed as f64))
+            }
+            _ => "the drive claims no atomic writes".to_owned(),
+        };
+        let sizes: Vec<_> = record.session.lanes.iter().map(|lane| lane.write_bytes).collect();
+        let (least, most) = (sizes.iter().min().copied().unwrap_or(0), sizes.iter().max().copied().unwrap_or(0));
+        remarks.push(format!(
+            "{} not acknowledged and torn, which is allowed ({} to {}); {claim}",
+            count(torn, "write"),
+            binary_bytes(least.into()),
+            binary_bytes(most.into())
+        ));
+    }
+    if let (Some(then), Some(now)) = (record.session.power, after.power) {
+        remarks.push(format!(
+            "the drive counted {} and {} since the beginning",
+            count(now.cycles.saturating_sub(then.cycles), "power cycle"),
+            count(now.unsafe_shutdowns.saturating_sub(then.unsafe_shutdowns), "unsafe shutdown")
+        ));
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::session::{FORMAT_VERSION, Lane, Session};
+    use super::*;
+
+    #[test]
+    fn only_a_drive_that_lost_its_power_while_it_was_written_is_judged() {
+        let counts = |cycles, unsafe_shutdowns| Some(PowerCounts { cycles, unsafe_shutdowns });
+        let lane = Lane { mode: Mode::Fua, write_bytes: 4096, slots: 64, at: 0, scattered: false };
+        let record = |power, end: Option<(&str, bool)>| Record {
+            session: Session {
+                format_version: FORMAT_VERSION,
+                id: SessionId(1),
+                subject: "host: /data".into(),
+                path: "/data".into(),
+                disk: None,
+                tool: "flashproof".into(),
+                started_unix_ms: 1,
+                boot_id: "before".into(),
+                power,
+                lanes: vec![lane.clone()],
+            },
+            upto: vec![90],
+            phase: 0,
+            upto_before: vec![0],
+            end: end.map(|(why, failed)| (why.to_owned(), failed)),
+            judged: None,
+            is_open: false,
+        };
+        let after = |boot_id: &str, power, is_drive_cut| AfterCut { boot_id: boot_id.into(), power, is_drive_cut };
+        let sentence = |record: &Record, after: &AfterCut| {
+            let counts = Counts { checked: 64, intact: 64, ..Counts::default() };
+            let of = Durability::conclude(record, &[counts], after, Claims::default(), None);
+            assert_eq!(of.outcome == Outcome::Pass, of.sentence.starts_with("all 64 "), "{}", of.sentence);
+            of.sentence
+        };
+        for (record, after, says) in [
+            (record(None, None), after("now", None, false), "all 64 acknowledged writes are there"),
+            (record(None, None), after("before", None, false), "this machine was never restarted"),
+            (record(None, None), after("before", None, true), "all 64 "),
+            (
+                record(None, Some(("it was closed", false))),
+                after("now", None, false),
+                "ended before any cut (it was closed)",
+            ),
+            (record(None, Some(("EIO", true))), after("before", None, true), "all 64 "),
+            (record(counts(7, 3), None), after("now", counts(8, 4), false), "all 64 "),
+            (record(counts(7, 3), None), after("now", counts(7, 3), false), "counts 7 power cycles as before"),
+            (record(counts(7, 3), None), after("now", counts(8, 3), false), "counts 3 unsafe shutdowns as before"),
+            (record(counts(0, 0), None), after("now", counts(0, 0), false), "all 64 "),
+        ] {
+            let said = sentence(&record, &after);
+            assert!(said.contains(says), "{said}");
+        }
+    }
+}

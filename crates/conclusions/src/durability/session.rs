@@ -1,0 +1,247 @@
+//! A session: one series of writes up to a power cut, as the witness keeps it.
+
+use results::units::{is_unprintable, quoted};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Version of the messages, of the witness's file and of the sectors.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Bytes of a sector, each of which describes itself. No drive writes less at once.
+pub const SECTOR_BYTES: u32 = 512;
+
+/// Upper bounds of what a peer may claim.
+const LANES_MAX: usize = 64;
+const SLOTS_MAX: u32 = 1 << 16;
+const WRITE_BYTES_MAX: u32 = 1 << 20;
+const TEXT_MAX: usize = 512;
+
+/// Most writes of a lane before a flush: only these can be under way at a cut.
+pub const BATCH_MAX: u64 = 4;
+
+/// Slots of neighbouring writes are this far apart in a lane that scatters. Odd, so that each write has a slot of its own.
+const STRIDE: u64 = 389;
+
+/// Random number of a session: 32 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct SessionId(pub u128);
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl TryFrom<String> for SessionId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let is_id = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let number = is_id.then(|| u128::from_str_radix(&text, 16).ok()).flatten();
+        number.map(Self).ok_or_else(|| format!("{} is no session: 32 hexadecimal digits", quoted(&text)))
+    }
+}
+
+impl From<SessionId> for String {
+    fn from(id: SessionId) -> Self {
+        id.to_string()
+    }
+}
+
+/// A way in which databases make a write durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// `O_DIRECT` writes, then fdatasync(2).
+    Fdatasync,
+    /// An `O_DIRECT` write with `RWF_DSYNC`: FUA, where drive and file system have it.
+    Fua,
+    /// A write through the page cache with `O_DSYNC`.
+    Dsync,
+    /// Writes through the page cache, then fsync(2).
+    Fsync,
+    /// A new file, fsync(2), rename(2) over the old one, fsync(2) of the directory.
+    Rename,
+}
+
+impl Mode {
+    pub const ALL: [Self; 5] = [Self::Fdatasync, Self::Fua, Self::Dsync, Self::Fsync, Self::Rename];
+
+    /// System calls of the mode.
+    pub fn calls(self) -> &'static str {
+        match self {
+            Self::Fdatasync => "O_DIRECT, fdatasync",
+            Self::Fua => "O_DIRECT, RWF_DSYNC",
+            Self::Dsync => "O_DSYNC",
+            Self::Fsync => "buffered, fsync",
+            Self::Rename => "fsync, rename, fsync of the directory",
+        }
+    }
+
+    /// True if each write alone is durable, so that nothing is flushed.
+    pub fn is_alone(self) -> bool {
+        matches!(self, Self::Fua | Self::Dsync | Self::Rename)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(|mode| mode.to_string()).join(", ");
+        let found = Self::ALL.into_iter().find(|mode| mode.to_string() == text);
+        found.ok_or_else(|| format!("{} is no mode: give one of {}", quoted(text), names()))
+    }
+}
+
+/// Place and shape of a lane's writes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Lane {
+    pub mode: Mode,
+    /// Bytes of each write: whole sectors.
+    pub write_bytes: u32,
+    /// Writes that are kept; the next one overwrites the oldest.
+    pub slots: u32,
+    /// First byte on the device or in the data file; a lane of files has none there.
+    pub at: u64,
+    /// True if neighbouring writes do not lie side by side.
+    pub scattered: bool,
+}
+
+impl Lane {
+    /// Slot of write `sequence`, which counts from 1. The writes of a generation fill every slot once.
+    pub fn slot(&self, sequence: u64) -> u64 {
+        let slots = u64::from(self.slots);
+        let place = sequence % slots;
+        if self.scattered { place * STRIDE % slots } else { place }
+    }
+
+    /// Generation of write `sequence` in its slot, from 0.
+    pub fn generation(&self, sequence: u64) -> u64 {
+        sequence / u64::from(self.slots)
+    }
+
+    /// First byte of a slot.
+    pub fn offset(&self, slot: u64) -> u64 {
+        self.at + slot * u64::from(self.write_bytes)
+    }
+
+    /// Bytes of all slots.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.slots) * u64::from(self.write_bytes)
+    }
+
+    /// Most writes that may be issued beyond those that the witness confirmed.
+    pub fn window(&self) -> u64 {
+        u64::from(self.slots) / 2
+    }
+}
+
+/// Counters of a drive's health log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PowerCounts {
+    pub cycles: u64,
+    pub unsafe_shutdowns: u64,
+}
+
+/// The beginning of a session: all that is needed to read its writes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Session {
+    pub format_version: u32,
+    pub id: SessionId,
+    /// Machine and target, by which the session is found if the target itself lost it.
+    pub subject: String,
+    /// Device or directory, as the user named it.
+    pub path: String,
+    /// Identity of the disk, if it has one that stays after a restart.
+    pub disk: Option<String>,
+    /// Program and version.
+    pub tool: String,
+    /// Beginning, milliseconds since 1970 (UTC).
+    pub started_unix_ms: u64,
+    /// The kernel's random number of this boot.
+    pub boot_id: String,
+    /// Counters of an NVMe drive at the beginning.
+    pub power: Option<PowerCounts>,
+    pub lanes: Vec<Lane>,
+}
+
+impl Session {
+    /// Checks all bounds: a session from the network, or from a file, is hostile until then. Errors: one line.
+    pub fn check(&self) -> Result<(), String> {
+        if self.format_version != FORMAT_VERSION {
+            return Err(format!(
+                "session of format {}, this program has {FORMAT_VERSION}: use the same version on both machines",
+                self.format_version
+            ));
+        }
+        for text in [&self.subject, &self.path, &self.tool, &self.boot_id].into_iter().chain(&self.disk) {
+            check_text(text)?;
+        }
+        if !(1..=LANES_MAX).contains(&self.lanes.len()) {
+            return Err(format!("session of {} lanes, not 1 to {LANES_MAX}", self.lanes.len()));
+        }
+        let is_good = |lane: &Lane| {
+            let size = SECTOR_BYTES..=WRITE_BYTES_MAX;
+            size.contains(&lane.write_bytes)
+                && lane.write_bytes.is_multiple_of(SECTOR_BYTES)
+                && (2..=SLOTS_MAX).contains(&lane.slots)
+                && lane.slots.is_power_of_two()
+                && lane.at.checked_add(lane.bytes()).is_some_and(|end| end <= i64::MAX as u64)
+        };
+        match self.lanes.iter().position(|lane| !is_good(lane)) {
+            Some(lane) => Err(format!("lane {lane} of the session is out of bounds")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Bounds of a text from a peer, which is printed.
+pub(super) fn check_text(text: &str) -> Result<(), String> {
+    match text.len() > TEXT_MAX || text.chars().any(is_unprintable) {
+        true => Err(format!("a text of the session is longer than {TEXT_MAX} bytes or has control characters")),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_writes_of_a_generation_fill_every_slot_once() {
+        for scattered in [false, true] {
+            let lane = Lane { mode: Mode::Fua, write_bytes: 4096, slots: 64, at: 0, scattered };
+            let mut slots: Vec<_> = (1_000..1_064).map(|sequence| lane.slot(sequence)).collect();
+            slots.sort_unstable();
+            assert!(slots.into_iter().eq(0..64), "{scattered}");
+            assert_eq!(lane.slot(7), lane.slot(7 + 64));
+            assert_eq!(lane.generation(7 + 64), 1);
+        }
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        for mode in Mode::ALL {
+            assert_eq!(mode.to_string().parse(), Ok(mode));
+            assert_eq!(serde_json::to_string(&mode).unwrap(), format!("\"{mode}\""));
+        }
+        let id = SessionId(0xab);
+        assert_eq!(SessionId::try_from(id.to_string()), Ok(id));
+        assert!(["ab".to_owned(), format!("+{:031x}", 1)].map(SessionId::try_from).iter().all(Result::is_err));
+        assert!("direct".parse::<Mode>().unwrap_err().contains("fdatasync, fua, dsync, fsync, rename"));
+    }
+}

@@ -1,0 +1,364 @@
+//! The witness: what it is told, and what it knows about sessions.
+//!
+//! Messages are lines of JSON, each at most [`LINE_MAX`] bytes. The witness's file has the lines that change something, as they
+//! came, below [`FILE_MARK`]; so the file is read by the same code as a connection.
+
+use super::session::{FORMAT_VERSION, Session, SessionId, check_text};
+use results::units::quoted;
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, Read};
+
+/// First line of the witness's file.
+pub const FILE_MARK: &str = "flashproof witness 1\n";
+
+/// Bytes of a line, its end included.
+pub const LINE_MAX: usize = 16 << 10;
+
+/// Sessions of a file.
+const SESSIONS_MAX: usize = 4096;
+
+/// A message to the witness.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Message {
+    /// A session begins on this connection.
+    Begin(Session),
+    /// The writes of each lane up to these numbers are durable. A higher phase: no lane had a write under way meanwhile, and
+    /// other modes write from here on.
+    Durable { session: SessionId, phase: u64, upto: Vec<u64> },
+    /// The writes ended before any cut. `failed`: the device returned an error.
+    End { session: SessionId, why: String, failed: bool },
+    /// Only in the witness's file: the tester fell silent, as a machine does that loses its power.
+    Silent { session: SessionId },
+    /// The session was examined; the result in words.
+    Judged { session: SessionId, sentence: String },
+    /// Question: the session `found` on the target, or the last one of the subject that was not examined.
+    Ask { format_version: u32, subject: String, found: Option<SessionId> },
+}
+
+/// Answer of the witness.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Reply {
+    /// The message is in the witness's file.
+    Kept,
+    Record(Option<Box<Record>>),
+    Refused(String),
+}
+
+/// A session as the witness knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    pub session: Session,
+    /// Last acknowledged write of each lane.
+    pub upto: Vec<u64>,
+    pub phase: u64,
+    /// The same when the phase began.
+    pub upto_before: Vec<u64>,
+    /// Why the writes ended before any cut, and if the device had failed.
+    pub end: Option<(String, bool)>,
+    pub judged: Option<String>,
+    /// True while the connection of the session is open.
+    pub is_open: bool,
+}
+
+impl Record {
+    /// True while acknowledgements can come.
+    pub fn is_running(&self) -> bool {
+        self.is_open && self.end.is_none()
+    }
+
+    /// Checks bounds, as [`Session::check`].
+    pub fn check(&self) -> Result<(), String> {
+        self.session.check()?;
+        self.end.iter().map(|(why, _)| why).chain(&self.judged).try_for_each(|text| check_text(text))?;
+        let lanes = self.session.lanes.len();
+        let is_behind = |(before, upto): (&u64, &u64)| before <= upto && *upto <= MOST_WRITES;
+        let is_good = self.upto.len() == lanes
+            && self.upto_before.len() == lanes
+            && self.upto_before.iter().zip(&self.upto).all(is_behind);
+        if is_good { Ok(()) } else { Err("record of a session whose numbers do not fit its lanes".to_owned()) }
+    }
+}
+
+/// No lane writes so often. Leaves room for sums.
+const MOST_WRITES: u64 = 1 << 48;
+
+/// Sessions of a witness.
+#[derive(Debug, Default)]
+pub struct Register {
+    records: Vec<Record>,
+}
+
+impl Register {
+    /// Reads a witness's file. Returns its sessions and the bytes of whole lines: what follows them was never confirmed.
+    ///
+    /// Errors: not a witness's file, or damaged.
+    pub fn load(mut file: impl BufRead) -> Result<(Self, u64), String> {
+        let mut register = Self::default();
+        let (mut bytes, mut number) = (0, 0_u64);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = (&mut file).take(LINE_MAX as u64).read_until(b'\n', &mut line);
+            read.map_err(|error| error.to_string())?;
+            number += 1;
+            match line.last() {
+                Some(b'\n') if number == 1 && line == FILE_MARK.as_bytes() => {}
+                Some(_) if number == 1 => return Err("it is not a witness's file; name another one".to_owned()),
+                Some(b'\n') => register.reload(&line).map_err(|why| format!("line {number} is damaged: {why}"))?,
+                Some(_) if line.len() == LINE_MAX => return Err(format!("line {number} is damaged: too long")),
+                _ => break,
+            }
+            bytes += line.len() as u64;
+        }
+        register.end();
+        Ok((register, bytes))
+    }
+
+    /// The witness ends, and with it the writes of all sessions whose tester did not fall silent before.
+    pub fn end(&mut self) {
+        for record in self.records.iter_mut().filter(|record| record.is_open) {
+            record.is_open = false;
+            record.end.get_or_insert_with(|| ("the witness ended, and with it the writes".to_owned(), false));
+        }
+    }
+
+    fn reload(&mut self, line: &[u8]) -> Result<(), String> {
+        let message = parse(line)?;
+        let mut own = match &message {
+            Message::Durable { session, .. } | Message::End { session, .. } | Message::Silent { session } => {
+                Some(*session)
+            }
+            // Its beginning is in another file.
+            Message::Judged { session, .. } if self.find(*session).is_none() => return Ok(()),
+            Message::Judged { session, .. } => {
+                self.disconnected(*session);
+                None
+            }
+            _ => None,
+        };
+        self.change(&message, &mut own)
+    }
+
+    /// Carries out a line that changes something, on a connection whose session is `own`. Errors: refused, nothing changed.
+    pub fn change(&mut self, message: &Message, own: &mut Option<SessionId>) -> Result<(), String> {
+        match message {
+            Message::Begin(session) => {
+                session.check()?;
+                if own.is_some() || self.find(session.id).is_some() {
+                    return Err("this session, or one of this connection, has begun before".to_owned());
+                }
+                if self.records.len() >= SESSIONS_MAX {
+                    return Err(format!(
+                        "the witness's file has {SESSIONS_MAX} sessions; start the witness with a new one"
+                    ));
+                }
+                *own = Some(session.id);
+                let zeros = vec![0; session.lanes.len()];
+                self.records.push(Record {
+                    session: session.clone(),
+                    upto: zeros.clone(),
+                    phase: 0,
+                    upto_before: zeros,
+                    end: None,
+                    judged: None,
+                    is_open: true,
+                });
+            }
+            Message::Durable { session, phase, upto } => {
+                let record = self.own(*session, *own)?;
+                let ascends = record.upto.iter().zip(upto).all(|(before, now)| before <= now && *now <= MOST_WRITES);
+                let fits = upto.len() == record.upto.len() && ascends && *phase >= record.phase;
+                if !fits || !record.is_running() {
+                    return Err("acknowledgement that goes back, or does not fit the session".to_owned());
+                }
+                if *phase > record.phase {
+                    record.upto_before.clone_from(&record.upto);
+                    record.phase = *phase;
+                }
+                record.upto.clone_from(upto);
+            }
+            Message::End { session, why, failed } => {
+                check_text(why)?;
+                let record = self.own(*session, *own)?;
+                if !record.is_running() {
+                    return Err("the session ended before".to_owned());
+                }
+                record.end = Some((why.clone(), *failed));
+            }
+            Message::Silent { session } => self.own(*session, *own)?.is_open = false,
+            Message::Judged { session, sentence } => {
+                check_text(sentence)?;
+                let record = self.find_mut(*session).ok_or("no such session")?;
+                if record.is_open || record.judged.is_some() {
+                    return Err("the session still runs, or was examined before".to_owned());
+                }
+                record.judged = Some(sentence.clone());
+            }
+            Message::Ask { .. } => return Err("a question changes nothing".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Takes a change back that could not be written to the file. What happened to the writes stays true.
+    pub fn undo(&mut self, message: &Message) {
+        match message {
+            Message::Begin(session) => self.records.retain(|record| record.session.id != session.id),
+            Message::Judged { session, .. } => {
+                self.find_mut(*session).into_iter().for_each(|record| record.judged = None)
+            }
+            Message::Durable { .. } | Message::End { .. } | Message::Silent { .. } | Message::Ask { .. } => {}
+        }
+    }
+
+    /// The answer to a question.
+    pub fn answer(&self, version: u32, subject: &str, found: Option<SessionId>) -> Reply {
+        if version != FORMAT_VERSION {
+            return Reply::Refused(format!("this witness speaks version {FORMAT_VERSION}, not {version}"));
+        }
+        let of_subject = |record: &&Record| record.session.subject == subject && record.judged.is_none();
+        let found = found.and_then(|id| self.find(id));
+        // A drive that lost all of its last session has an older one, which was examined.
+        let waiting = found.filter(|record| record.judged.is_none());
+        let waiting = waiting.or_else(|| self.records.iter().rev().find(of_subject));
+        Reply::Record(waiting.or(found).cloned().map(Box::new))
+    }
+
+    /// The connection of `session` is gone.
+    pub fn disconnected(&mut self, session: SessionId) {
+        self.find_mut(session).into_iter().for_each(|record| record.is_open = false);
+    }
+
+    /// Sessions that were not examined yet.
+    pub fn waiting(&self) -> impl Iterator<Item = &Record> {
+        self.records.iter().filter(|record| record.judged.is_none())
+    }
+
+    pub fn find(&self, id: SessionId) -> Option<&Record> {
+        self.records.iter().find(|record| record.session.id == id)
+    }
+
+    fn find_mut(&mut self, id: SessionId) -> Option<&mut Record> {
+        self.records.iter_mut().find(|record| record.session.id == id)
+    }
+
+    fn own(&mut self, session: SessionId, own: Option<SessionId>) -> Result<&mut Record, String> {
+        let of_own = (own == Some(session)).then_some(session);
+        of_own.and_then(|id| self.find_mut(id)).ok_or_else(|| "no session of this connection".to_owned())
+    }
+}
+
+/// Reads a message, or a reply. Errors: one line.
+pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|error| format!("no message of flashproof ({})", quoted(&error.to_string())))
+}
+
+/// The line of a message or a reply, its end included.
+pub fn line(of: &impl Serialize) -> Result<Vec<u8>, String> {
+    let mut line = serde_json::to_vec(of).map_err(|error| error.to_string())?;
+    line.push(b'\n');
+    match line.len() <= LINE_MAX {
+        true => Ok(line),
+        false => Err(format!("a message of {} bytes, more than {LINE_MAX}", line.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::session::{Lane, Mode};
+    use super::*;
+
+    fn session(id: u128) -> Session {
+        let lane = Lane { mode: Mode::Fua, write_bytes: 4096, slots: 8, at: 0, scattered: false };
+        Session {
+            format_version: FORMAT_VERSION,
+            id: SessionId(id),
+            subject: "host:/data".into(),
+            path: "/data".into(),
+            disk: Some("wwid 7".into()),
+            tool: "flashproof".into(),
+            started_unix_ms: 1,
+            boot_id: "b00t".into(),
+            power: None,
+            lanes: vec![lane.clone(), lane],
+        }
+    }
+
+    fn durable(id: u128, phase: u64, upto: [u64; 2]) -> Message {
+        Message::Durable { session: SessionId(id), phase, upto: upto.to_vec() }
+    }
+
+    #[test]
+    fn only_the_connection_of_a_session_appends_and_nothing_goes_back() {
+        let mut register = Register::default();
+        let (mut own, mut other) = (None, None);
+        register.change(&Message::Begin(session(1)), &mut own).unwrap();
+        register.change(&durable(1, 0, [3, 0]), &mut own).unwrap();
+        register.change(&durable(1, 1, [4, 9]), &mut own).unwrap();
+        let refused =
+            [durable(1, 1, [3, 9]), durable(1, 0, [4, 9]), durable(2, 1, [5, 9]), durable(1, 1, [5, u64::MAX])];
+        for message in &refused {
+            assert!(register.change(message, &mut own).is_err(), "{message:?}");
+        }
+        assert!(register.change(&durable(1, 1, [5, 9]), &mut other).is_err());
+        assert!(register.change(&Message::Begin(session(1)), &mut other).is_err());
+        assert!(register.change(&Message::Begin(session(2)), &mut own).is_err());
+        let judged = Message::Judged { session: SessionId(1), sentence: "all there".into() };
+        assert!(register.change(&judged, &mut other).is_err(), "it still runs");
+        let Reply::Record(Some(record)) = register.answer(FORMAT_VERSION, "host:/data", None) else { panic!() };
+        assert_eq!((&record.upto[..], &record.upto_before[..], record.is_open), (&[4, 9][..], &[3, 0][..], true));
+        assert!(record.check().is_ok());
+        register.disconnected(SessionId(1));
+        assert!(register.change(&durable(1, 1, [5, 9]), &mut own).is_err(), "its machine had lost its power");
+        register.change(&judged, &mut other).unwrap();
+        assert_eq!(register.answer(FORMAT_VERSION, "host:/data", None), Reply::Record(None));
+        assert!(matches!(register.answer(FORMAT_VERSION, "", Some(SessionId(1))), Reply::Record(Some(_))));
+        assert!(matches!(register.answer(9, "host:/data", None), Reply::Refused(_)));
+    }
+
+    #[test]
+    fn a_file_is_read_back_without_a_torn_line_and_sessions_out_of_bounds_are_refused() {
+        let judged = Message::Judged { session: SessionId(1), sentence: "all there".into() };
+        let mut file = FILE_MARK.as_bytes().to_vec();
+        let silent = Message::Silent { session: SessionId(2) };
+        let begin = |id| Message::Begin(session(id));
+        for message in [begin(1), durable(1, 2, [7, 8]), begin(2), silent, judged, begin(3)] {
+            let line = line(&message).unwrap();
+            assert_eq!(parse::<Message>(&line).unwrap(), message);
+            file.extend_from_slice(&line);
+        }
+        let whole = file.len() as u64;
+        file.extend_from_slice(b"{\"durable\":{\"ses");
+        let (register, bytes) = Register::load(&file[..]).unwrap();
+        assert_eq!(bytes, whole);
+        assert_eq!((&register.records[0].upto[..], register.records[0].is_open), (&[7, 8][..], false));
+        let waiting = register.waiting().map(|record| (record.session.id.0, record.end.is_some()));
+        assert_eq!(waiting.collect::<Vec<_>>(), [(2, false), (3, true)], "the third one ended with its witness");
+        for (file, why) in [
+            ("precious data\n".to_owned(), "not a witness's file"),
+            (format!("{FILE_MARK}{{}}\n"), "line 2 is damaged"),
+            (format!("{FILE_MARK}{}", "x".repeat(1 << 20)), "too long"),
+        ] {
+            let error = Register::load(file.as_bytes()).unwrap_err();
+            assert!(error.contains(why) && error.len() < 200, "{error}");
+        }
+        assert_eq!(Register::load(&b""[..]).unwrap().1, 0);
+        let mut register = Register::default();
+        let changes: [fn(&mut Session); 6] = [
+            |session| session.lanes.clear(),
+            |session| session.lanes[0].slots = 7,
+            |session| session.lanes[1].write_bytes = 513,
+            |session| session.lanes[1].at = u64::MAX - 4096,
+            |session| session.path = "a\u{1b}[2J".into(),
+            |session| session.format_version = 2,
+        ];
+        for change in changes {
+            let mut wrong = session(2);
+            change(&mut wrong);
+            let error = register.change(&Message::Begin(wrong), &mut None).unwrap_err();
+            assert!(!error.contains(char::is_control), "{error}");
+        }
+    }
+}

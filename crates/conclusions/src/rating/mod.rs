@@ -1,0 +1,607 @@
+//! A rating: the highest multiple of a load that a drive holds in its steady state.
+//!
+//! ```text
+//! Search ──next()──> Move: try, recover, confirm ──run, watched by Watcher──> Seen ──record()──> Search ...
+//!                                                                                └──> Finding
+//! ```
+//!
+//! The search climbs from below and never loads a drive by more than one step beyond what it is known to hold, because
+//! an overdriven drive answers slowly for a long time afterwards. A step is watched round by round and ends as soon as
+//! its shares are settled or a cliff shows. After a failed step the last held load runs until its earlier shares
+//! return; only then is another load judged.
+//!
+//! Nothing runs here. The caller runs a step and records its result, so the same search can be replayed from a record.
+//!
+//! Chooses the next load.
+//!
+//! Loads grow by steps that grow: a quarter more, then half more, then twice, as long as they are held. Between the
+//! highest load held and the lowest not held the next is the geometric mean, until the two are within the wanted
+//! resolution; then the higher load held is confirmed over a whole slice. If it is not, short tries show too little of
+//! this drive: the search goes down from there by steps that grow, and judges each load over a whole slice.
+//!
+//! The conclusion of a search: the rating, its margin, and why the next load failed.
+//!
+//! All of it follows from the record of the series, so every reader of it gets the same words.
+
+mod watch;
+
+pub use watch::{Judged, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Seen, Shares, Target, Watcher};
+
+use crate::series::{Conclusion, Rule, Series, State, Step};
+use results::judge::{Limit, Outcome, Sla};
+use results::units;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+/// Factor of each step up, while all loads are held.
+const GROWTH: [f64; 3] = [1.25, 1.5, 2.0];
+/// Divisor of each step down from a load that was not confirmed.
+const SHRINKAGE: [f64; 3] = [1.05, 1.2, 2.0];
+/// The lowest load tried is this part of the first, slightly less because of rounding to three digits.
+const LOWEST_OF_FIRST: f64 = 0.99 / 64.0;
+/// Failed recoveries after which the search gives up: the drive is not the same from one hour to the next.
+const UNRECOVERED_MAX: u32 = 5;
+/// Digits of a multiple that mean something.
+const DIGITS: i32 = 3;
+
+/// The nearest multiple of three digits: all loads of a search are such multiples of the load of 1x. Anything but a finite
+/// number above 0 is 1.
+pub fn three_digits(multiple: f64) -> f64 {
+    if !(multiple.is_finite() && multiple > 0.0) {
+        return 1.0;
+    }
+    let place = 10f64.powi(DIGITS - 1 - multiple.log10().floor() as i32);
+    (multiple * place).round() / place
+}
+
+/// The next run of a search, at a multiple of the load of 1x.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "move", content = "multiple")]
+pub enum Move {
+    /// This load, until it is settled or a cliff shows.
+    Try(f64),
+    /// This load, which was held, until its earlier shares return.
+    Recover(f64),
+    /// This load, for a whole slice.
+    Confirm(f64),
+}
+
+impl Move {
+    pub fn multiple(self) -> f64 {
+        match self {
+            Self::Try(multiple) | Self::Recover(multiple) | Self::Confirm(multiple) => multiple,
+        }
+    }
+}
+
+/// Why a search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stop {
+    /// The rating is found and confirmed.
+    Found,
+    /// Every load up to the highest allowed was held: the rating is at least that.
+    Highest,
+    /// Not even a 64th of the first load was held.
+    NoneHeld,
+    /// This program or this host could not offer a load; nothing is known above the one held.
+    OurLimit,
+    /// Operations failed, or a device is gone.
+    Broken,
+    /// Loads were held and a little later not, again and again.
+    Unstable,
+    /// The time that was given is used up.
+    TimeUp,
+}
+
+/// Result of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    pub stop: Stop,
+    /// The highest load held.
+    pub held: Option<f64>,
+    /// The lowest load above it that was not.
+    pub not_held: Option<f64>,
+}
+
+/// The state of a search.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Search {
+    first: f64,
+    highest: f64,
+    /// The nearest that two loads need to be, as a ratio above 1.
+    ratio: f64,
+    /// Held, ascending: the last is the highest.
+    held: Vec<f64>,
+    /// The highest load that was held over a whole slice.
+    confirmed: Option<f64>,
+    not_held: Option<f64>,
+    growth: usize,
+    /// Steps down since a load that a try held was not confirmed; then every load is judged over a whole slice.
+    shrinkage: Option<usize>,
+    unrecovered: u32,
+    /// The drive was overdriven, and no recovery was seen yet.
+    overdriven: bool,
+    stop: Option<Stop>,
+}
+
+impl Search {
+    /// A search that begins with `first` times the load of 1x and does not go beyond `highest`, and ends
+    /// when it knows the rating to `resolution`, a fraction above 0.
+    pub fn new(first: f64, highest: f64, resolution: f64) -> Self {
+        Self { first, highest, ratio: 1.0 + resolution, ..Self::default() }
+    }
+
+    /// The next run; `Err` with the finding when the search is over.
+    pub fn next(&self) -> Result<Move, Finding> {
+        if let Some(stop) = self.stop {
+            return Err(self.finding(stop));
+        }
+        match (self.held.last().copied(), self.not_held) {
+            (None, None) => Ok(Move::Try(self.first)),
+            // Nothing is known to be held, so there is nothing to recover at: lower loads do that, too.
+            (None, Some(not_held)) => {
+                let less = self.shrinkage.map_or(2.0, |steps| SHRINKAGE[steps.min(SHRINKAGE.len() - 1)]);
+                let lower = three_digits(not_held / less);
+                let is_lowest = lower < self.first * LOWEST_OF_FIRST;
+                if is_lowest { Err(self.finding(Stop::NoneHeld)) } else { Ok(self.judging(lower)) }
+            }
+            (Some(held), _) if self.overdriven => Ok(Move::Recover(held)),
+            (Some(held), None) if held >= self.highest => self.confirming(held, Stop::Highest),
+            (Some(held), None) => {
+                let grown = held * GROWTH[self.growth.saturating_sub(1).min(GROWTH.len() - 1)];
+                Ok(self.judging(three_digits(grown.min(self.highest))))
+            }
+            (Some(held), Some(not_held)) => {
+                let middle = three_digits((held * not_held).sqrt());
+                // A hundredth of a percent apart is equal: both have three digits.
+                let is = |other: f64| (middle / other - 1.0).abs() < 1e-4;
+                let near = not_held / held <= self.ratio || is(held) || is(not_held);
+                if near { self.confirming(held, Stop::Found) } else { Ok(self.judging(middle)) }
+            }
+        }
+    }
+
+    fn judging(&self, multiple: f64) -> Move {
+        if self.shrinkage.is_some() { Move::Confirm(multiple) } else { Move::Try(multiple) }
+    }
+
+    /// The confirmation of `held`, or the end of the search where that is done.
+    fn confirming(&self, held: f64, stop: Stop) -> Result<Move, Finding> {
+        if self.confirmed == Some(held) { Err(self.finding(stop)) } else { Ok(Move::Confirm(held)) }
+    }
+
+    /// Takes in that the load of `moved` was held; `whole`: over a whole slice.
+    pub fn held(&mut self, moved: Move, whole: bool) {
+        let multiple = moved.multiple();
+        if let Move::Recover(_) = moved {
+            self.overdriven = false;
+            return;
+        }
+        if self.held.last() != Some(&multiple) {
+            self.held.push(multiple);
+            self.growth += 1;
+        }
+        if whole {
+            self.confirmed = Some(multiple);
+        }
+    }
+
+    /// Records that the load of `moved` was not held, or not steadily. `overdrove`: true if it may have left the drive
+    /// slower than before.
+    pub fn not_held(&mut self, moved: Move, overdrove: bool) {
+        let multiple = moved.multiple();
+        match moved {
+            Move::Try(_) => {}
+            Move::Recover(_) => {
+                self.held.retain(|held| *held < multiple);
+                self.confirmed = self.confirmed.filter(|confirmed| *confirmed < multiple);
+                self.unrecovered += 1;
+            }
+            Move::Confirm(_) if self.held.last() == Some(&multiple) => {
+                self.held = self.confirmed.into_iter().collect();
+                self.shrinkage = Some(0);
+            }
+            Move::Confirm(_) => self.shrinkage = self.shrinkage.map(|steps| steps + 1),
+        }
+        self.not_held = Some(self.not_held.map_or(multiple, |lowest| lowest.min(multiple)));
+        self.overdriven = overdrove && !self.held.is_empty();
+        if self.unrecovered > UNRECOVERED_MAX {
+            self.stop(Stop::Unstable);
+        }
+    }
+
+    /// Ends the search: operations failed, or a load could not be offered.
+    pub fn stop(&mut self, stop: Stop) {
+        self.stop = Some(stop);
+    }
+
+    /// Records that no configuration can express the next load: it is beyond the maximum, or rounds to zero.
+    pub fn out_of_range(&mut self) {
+        match self.held.last() {
+            Some(held) => self.highest = *held,
+            None => self.stop(Stop::NoneHeld),
+        }
+    }
+
+    /// Result so far.
+    pub fn finding(&self, stop: Stop) -> Finding {
+        Finding { stop, held: self.held.last().copied(), not_held: self.not_held }
+    }
+}
+
+/// The details of a search's step, stored in [`Step::details`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Details {
+    /// Purpose of the step.
+    #[serde(flatten)]
+    pub moved: Move,
+    /// Result of the step.
+    pub judged: Judged,
+    /// Time run, seconds.
+    pub ran_sec: f64,
+}
+
+impl Details {
+    /// Details of a finished step; `None` for others, and for steps of other series.
+    pub fn of(step: &Step) -> Option<Self> {
+        let done = step.state == State::Done;
+        done.then(|| serde_json::from_value(step.details.clone()).ok()).flatten()
+    }
+}
+
+/// The conclusion of the search in `series` that found `finding`. `alone`: why the rating must not be compared with published
+/// ones, each a phrase.
+pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, alone: &[String]) -> Conclusion {
+    let steps: Vec<_> = series.steps.iter().filter_map(|step| Some((step, Details::of(step)?))).collect();
+    let last = |multiple: Option<f64>, rule: &dyn Fn(&Step, &Details) -> bool| {
+        let is =
+            |(step, details): &&(&Step, Details)| Some(details.moved.multiple()) == multiple && rule(step, details);
+        steps.iter().rev().find(is).map(|(_, details)| details)
+    };
+    let held = last(finding.held, &|step, details| step.rule == Rule::Limits && details.judged.seen == Seen::Held);
+    let not_held = last(finding.not_held, &|_, details| details.judged.seen != Seen::Held);
+    let confirmed = matches!(finding.stop, Stop::Found | Stop::Highest);
+
+    let at =
+        |details: &Details| format!("at {}x: {}{}", details.moved.multiple(), details.judged.why, margin(details, sla));
+    let mut remarks = Vec::from_iter(held.map(at));
+    let broken = steps.iter().rev().find(|(_, details)| details.judged.seen == Seen::Broken);
+    remarks.extend(broken.map(|(step, details)| format!("{}: {}", step.name, details.judged.why)));
+    remarks.extend(not_held.map(|details| format!("not held: {}x: {}", details.moved.multiple(), details.judged.why)));
+    if finding.held.is_some() && !confirmed {
+        remarks.push("the load was not confirmed over a whole slice".to_owned());
+    }
+    let moved = steps.iter().filter(|(_, details)| details.judged.why.contains("at other shares than before"));
+    let settled = "the drive settled at other shares than before it was overdriven";
+    remarks.extend(moved.map(|(step, _)| format!("{}: {settled}", step.name)));
+    if let Some(decisive) = held.or(not_held) {
+        remarks.push(spells(decisive, sla));
+        remarks.push(unseen(decisive));
+    }
+    if !alone.is_empty() {
+        remarks.push(format!("not to be compared with published ratings: {}", alone.join("; ")));
+    }
+    let outcome = match (finding.stop, finding.held) {
+        (Stop::Found | Stop::Highest, Some(_)) => Outcome::Pass,
+        (Stop::NoneHeld | Stop::Broken, _) => Outcome::Fail,
+        _ => Outcome::Invalid,
+    };
+    Conclusion {
+        outcome,
+        sentence: sentence(finding),
+        remarks,
+        rating: finding.held.filter(|_| confirmed),
+        comparable: alone.is_empty() && outcome == Outcome::Pass,
+        details: json!({ "finding": finding, "confirmed": confirmed, "held": held, "not_held": not_held }),
+    }
+}
+
+fn sentence(finding: &Finding) -> String {
+    let between = match (finding.held, finding.not_held) {
+        (Some(held), Some(not_held)) => {
+            let apart = (not_held / held - 1.0) * 100.0;
+            format!("{held}x was held and {not_held}x was not, {apart:.1} % apart")
+        }
+        (Some(held), None) => format!("{held}x was held, and nothing above it failed"),
+        (None, Some(not_held)) => format!("not even {not_held}x was held"),
+        (None, None) => "no load was judged".to_owned(),
+    };
+    match (finding.stop, finding.held) {
+        (Stop::Found, Some(held)) => format!("the rating is {held}x: {between}"),
+        (Stop::Highest, Some(held)) => format!("the rating is at least {held}x, the highest load that was allowed"),
+        (Stop::NoneHeld, _) => format!("there is no rating: {between}"),
+        (Stop::Broken, _) => format!("there is no rating, because operations failed: {between}"),
+        (Stop::OurLimit, _) => {
+            format!("the rating was not found, because this program or this host could not offer a load: {between}")
+        }
+        (Stop::Unstable, _) => {
+            format!("there is no rating that lasts: loads that were held were not held later; so far {between}")
+        }
+        (Stop::TimeUp, _) => format!("the rating was not found in the time given: {between}"),
+        (Stop::Found | Stop::Highest, None) => between,
+    }
+}
+
+/// The slow spells of a step, a sentence.
+fn spells(details: &Details, sla: &Sla) -> String {
+    let each = sla.limits().iter().zip(&details.judged.spells).filter(|(_, spells)| spells.count > 0);
+    let each = each.map(|(limit, spells)| {
+        let threshold = limit.threshold_text();
+        match spells.count {
+            1 => format!("one over {threshold}, after {}", units::span(spells.first_sec.round() as u64)),
+            count => {
+                format!("{count} over {threshold}, at most {} apart", units::span(spells.apart_sec.round() as u64))
+            }
+        }
+    });
+    let each: Vec<_> = each.collect();
+    let multiple = details.moved.multiple();
+    if each.is_empty() {
+        return format!("no slow spells at {multiple}x: no report interval had a share at a limit");
+    }
+    let few = details.judged.spells.iter().any(|spells| (1..SPELLS_IN_WINDOW as u64).contains(&spells.count));
+    let few =
+        if few { "; of fewer than four it is not known how often they come: a longer --slice shows it" } else { "" };
+    format!("slow spells at {multiple}x (report intervals with a share at a limit): {}{few}", each.join("; "))
+}
+
+/// The events that a step was too short to see, a sentence.
+fn unseen(details: &Details) -> String {
+    let (ran, rare) = (details.ran_sec, details.ran_sec / SPELLS_IN_WINDOW as f64);
+    let [ran, rare] = [ran, rare].map(|sec| units::span(sec.round() as u64));
+    format!(
+        "not seen: stalls and garbage collection that come less often than every {rare}, and what begins later than {ran} \
+         into a load; certify the rating"
+    )
+}
+
+/// Describes the margin of the share nearest to its limit.
+fn margin(details: &Details, sla: &Sla) -> String {
+    let limits = sla.limits();
+    let shares = details.judged.shares.iter().flat_map(|shares| {
+        shares.share.iter().zip(&shares.margin).zip(limits).map(|((share, margin), limit)| (*share, *margin, limit))
+    });
+    let part = |(share, _, limit): &(f64, f64, &Limit)| share / limit.share_max();
+    let nearest = shares.reduce(|nearest, next| if part(&next) > part(&nearest) { next } else { nearest });
+    nearest.map_or_else(String::new, |(share, margin, limit)| {
+        format!(
+            "; the mean of its {} rounds is {} ± {} over {} (95 %)",
+            details.judged.rounds_judged,
+            units::percent(share),
+            units::percent(margin),
+            limit.threshold_text()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::Purpose;
+    use results::steady::Spells;
+    use serde_json::Value;
+
+    /// Runs a search on a drive that holds everything up to `truth`; returns the moves and the end.
+    fn searched(truth: f64, first: f64) -> (Vec<Move>, Finding) {
+        let mut search = Search::new(three_digits(first), 1000.0, 0.02);
+        let mut moves = Vec::new();
+        loop {
+            match search.next() {
+                Err(finding) => return (moves, finding),
+                Ok(moved) => {
+                    assert!(moves.len() < 60, "{moves:?}");
+                    moves.push(moved);
+                    match moved.multiple() <= truth {
+                        true => search.held(moved, matches!(moved, Move::Confirm(_))),
+                        false => search.not_held(moved, true),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_truth_is_found_within_two_percent_from_below() {
+        for tenth in 3..5_000 {
+            let truth = f64::from(tenth) / 10.0;
+            let (moves, finding) = searched(truth, 1.0);
+            assert_eq!(finding.stop, Stop::Found, "{truth}");
+            let (held, not_held) = (finding.held.unwrap(), finding.not_held.unwrap());
+            assert!(held <= truth && truth < not_held, "{held} {truth} {not_held}");
+            // Three digits are as coarse as 1 % where they begin with 1.
+            assert!(not_held / held <= 1.021, "{held} {not_held}");
+            assert!(moves.len() <= 26, "{truth}: {} moves", moves.len());
+        }
+    }
+
+    #[test]
+    fn no_load_is_more_than_one_step_beyond_what_was_held_and_each_failure_is_followed_by_a_recovery() {
+        for truth in [0.5, 1.0, 7.3, 42.0, 275.0] {
+            let (moves, _) = searched(truth, 1.0);
+            let (mut held, mut failed): (f64, bool) = (0.0, false);
+            for moved in &moves {
+                let multiple = moved.multiple();
+                if held > 0.0 {
+                    assert!(multiple <= held * 2.0 * 1.001, "{multiple} after {held}: {moves:?}");
+                    assert_eq!(failed, matches!(moved, Move::Recover(_)), "{moves:?}");
+                }
+                failed = multiple > truth;
+                if !failed {
+                    held = held.max(multiple);
+                }
+            }
+            assert!(matches!(moves.last(), Some(Move::Confirm(_))));
+        }
+    }
+
+    #[test]
+    fn steps_grow_and_then_shrink() {
+        let (moves, _) = searched(42.0, 1.0);
+        let tried: Vec<_> = moves
+            .iter()
+            .filter_map(|moved| if let Move::Try(multiple) = moved { Some(*multiple) } else { None })
+            .collect();
+        assert_eq!(tried[..8], [1.0, 1.25, 1.88, 3.76, 7.52, 15.0, 30.0, 60.0]);
+        assert_eq!(tried[8..], [42.4, 35.7, 38.9, 40.6, 41.5, 41.9], "{tried:?}");
+    }
+
+    #[test]
+    fn a_load_that_is_not_confirmed_is_searched_below_over_whole_slices() {
+        // For short the drive holds 10x; how much for long, and how many loads may be run over a whole slice.
+        for (lasting, slices_max) in [(9.9, 5), (8.0, 8), (3.0, 12), (0.0, 13)] {
+            let mut search = Search::new(1.0, 1000.0, 0.02);
+            let mut slices = 0;
+            let finding = loop {
+                let moved = match search.next() {
+                    Err(finding) => break finding,
+                    Ok(moved) => moved,
+                };
+                let whole = matches!(moved, Move::Confirm(_));
+                slices += usize::from(whole);
+                assert!(whole || slices == 0, "{lasting}: {moved:?} after {slices} slices");
+                match moved.multiple() <= if whole { lasting } else { 10.0 } {
+                    true => search.held(moved, whole),
+                    false => search.not_held(moved, false),
+                }
+            };
+            assert!(slices <= slices_max, "{lasting}: {slices} slices");
+            match finding.held {
+                None => assert_eq!((finding.stop, lasting), (Stop::NoneHeld, 0.0)),
+                Some(held) => {
+                    assert!(finding.stop == Stop::Found && held <= lasting && lasting / held < 1.021, "{held}")
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_load_that_was_tried_over_a_whole_slice_needs_no_confirmation() {
+        let mut search = Search::new(1.0, 1.0, 0.02);
+        search.held(Move::Try(1.0), true);
+        assert_eq!(search.next().unwrap_err().stop, Stop::Highest);
+    }
+
+    #[test]
+    fn a_drive_that_holds_nothing_is_not_tried_for_ever() {
+        let (moves, finding) = searched(0.0, 1.0);
+        assert_eq!((moves.len(), finding.stop, finding.held), (7, Stop::NoneHeld, None));
+        assert_eq!(finding.not_held, Some(0.0157));
+    }
+
+    #[test]
+    fn the_highest_load_ends_the_climb_and_is_confirmed() {
+        let (moves, finding) = searched(f64::INFINITY, 30.0);
+        assert_eq!((finding.stop, finding.held, finding.not_held), (Stop::Highest, Some(1000.0), None));
+        assert_eq!(moves.last(), Some(&Move::Confirm(1000.0)));
+    }
+
+    #[test]
+    fn multiples_have_three_digits() {
+        for (given, shown) in [(1.0, "1"), (1.8749, "1.87"), (42.4264, "42.4"), (275.4, "275"), (0.015625, "0.0156")] {
+            assert_eq!(three_digits(given).to_string(), shown);
+        }
+        assert_eq!(three_digits(f64::NAN), 1.0);
+        assert_eq!(three_digits(-3.0), 1.0);
+    }
+
+    fn step(moved: Move, seen: Seen, why: &str, share: f64) -> Step {
+        let shares = Shares {
+            group: "reads on d".into(),
+            share: vec![share, 0.0, 0.0],
+            margin: vec![0.001, 0.0, 0.0],
+            p99_ns: None,
+            achieved_iops: 1.0,
+        };
+        let spells = vec![Spells::default(); 3];
+        let (rounds_judged, rounds) = (5, 5);
+        let judged = Judged { seen, why: why.into(), rounds_judged, rounds, shares: vec![shares], spells, whole: true };
+        Step {
+            rule: if let Move::Recover(_) = moved { Rule::Recovers } else { Rule::Limits },
+            outcome: None,
+            reason: why.into(),
+            details: serde_json::to_value(Details { moved, judged, ran_sec: 3600.0 }).unwrap(),
+            ..crate::testing::step(moved.multiple().to_string(), moved.multiple(), Outcome::Pass)
+        }
+    }
+
+    fn series(steps: Vec<Step>) -> Series {
+        crate::testing::series(Purpose::Rate, &[], steps)
+    }
+
+    #[test]
+    fn a_rating_says_what_was_held_how_surely_and_what_the_next_load_failed_by() {
+        let (held, failed) = (42.4, 43.1);
+        let series = series(vec![
+            step(Move::Try(held), Seen::Held, "first", 0.03),
+            step(Move::Try(failed), Seen::Failed, "6 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)", 0.06),
+            step(Move::Recover(held), Seen::Held, "the earlier shares returned", 0.03),
+            step(Move::Confirm(held), Seen::Held, "within the limits", 0.04),
+        ]);
+        let finding = Finding { stop: Stop::Found, held: Some(held), not_held: Some(failed) };
+        let found = conclude(&series, &finding, &Sla::default(), &[]);
+        assert_eq!(found.sentence, "the rating is 42.4x: 42.4x was held and 43.1x was not, 1.7 % apart");
+        assert_eq!((found.outcome, found.rating, found.comparable), (Outcome::Pass, Some(42.4), true));
+        assert_eq!(
+            found.remarks,
+            [
+                "at 42.4x: within the limits; the mean of its 5 rounds is 4.00 % ± 0.100 % over 1ms (95 %)",
+                "not held: 43.1x: 6 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)",
+                "no slow spells at 42.4x: no report interval had a share at a limit",
+                "not seen: stalls and garbage collection that come less often than every 15 min, and what begins later than \
+                 1 h into a load; certify the rating",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_conclusion_names_the_slow_spells_and_those_that_are_too_few() {
+        let spells = |count, apart_sec| {
+            let mut spells = Spells::default();
+            (spells.count, spells.first_sec, spells.apart_sec) = (count, 60.0, apart_sec);
+            spells
+        };
+        let of = |each: [Spells; 3]| {
+            let mut step = step(Move::Confirm(2.0), Seen::Failed, "", 0.0);
+            step.details["judged"]["spells"] = serde_json::to_value(each).unwrap();
+            super::spells(&Details::of(&step).unwrap(), &Sla::default())
+        };
+        assert_eq!(
+            of([Spells::default(), spells(899, 4.0), spells(11, 300.0)]),
+            "slow spells at 2x (report intervals with a share at a limit): 899 over 8ms, at most 4 s apart; 11 over \
+             64ms, at most 5 min apart"
+        );
+        assert!(of([spells(1, 0.0), spells(899, 4.0), Spells::default()]).ends_with(
+            "one over 1ms, after 60 s; 899 over 8ms, at most 4 s apart; of fewer than four it is not known how often they come: a \
+             longer --slice shows it"
+        ));
+    }
+
+    #[test]
+    fn what_is_not_a_rating_is_not_called_one() {
+        let conclusion = |stop, held, not_held| {
+            let finding = Finding { stop, held, not_held };
+            conclude(&series(Vec::new()), &finding, &Sla::default(), &["even pacing".to_owned()])
+        };
+        let time_up = conclusion(Stop::TimeUp, Some(2.0), Some(4.0));
+        assert_eq!(time_up.rating, None);
+        assert_eq!((time_up.outcome, time_up.comparable), (Outcome::Invalid, false));
+        assert!(time_up.sentence.starts_with("the rating was not found in the time given: 2x was held and 4x was not"));
+        assert!(time_up.remarks.iter().any(|remark| remark.contains("not confirmed")));
+        assert_eq!(conclusion(Stop::NoneHeld, None, Some(0.0157)).outcome, Outcome::Fail);
+        assert_eq!(conclusion(Stop::OurLimit, Some(80.0), None).outcome, Outcome::Invalid);
+        let highest = conclusion(Stop::Highest, Some(100.0), None);
+        assert_eq!(highest.sentence, "the rating is at least 100x, the highest load that was allowed");
+        assert_eq!(highest.remarks.last().unwrap(), "not to be compared with published ratings: even pacing");
+    }
+
+    #[test]
+    fn details_of_other_steps_are_none() {
+        let mut other = step(Move::Try(1.0), Seen::Held, "", 0.0);
+        assert!(Details::of(&other).is_some());
+        other.state = State::Interrupted;
+        assert!(Details::of(&other).is_none());
+        other.state = State::Done;
+        other.details = Value::Null;
+        assert!(Details::of(&other).is_none());
+    }
+}

@@ -1,0 +1,181 @@
+//! Judges a finished series again from its runs.
+//!
+//! `series.json` has the conclusion at the end of the series; its runs have the evidence as of now. Reports, status,
+//! comparisons and exports all use this module, so that none repeats a pass that the recorded counts contradict. The one idea: a
+//! worse result in the record is believed, a better one is not. The search itself is not repeated.
+
+use crate::baseline::judge_job;
+use crate::certify::{Judged, judge_stage};
+use crate::rating::{Details, Move, Seen};
+use crate::series::{Conclusion, Identity, Purpose, Rule, SERIES, Series, State, Step};
+use results::judge::{Outcome, Verdict};
+use results::run_dir::{self, Run, RunDirError, VERDICT};
+use results::units;
+use std::path::{Component, Path, PathBuf};
+
+/// Evidence from a step's run.
+pub struct Evidence<'a> {
+    /// The verdict as it follows from the recorded counts.
+    pub verdict: &'a Verdict,
+    /// The load that it was recorded with, as a multiple of 1x.
+    pub multiple: Option<f64>,
+    /// Why it cannot be believed whole.
+    pub doubt: Option<String>,
+}
+
+impl<'a> Evidence<'a> {
+    /// From a `run` of a step that is done.
+    pub fn of(run: &'a Run) -> Self {
+        Self { verdict: &run.verdict, multiple: run.manifest.multiple, doubt: doubt_of(run) }
+    }
+}
+
+/// Why `run`, of a step that is done, cannot be believed whole; `None` if it can.
+pub fn doubt_of(run: &Run) -> Option<String> {
+    if let Some(damage) = run.damage.first() {
+        return Some(format!("its run is damaged: {damage}"));
+    }
+    match run.agrees() {
+        Some(true) => None,
+        Some(false) => Some(format!("the verdict in its {VERDICT} is not the one that follows from its counts")),
+        None => Some(format!("its run has no {VERDICT}: it did not come to its end")),
+    }
+}
+
+/// The run directory of `step` of the series in `dir`. Errors: the record names a place outside the series.
+pub fn place_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
+    let below = Path::new(&step.dir);
+    match step.dir.is_empty() || !below.components().all(|part| matches!(part, Component::Normal(_))) {
+        true => Err(format!("{SERIES} names {:?}, which is no directory below it", step.dir)),
+        false => Ok(dir.join(below)),
+    }
+}
+
+/// A series in `dir` that was there a moment ago.
+pub fn went_away(dir: &Path) -> RunDirError {
+    let (why, what_to_do) = (format!("its {SERIES} went away"), "try again".to_owned());
+    RunDirError::NoRun { path: dir.to_owned(), why, what_to_do }
+}
+
+/// Reads the runs of the series in `dir` and judges it again, as [`rejudge`] does.
+pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
+    if series.conclusion.is_none() {
+        return Vec::new();
+    }
+    let read = |step: &Step| place_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string()));
+    let runs: Vec<_> = series.steps.iter().map(read).collect();
+    let evidence = runs.iter().map(|run| run.as_ref().map(Evidence::of).map_err(String::as_str));
+    rejudge(series, &evidence.collect::<Vec<_>>())
+}
+
+/// Judges a series that has a conclusion again from `evidence`, which has an element for each step: its run,
+/// or why there is none. Outcomes in `series` become what can be held up now. Gives what differs from the
+/// record or cannot be checked, each one sentence; then the outcome is invalid at best. A series that goes
+/// on stays as it is.
+pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<String> {
+    let Some(mut conclusion) = series.conclusion.take() else { return Vec::new() };
+    let purpose = series.purpose;
+    let mut doubts = Vec::new();
+    let done = series.steps.iter_mut().zip(evidence).filter(|(step, _)| step.state == State::Done);
+    for (step, evidence) in done {
+        let recorded = step.outcome.unwrap_or(Outcome::Invalid);
+        let Some((outcome, why)) = again(purpose, &series.devices, step, recorded, evidence) else { continue };
+        doubts.push(format!("{}: {why}", step.name));
+        if outcome != recorded {
+            step.outcome = Some(outcome);
+            step.reason = why;
+        }
+    }
+    if doubts.is_empty() {
+        doubts.extend(contradiction(series, &conclusion));
+    }
+    if let Some(first) = doubts.first() {
+        // The lower loads of a search hold, whatever became of one above them.
+        let failed = purpose == Purpose::Certify && series.steps.iter().any(|step| step.outcome == Some(Outcome::Fail));
+        let now = if failed { Outcome::Fail } else { Outcome::Invalid };
+        if conclusion.outcome != now {
+            let said = format!("{SERIES} said {}: {}", conclusion.outcome, conclusion.sentence);
+            conclusion.remarks.insert(0, said);
+            conclusion.sentence =
+                format!("judged again from its runs, the conclusion in {SERIES} does not hold: {first}");
+        }
+        conclusion = Conclusion { outcome: now, rating: None, comparable: false, ..conclusion };
+    }
+    series.conclusion = Some(conclusion);
+    doubts
+}
+
+/// The outcome of a step that is done as it can be held up now, and why that or its run is in doubt; `None`
+/// when the record holds.
+fn again(
+    purpose: Purpose,
+    devices: &[Identity],
+    step: &Step,
+    recorded: Outcome,
+    evidence: &Result<Evidence, &str>,
+) -> Option<(Outcome, String)> {
+    let run = match evidence {
+        Ok(run) => run,
+        Err(why) => return Some((recorded.max(Outcome::Invalid), format!("there is no run to judge again: {why}"))),
+    };
+    let of_rule = |judged: Judged| (judged.outcome, judged.reason);
+    let judged = match purpose {
+        Purpose::Certify => of_rule(judge_stage(step.rule, run.verdict)),
+        Purpose::Baseline => {
+            let device = step.devices.first().copied().unwrap_or_default();
+            let name = devices.get(device).map_or("", |device| &device.name);
+            of_rule(judge_job(run.verdict, device, name))
+        }
+        Purpose::Rate => of_search(step, recorded, run.verdict),
+    };
+    if let Some(doubt) = &run.doubt {
+        return Some((recorded.max(judged.0).max(Outcome::Invalid), doubt.clone()));
+    }
+    if let Some(ran) = run.multiple.filter(|ran| (ran - step.multiple).abs() > 1e-6 * step.multiple.abs()) {
+        let (ran, said) = (units::multiple(ran), units::multiple(step.multiple));
+        return Some((Outcome::Invalid, format!("{SERIES} says that its load was {said}, its run says {ran}")));
+    }
+    let (now, why) = judged;
+    (now != recorded).then(|| (now, format!("{SERIES} says {recorded}, its run says {now}: {why}")))
+}
+
+/// Of a step of a search: the rounds that decided are in its details, so its run can only speak against it.
+fn of_search(step: &Step, recorded: Outcome, verdict: &Verdict) -> (Outcome, String) {
+    let details = Details::of(step);
+    let held = details.as_ref().map(|details| details.judged.seen == Seen::Held);
+    let errors: u64 = verdict.streams.iter().map(|stream| stream.errors).sum();
+    let whole = details.as_ref().is_some_and(|details| matches!(details.moved, Move::Confirm(_)));
+    let decided = verdict.decided_by.as_ref().filter(|decided| decided.share >= decided.share_max);
+    let over = decided.filter(|_| verdict.outcome == Outcome::Fail).map(ToString::to_string);
+    match recorded {
+        Outcome::Pass if errors > 0 => (Outcome::Fail, units::count(errors, "I/O error")),
+        Outcome::Pass if whole && over.is_some() => (Outcome::Fail, over.unwrap_or_default()),
+        Outcome::Pass if held == Some(false) => {
+            (Outcome::Invalid, details.map(|details| details.judged.why).unwrap_or_default())
+        }
+        recorded => (recorded, String::new()),
+    }
+}
+
+/// Contradiction to the conclusion within the record itself.
+fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String> {
+    if conclusion.outcome != Outcome::Pass {
+        return None;
+    }
+    let passed = |step: &&Step| step.state == State::Done && step.outcome == Some(Outcome::Pass);
+    match series.purpose {
+        Purpose::Certify if series.steps.is_empty() => Some(format!("{SERIES} says PASS, and it has no stages")),
+        Purpose::Certify => {
+            let other = series.steps.iter().find(|step| !passed(step))?;
+            Some(format!("{SERIES} says PASS, and {} did not pass", other.name))
+        }
+        Purpose::Rate => {
+            let rating = conclusion.rating?;
+            let mut held = series.steps.iter().filter(passed).filter(|step| step.rule == Rule::Limits);
+            let is_held = held.any(|step| (step.multiple - rating).abs() <= 1e-6 * rating.abs());
+            let rating = units::multiple(rating);
+            (!is_held).then(|| format!("{SERIES} says that {rating} was held, and no step held {rating}"))
+        }
+        Purpose::Baseline => None,
+    }
+}

@@ -1,0 +1,436 @@
+//! A series of runs with one purpose: a certification in stages, a search for the highest rating.
+//!
+//! `series.json` in the directory of the series is its state on disk: rewritten, whole, before and after each run, so
+//! that the same command can resume after a crash, and a report can be made years later. Each run has a run directory
+//! of its own below it.
+//!
+//! This module handles the record only: its contents, its identity, its lock. The lock is an advisory one on the
+//! directory itself: it leaves no file behind, the kernel releases it however the process ends, and readers take none.
+//! [`crate::certify`] defines the stages of a certification, [`crate::rating`] the search.
+
+use results::finding::Finding;
+use results::judge::Outcome;
+pub use results::run_dir::SERIES;
+use results::run_dir::{Process, RunDirError};
+use results::units::{Grouped, count};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use thiserror::Error;
+
+/// The report in the directory of a series.
+pub const REPORT: &str = "report.html";
+
+/// Version of the format. Grows when a field changes its meaning, not when one is added.
+pub const SERIES_FORMAT_VERSION: u32 = 1;
+
+/// The purpose of a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Purpose {
+    /// Stages that a device passes or fails.
+    Certify,
+    /// The highest load that meets the limits.
+    Rate,
+    /// Measurements of a drive under fio's jobs: depths, profiles, rates.
+    Baseline,
+}
+
+/// Identity of a drive, whatever name it has after the next start of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Identity {
+    /// The name that the user gave.
+    pub name: String,
+    /// Model, where the device tells.
+    pub model: Option<String>,
+    /// Serial number, where the device tells; a simulated drive's is its description.
+    pub serial: Option<String>,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// True for a simulated device.
+    pub simulated: bool,
+}
+
+/// The rule by which a step is passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// The verdict of its run.
+    Limits,
+    /// The run reaches its end without an I/O error, however slow.
+    Completes,
+    /// The shares of an earlier step return. Nothing is judged.
+    Recovers,
+}
+
+/// How far a step is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Not begun.
+    Planned,
+    /// Begun and not ended: it goes on, or its program was killed.
+    Running,
+    /// Ended, with an outcome.
+    Done,
+    /// Broken off; it will be run again from its beginning.
+    Interrupted,
+}
+
+/// One run of a series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    /// Its name: `stage 1`, `30x`, `recovery at 20x`.
+    pub name: String,
+    /// Its run directory, relative to that of the series; the latest attempt.
+    pub dir: String,
+    /// The load as a multiple of the load of 1x.
+    pub multiple: f64,
+    /// Devices loaded: their numbers in [`Series::devices`].
+    pub devices: Vec<usize>,
+    /// How long it should last at most, seconds.
+    pub duration_sec: u64,
+    /// The rule that decides.
+    pub rule: Rule,
+    /// How far it is.
+    pub state: State,
+    /// Outcome of the step; `None` until it is done.
+    pub outcome: Option<Outcome>,
+    /// Why this outcome, one sentence; empty until it is done.
+    pub reason: String,
+    /// How often it was begun.
+    pub attempts: u32,
+    /// When its latest attempt began, milliseconds since 1970 (UTC).
+    pub began_unix_ms: Option<u64>,
+    /// When its latest attempt ended.
+    pub ended_unix_ms: Option<u64>,
+    /// Further facts, by purpose (shares of a step of a search, linearity of a stage).
+    pub details: Value,
+}
+
+/// The result of a series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Conclusion {
+    /// Pass, fail or invalid.
+    pub outcome: Outcome,
+    /// In one sentence, with the number that decided.
+    pub sentence: String,
+    /// Remarks a reader must know beside it, each one sentence.
+    pub remarks: Vec<String>,
+    /// The rating as a multiple of 1x, where a search found one.
+    pub rating: Option<f64>,
+    /// True if it may be laid beside published ratings.
+    pub comparable: bool,
+    /// Further facts, by purpose.
+    pub details: Value,
+}
+
+/// A series of runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
+    /// [`SERIES_FORMAT_VERSION`] of the program that wrote it.
+    pub format_version: u32,
+    /// Program and version.
+    pub tool: String,
+    /// The command line that began it.
+    pub command: Vec<String>,
+    /// Its purpose.
+    pub purpose: Purpose,
+    /// When it began, milliseconds since 1970 (UTC).
+    pub began_unix_ms: u64,
+    /// The devices.
+    pub devices: Vec<Identity>,
+    /// The configuration at 1x, in ACT's dialect.
+    pub config_1x: String,
+    /// Everything else that must be equal for the same command to go on: limits, lengths, pacing.
+    /// Pairs of name and value.
+    pub terms: Vec<(String, String)>,
+    /// Findings about host and devices before the first run.
+    pub findings: Vec<Finding>,
+    /// The steps, oldest first.
+    pub steps: Vec<Step>,
+    /// The result; `None` while it goes on.
+    pub conclusion: Option<Conclusion>,
+    /// The process that runs it, or ran it last; `None` where /proc does not tell.
+    pub process: Option<Process>,
+}
+
+impl Step {
+    /// A step that has not begun.
+    pub fn planned(
+        name: String,
+        dir: String,
+        multiple: f64,
+        devices: Vec<usize>,
+        duration_sec: u64,
+        rule: Rule,
+    ) -> Self {
+        Self {
+            name,
+            dir,
+            multiple,
+            devices,
+            duration_sec,
+            rule,
+            state: State::Planned,
+            outcome: None,
+            reason: String::new(),
+            attempts: 0,
+            began_unix_ms: None,
+            ended_unix_ms: None,
+            details: Value::Null,
+        }
+    }
+
+    /// The step, begun for the first time at `now_unix_ms`.
+    pub fn begun(self, now_unix_ms: u64) -> Self {
+        Self { state: State::Running, attempts: 1, began_unix_ms: Some(now_unix_ms), ..self }
+    }
+
+    /// Marks the step as broken off, with the reason.
+    pub fn interrupt(&mut self, why: &str) {
+        self.state = State::Interrupted;
+        self.outcome = None;
+        why.clone_into(&mut self.reason);
+    }
+}
+
+impl Series {
+    /// Marks running steps as interrupted. The caller has checked that no process runs them.
+    pub fn settle(&mut self) {
+        for step in self.steps.iter_mut().filter(|step| step.state == State::Running) {
+            step.interrupt("its program was killed, or the machine stopped");
+        }
+    }
+
+    /// Reads the series in `dir`; `None` if there is none. Errors: it cannot be read, is damaged, or is of a later
+    /// version.
+    pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
+        if dir.is_file() {
+            return Ok(None);
+        }
+        results::run_dir::read_json(&dir.join(SERIES), SERIES_FORMAT_VERSION)
+    }
+
+    /// Writes the series into `dir`, which exists: whole or not at all, and synced.
+    pub fn write(&self, dir: &Path) -> Result<(), RunDirError> {
+        results::run_dir::write_json(dir, SERIES, self)
+    }
+}
+
+/// The right to run the series in a directory, for as long as this lives.
+#[derive(Debug)]
+pub struct SeriesLock {
+    /// Closing it lets go of the lock.
+    _dir: File,
+}
+
+impl SeriesLock {
+    /// Takes the lock on the existing `dir`. Errors: another process has it, or the file system has no locks.
+    pub fn take(dir: &Path) -> Result<Self, String> {
+        let failed = |error: io::Error| {
+            let remedy = match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    "give a directory that this user may read and write, or change its mode (chmod)"
+                }
+                _ => "give a directory on a disk of this machine",
+            };
+            format!("locking the directory {} - {error}; {remedy}", dir.display())
+        };
+        let opened = File::open(dir).map_err(failed)?;
+        match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { _dir: opened }),
+            Err(Errno::WOULDBLOCK) => Err(format!(
+                "going on in {} - another flashproof runs the series there now; wait for it, or give another --out",
+                dir.display()
+            )),
+            Err(errno) => Err(failed(errno.into())),
+        }
+    }
+}
+
+/// Difference between a record and the requested series.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Differs {
+    /// Different purpose.
+    #[error("it holds {}", match then { Purpose::Rate => "a search for a rating (flashproof rate)", Purpose::Certify => "a certification (flashproof certify)", Purpose::Baseline => "a baseline (flashproof baseline)" })]
+    Purpose { then: Purpose },
+    /// Different number of devices.
+    #[error("it is of {} and has {now} now", count(*then as u64, "device"))]
+    Count { then: usize, now: usize },
+    /// Different drive.
+    #[error("it is of {then}, and {name} is {now} now")]
+    Drive { then: String, name: String, now: String },
+    /// Different settings.
+    #[error("{name} was {then:?} then and is {now:?} now")]
+    Term { name: String, then: String, now: String },
+}
+
+/// Checks that `then`, read from a directory, is the record of the series that `now` would begin.
+///
+/// Names of devices may differ: after a reboot a drive can have another one. Errors: every difference.
+pub fn check_same(then: &Series, now: &Series) -> Result<(), Vec<Differs>> {
+    if then.purpose != now.purpose {
+        return Err(vec![Differs::Purpose { then: then.purpose }]);
+    }
+    let mut differs = Vec::new();
+    if then.devices.len() != now.devices.len() {
+        differs.push(Differs::Count { then: then.devices.len(), now: now.devices.len() });
+    } else {
+        let pairs = then.devices.iter().zip(&now.devices).filter(|(then, now)| !is_same_drive(then, now));
+        differs.extend(pairs.map(|(then, now)| Differs::Drive {
+            then: told(then),
+            name: now.name.clone(),
+            now: told(now),
+        }));
+    }
+    differs.extend(terms(&then.terms, &now.terms));
+    differs.extend(terms(&keys(&then.config_1x), &keys(&now.config_1x)));
+    if differs.is_empty() { Ok(()) } else { Err(differs) }
+}
+
+fn is_same_drive(then: &Identity, now: &Identity) -> bool {
+    let named = then.serial.is_some() || then.name == now.name;
+    named && then.serial == now.serial && then.size_bytes == now.size_bytes && then.simulated == now.simulated
+}
+
+/// A drive in words: its serial number and size.
+fn told(drive: &Identity) -> String {
+    let model = drive.model.as_deref().map(|model| format!("{} ", model.trim())).unwrap_or_default();
+    let serial = match &drive.serial {
+        Some(serial) => format!("serial {serial}"),
+        None => format!("{} without a serial number", drive.name),
+    };
+    format!("{model}{serial} ({} bytes)", Grouped(drive.size_bytes))
+}
+
+/// The keys of a configuration, but for the devices, which are compared as drives.
+fn keys(config: &str) -> Vec<(String, String)> {
+    let lines = config.lines().filter_map(|line| line.split_once(':'));
+    let keys = lines.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
+    keys.filter(|(key, _)| key != "device-names").collect()
+}
+
+/// Terms that differ; a term missing on one side counts as empty there.
+fn terms(then: &[(String, String)], now: &[(String, String)]) -> Vec<Differs> {
+    let value = |terms: &[(String, String)], name: &str| {
+        terms.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()).unwrap_or_default()
+    };
+    let gone = then.iter().filter(|(name, _)| !now.iter().any(|(other, _)| other == name));
+    let names = now.iter().chain(gone).map(|(name, _)| name);
+    let differs = names.map(|name| (name, value(then, name), value(now, name))).filter(|(_, then, now)| then != now);
+    differs.map(|(name, then, now)| Differs::Term { name: name.clone(), then, now }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certify::testing::{drive, series};
+
+    #[test]
+    fn a_series_of_an_earlier_version_names_no_process() {
+        let process = Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into(), pid_namespace: None });
+        let mut value = serde_json::to_value(Series { process, ..series(1) }).unwrap();
+        value.as_object_mut().unwrap().remove("process");
+        assert_eq!(serde_json::from_value::<Series>(value).unwrap(), Series { process: None, ..series(1) });
+    }
+
+    #[test]
+    fn a_series_is_read_as_it_was_written_and_replaced_as_a_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Series::read(dir.path()).unwrap(), None);
+        assert_eq!(Series::read(tempfile::NamedTempFile::new().unwrap().path()).unwrap(), None);
+        let mut series = series(1);
+        series.write(dir.path()).unwrap();
+        let held = crate::testing::conclusion(Outcome::Pass, "held");
+        series.conclusion = Some(Conclusion { rating: Some(30.5), ..held });
+        series.write(dir.path()).unwrap();
+        assert_eq!(Series::read(dir.path()).unwrap(), Some(series));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing temporary is left");
+    }
+
+    #[test]
+    fn a_later_version_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        Series { format_version: SERIES_FORMAT_VERSION + 1, ..series(1) }.write(dir.path()).unwrap();
+        let error = Series::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("series.json"), "{error}");
+    }
+
+    #[test]
+    fn a_second_one_is_refused_until_the_first_lets_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = SeriesLock::take(dir.path()).unwrap();
+        let error = SeriesLock::take(dir.path()).unwrap_err();
+        assert!(error.starts_with("going on in ") && error.contains("another flashproof runs"), "{error}");
+        drop(first);
+        assert!(SeriesLock::take(dir.path()).is_ok());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_named() {
+        let error = SeriesLock::take(Path::new("/nowhere/series")).unwrap_err();
+        assert!(error.starts_with("locking the directory /nowhere/series - No such file"), "{error}");
+    }
+
+    #[test]
+    fn another_drive_is_refused_with_both_serial_numbers() {
+        let mut now = series(1);
+        now.devices[0] = drive("/dev/nvme0n1", Some("S9"));
+        let differs = check_same(&series(1), &now).unwrap_err();
+        assert_eq!(
+            differs[0].to_string(),
+            "it is of M serial S0 (960,197,124,096 bytes), and /dev/nvme0n1 is M serial S9 (960,197,124,096 bytes) now"
+        );
+        let mut larger = series(1);
+        larger.devices[0].size_bytes += 512;
+        assert_eq!(check_same(&series(1), &larger).unwrap_err().len(), 1);
+    }
+
+    #[test]
+    fn the_same_drive_may_have_another_name_but_one_without_a_serial_number_may_not() {
+        let mut now = series(1);
+        now.devices[0].name = "/dev/nvme7n1".into();
+        assert_eq!(check_same(&series(1), &now), Ok(()));
+        let nameless = |name| Series { devices: vec![drive(name, None)], ..series(1) };
+        assert_eq!(check_same(&nameless("/dev/zram5"), &nameless("/dev/zram5")), Ok(()));
+        assert!(check_same(&nameless("/dev/zram5"), &nameless("/dev/zram6")).is_err());
+    }
+
+    #[test]
+    fn every_term_that_differs_is_named() {
+        let mut now = series(1);
+        now.terms = vec![("load".into(), "20x".into()), ("pacing".into(), "as ACT".into())];
+        let differs: Vec<_> = check_same(&series(1), &now).unwrap_err().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            differs,
+            [
+                "load was \"30x\" then and is \"20x\" now",
+                "pacing was \"\" then and is \"as ACT\" now",
+                "limits was \"5%>1ms,1%>8ms,0.1%>64ms\" then and is \"\" now"
+            ]
+        );
+    }
+
+    #[test]
+    fn another_configuration_is_refused_by_the_keys_that_differ() {
+        let with = |text: &str| Series { config_1x: text.into(), ..series(1) };
+        let then = with("device-names: /dev/a\nread-reqs-per-sec: 2000\nrecord-bytes: 1536\n");
+        let now = with("device-names: /dev/b\nread-reqs-per-sec: 2500\nrecord-bytes: 1536\n");
+        let differs: Vec<_> = check_same(&then, &now).unwrap_err().iter().map(ToString::to_string).collect();
+        assert_eq!(differs, ["read-reqs-per-sec was \"2000\" then and is \"2500\" now"]);
+    }
+
+    #[test]
+    fn another_number_of_devices_or_another_purpose_is_refused() {
+        assert_eq!(check_same(&series(1), &series(2)).unwrap_err(), [Differs::Count { then: 1, now: 2 }]);
+        let rating = Series { purpose: Purpose::Rate, ..series(1) };
+        assert_eq!(check_same(&rating, &series(1)).unwrap_err(), [Differs::Purpose { then: Purpose::Rate }]);
+    }
+}

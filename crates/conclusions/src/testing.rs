@@ -1,0 +1,151 @@
+//! Helpers shared by tests of several crates.
+
+use crate::baseline::{Done, Latency, Part, Point};
+use crate::series::{Conclusion, Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
+use results::judge::Outcome;
+
+/// A point of `part` with made-up numbers at the depth `depth`: for each direction the size of an operation, the
+/// offered and the achieved rate, and the median in microseconds. The 99th percentile is three times the median.
+pub fn point(part: Part, depth: u32, reads: Option<MadeUp>, writes: Option<MadeUp>) -> Point {
+    let iops = |made: Option<MadeUp>| made.map_or(0.0, |(_, _, iops, _)| iops);
+    Point {
+        part,
+        job: String::new(),
+        random: true,
+        read_pct: 100.0 * iops(reads) / (iops(reads) + iops(writes)),
+        depth,
+        round: 0,
+        seconds: 10.0,
+        reads: reads.map(done),
+        writes: writes.map(done),
+        mean_in_flight: Some(f64::from(depth)),
+        cpu_us: Some(2.5),
+        steady: Some(true),
+        doubt: None,
+        watch: None,
+    }
+}
+
+/// Size of an operation, offered rate, achieved rate, median in microseconds.
+pub type MadeUp = (f64, Option<f64>, f64, f64);
+
+fn done((bytes_each, offered_iops, iops, median_us): MadeUp) -> Done {
+    let at = |percent: &f64| median_us * (percent / 50.0).max(if *percent >= 99.0 { percent - 96.0 } else { 0.0 });
+    let service = Latency {
+        mean_us: median_us,
+        stdev_us: median_us / 4.0,
+        min_us: median_us / 50.0,
+        max_us: median_us * 4.0,
+        percentiles_us: Latency::PERCENTILES.iter().map(at).collect(),
+    };
+    let ops = (iops * 10.0) as u64;
+    let mbps = iops * bytes_each / 1e6;
+    Done { bytes_each, offered_iops, ops, iops, mbps, errors: 0, undone: 0, answer: service.clone(), service }
+}
+
+/// A whole baseline of one drive, made up: it does `scale` times 100,000 reads or 25,000 writes of 4 KiB a second at
+/// most, and half of its writes once it is saturated.
+pub fn baseline(scale: f64) -> Vec<Point> {
+    let (four_k, large) = (4_096.0, 131_072.0);
+    let (reads, writes, mb) = (100_000.0 * scale, 25_000.0 * scale, 1_000.0 * scale);
+    let mut points = Vec::new();
+    for round in 0..6 {
+        let iops = writes * if round < 3 { 2.0 - 0.3 * f64::from(round) } else { 1.0 };
+        let saturation = point(Part::Saturation, 32, None, Some((four_k, None, iops, 32e6 / iops)));
+        points.push(Point { round, steady: Some(round == 5), ..saturation });
+    }
+    for depth in [1_u32, 2, 4, 8, 16, 32, 64, 128, 256] {
+        // A drive of 32 channels for reads and 4 for writes.
+        let rate = |highest: f64, channels: f64| highest * (f64::from(depth) / channels).min(1.0);
+        let (of_reads, of_writes) = (rate(reads, 32.0), rate(writes, 4.0));
+        let us = |iops: f64| f64::from(depth) * 1e6 / iops;
+        points.push(point(Part::Depth, depth, Some((four_k, None, of_reads, us(of_reads))), None));
+        points.push(point(Part::Depth, depth, None, Some((four_k, None, of_writes, us(of_writes)))));
+    }
+    for (bytes, reads, writes) in [(four_k, reads, writes), (large, mb * 1e6 / large, mb * 1e6 / large)] {
+        for read_share in [0.0, 0.5, 0.95, 1.0] {
+            let all = reads * read_share + writes * (1.0 - read_share);
+            let of = |share: f64| (share > 0.0).then(|| (bytes, None, all * share, 320.0 / scale));
+            points.push(point(Part::Profile, 32, of(read_share), of(1.0 - read_share)));
+        }
+    }
+    for percent in [10, 25, 50, 75, 90, 95] {
+        let share = f64::from(percent) / 100.0;
+        let at = |highest: f64| Some((four_k, Some(highest * share), highest * share, 80.0 / (1.02 - share)));
+        points.push(point(Part::Rate, 256, at(reads), None));
+        points.push(point(Part::Rate, 256, None, at(writes)));
+    }
+    for write_share in [0.0, 0.2, 0.4, 0.6, 0.8] {
+        for read_share in [0.0, 0.2, 0.4, 0.6, 0.8] {
+            let load: f64 = read_share + write_share;
+            let us = 80.0 / (1.7 - load);
+            let of =
+                |bytes: f64, wanted: f64| (wanted > 0.0).then(|| (bytes, Some(wanted), wanted.min(wanted / load), us));
+            let (of_reads, of_writes) = (of(four_k, reads * read_share), of(large, mb * 1e6 / large * write_share));
+            if load > 0.0 {
+                points.push(point(Part::Grid, 256, of_reads, of_writes));
+            }
+        }
+    }
+    points
+}
+
+/// A step of `multiple` times the load of 1x that is done, with the name of its run directory.
+pub fn step(name: impl Into<String>, multiple: f64, outcome: Outcome) -> Step {
+    let name = name.into();
+    let planned = Step::planned(name.clone(), name, multiple, vec![0], 10, Rule::Limits).begun(1);
+    Step { state: State::Done, outcome: Some(outcome), ended_unix_ms: Some(2), ..planned }
+}
+
+/// A conclusion that remarks nothing.
+pub fn conclusion(outcome: Outcome, sentence: &str) -> Conclusion {
+    let (sentence, details) = (sentence.to_owned(), serde_json::Value::Null);
+    Conclusion { outcome, sentence, remarks: Vec::new(), rating: None, comparable: false, details }
+}
+
+/// A series of `steps` that goes on, of drives by name and model.
+pub fn series(purpose: Purpose, devices: &[(&str, Option<&str>)], steps: Vec<Step>) -> Series {
+    let identity = |(name, model): &(&str, Option<&str>)| Identity {
+        name: (*name).to_owned(),
+        model: model.map(str::to_owned),
+        serial: Some((*name).to_owned()),
+        size_bytes: 1 << 36,
+        simulated: false,
+    };
+    Series {
+        format_version: SERIES_FORMAT_VERSION,
+        tool: "flashproof 0.1.0".to_owned(),
+        command: vec!["flashproof".to_owned()],
+        purpose,
+        began_unix_ms: 1_795_271_232_147,
+        devices: devices.iter().map(identity).collect(),
+        config_1x: String::new(),
+        terms: Vec::new(),
+        findings: Vec::new(),
+        steps,
+        conclusion: None,
+        process: None,
+    }
+}
+
+/// A finished baseline of `drives`, each with its name and its speed as in [`baseline`]. All jobs have their run in the
+/// directory `run` below that of the series.
+pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
+    let points =
+        |(device, (_, scale)): (usize, &(&str, f64))| baseline(*scale).into_iter().map(move |point| (device, point));
+    let job = |(number, (device, point)): (usize, (usize, Point))| Step {
+        dir: run.to_owned(),
+        devices: vec![device],
+        rule: Rule::Completes,
+        reason: "ran to its end without an I/O error".to_owned(),
+        details: serde_json::to_value(point).unwrap_or_default(),
+        ..step(format!("job {}", number + 1), 1.0, Outcome::Pass)
+    };
+    let jobs = drives.iter().enumerate().flat_map(points).enumerate().map(job).collect();
+    let devices: Vec<_> = drives.iter().map(|(name, _)| (*name, Some("M1"))).collect();
+    Series {
+        terms: vec![("time under load".to_owned(), "10 min".to_owned())],
+        conclusion: Some(conclusion(Outcome::Pass, "measured")),
+        ..series(Purpose::Baseline, &devices, jobs)
+    }
+}

@@ -1,0 +1,296 @@
+//! A test over several hosts: runs that began at one agreed instant, judged as one.
+//!
+//! Each host has a run directory of its own. Their cells are laid side by side, a device for each host and device, so
+//! the judge sees one run: per host, and over all. Histograms are merged bucket by bucket.
+
+use results::cell::{Carried, Latencies, latencies};
+use results::judge::{Code, Deciding, End, IntervalCounts, Judge, Outcome, Verdict};
+use results::run_dir::{HlogKind, Intervals, Manifest, Run, RunDirError, each_window};
+use serde::Serialize;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Hosts that begin further apart than this did not put their loads on at the same time, milliseconds.
+pub const SKEW_MS_MAX: u64 = 500;
+
+/// The run of one host.
+#[derive(Debug, Clone)]
+pub struct Part {
+    pub host: String,
+    pub dir: PathBuf,
+    /// Milliseconds by which the host's clock was ahead of that of the file server.
+    pub clock_ahead_ms: i64,
+    /// Why it does not count: the host was lost; one phrase.
+    pub missing: Option<String>,
+}
+
+/// A test over several hosts.
+#[derive(Debug, Clone, Serialize)]
+pub struct Together {
+    pub outcome: Outcome,
+    /// Most important first; one sentence each.
+    pub reasons: Vec<String>,
+    /// The share that came nearest to its limit, over all hosts.
+    pub decided_by: Option<Deciding>,
+    /// Milliseconds between the first and the last start, by one clock.
+    pub start_skew_ms: u64,
+    pub hosts: Vec<HostResult>,
+    /// Streams over all hosts.
+    pub streams: Vec<StreamResult>,
+}
+
+/// A host's part of the result.
+#[derive(Debug, Clone, Serialize)]
+pub struct HostResult {
+    pub host: String,
+    /// By its own run alone; `None` if that cannot be read.
+    pub outcome: Option<Outcome>,
+    pub reason: String,
+    /// Milliseconds between the agreed start and its own, by one clock.
+    pub late_ms: Option<i64>,
+    pub clock_ahead_ms: i64,
+    /// Operations a second, by stream.
+    pub iops: Vec<f64>,
+}
+
+/// A stream over all hosts.
+#[derive(Debug, Clone, Serialize)]
+pub struct StreamResult {
+    pub name: String,
+    pub ops: u64,
+    pub iops: f64,
+    /// 50, 99 and 99.9 % of service times are at most this, nanoseconds.
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    /// Service times of all hosts.
+    #[serde(skip)]
+    pub service: Latencies,
+}
+
+/// Why runs are not one test.
+#[derive(Debug, Error)]
+pub enum TogetherError {
+    #[error("judging the hosts as one test - {host} ran another test: {what} - give all hosts one command")]
+    Differs { host: String, what: &'static str },
+    #[error("judging the hosts as one test - none of them has a run")]
+    Nothing,
+    #[error(transparent)]
+    Read(#[from] RunDirError),
+}
+
+/// Judges the runs of `parts` as one that was agreed to begin at `agreed_unix_ms` of the file server's clock.
+///
+/// A host that is missing, began late, or whose own run is INVALID makes the whole INVALID, and is named.
+pub fn judge(parts: &[Part], agreed_unix_ms: u64) -> Result<Together, TogetherError> {
+    let read: Vec<(&Part, Result<Run, String>)> = parts
+        .iter()
+        .map(|part| match &part.missing {
+            Some(why) => (part, Err(why.clone())),
+            None => (part, results::run_dir::read(&part.dir).map_err(|error| error.to_string())),
+        })
+        .collect();
+    let runs: Vec<(&Part, &Run)> = read.iter().filter_map(|(part, run)| Some((*part, run.as_ref().ok()?))).collect();
+    let merged = Merged::of(&runs)?;
+    let end = if runs.iter().all(|(_, run)| run.verdict.end.is_complete()) { End::Completed } else { End::Unrecorded };
+    let verdict = merged.verdict(&runs, &end)?;
+    let mut doubts = Vec::new();
+    let mut hosts = Vec::new();
+    let late_ms = |part: &Part, run: &Run| {
+        let own = i64::try_from(run.manifest.started_unix_ms).ok()?;
+        Some(own.saturating_sub(part.clock_ahead_ms).saturating_sub(i64::try_from(agreed_unix_ms).ok()?))
+    };
+    for (part, run) in &read {
+        let host = &part.host;
+        match run {
+            Err(why) => doubts.push(format!("{host} has no result: {why}")),
+            Ok(run) if !run.verdict.end.is_complete() => {
+                doubts.push(format!("{host} did not finish: {}", run.verdict.end))
+            }
+            Ok(run) if run.verdict.outcome == Outcome::Invalid => {
+                doubts.push(format!("{host}: {}", run.verdict.reason().unwrap_or("its run is invalid")));
+            }
+            Ok(run) => {
+                let late = late_ms(part, run).filter(|late| late.unsigned_abs() > SKEW_MS_MAX);
+                doubts.extend(late.map(|late| {
+                    format!("{host} began {late} ms from the agreed start; at most {SKEW_MS_MAX} ms count")
+                }));
+            }
+        }
+        let run = run.as_ref().ok();
+        hosts.push(HostResult {
+            host: host.clone(),
+            outcome: run.map(|run| run.verdict.outcome),
+            reason: run.and_then(|run| run.verdict.reason()).unwrap_or_default().to_owned(),
+            late_ms: run.and_then(|run| late_ms(part, run)),
+            clock_ahead_ms: part.clock_ahead_ms,
+            iops: run.map_or_else(Vec::new, |run| {
+                run.verdict.streams.iter().map(|stream| stream.ops as f64 / run.verdict.ran_sec.max(1e-9)).collect()
+            }),
+        });
+    }
+    let starts = hosts.iter().filter_map(|host| host.late_ms);
+    let start_skew_ms = starts.clone().max().zip(starts.min()).map_or(0, |(last, first)| last.abs_diff(first));
+    let own = verdict.reasons.iter().filter(|reason| reason.code != Code::Note).map(|reason| reason.text.clone());
+    Ok(Together {
+        outcome: if doubts.is_empty() { verdict.outcome } else { Outcome::Invalid },
+        reasons: doubts.into_iter().chain(own).collect(),
+        decided_by: verdict.decided_by.clone(),
+        start_skew_ms,
+        streams: merged.streams(&runs, &verdict)?,
+        hosts,
+    })
+}
+
+/// The cells of several runs, side by side.
+struct Merged {
+    manifest: Manifest,
+    /// For each run the number of its devices, and of those of the runs before it.
+    devices: Vec<(usize, usize)>,
+}
+
+impl Merged {
+    fn of(runs: &[(&Part, &Run)]) -> Result<Self, TogetherError> {
+        let Some((_, first)) = runs.first() else { return Err(TogetherError::Nothing) };
+        let mut manifest = Manifest { devices: Vec::new(), device_facts: Vec::new(), ..first.manifest.clone() };
+        manifest.streams.iter_mut().for_each(|stream| stream.offered_iops = 0.0);
+        let mut devices = Vec::new();
+        for (part, run) in runs {
+            let other = &run.manifest;
+            let names =
+                |manifest: &Manifest| manifest.streams.iter().map(|stream| stream.name.clone()).collect::<Vec<_>>();
+            let differs = [
+                (names(other) != names(&manifest), "other streams"),
+                (other.sla != manifest.sla, "other limits"),
+                (other.report_interval_sec != manifest.report_interval_sec, "another report interval"),
+                (other.slice_sec != manifest.slice_sec, "slices of another length"),
+                (other.duration_sec != manifest.duration_sec, "another duration"),
+            ];
+            if let Some((_, what)) = differs.into_iter().find(|(differs, _)| *differs) {
+                return Err(TogetherError::Differs { host: part.host.clone(), what });
+            }
+            devices.push((other.devices.len(), manifest.devices.len()));
+            manifest.devices.extend(other.devices.iter().map(|device| format!("{}:{device}", part.host)));
+            manifest.device_facts.extend(other.device_facts.iter().cloned());
+            let both = manifest.streams.iter_mut().zip(&other.streams);
+            both.for_each(|(stream, more)| stream.offered_iops += more.offered_iops);
+        }
+        Ok(Self { manifest, devices })
+    }
+
+    /// The merged cell of a run's own cell.
+    fn cell(&self, run: usize, cell: usize) -> usize {
+        let (own, before) = self.devices[run];
+        cell / own * self.manifest.devices.len() + before + cell % own
+    }
+
+    fn verdict(&self, runs: &[(&Part, &Run)], end: &End) -> Result<Verdict, TogetherError> {
+        let mut judge: Judge = self.manifest.judge();
+        let tables = runs.iter().map(|(_, run)| Intervals::open(&run.dir, &run.manifest));
+        let mut tables = tables.collect::<Result<Vec<_>, _>>()?;
+        let cells = self.manifest.layout().cells();
+        for index in 0.. {
+            let mut sum = IntervalCounts { index, ..IntervalCounts::default() };
+            sum.cells.resize_with(cells, Default::default);
+            let mut any = false;
+            for (run, table) in tables.iter_mut().enumerate() {
+                let Some(record) = table.next()? else { continue };
+                any = true;
+                self.add(&mut sum, run, &record.counts);
+            }
+            if !any {
+                break;
+            }
+            judge.add_counts(&sum);
+        }
+        Ok(judge.verdict(end))
+    }
+
+    fn add(&self, sum: &mut IntervalCounts, run: usize, counts: &IntervalCounts) {
+        for (cell, own) in counts.cells.iter().enumerate() {
+            let mut own = *own;
+            // Counted from 1.
+            own.held_by = own.held_by.checked_sub(1).map_or(0, |by| self.cell(run, by as usize) as u64 + 1);
+            sum.cells[self.cell(run, cell)] = own;
+        }
+        let carried =
+            counts.carried.iter().map(|carried| Carried { cell: self.cell(run, carried.cell), ..carried.clone() });
+        sum.carried.extend(carried);
+        sum.after_sec = sum.after_sec.max(counts.after_sec);
+        sum.end_ns = sum.end_ns.max(counts.end_ns);
+        sum.gap_max_ns = sum.gap_max_ns.max(counts.gap_max_ns);
+        let adds = [
+            (&mut sum.gaps, counts.gaps),
+            (&mut sum.gaps_over, counts.gaps_over),
+            (&mut sum.in_flight_max, counts.in_flight_max),
+            (&mut sum.cpu_ns, counts.cpu_ns),
+            (&mut sum.run_delay_ns, counts.run_delay_ns),
+        ];
+        // Saturating, because the numbers may come from a file that somebody edited.
+        adds.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
+    }
+
+    fn streams(&self, runs: &[(&Part, &Run)], verdict: &Verdict) -> Result<Vec<StreamResult>, TogetherError> {
+        let mut service: Vec<Latencies> = self.manifest.streams.iter().map(|_| latencies()).collect();
+        for (_, run) in runs {
+            let layout = run.manifest.layout();
+            each_window(&run.dir, &layout, HlogKind::Service, |window| {
+                if let Some(of_stream) = service.get_mut(window.cell / layout.devices.len().max(1)) {
+                    // Bounds that differ, as another program may write them, grow or are cut.
+                    let _ = of_stream.add(&window.histogram);
+                }
+            })?;
+        }
+        let streams = verdict.streams.iter().zip(service);
+        Ok(streams
+            .map(|(totals, service)| StreamResult {
+                name: totals.name.clone(),
+                ops: totals.ops,
+                iops: totals.ops as f64 / verdict.ran_sec.max(1e-9),
+                p50_ns: service.value_at_quantile(0.5),
+                p99_ns: service.value_at_quantile(0.99),
+                p999_ns: service.value_at_quantile(0.999),
+                service,
+            })
+            .collect())
+    }
+}
+
+impl Together {
+    /// The result of runs that are not one test: INVALID.
+    pub fn undecided(why: String) -> Self {
+        Self {
+            outcome: Outcome::Invalid,
+            reasons: vec![why],
+            decided_by: None,
+            start_skew_ms: 0,
+            hosts: Vec::new(),
+            streams: Vec::new(),
+        }
+    }
+
+    /// The result for people: the whole, then each host.
+    pub fn text(&self) -> String {
+        let ms = |ns: u64| results::units::milliseconds(ns as f64 / 1e6);
+        let first = self.reasons.first().map_or("", String::as_str);
+        let mut text = format!(
+            "{} over {} hosts: {first}\nstarts {} ms apart\n",
+            self.outcome,
+            self.hosts.len(),
+            self.start_skew_ms
+        );
+        text.extend(self.reasons.iter().skip(1).map(|reason| format!("  {reason}\n")));
+        text.extend(self.streams.iter().map(|stream| {
+            let [p50, p99, p999] = [stream.p50_ns, stream.p99_ns, stream.p999_ns].map(ms);
+            format!("  {}: {:.0}/s; p50 {p50}, p99 {p99}, p99.9 {p999}\n", stream.name, stream.iops)
+        }));
+        for host in &self.hosts {
+            let outcome = host.outcome.map_or("no result".to_owned(), |outcome| outcome.to_string());
+            let late = host.late_ms.map_or_else(String::new, |late| format!(", began {late:+} ms"));
+            let iops: Vec<_> = host.iops.iter().map(|iops| format!("{iops:.0}/s")).collect();
+            text +=
+                &format!("  {}: {outcome}{late}, clock {:+} ms, {}\n", host.host, host.clock_ahead_ms, iops.join(" "));
+        }
+        text
+    }
+}

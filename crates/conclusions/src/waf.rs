@@ -1,0 +1,183 @@
+//! Write amplification measured by an experiment: bytes of clients, of hosts, of the media, and the steady state.
+//!
+//! A round is a drive fill: as many bytes as all drives of the arrangement hold were written by hosts. A round is
+//! steady by SNIA's rule of five rounds ([`results::steady`]) with limits that are tighter: its 20 % and 10 % are meant
+//! for operations a second of real drives, which scatter. Amplification hardly scatters, and creeps. The range is to be
+//! at most [`RANGE_MAX`] of the average, the line at most [`SLOPE_MAX`] of it, of all drives together and of each one.
+
+use results::steady::{ROUNDS_IN_WINDOW, Spread};
+use results::units::percent_exact;
+use results::written::Bytes;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Parts of a drive fill with separate counts.
+pub const OCTILES: usize = 8;
+/// Largest range of the five rounds of a steady window, of its average.
+pub const RANGE_MAX: f64 = 0.05;
+/// Largest move of the best straight line over them, of its average.
+pub const SLOPE_MAX: f64 = 0.02;
+
+/// When it is steady, in words.
+pub fn steady_rule() -> String {
+    format!(
+        "{ROUNDS_IN_WINDOW} drive fills that range over at most {} of their average and whose best straight line moves by at most {} of \
+         it, for all drives together and for each",
+        percent_exact(RANGE_MAX),
+        percent_exact(SLOPE_MAX)
+    )
+}
+
+/// A drive after a preparation for random writes.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Prepared {
+    /// Name of the preparation.
+    pub preparation: String,
+    /// Drive fills that it wrote.
+    pub fills: f64,
+    /// Write amplification in each octile of the drive fills of random overwrites that follow, over that of the steady state.
+    pub after: Vec<f64>,
+    /// Shares of valid units of the superblocks, ascending, at equal steps of the flash.
+    pub valid: Vec<f64>,
+    /// Mean difference of these shares from those of the steady state.
+    pub distance: f64,
+}
+
+impl Prepared {
+    /// Largest relative difference of an octile's write amplification from the steady state.
+    pub fn error(&self) -> f64 {
+        self.after.iter().map(|waf| (waf - 1.0).abs()).fold(0.0, f64::max)
+    }
+
+    /// Octiles until the write amplification stays within `error` of the steady state; `None`: it never does.
+    pub fn octiles_until(&self, error: f64) -> Option<usize> {
+        let until = self.after.iter().rposition(|waf| (waf - 1.0).abs() > error).map_or(0, |last| last + 1);
+        Some(until).filter(|until| *until < self.after.len())
+    }
+}
+
+/// A drive of an arrangement.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Drive {
+    /// Whose: a tenant's name, or `all`.
+    pub name: String,
+    /// Bytes that the host sees.
+    pub logical_bytes: u64,
+    /// Its counters, by octile.
+    pub octiles: Vec<Bytes>,
+}
+
+/// Bytes that a tenant wrote.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct TenantBytes {
+    /// Its name.
+    pub name: String,
+    /// Blocks that its clients filled.
+    pub client: u64,
+    /// Blocks that its defragmentation filled.
+    pub defrag: u64,
+}
+
+/// Result of one arrangement of tenants.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Found {
+    /// Its drives.
+    pub drives: Vec<Drive>,
+    /// Its tenants.
+    pub tenants: Vec<TenantBytes>,
+    /// After how many drive fills it was steady; none: it never was.
+    pub steady_after: Option<usize>,
+}
+
+impl Found {
+    pub fn rounds(&self) -> usize {
+        self.octiles() / OCTILES
+    }
+
+    /// Completed octiles.
+    pub fn octiles(&self) -> usize {
+        self.drives.first().map_or(0, |drive| drive.octiles.len())
+    }
+
+    /// Sum over all drives in octile `octile`.
+    pub fn octile(&self, octile: usize) -> Bytes {
+        self.drives.iter().filter_map(|drive| drive.octiles.get(octile).copied()).sum()
+    }
+
+    /// Sum over all drives in the drive fills from `from`, counted from 0, to before `to`.
+    pub fn fills(&self, from: usize, to: usize) -> Bytes {
+        (from * OCTILES..to * OCTILES).map(|octile| self.octile(octile)).sum()
+    }
+
+    /// Sum over all drives and octiles.
+    pub fn total(&self) -> Bytes {
+        self.drives.iter().flat_map(|drive| drive.octiles.iter().copied()).sum()
+    }
+
+    /// WAF of the last five drive fills up to the end of the first steady window.
+    pub fn steady_waf(&self) -> Option<f64> {
+        let end = self.steady_after?;
+        self.fills(end - ROUNDS_IN_WINDOW, end).waf()
+    }
+
+    /// Steady write amplification of one drive.
+    pub fn steady_waf_of(&self, drive: usize) -> Option<f64> {
+        self.steady_bytes_of(drive, self.steady_after?).waf()
+    }
+
+    /// Sum of one drive over the five drive fills up to `end`; zero if there is no such drive.
+    pub fn steady_bytes_of(&self, drive: usize, end: usize) -> Bytes {
+        let window = end.saturating_sub(ROUNDS_IN_WINDOW) * OCTILES..end * OCTILES;
+        let octiles = self.drives.get(drive).and_then(|drive| drive.octiles.get(window)).unwrap_or_default();
+        octiles.iter().copied().sum()
+    }
+
+    /// Bytes that stores wrote per byte of their clients.
+    pub fn engine_wa(&self) -> Option<f64> {
+        let (client, defrag) =
+            self.tenants.iter().fold((0, 0), |sum, tenant| (sum.0 + tenant.client, sum.1 + tenant.defrag));
+        (client > 0).then(|| (client + defrag) as f64 / client as f64)
+    }
+
+    /// True if the last five drive fills are steady, of all drives together and of each.
+    pub fn is_steady(&self) -> bool {
+        let last = self.rounds();
+        let Some(first) = last.checked_sub(ROUNDS_IN_WINDOW) else { return false };
+        let is_steady = |of: &dyn Fn(usize) -> Bytes| {
+            let round = |round: usize| (round * OCTILES..(round + 1) * OCTILES).map(of).sum::<Bytes>().waf();
+            let rounds: Vec<f64> = (first..last).filter_map(round).collect();
+            let spread = Spread::of(&rounds);
+            rounds.len() == ROUNDS_IN_WINDOW
+                && spread.range <= RANGE_MAX * spread.average
+                && spread.slope_excursion <= SLOPE_MAX * spread.average
+        };
+        is_steady(&|octile| self.octile(octile))
+            && self.drives.iter().all(|drive| {
+                let host: u64 = drive.octiles.iter().map(|octile| octile.host).sum();
+                // The drive of a read-only tenant is ignored; a drive that was hardly written has not begun to collect
+                // garbage.
+                host == 0 || host >= drive.logical_bytes && is_steady(&|at| drive.octiles[at])
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_counted_since_is_a_difference_unless_a_counter_went_back() {
+        let before = Bytes { host: 10, media: 15, erased: 20 };
+        let now = Bytes { host: 14, media: 23, erased: 20 };
+        assert_eq!(now.since(before), Ok(Bytes { host: 4, media: 8, erased: 0 }));
+        assert_eq!((now.since(before).unwrap().waf(), before.since(before).unwrap().waf()), (Some(2.0), None));
+        for (changed, counter) in [
+            (Bytes { host: 9, ..now }, "bytes written by hosts went back from 10 to 9"),
+            (Bytes { media: 14, ..now }, "bytes written to the media went back from 15 to 14"),
+            (Bytes { erased: 19, ..now }, "bytes erased went back from 20 to 19"),
+        ] {
+            let why = changed.since(before).unwrap_err().to_string();
+            assert!(why.contains(counter), "{why}");
+        }
+    }
+}

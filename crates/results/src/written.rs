@@ -1,0 +1,55 @@
+//! Bytes that a drive has written, by its own counters.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use thiserror::Error;
+
+/// Counters of a drive, over its life or between two moments; NVMe's FDP statistics have these three.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Bytes {
+    /// Written by hosts (HBMW, host bytes with metadata written).
+    pub host: u64,
+    /// Written to the media: those of hosts, of garbage collection and of wear levelling (MBMW).
+    pub media: u64,
+    /// Of the media, erased (MBE).
+    pub erased: u64,
+}
+
+/// A counter that only rises was less than before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "the drive's count of {counter} went back from {before} to {now} bytes: it was reset, replaced or given other firmware meanwhile"
+)]
+pub struct WentBack {
+    /// Name of the counter.
+    pub counter: &'static str,
+    pub before: u64,
+    pub now: u64,
+}
+
+impl Bytes {
+    /// Difference to `before`. Errors: a counter went back, so that time is unknown.
+    pub fn since(self, before: Self) -> Result<Self, WentBack> {
+        let since = |counter, before: u64, now: u64| now.checked_sub(before).ok_or(WentBack { counter, before, now });
+        Ok(Self {
+            host: since("bytes written by hosts", before.host, self.host)?,
+            media: since("bytes written to the media", before.media, self.media)?,
+            erased: since("bytes erased", before.erased, self.erased)?,
+        })
+    }
+
+    /// Write amplification factor; `None` without host bytes.
+    pub fn waf(self) -> Option<f64> {
+        (self.host > 0).then(|| self.media as f64 / self.host as f64)
+    }
+}
+
+impl std::iter::Sum for Bytes {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            host: sum.host + one.host,
+            media: sum.media + one.media,
+            erased: sum.erased + one.erased,
+        })
+    }
+}

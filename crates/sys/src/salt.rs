@@ -1,0 +1,305 @@
+//! The data of writes: random, or runs of zeros between random words, new for every write.
+//!
+//! The generator is xorshift128+ (Vigna, "Further scramblings of Marsaglia's xorshift generators",
+//! 2017) in eight lanes side by side, which the compiler turns into vector code: it must fill a large
+//! block far faster than any drive takes it. Each 512-byte sector ends in a stamp, by which the guard
+//! recognises our own data later; without the key it is as random as the rest.
+//!
+//! Filling is resumable at any sector, so that an 8 MiB block can be prepared in slices between
+//! other operations.
+//!
+//! The stamp that marks data written by this program.
+//!
+//! ```text
+//! sector of 512 bytes, as 64 little-endian words of 64 bits
+//! | 0 .. 61: data | 62: nonce (random) | 63: stamp(nonce, key) |
+//! ```
+//!
+//! The key is drawn when a device is first prepared and stored in the record of the guard for that device.
+//! Foreign data pass for ours with a probability of 2^-64 per sector. A stamp does not prevent forgery: it protects a
+//! user's data from mistakes, not from an attacker.
+
+use crate::random::Random;
+
+/// Bytes of one sector, for any sector size of the device: the unit of filling, as in ACT (`INTERVAL_SIZE`), and of stamps.
+pub const SECTOR_BYTES: usize = 512;
+
+const LANES: usize = 8;
+const WORDS: usize = SECTOR_BYTES / 8;
+
+/// Bytes filled from one state of the generator for placed salt: seeding is cheap beside that, and every operation
+/// begins at a multiple of it.
+pub const UNIT_BYTES: usize = 4096;
+
+/// Salt that is never the same twice.
+#[derive(Debug, Clone)]
+pub struct Salt {
+    generator: Generator,
+    zero_words: usize,
+    key: u64,
+}
+
+impl Salt {
+    /// Salt for `compress_pct` (0 to 100: share of each sector that is random; the rest is zeros),
+    /// stamped with `key`.
+    ///
+    /// The words are split as ACT 6.6 does in `rand_fill`: zeros first, their number rounded down, so
+    /// that 1 % still yields one random word of the 64.
+    pub fn new(seed: u64, compress_pct: u32, key: u64) -> Self {
+        let zero_words = WORDS * (100 - compress_pct.min(100) as usize) / 100;
+        Self { generator: Generator::new(Random::new(seed)), zero_words, key }
+    }
+
+    /// Fills `bytes` with new data. The length is a multiple of [`SECTOR_BYTES`]; a shorter tail stays unchanged.
+    // Compiled in the crate of the run loop, for speed.
+    #[inline]
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        let (sectors, _) = bytes.as_chunks_mut::<SECTOR_BYTES>();
+        for sector in sectors {
+            self.generator.fill_sector(sector, self.zero_words, self.key);
+        }
+    }
+}
+
+/// Salt that depends on its place: the same seed, pass and offset always give the same bytes, so that written data can
+/// be recomputed and compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacedSalt {
+    seed: u64,
+    key: u64,
+}
+
+impl PlacedSalt {
+    /// The salt of pass number `pass` of a preparation with `seed`, stamped with `key`.
+    pub fn new(seed: u64, pass: u32, key: u64) -> Self {
+        Self { seed: Random::for_part(seed, pass.into()).next_u64(), key }
+    }
+
+    /// Fills `bytes` with the data of `offset`, a multiple of [`UNIT_BYTES`]. A part of a sector at the end gets the
+    /// beginning of that sector and, with [`STAMP_BYTES`] or more, a stamp of its own.
+    #[inline]
+    pub fn fill(&self, bytes: &mut [u8], offset: u64) {
+        debug_assert!(offset.is_multiple_of(UNIT_BYTES as u64), "{offset}");
+        for (unit, at) in bytes.chunks_mut(UNIT_BYTES).zip(offset / UNIT_BYTES as u64..) {
+            let mut generator = Generator::new(Random::for_part(self.seed, at));
+            let (sectors, rest) = unit.as_chunks_mut::<SECTOR_BYTES>();
+            for sector in sectors {
+                generator.fill_sector(sector, 0, self.key);
+            }
+            if !rest.is_empty() {
+                let mut whole = [0; SECTOR_BYTES];
+                generator.fill_sector(&mut whole, 0, self.key);
+                rest.copy_from_slice(&whole[..rest.len()]);
+                stamp_end(rest, self.key);
+            }
+        }
+    }
+}
+
+/// State of the generator, by lane.
+#[derive(Debug, Clone)]
+struct Generator {
+    s0: [u64; LANES],
+    s1: [u64; LANES],
+}
+
+impl Generator {
+    fn new(mut random: Random) -> Self {
+        Self {
+            s0: std::array::from_fn(|_| random.next_u64()),
+            // A lane whose state is all zeros would stay zero.
+            s1: std::array::from_fn(|_| random.next_u64() | 1),
+        }
+    }
+
+    #[inline]
+    fn fill_sector(&mut self, sector: &mut [u8; SECTOR_BYTES], zero_words: usize, key: u64) {
+        let (steps, _) = sector.as_chunks_mut::<{ LANES * 8 }>();
+        for step in steps {
+            let words = self.step();
+            for (bytes, word) in step.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+                *bytes = word.to_le_bytes();
+            }
+        }
+        sector[..zero_words * 8].fill(0);
+        // The stamp needs two random words. With fewer the data cannot explain itself, and the guard asks.
+        if zero_words <= WORDS - 2 {
+            stamp_end(sector, key);
+        }
+    }
+
+    #[inline]
+    fn step(&mut self) -> [u64; LANES] {
+        let mut words = [0; LANES];
+        for ((s0, s1), word) in self.s0.iter_mut().zip(&mut self.s1).zip(&mut words) {
+            let mut x = *s0;
+            let y = *s1;
+            x ^= x << 23;
+            x ^= y ^ (x >> 18) ^ (y >> 5);
+            *s0 = y;
+            *s1 = x;
+            *word = x.wrapping_add(y);
+        }
+        words
+    }
+}
+
+/// The nonce and the stamp, at the end of a sector.
+pub const STAMP_BYTES: usize = 16;
+
+/// The finaliser of splitmix64. Source: Steele, Lea, Flood, "Fast splittable pseudorandom number
+/// generators", OOPSLA 2014, with Stafford's thirteenth set of constants.
+#[inline]
+const fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Word 63 of a sector with `nonce` in word 62, under the device's `key`.
+#[inline]
+#[must_use]
+pub const fn stamp(nonce: u64, key: u64) -> u64 {
+    // The added constant (the golden ratio, as in splitmix64) prevents zero from being a fixed point.
+    mix(mix(nonce ^ key).wrapping_add(key.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15))
+}
+
+/// True if a sector ends with the stamp of `key`. A sector shorter than [`SECTOR_BYTES`] is the part at the end of a
+/// file; below [`STAMP_BYTES`] it has no stamp.
+pub fn is_stamped(sector: &[u8], key: u64) -> bool {
+    match sector.as_rchunks::<8>().1 {
+        [.., nonce, found] => u64::from_le_bytes(*found) == stamp(u64::from_le_bytes(*nonce), key),
+        _ => false,
+    }
+}
+
+/// Puts the stamp behind the nonce in the last [`STAMP_BYTES`] of a sector or of a part of one. Leaves shorter data
+/// unchanged.
+#[inline]
+pub fn stamp_end(sector: &mut [u8], key: u64) {
+    if let [.., nonce, found] = sector.as_rchunks_mut::<8>().1 {
+        *found = stamp(u64::from_le_bytes(*nonce), key).to_le_bytes();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sector(compress_pct: u32) -> [u8; SECTOR_BYTES] {
+        let mut bytes = [0xaa; SECTOR_BYTES];
+        Salt::new(1, compress_pct, 42).fill(&mut bytes);
+        bytes
+    }
+
+    fn zero_words(bytes: &[u8]) -> usize {
+        bytes.as_chunks::<8>().0.iter().filter(|word| **word == [0; 8]).count()
+    }
+
+    #[test]
+    fn zeros_come_first_and_are_as_many_as_acts() {
+        for (compress_pct, zeros) in [(100, 0), (50, 32), (1, 63), (0, 64), (99, 0), (98, 1)] {
+            let bytes = sector(compress_pct);
+            assert_eq!(zero_words(&bytes), zeros, "compress-pct {compress_pct}");
+            assert_eq!(zero_words(&bytes[..zeros * 8]), zeros, "zeros are in front");
+        }
+    }
+
+    #[test]
+    fn every_sector_ends_in_a_stamp() {
+        let mut bytes = vec![0; 4 * SECTOR_BYTES];
+        Salt::new(9, 100, 42).fill(&mut bytes);
+        for sector in bytes.as_chunks::<SECTOR_BYTES>().0 {
+            let words = sector.as_chunks::<8>().0;
+            assert_eq!(u64::from_le_bytes(words[63]), stamp(u64::from_le_bytes(words[62]), 42));
+        }
+    }
+
+    #[test]
+    fn no_two_writes_are_alike_and_slices_equal_the_whole() {
+        let (mut whole, mut sliced) = (vec![0; 8192], vec![0; 8192]);
+        let mut salt = Salt::new(3, 100, 0);
+        salt.fill(&mut whole);
+        let mut again = Salt::new(3, 100, 0);
+        let (head, tail) = sliced.split_at_mut(1536);
+        again.fill(head);
+        again.fill(tail);
+        assert_eq!(whole, sliced);
+        salt.fill(&mut sliced);
+        assert_ne!(whole, sliced);
+    }
+
+    #[test]
+    fn the_bits_are_balanced() {
+        let mut bytes = vec![0; 1 << 20];
+        Salt::new(5, 100, 7).fill(&mut bytes);
+        let ones: u64 = bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();
+        let share = ones as f64 / (bytes.len() * 8) as f64;
+        assert!((share - 0.5).abs() < 0.001, "share of ones {share}");
+    }
+
+    fn placed(pass: u32, offset: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0xaa; len];
+        PlacedSalt::new(7, pass, 42).fill(&mut bytes, offset);
+        bytes
+    }
+
+    #[test]
+    fn salt_of_a_place_is_the_same_however_it_is_cut() {
+        let whole = placed(1, 0, 5 * UNIT_BYTES + 700);
+        for unit in 0..6 {
+            let at = unit * UNIT_BYTES;
+            assert!(placed(1, at as u64, whole.len() - at) == whole[at..], "from unit {unit}");
+        }
+        assert!(placed(1, 0, 4096) == whole[..4096], "a shorter piece is its beginning");
+        assert_ne!(placed(2, 0, 4096), placed(1, 0, 4096), "another pass is other salt");
+        assert_ne!(placed(1, 4096, 4096), placed(1, 0, 4096), "another place, too");
+    }
+
+    #[test]
+    fn salt_of_a_place_never_changes() {
+        // On devices in the field: a change here makes every prepared drive fail its verification.
+        let sum = |bytes: &[u8]| {
+            bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            })
+        };
+        assert_eq!(sum(&placed(1, 1 << 40, 8192)), 16_172_894_428_542_846_873);
+    }
+
+    #[test]
+    fn a_part_of_a_sector_is_stamped_at_its_end() {
+        let bytes = placed(1, 0, 1024 + 100);
+        assert!(bytes.chunks(SECTOR_BYTES).all(|sector| is_stamped(sector, 42)));
+        assert!(!is_stamped(&placed(1, 0, 15), 42), "too short for a stamp");
+    }
+
+    #[test]
+    fn stamps_never_change() {
+        // On devices in the field: a change here orphans every prepared drive.
+        assert_eq!(stamp(0, 0), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(stamp(1, 2), stamp(1, 2));
+    }
+
+    #[test]
+    fn one_bit_of_nonce_or_key_changes_half_of_the_stamp() {
+        let mut changed = 0;
+        for bit in 0..64 {
+            changed += (stamp(5, 77) ^ stamp(5 ^ (1 << bit), 77)).count_ones();
+            changed += (stamp(5, 77) ^ stamp(5, 77 ^ (1 << bit))).count_ones();
+        }
+        assert!((3_700..4_500).contains(&changed), "{changed} of 8192 bits changed");
+    }
+
+    #[test]
+    fn a_sector_is_known_by_its_key_only() {
+        let mut sector = placed(1, 0, SECTOR_BYTES);
+        assert!(is_stamped(&sector, 42));
+        assert!(!is_stamped(&sector, 43));
+        sector[511] ^= 1;
+        assert!(!is_stamped(&sector, 42));
+        assert!(!is_stamped(&sector[..100], 42));
+        stamp_end(&mut sector[..100], 42);
+        assert!(is_stamped(&sector[..100], 42), "a part at the end of a file");
+    }
+}
