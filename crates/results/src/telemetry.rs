@@ -1,4 +1,4 @@
-//! What is sampled beside the operations of a run.
+//! Samples taken during a run: telemetry and block-layer traces.
 //!
 //! The columns of telemetry.csv, declared once: source, name, unit.
 //! Sources (the samplers of the kernel, drives, host and process) and readers (charts, blame, status, comparison) use a

@@ -316,7 +316,7 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// Those of all CPUs together, now; `None` on failure.
+    /// Sum over all CPUs, now; `None` on failure.
     pub(crate) fn read(roots: &Roots) -> Option<Self> {
         Counts::parse(&fs::read_to_string(roots.proc.join("stat")).ok()?).cpus
     }

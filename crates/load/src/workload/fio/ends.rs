@@ -29,7 +29,7 @@ with_defaults! {
     /// Options of a job.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub struct SteadyOptions {
-        /// What has to be steady: index into [`MEASURES`].
+        /// Metric that has to be steady: index into [`MEASURES`].
         pub measure: usize = 0,
         /// True: the slope of the least-squares line is limited, otherwise the greatest deviation from the mean.
         pub slope: bool = false,

@@ -61,7 +61,7 @@ impl Sizes {
     }
 }
 
-/// One of `parts`, each with its percentage; `None`: the rest to 100.
+/// Random choice among `parts`, each with its percentage; `None`: the remainder to 100.
 #[inline]
 pub(super) fn by_percent<T>(parts: impl Iterator<Item = (u64, T)>, random: &mut Random) -> Option<T> {
     let mut drawn = random.below(100);
