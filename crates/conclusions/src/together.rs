@@ -71,9 +71,11 @@ pub struct StreamResult {
 /// Why runs are not one test.
 #[derive(Debug, Error)]
 pub enum TogetherError {
-    #[error("judging the hosts as one test - {host} ran another test: {what} - give all hosts one command")]
+    #[error(
+        "cannot judge the hosts as one test - {host} ran a different test: {what} - run the same command on all hosts"
+    )]
     Differs { host: String, what: &'static str },
-    #[error("judging the hosts as one test - none of them has a run")]
+    #[error("cannot judge the hosts as one test - none of them has a run")]
     Nothing,
     #[error(transparent)]
     Read(#[from] RunDirError),

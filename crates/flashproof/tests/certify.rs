@@ -34,7 +34,7 @@ fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again
     let first = ended.stdout.lines().find(|line| !line.is_empty()).unwrap();
     assert!(first.starts_with("PASS (screening): passed the screening for 1x: stage 1: "), "{first}");
     assert!(!ended.stdout.contains("certified"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("this is a screening, because the drives are simulated"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("this is only a screening, because the drives are simulated"), "{}", ended.stdout);
     assert!(ended.stderr.contains("stage 2 of 2: PASS: ran to completion"), "{}", ended.stderr);
     let steps: Vec<_> = ended.stderr.lines().filter(|line| line.contains("stage ")).collect();
     assert!(steps.len() == 2 && !ended.stderr.contains("run directory:"), "a line for each stage: {}", ended.stderr);
@@ -159,7 +159,7 @@ fn a_drive_that_fails_stage_1_is_not_stressed_unless_all_stages_are_wanted() {
         "{}",
         ended.stdout
     );
-    assert!(ended.stdout.contains("could not make up for: stage 2 (--all-stages runs them)"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("which they cannot change: stage 2 (--all-stages runs them)"), "{}", ended.stdout);
     assert_eq!(series(&bench).steps[1].state, State::Planned);
 
     let all = certify(&bench, &[&slow[..], &["--all-stages"]].concat()).expect(1);

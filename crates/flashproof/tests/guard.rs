@@ -157,7 +157,7 @@ fn a_file_system_mounted_through_another_loop_device_is_refused_whatever_is_said
     let other = other.trim_start_matches("/dev/");
     case.refused_whatever_is_said(&[
         &format!("its backing file {image} is held by the loop device {other} (mounted at {at})"),
-        "take that apart first, or name another device",
+        "unmount or stop the holder first, or name another device",
     ]);
 }
 

@@ -100,7 +100,7 @@ fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and
     let error = judge(&[parts[0].clone(), other], AGREED).unwrap_err().to_string();
     assert_eq!(
         error,
-        "judging the hosts as one test - n3 ran another test: other streams - give all hosts one command"
+        "cannot judge the hosts as one test - n3 ran a different test: other streams - run the same command on all hosts"
     );
 }
 

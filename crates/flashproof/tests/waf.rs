@@ -120,7 +120,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         (vec!["measure", "micron.toml", "--device", "sim:ftl"], "use flashproof waf model --device"),
         (vec!["model", "micron.toml", "--device", "disk.img"], "it is a real drive"),
         (vec!["model", "micron.toml", "--device", "sim:ftl+op=0%"], "op is"),
-        (vec!["model", "micron.toml", "--sweep", "colour"], "it has no usual values"),
+        (vec!["model", "micron.toml", "--sweep", "colour"], "without values"),
         (vec!["model", "/dev/zero"], "cannot read"),
         (vec!["probe", "sim:ftl+handles=1"], "it has 1 placement handle"),
         (vec!["probe", "micron.toml"], "it is no NVMe drive"),

@@ -108,7 +108,7 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
         series.steps.iter().filter(|step| step.state == State::Planned).map(|step| &*step.name).collect();
     if outcome == Outcome::Fail && !skipped.is_empty() {
         remarks.push(format!(
-            "not run after the failure, which they could not make up for: {} (--all-stages runs them)",
+            "stages skipped because an earlier one failed, which they cannot change: {} (--all-stages runs them)",
             skipped.join(", ")
         ));
     }
@@ -331,7 +331,7 @@ impl Claim {
         if !shortfalls.is_empty() {
             let day = span(STAGE_SEC);
             remarks.push(format!(
-                "this is a screening, because {}; what counts is {day} a stage on real, prepared devices",
+                "this is only a screening, because {}; a certification needs {day} per stage on real, prepared devices",
                 shortfalls.join(", and ")
             ));
         }

@@ -98,7 +98,7 @@ pub enum Reason {
     #[error("{which} is used as swap; turn it off (`swapoff {path}`), or name another device")]
     Swap { which: String, path: String },
     /// Another kernel device is built on it: `dm-0 (LVM vg-data)`, `md0`, `loop3`...
-    #[error("{which} is held by {holders}; take that apart first, or name another device")]
+    #[error("{which} is held by {holders}; unmount or stop the holder first, or name another device")]
     Held { which: String, holders: String },
     /// Exported to other machines, or to this one as another drive: `namespace 1 of NVMe-oF subsystem nqn...`, `LIO
     /// backstore iblock_0/data`.

@@ -60,7 +60,7 @@ pub struct PrepArgs {
     /// Show what would be written and for how long, and write nothing
     #[arg(long, conflicts_with = "verify")]
     pub dry_run: bool,
-    /// Start again where a preparation was interrupted, instead of resuming it
+    /// Start over from the first byte, even if an interrupted preparation could be resumed
     #[arg(long)]
     pub restart: bool,
     /// Write nothing: read a sample of devices prepared before, and compare

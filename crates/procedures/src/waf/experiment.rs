@@ -147,7 +147,7 @@ fn one(text: &str, setup: &Setup) -> Result<Varied, Failure> {
             None => {
                 let names: Vec<_> = USUAL.iter().map(|(name, _)| *name).collect();
                 return Err(Failure::usage(format!(
-                    "cannot sweep {} - it has no usual values, which {} have - give some: {text}=A:B:C",
+                    "cannot sweep {} without values - only {} have default values - give some: {text}=A:B:C",
                     quoted(text),
                     names.join(", ")
                 )));

@@ -274,7 +274,7 @@ fn of_device(
         equal("record reads/s", "the histogram of sizes", reads, COUNTERS_PCT, advice)
     });
     let in_ios = |what: &str, against: &str, found: f64, blocks: f64| {
-        let advice = "a write block or a flush is not as large as taken: give --flush-size or --write-block-size";
+        let advice = "the assumed size of a write block or a flush does not match the log: give --flush-size or --write-block-size";
         equal(what, against, [found, blocks * ios_a_block], of_blocks(found / ios_a_block, blocks), advice)
     };
     let lbr = lbr.map(|lbr| in_ios("large-block reads/s", "drv_ssd's blocks read, in I/Os", lbr, blocks.blocks_read()));

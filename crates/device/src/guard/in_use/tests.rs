@@ -159,7 +159,7 @@ fn what_a_holder_is_used_for_is_told_however_far_above_it_is() {
     machine.stack(&dm, &md);
     machine.mount("252:3", "/data");
     assert!(machine.refused("259:0").starts_with(
-        "its partition /dev/nvme0n1p2 is held by md7 (software RAID, mounted at /data); take that apart first"
+        "its partition /dev/nvme0n1p2 is held by md7 (software RAID, mounted at /data); unmount or stop the holder first"
     ));
     assert!(machine.refused("9:7").starts_with("it is held by dm-3 (LVM vg-data, mounted at /data);"));
     machine.add_device("loop8", "7:8", &[("loop/backing_file", "/dev/dm-3\n")]);

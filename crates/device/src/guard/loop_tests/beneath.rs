@@ -33,7 +33,7 @@ fn a_file_system_that_is_mounted_through_another_loop_device_is_not_written_to()
     let Some((at, _unmount)) = bench.mount(&other) else { return };
     fs::write(format!("{at}/precious"), "data").unwrap();
     let (file, holder) = (format!("its backing file {image} is held by"), kernel_name(&other));
-    let why = format!("{file} the loop device {holder} (mounted at {at}); take that apart first");
+    let why = format!("{file} the loop device {holder} (mounted at {at}); unmount or stop the holder first");
     assert_refused_whatever_is_said(&bench, &bench.request(), &[&why]);
     assert_refused_whatever_is_said(&bench, &bench.shared(), &[&why]);
     // The file itself, and the loop device that is mounted.

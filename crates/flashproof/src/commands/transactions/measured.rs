@@ -148,7 +148,7 @@ impl Table<'_> {
                 "CPU: all of this machine is busy".to_owned()
             }
             () if over_loopback && queue < AT_DRIVE_MIN * f64::from(at_once) => format!(
-                "the way between clients and servers: of {at_once} transactions at once (-z) {} are at the drive",
+                "network between clients and servers: of {at_once} concurrent transactions (-z), only {} are at the drive at a time",
                 units::number(queue)
             ),
             () => format!("drive: {drive_ms:.3} ms each, at {at_once} transactions at once (-z)"),
