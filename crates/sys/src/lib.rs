@@ -3,6 +3,8 @@
 //!
 //! Only this crate may hold `unsafe` code; all others forbid it.
 
+#![warn(missing_docs)]
+
 pub mod aio;
 pub mod buffer;
 pub mod call;

@@ -49,6 +49,7 @@ impl Waker {
 
 /// An operation. Each has a token chosen by its issuer and returned by its completions, see [`op::Op::token`].
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the comment of a variant has its fields")]
 pub enum Op {
     /// Operation on a block device or file.
     Block(op::Op),

@@ -169,6 +169,7 @@ impl Op {
 
 /// Result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the comment of a variant has its fields")]
 pub enum Outcome {
     /// All bytes were transferred.
     Done,
@@ -186,6 +187,7 @@ pub enum Outcome {
 
 /// Kinds of records that a verifying reader refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the comment of a variant has its fields")]
 pub enum WrongRecord {
     /// The whole value of the write `found` (0: of one in an earlier run), which came before the last acknowledged one.
     Old { acknowledged: u32, found: u32 },
