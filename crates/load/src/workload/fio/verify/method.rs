@@ -68,7 +68,7 @@ const METHODS: [(Method, &[&str], usize); 19] = [
 type Tabled<W> = Crc<W, Table<16>>;
 static CRC7: Tabled<u8> = Tabled::<u8>::new(&CRC_7_MMC);
 static CRC16: Tabled<u16> = Tabled::<u16>::new(&CRC_16_ARC);
-/// Without the inversion at the end.
+/// CRC-32 without the inversion at the end.
 static CRC32: Tabled<u32> = Tabled::<u32>::new(&Algorithm { xorout: 0, ..CRC_32_CKSUM });
 static CRC64: Tabled<u64> = Tabled::<u64>::new(&CRC_64_REDIS);
 
@@ -81,9 +81,9 @@ impl Method {
         })
     }
 
-    /// The method of fio's number in a header.
+    /// The method with this number in a header.
     pub(super) fn of_code(code: u8) -> Option<Self> {
-        // 6 was crc32c with the instruction of the CPU.
+        // 6 was crc32c computed by an instruction of the CPU.
         let code = if code == 6 { Self::Crc32c as u8 } else { code };
         METHODS.iter().map(|(method, ..)| *method).find(|method| *method as u8 == code)
     }
@@ -175,8 +175,8 @@ fn sha256(data: &[u8]) -> [u8; 64] {
     last
 }
 
-/// The working buffer after the data was taken in: fio 3.33 never computes the digest, so that this covers 128 bytes of
-/// the data.
+/// The working buffer after the data were read: fio 3.33 never computes the digest, so only 128 bytes of the data
+/// count.
 fn sha512_unfinished(data: &[u8]) -> [u8; 128] {
     let mut buffer = [0; 128];
     let (blocks, rest) = data.as_chunks::<128>();
