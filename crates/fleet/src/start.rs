@@ -171,7 +171,7 @@ fn run_here(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts a task in a process of its own, which ends with this one.
+/// Starts a task in a separate process, which ends with this one.
 fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
     let dir = plan.task_dir(index);
     let started = || -> io::Result<Child> {

@@ -1,4 +1,4 @@
-//! A task: one drive through its steps, each a command of flashproof in a process of its own.
+//! A task: one drive through its steps, each a command of flashproof in a separate process.
 //!
 //! Any scheduler with job arrays can run tasks. A task that was stopped resumes when it is run again: the journal says
 //! which steps ended, and the commands resume their series by themselves.

@@ -445,7 +445,8 @@ mod tests {
     #[test]
     fn where_flushes_hide_writes_it_is_known_that_they_are_as_issued() {
         for (writes, flushes, reached, as_issued) in [
-            // Half of them were merged, or split, or another program wrote as many: the counters do not tell.
+            // Half of the writes were merged or split, or another program wrote as many: the counters do not
+            // distinguish this.
             (150, 100, 100.0, true),
             (100, 50, 100.0, true),
             // Without flushes, or with more writes than flushes explain, the counted number is used.

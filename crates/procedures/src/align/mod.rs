@@ -188,7 +188,7 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `config` on `devices`, or unchanged if there are none.
+/// `config` on `devices`; unchanged if `devices` is empty.
 fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, Failure> {
     if devices.is_empty() {
         return Ok(config.clone());

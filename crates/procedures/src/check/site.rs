@@ -27,7 +27,7 @@ const LOCK: &str = ".lock";
 /// First line of the lock file: flashproof made this directory.
 const MARK: &str = "files of flashproof check; it removes them";
 
-/// Space of a file system that stays free: one part in this many, and at most so many bytes.
+/// Space of a file system that stays free: 1/`KEPT_FREE` of it, and at most `KEPT_FREE_MAX` bytes.
 const KEPT_FREE: u64 = 20;
 const KEPT_FREE_MAX: u64 = 10 << 30;
 

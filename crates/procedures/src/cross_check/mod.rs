@@ -1,4 +1,4 @@
-//! Runs the same job with the real fio, in turns with flashproof, to check that both measure the same drive.
+//! Runs the same job alternately with the real fio and flashproof, to check that both measure the same drive.
 //!
 //! ```text
 //! FioLoad, open devices -> RealFio::run -> Side of each direction   real_fio.rs

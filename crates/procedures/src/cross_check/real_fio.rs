@@ -212,7 +212,7 @@ fn drain(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String>
     })
 }
 
-/// Waits for the end of `child`; a signal to this program kills it.
+/// Waits for the end of `child`; a signal to flashproof kills it.
 fn wait(child: &mut Child, control: &Control) -> std::io::Result<std::process::ExitStatus> {
     loop {
         if let Some(status) = child.try_wait()? {
@@ -276,7 +276,7 @@ pub struct Logged {
 /// Prefix of the logs that fio writes in its directory.
 const PREFIX: &str = "log";
 
-/// Options of `thread` for the logs that it has, in a directory of their own.
+/// Options for the logs that `thread` has, which fio writes into a separate directory.
 fn log_words(thread: &Thread, dir: &Path) -> Vec<String> {
     let (job, prefix) = (&thread.job, dir.join(PREFIX));
     let mut words = Vec::new();

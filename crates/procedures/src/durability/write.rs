@@ -1,4 +1,4 @@
-//! The writes: a thread for each lane, one that tells the witness, and the phases.
+//! The writes: a thread per lane, a thread that reports to the witness, and the phases.
 //!
 //! ```text
 //! lane:   turn, room in the window -> writes -> flush returned -> durable

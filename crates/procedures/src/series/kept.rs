@@ -178,7 +178,7 @@ impl Kept {
         Ok(ExitCode::from(conclusion.outcome.exit_code()))
     }
 
-    /// Prints that the series was interrupted, as `told`, and `tables` below it. Returns the exit code.
+    /// Prints `told`, the message that the series was interrupted, and `tables` below it. Returns the exit code.
     pub fn show_interruption(&self, told: &str, tables: &str) -> Result<ExitCode, Failure> {
         console::page(&format!("\nINTERRUPTED{told}\n{tables}"))?;
         Ok(ExitCode::from(Outcome::Invalid.exit_code()))

@@ -13,7 +13,7 @@ use results::units::quoted;
 use sys::op::TargetId;
 use sys::random::Random;
 
-/// The part of a device or file that a job uses.
+/// The range of a device or file that a job uses.
 #[derive(Debug, Clone)]
 pub(super) struct Area {
     pub(super) target: TargetId,

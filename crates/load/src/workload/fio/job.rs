@@ -112,7 +112,7 @@ with_defaults! {
         pub random: bool = false,
         /// Percent of reads among reads and writes.
         pub read_pct: u64 = 50,
-        /// Files or devices; empty: files of its own.
+        /// Files or devices; empty: the job has its own files.
         pub filenames: Vec<String> = Vec::new(),
         /// Directory of its own files.
         pub directory: String = String::new(),
@@ -263,7 +263,7 @@ with_defaults! {
         pub zone_tables: Arc<ZoneTables> = Arc::default(),
         pub priority: PriorityOptions = PriorityOptions::default(),
         pub replay: ReplayOptions = ReplayOptions::default(),
-        /// The operations, if they are those of a log.
+        /// The operations, if the job replays a log.
         pub iolog: Option<Arc<Iolog>> = None,
         /// File for a log of the operations.
         pub write_iolog: Option<String> = None,

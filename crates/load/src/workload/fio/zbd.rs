@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! a job's offset -> ZonedArea::turn -> Turn: where the operation goes instead, a reset first, or none now   in_zone.rs
-//!                  ZonedArea::done    the operation is back
+//!                   ZonedArea::done    an operation completed
 //! ```
 //!
 //! All jobs share one table of a device's zones, locked while an offset is chosen. A zone that is not emulated has at

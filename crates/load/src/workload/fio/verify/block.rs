@@ -36,7 +36,7 @@ pub(super) struct Origin {
 /// A block that is wrong.
 #[derive(Debug)]
 pub struct Damage {
-    /// Index of its file among those of the job.
+    /// Index of the block's file among the job's files.
     pub file: usize,
     pub offset: u64,
     /// Kind of damage, what was expected and what was found.

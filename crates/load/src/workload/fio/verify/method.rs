@@ -1,4 +1,4 @@
-//! The methods of `verify`, and the digests that fio stores behind its headers.
+//! The methods of `verify`, and the digests that fio stores after its headers.
 //!
 //! Several are not the digests of their names, because fio 3.33 stores what its own code happens to compute. Source:
 //! `crc/` and `verify.c` of fio 3.33.
@@ -154,8 +154,7 @@ pub(super) fn crc32c(data: &[u8]) -> u32 {
     !crc32c::crc32c(data)
 }
 
-/// The lowest byte of each word of a SHA-256 whose length is in the wrong byte order, and then the last block behind
-/// them.
+/// The lowest byte of each word of a SHA-256 whose length is in the wrong byte order, followed by the last block.
 fn sha256(data: &[u8]) -> [u8; 64] {
     let mut state: [u32; 8] =
         [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];

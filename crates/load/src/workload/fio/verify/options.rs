@@ -18,7 +18,7 @@ with_defaults! {
     pub struct VerifyOptions {
         pub method: Method = Method::None,
         pub pattern: Option<Filler> = None,
-        /// Bytes of a block with a header of its own.
+        /// Bytes of a block, which has its own header.
         pub interval: Option<u64> = None,
         /// Offset of the header in its block.
         pub header_at: u64 = 0,
@@ -89,7 +89,7 @@ impl Job {
         sizes.each().into_iter().fold(sizes.min_bytes(), greatest_divisor)
     }
 
-    /// Bytes of a block with a header of its own. As in fio, each operation is a multiple.
+    /// Bytes of a block, which has its own header. As in fio, each operation is a multiple.
     pub(in super::super) fn block_bytes(&self) -> u64 {
         let grain = self.grain();
         self.verify.interval.filter(|interval| grain.is_multiple_of(*interval)).unwrap_or(grain)
