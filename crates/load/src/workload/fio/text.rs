@@ -15,7 +15,7 @@ const NESTING_MAX: usize = 8;
 /// Maximum size of a job file with its included files, bytes.
 pub const BYTES_MAX: usize = 4 << 20;
 
-/// Maximum number of options of all jobs.
+/// Maximum number of options of a job file with its included files.
 const OPTIONS_MAX: usize = 100_000;
 
 /// Environment for parsing jobs.
