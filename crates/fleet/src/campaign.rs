@@ -16,13 +16,13 @@ use toml::Spanned;
 /// The campaign's file in its directory.
 pub const CAMPAIGN: &str = "campaign.toml";
 
-/// Largest campaign file, bytes: consents of 10,000 drives have a tenth of it.
+/// Sanity limit for a campaign file, bytes: consents of 10,000 drives take a tenth of it.
 const CAMPAIGN_BYTES_MAX: u64 = 4 << 20;
 
-/// Longest step, seconds: a month.
+/// Maximum time limit of a step, seconds: a month.
 const LIMIT_SEC_MAX: u32 = 31 * 86_400;
 
-/// A campaign as its file says it, checked.
+/// A checked campaign, parsed from its file.
 #[derive(Debug, Clone)]
 pub struct Campaign {
     pub name: String,
@@ -37,7 +37,7 @@ pub struct Campaign {
     pub slurm: Option<Slurm>,
 }
 
-/// A step of every drive.
+/// A step, which every drive runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     pub name: String,
@@ -45,13 +45,13 @@ pub struct Step {
     pub words: Vec<String>,
     /// Seconds after which the step is stopped.
     pub limit_sec: u32,
-    /// Steps that must have succeeded.
+    /// Steps that must have succeeded before this one.
     pub after: Vec<String>,
-    /// All drives begin this step at one instant, so many seconds after the last one is ready.
+    /// All drives begin this step at the same instant, this many seconds after the last one is ready.
     pub together_sec: Option<u32>,
 }
 
-/// Drives of a campaign: all conditions must hold, an empty one does.
+/// Conditions for the drives of a campaign: all must hold; an empty condition always holds.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Select {
@@ -59,15 +59,15 @@ pub struct Select {
     pub firmwares: Vec<String>,
     pub hosts: Vec<String>,
     pub serials: Vec<String>,
-    /// At most this many, in the order of hosts and paths.
+    /// Maximum number of drives, taken in the order of hosts and paths.
     pub count: Option<usize>,
-    /// Also drives that are mounted, held or open: for steps that only read.
+    /// Also drives that are mounted, held or open, for steps that only read.
     pub in_use: bool,
-    /// Allows a drive in several inventories: storage that hosts share, tested by all of them together.
+    /// Allows a drive in several inventories: storage that hosts share, which all of them test together.
     pub shared: bool,
 }
 
-/// Numbers of tasks at once.
+/// Maximum numbers of concurrent tasks.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -89,7 +89,7 @@ impl Default for Limits {
 pub struct Domain {
     pub name: String,
     pub hosts: Vec<String>,
-    /// Tasks at once.
+    /// Maximum number of concurrent tasks on these hosts.
     pub at_once: u32,
 }
 
@@ -97,11 +97,11 @@ pub struct Domain {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slurm {
-    /// Resource of a drive: `flash:1`.
+    /// Slurm GRES that stands for one drive: `flash:1`.
     pub gres: Option<String>,
     /// Further options of sbatch: `--partition=qualify`.
     pub options: Vec<String>,
-    /// The program on the nodes; by default the path of this one.
+    /// The program on the nodes; default: the path of this one.
     pub program: Option<String>,
     /// Seconds between the signal and the time limit.
     pub grace_sec: Option<u32>,
@@ -153,7 +153,7 @@ impl Source<'_> {
 }
 
 impl Campaign {
-    /// Reads `DIR/campaign.toml`. `check` parses the command line of a step as it will be run.
+    /// Reads `DIR/campaign.toml`. `check` parses the command line of a step as the step's process will.
     ///
     /// Errors: no such file, or a mistake in it, with its line.
     pub fn read(dir: &Path, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
@@ -211,7 +211,7 @@ impl Campaign {
         })
     }
 
-    /// The drives of the campaign, and those that match and are in use.
+    /// The drives of the campaign, and the matching drives that are left out because they are in use.
     ///
     /// Errors: no drive is left; a drive is in two inventories.
     pub fn select(&self, inventories: &[(PathBuf, Inventory)]) -> Result<(Vec<PlannedDrive>, Vec<Drive>), Failure> {
@@ -219,7 +219,7 @@ impl Campaign {
         let mut seen: BTreeMap<String, &Path> = BTreeMap::new();
         for (path, inventory) in inventories {
             for drive in inventory.drives.iter().filter(|drive| self.wants(inventory.host.as_deref(), drive)) {
-                // A path is a name on one host only.
+                // A path identifies a drive on one host only.
                 let host = inventory.host.as_deref().filter(|_| drive.id == drive.path).unwrap_or_default();
                 let names = [Some(&drive.id), drive.serial.as_ref(), drive.wwid.as_ref()].into_iter().flatten();
                 let names: BTreeSet<String> = names.map(|name| format!("{host} {name}")).collect();
@@ -271,7 +271,7 @@ fn is_name(name: &str) -> bool {
     (1..=40).contains(&name.len()) && name.chars().all(plain)
 }
 
-/// The steps in the order in which they run: each behind those that it comes after.
+/// The steps in the order in which they run: each after the steps of its `after`.
 fn steps(
     source: &Source<'_>,
     written: Vec<Spanned<WrittenStep>>,
@@ -294,7 +294,7 @@ fn steps(
         }
         let bad = |why: String| source.mistake(at.clone(), format!("step {name}: {why}"));
         let words = shlex::split(&run).ok_or_else(|| bad("a quotation mark in run has no partner".to_owned()))?;
-        // Clients of a database need no drive, and all hosts begin together.
+        // Only a step that begins together may name no drive: clients of a database need none.
         if together.is_none() && !words.iter().any(|word| word.contains(DRIVE)) {
             return Err(bad(format!("run names no drive - write {DRIVE} where the drive belongs")));
         }
@@ -334,7 +334,7 @@ pub const OUT: &str = "{out}";
 /// Commands whose results are a run or a series.
 const RECORDING: [&str; 7] = ["storage", "index", "fio", "certify", "rate", "baseline", "check"];
 
-/// Sorts steps behind those that they come after; otherwise in the order of the file.
+/// Sorts steps after the steps of their `after`; otherwise keeps the order of the file.
 fn in_order(source: &Source<'_>, mut steps: Vec<(Range<usize>, Step)>) -> Result<Vec<Step>, Failure> {
     let names: Vec<String> = steps.iter().map(|(_, step)| step.name.clone()).collect();
     for (at, step) in &steps {

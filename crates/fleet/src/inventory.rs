@@ -1,4 +1,4 @@
-//! The drives of a host: who they are, where they sit, and if they are free.
+//! The drives of a host: their identity, location and availability.
 
 use crate::{FILE_BYTES_MAX, failed};
 use device::discover::{self, Roots};
@@ -13,7 +13,7 @@ use session::failure::Failure;
 use session::runner::now_unix_ms;
 use std::path::{Path, PathBuf};
 
-/// Version of the format. Grows when a field changes its meaning.
+/// Version of the format, increased when a field changes its meaning.
 pub const INVENTORY_VERSION: u32 = 1;
 
 /// Folder of a campaign with the inventories.
@@ -26,7 +26,7 @@ pub struct Inventory {
     pub format_version: u32,
     /// Host name; `None` for simulated drives, which every host has.
     pub host: Option<String>,
-    /// When it was taken, milliseconds since 1970.
+    /// Time when the inventory was taken, milliseconds since 1970.
     pub taken_unix_ms: u64,
     pub drives: Vec<Drive>,
 }
@@ -53,7 +53,7 @@ pub struct Drive {
     /// Endurance used, percent, by the drive's SMART log.
     pub wear_percent: Option<u8>,
     pub state: DriveState,
-    /// Why it is not simply free, one phrase.
+    /// Why the drive is not simply free, one phrase.
     pub why: Option<String>,
 }
 
@@ -64,7 +64,7 @@ pub enum DriveState {
     /// Empty, and nothing uses it.
     #[default]
     Free,
-    /// Nothing uses it, and it holds data: erased only with consent.
+    /// Not in use, but holds data: erased only with consent.
     HasData,
     /// Mounted, held, or open.
     InUse,
@@ -122,7 +122,7 @@ impl Inventory {
         Self::new(Some(crate::host_name()), drives)
     }
 
-    /// `count` simulated drives by the description `spec`, each with a seed and a serial number of its own.
+    /// `count` simulated drives by the description `spec`, each with its own seed and serial number.
     ///
     /// Errors: `spec` describes no simulated drive.
     pub fn simulated(spec: &str, count: u32) -> Result<Self, Failure> {

@@ -1,6 +1,6 @@
-//! The journal of a task: what happened to each step, appended and synced, read at any time from any host.
+//! The journal of a task: the events of each step, appended and synced, and readable at any time from any host.
 //!
-//! Only the holder of the task's lock appends. The kernel releases the lock however the process ends.
+//! Only the holder of the task's lock appends. The kernel releases the lock when the process ends, for whatever reason.
 
 use results::files::{self, Links};
 use results::judge::Outcome;
@@ -17,13 +17,13 @@ use thiserror::Error;
 /// The journal's file in the directory of a task.
 pub const JOURNAL: &str = "journal.jsonl";
 
-/// The file whose lock is that of the task.
+/// File whose lock is the task's lock.
 pub(crate) const LOCK: &str = ".lock";
 
-/// Longest line read; longer ones are damage.
+/// Longest line read; a longer line is damage.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// Most lines read of one journal: a step has three, and every repetition as many.
+/// Maximum lines read of one journal: a step has three, and three more per repetition.
 const LINES_MAX: usize = 100_000;
 
 /// A line: an event of a step.
@@ -41,13 +41,13 @@ pub struct Entry {
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     Begun(Begun),
-    /// Its command ended by itself.
+    /// The step's command ended by itself.
     Ended(Ended),
-    /// Its command was stopped, and the step goes on at the next start.
+    /// The step's command was stopped; the next start of the task resumes the step.
     Stopped {
         why: String,
     },
-    /// The step could not begin or not go on: a missing drive, an error of the environment.
+    /// The step could not begin or resume: a missing drive, or an error of the environment.
     Refused {
         why: String,
     },
@@ -69,7 +69,7 @@ pub struct Begun {
     pub job: Option<String>,
     /// The drive's path on this host.
     pub path: String,
-    /// Milliseconds by which the host's clock is ahead of that of the file server; `None` if not measured.
+    /// Milliseconds by which the host's clock is ahead of the file server's; `None` if not measured.
     pub clock_ahead_ms: Option<i64>,
     /// The start that all drives agreed on, milliseconds since 1970 by the file server's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,7 +98,7 @@ impl Ended {
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
     pub entries: Vec<Entry>,
-    /// Why its end could not be read; `None` if all is well.
+    /// Why entries could not be read; `None` if all were read.
     pub damage: Option<String>,
 }
 
@@ -116,7 +116,7 @@ impl Journal {
         while files::next_line(&mut input, LINE_BYTES_MAX, &mut line)? {
             match serde_json::from_slice(&line) {
                 Ok(entry) => this.entries.push(entry),
-                // A write that a kill or a full disk cut; what follows it is whole again.
+                // A kill or a full disk cut this line; the lines after it are whole.
                 Err(error) => {
                     let number = this.entries.len() + 1;
                     this.damage =
@@ -136,18 +136,18 @@ impl Journal {
         self.entries.iter().rev().find(|entry| entry.step == step)
     }
 
-    /// State of `step`: its last event. A step without one is as one to be repeated. Only the host or the scheduler
-    /// knows if a step that begun still runs.
+    /// State of `step`: its last event. A step without events counts as reset. Only the host or the scheduler knows
+    /// whether a begun step still runs.
     pub fn state(&self, step: &str) -> &Event {
         self.last(step).map_or(&Event::Reset, |entry| &entry.event)
     }
 
-    /// Repetitions of `step` that a user wanted.
+    /// Number of times that a user had `step` repeated.
     pub fn resets(&self, step: &str) -> usize {
         self.entries.iter().filter(|entry| entry.step == step && entry.event == Event::Reset).count()
     }
 
-    /// Starts of `step`.
+    /// Number of starts of `step`.
     pub fn attempts(&self, step: &str) -> usize {
         self.entries.iter().filter(|entry| entry.step == step && matches!(entry.event, Event::Begun(_))).count()
     }
@@ -171,7 +171,7 @@ pub enum LockError {
     Io { dir: PathBuf, source: io::Error },
 }
 
-/// A task that this process alone may run.
+/// A task that only this process may run.
 #[derive(Debug)]
 pub struct TaskLock {
     dir: PathBuf,
@@ -187,7 +187,7 @@ impl TaskLock {
         if fs::symlink_metadata(dir).map_err(failed)?.is_symlink() {
             return Err(failed(io::Error::new(ErrorKind::InvalidInput, "it is a symbolic link")));
         }
-        // A file: network file systems have no locks on directories.
+        // On a file, because network file systems have no locks on directories.
         let lock = files::open_to_append(&dir.join(LOCK)).map_err(failed)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),
@@ -202,7 +202,7 @@ impl TaskLock {
         let path = self.dir.join(JOURNAL);
         let mut file = files::open_to_append(&path)?;
         let mut line = serde_json::to_string(&entry)? + "\n";
-        // Behind a torn line a new one begins.
+        // After a torn line, begin a new one.
         if !ends_with_newline(&file)? {
             line.insert(0, '\n');
         }
@@ -210,10 +210,10 @@ impl TaskLock {
         file.sync_data()
     }
 
-    /// Milliseconds by which this host's clock is ahead of that of the file server.
+    /// Milliseconds by which this host's clock is ahead of the file server's.
     pub fn clock_ahead_ms(&self) -> Option<i64> {
         let path = self.dir.join(".clock");
-        // Left by a task that was killed.
+        // A killed task may have left the file.
         let _ = fs::remove_file(&path);
         let created = OpenOptions::new().write(true).create_new(true).open(&path);
         let written = created.and_then(|file| file.metadata()?.modified());

@@ -40,10 +40,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Largest file read whole, bytes: an inventory of 10,000 drives has a tenth of it.
+/// Sanity limit for files that are read whole, bytes: an inventory of 10,000 drives takes a tenth of it.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// This host's name without its domain; in a job Slurm's name of the node.
+/// This host's name without its domain; in a Slurm job, Slurm's name of the node.
 pub fn host_name() -> String {
     let node = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty());
     let kernel = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
@@ -51,9 +51,9 @@ pub fn host_name() -> String {
     node.or_else(|| kernel().map(short)).unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// A command of this program, also after an upgrade of the installed one, that appends its output to `log`. It gets
-/// nothing to read, and ends with the thread that starts it. A signal of the terminal does not reach it: that thread passes
-/// signals on.
+/// A command of the running program, even if the installed one was upgraded since. Appends its output to `log`, has no
+/// input, and ends with the thread that starts it. Signals of the terminal do not reach the command: that thread passes
+/// them on.
 fn own_command(log: &Path) -> io::Result<Command> {
     let log = files::open_to_append(log)?;
     let mut command = Command::new("/proc/self/exe");
@@ -62,12 +62,12 @@ fn own_command(log: &Path) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Asks a process to end. An error would mean that it ended just now.
+/// Asks a process to end. An error means that the process has just ended.
 fn ask_to_end(pid: u32) {
     let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, Signal::TERM));
 }
 
-/// Failure of the environment: `tried`, and why it did not succeed. `advice` unless the error has one of its own.
+/// Failure of the environment: `tried`, and why it failed. `advice` is used unless the error has its own.
 fn failed(tried: impl Display, error: &io::Error, advice: &str) -> Failure {
     Failure::environment(format!("{tried} - {error} - {}", sys::remedy(error, advice)))
 }

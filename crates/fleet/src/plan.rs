@@ -1,4 +1,4 @@
-//! The plan: which drive is which task, fixed by the first start, and how many tasks run at once.
+//! The plan: the drive of each task, fixed by the first start, and the number of concurrent tasks.
 
 use crate::campaign::{Campaign, Step};
 use crate::inventory::{Drive, DriveState, Inventory};
@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 /// The plan's file in the campaign's directory.
 pub const PLAN: &str = "plan.json";
 
-/// Version of the format. Grows when a field changes its meaning.
+/// Version of the format, increased when a field changes its meaning.
 const PLAN_VERSION: u32 = 1;
 
-/// The name of a host; `None` for any: simulated drives are everywhere.
+/// Name of a host; `None` for any host, because simulated drives are on all hosts.
 pub type Host = Option<String>;
 
 /// The name of a host, or `any`.
@@ -43,7 +43,7 @@ pub struct PlannedDrive {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Fixed {
     format_version: u32,
-    /// Distinguishes the jobs of campaigns of the same name.
+    /// Distinguishes campaigns of the same name in the scheduler's jobs.
     id: String,
     /// Names and command lines of the steps, in order.
     steps: Vec<(String, Vec<String>)>,
@@ -58,12 +58,13 @@ pub struct Plan {
     pub id: String,
     pub campaign: Campaign,
     pub drives: Vec<PlannedDrive>,
-    /// Drives that match and are in use; empty after the start.
+    /// Matching drives that are left out because they are in use; empty after the start.
     pub in_use: Vec<Drive>,
 }
 
 impl Plan {
-    /// Reads the campaign in `dir`, with the drives of its start, or those that it would have now. Changes nothing.
+    /// Reads the campaign in `dir`, with the drives fixed at its start, or those that a start would fix now. Changes
+    /// nothing.
     ///
     /// Errors: a mistake in campaign or inventories; steps that differ from those of the start.
     pub fn read(dir: &Path, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
@@ -79,7 +80,7 @@ impl Plan {
         Ok(this)
     }
 
-    /// Steps that all drives begin together need all tasks at once.
+    /// Checks that all tasks can run at once if a step begins on all drives together.
     fn check_together(&self) -> Result<(), Failure> {
         let Some(step) = self.campaign.steps.iter().find(|step| step.together_sec.is_some()) else { return Ok(()) };
         let shares = self.shares();
@@ -95,7 +96,7 @@ impl Plan {
         )))
     }
 
-    /// Fixes the drives and steps on disk if no start did so before.
+    /// Fixes the drives and steps on disk, unless an earlier start did.
     pub fn start(self) -> Result<Self, Failure> {
         if !self.id.is_empty() {
             return Ok(self);
@@ -110,7 +111,7 @@ impl Plan {
         let text = serde_json::to_string_pretty(&fixed).map_err(Failure::environment)? + "\n";
         match files::replace(&path, text.as_bytes(), Over::Nothing) {
             Ok(()) => {}
-            // Another start was first: its drives are the campaign's.
+            // Another start came first: use its drives.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
                 let advice = "put the campaign on a disk that all hosts can write";
@@ -154,7 +155,7 @@ impl Plan {
         hosts
     }
 
-    /// How the tasks share the limits.
+    /// Divides the limits among the hosts.
     pub fn shares(&self) -> BTreeMap<Host, Share> {
         let Campaign { limits, domains, .. } = &self.campaign;
         let tasks = self.by_host();
@@ -167,7 +168,7 @@ impl Plan {
             divide(&mut shares, domain.at_once, |host| host.as_ref().is_some_and(|name| domain.hosts.contains(name)));
         }
         if let Some(total) = limits.total {
-            // Simulated drives have no host: one array with a limit of its own.
+            // Simulated drives have no host: they are one array with its own limit.
             divide(&mut shares, total, |_| true);
         }
         shares
@@ -226,7 +227,7 @@ impl Plan {
         text
     }
 
-    /// The lock of `fleet run`: two starts at once submit one after the other.
+    /// The lock of `fleet run`: concurrent starts submit one after the other.
     pub fn lock(&self) -> Result<File, Failure> {
         let locked = files::open_to_append(&self.dir.join(LOCK)).and_then(|file| {
             rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
@@ -239,17 +240,17 @@ impl Plan {
     }
 }
 
-/// A host's part of the limits.
+/// A host's share of the limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// Tasks at once.
+    /// Maximum number of concurrent tasks.
     pub at_once: u32,
-    /// Hosts that must have ended first.
+    /// Hosts whose tasks must have ended before.
     pub behind: Vec<Host>,
 }
 
-/// Lowers the shares of the hosts that are `in_it` until at most `limit` tasks run at once. With more hosts than `limit`,
-/// they run in `limit` lanes, one behind the other.
+/// Lowers the shares of the hosts `in_it` until at most `limit` tasks run at once. If there are more hosts than
+/// `limit`, the hosts form `limit` queues, and the hosts of a queue run one after the other.
 fn divide(shares: &mut BTreeMap<Host, Share>, limit: u32, in_it: impl Fn(&Host) -> bool) {
     let hosts: Vec<Host> = shares.keys().filter(|host| in_it(host)).cloned().collect();
     let lanes = (limit as usize).min(hosts.len());

@@ -1,4 +1,4 @@
-//! The results of a campaign as one document: verdicts, ratings, and the latencies of each drive beside its peers'.
+//! The results of a campaign as one document: verdicts, ratings, and each drive's latencies beside those of its peers.
 
 use crate::plan::{Plan, PlannedDrive};
 use crate::status::{CampaignStatus, Now, StepStatus, TaskStatus};
@@ -24,7 +24,8 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
     let mut remarks = status.faults.clone();
     remarks
         .extend(status.together.iter().map(|(step, result)| format!("{step}, one test: {}", result.text().trim_end())));
-    // The last step in which most drives were measured: what is done to each before may differ.
+    // The last step that measured most drives. Drives are compared in one step only, because what ran before may
+    // differ.
     let step = plan.campaign.steps.iter().rev().map(|step| step.name.as_str()).find(|step| {
         let measured = (0..drives.len())
             .filter(|index| result(plan, &status, *index, step).is_some_and(|dir| compared_run(&dir).is_some()));
@@ -62,7 +63,7 @@ pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), 
     Ok((campaign, status))
 }
 
-/// The results of a step that count: it has ended with a verdict on this drive, or was measured.
+/// Results of a step, if it ended with a verdict on this drive or with a measurement.
 fn result(plan: &Plan, status: &CampaignStatus, index: usize, step: &str) -> Option<PathBuf> {
     let now = status.tasks[index].steps.iter().find(|other| other.step == step)?.now;
     counts(now).then(|| plan.results_dir(index, step))
@@ -96,7 +97,7 @@ fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDriv
     }
 }
 
-/// A slot is one of its host: the same label elsewhere is another place, but often of the same kind.
+/// Slots are grouped by label across hosts: the same label is another slot there, but often of the same kind.
 fn labels(drive: &CampaignDrive) -> Labels {
     let CampaignDrive { drive, model, firmware, host, slot, .. } = drive.clone();
     Labels { drive, model, firmware, host, slot }
@@ -111,7 +112,7 @@ fn rating(plan: &Plan, status: &CampaignStatus, index: usize) -> Option<f64> {
     plan.campaign.steps.iter().rev().find_map(of)
 }
 
-/// The run in `dir` whose load is the same for all drives: the run itself, or the first step of a series.
+/// The run in `dir` with the same load for all drives: the run itself, or the first run of a series.
 fn compared_run(dir: &Path) -> Option<PathBuf> {
     match holds(dir).ok()? {
         Holds::Run => Some(dir.to_owned()),
@@ -147,19 +148,19 @@ fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<S
     measured
 }
 
-/// The same document with pseudonyms, by the order of the plan: the same drive has the same one in every report.
+/// The same document with pseudonyms in the order of the plan, so that a drive has the same pseudonym in every report.
 fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
     let mut names: Vec<(String, String)> = vec![(plan.dir.display().to_string(), "campaign".to_owned())];
     let mut hosts: Vec<&str> = Vec::new();
     for (index, (planned, drive)) in plan.drives.iter().zip(&campaign.drives).enumerate() {
         let of = &planned.drive;
-        // Paths are of several hosts: a common word.
+        // A path can exist on several hosts: it becomes a common word.
         names.push((of.path.clone(), "device".to_owned()));
         let known = [Some(&of.id), of.serial.as_ref(), of.wwid.as_ref()].into_iter().flatten();
         let known = known.filter(|name| **name != of.path);
         names.extend(known.map(|name| (name.clone(), format!("drive-{:04}", index + 1))));
         for host in [Some(drive.host.as_str()), planned.host.as_deref()].into_iter().flatten() {
-            // A number, as an address begins, may stand anywhere.
+            // The first label of an IP address is a bare number, which may occur anywhere.
             let is_name = |label: &&str| !label.bytes().all(|byte| byte.is_ascii_digit());
             let host = host.split('.').next().filter(is_name).unwrap_or(host);
             if !host.is_empty() && !hosts.contains(&host) {
@@ -168,12 +169,12 @@ fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
         }
     }
     names.extend(hosts.iter().enumerate().map(|(index, host)| ((*host).to_owned(), format!("{HOST}{:03}", index + 1))));
-    // The longest first: a name may be part of another.
+    // The longest first, because a name may be part of another.
     names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
     let mut value = serde_json::to_value(campaign).map_err(Failure::environment)?;
     replace(&mut value, &names);
     let mut anonymous: Campaign = serde_json::from_value(value).map_err(Failure::environment)?;
-    // A drive without a serial number has its path as a name.
+    // The name of a drive without a serial number is its path.
     anonymous.drives.iter_mut().enumerate().for_each(|(index, drive)| drive.drive = format!("drive-{:04}", index + 1));
     Ok(anonymous)
 }
@@ -192,10 +193,10 @@ fn replace(value: &mut serde_json::Value, names: &[(String, String)]) {
     }
 }
 
-/// How the pseudonyms of hosts begin.
+/// Prefix of the pseudonyms of hosts.
 const HOST: &str = "host-";
 
-/// Length of the domain with which `text` begins: `.example.org`.
+/// Length of the domain at the beginning of `text`: `.example.org`.
 fn domain_length(text: &str) -> usize {
     let mut rest = text;
     while let Some(label) = rest.strip_prefix('.') {
@@ -208,8 +209,8 @@ fn domain_length(text: &str) -> usize {
     text.len() - rest.len()
 }
 
-/// Replaces names, the longest first, where they are no part of a longer word; in one pass, so that no pseudonym is
-/// replaced. The domain behind the name of a host goes with it.
+/// Replaces names, the longest first, unless they are part of a longer word. One pass, so that no pseudonym is
+/// replaced. A domain after a host name is removed.
 fn replaced(text: &str, names: &[(String, String)]) -> String {
     let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let (mut result, mut rest, mut last) = (String::new(), text, None);

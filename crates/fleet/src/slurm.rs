@@ -1,9 +1,9 @@
-//! Slurm: an array of tasks for each host, and the state of its queue.
+//! Slurm: submits an array of tasks for each host, and reads the queue.
 //!
-//! A task runs all steps of its drive, so the array's limit of tasks at once holds over all steps. Hosts that share a
-//! limit wait for one another by dependencies. All jobs of a campaign have one name, and the queue is the record of what
-//! was submitted: a start that was killed between two submissions loses nothing. The comment of a job is the number of
-//! its first task and its host.
+//! A task runs all steps of its drive, so the array's limit of concurrent tasks holds for all steps. Hosts that share a
+//! limit wait for each other by job dependencies. All jobs of a campaign have the same name, and the queue is the
+//! record of submissions: a start that was killed between two submissions loses nothing. The comment of a job holds the
+//! number of its first task and its host.
 
 use crate::campaign::Slurm;
 use crate::inventory::INVENTORY_DIR;
@@ -19,10 +19,10 @@ use std::process::{Command, Output, Stdio};
 /// Tasks in one array: Slurm's default of `MaxArraySize` is 1001, the largest index below it.
 const ARRAY_TASKS_MAX: usize = 1_000;
 
-/// Seconds from the signal to the time limit: a run drains, judges and syncs.
+/// Seconds from the signal to the time limit, in which a run drains, judges and syncs.
 const GRACE_SEC: u32 = 120;
 
-/// Times that a job is put back into the queue after its task was stopped or killed.
+/// Maximum number of times that a job is requeued after its task was stopped or killed.
 const REQUEUES_MAX: u32 = 20;
 
 /// A task in Slurm's queue.
@@ -35,7 +35,7 @@ pub struct QueuedTask {
     pub host: String,
     /// `PENDING`, `RUNNING`, `COMPLETING`...
     pub state: String,
-    /// Node, or why it waits.
+    /// Node of the task, or the reason why it waits.
     pub place: String,
 }
 
@@ -67,7 +67,7 @@ fn queued(line: &str) -> Option<QueuedTask> {
     })
 }
 
-/// Submits the tasks `wanted`, which are not in the queue: an array for each host. Returns the number of tasks.
+/// Submits the tasks `wanted`, which are not in the queue, as one or more arrays per host. Returns the number of tasks.
 pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(usize) -> bool) -> Result<usize, Failure> {
     let folder = plan.dir.join("slurm");
     std::fs::create_dir_all(&folder).map_err(|error| {
@@ -75,7 +75,7 @@ pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(usize) -> bool) -> Res
         crate::failed(tried, &error, "put the campaign on a disk that all hosts can write")
     })?;
     let (shares, mut submitted) = (plan.shares(), 0);
-    // Jobs of each host: those in the queue, too.
+    // Jobs of each host, including those in the queue.
     let mut jobs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for task in queue(plan)? {
         jobs.entry(task.host).or_default().insert(task.job);
@@ -87,7 +87,7 @@ pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(usize) -> bool) -> Res
             if indices.is_empty() {
                 continue;
             }
-            // Behind the jobs of its own host, which have a limit each, and of the hosts before it.
+            // After the jobs of its own host, each of which has its own limit, and of the hosts before it.
             let before = share.behind.iter().chain([host]).filter_map(|host| jobs.get(host_text(host))).flatten();
             let before: Vec<&str> = before.map(String::as_str).collect();
             let job = array(plan, slurm, host, &indices, share.at_once, &before)?;
@@ -98,12 +98,12 @@ pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(usize) -> bool) -> Res
     Ok(submitted)
 }
 
-/// Tasks whose indices fit into one array, counted from a multiple of its size.
+/// Groups tasks by array: an array holds the indices from one multiple of its size to the next.
 fn chunks(tasks: &[usize]) -> impl Iterator<Item = &[usize]> {
     tasks.chunk_by(|a, b| a / ARRAY_TASKS_MAX == b / ARRAY_TASKS_MAX)
 }
 
-/// Submits one array, behind the jobs `before`. Returns the number of the job.
+/// Submits one array that waits for the jobs `before`. Returns the job number.
 fn array(
     plan: &Plan,
     slurm: &Slurm,
@@ -116,9 +116,9 @@ fn array(
     let listed: Vec<String> = indices.iter().map(|index| (index - first).to_string()).collect();
     let grace = slurm.grace_sec.unwrap_or(GRACE_SEC);
     let limits = plan.campaign.steps.iter().map(|step| u64::from(step.limit_sec));
-    // Slurm counts minutes.
+    // The unit of Slurm's time limit is a minute.
     let minutes = (limits.sum::<u64>() + u64::from(grace)).div_ceil(60);
-    // A percent sign would begin one of Slurm's patterns.
+    // A percent sign begins a replacement symbol of Slurm's file names.
     let output = format!("{}/slurm", plan.dir.display()).replace('%', "%%");
     let mut args = vec![
         "--parsable".to_owned(),
@@ -138,11 +138,11 @@ fn array(
     args.extend(slurm.options.iter().cloned());
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let printed = command("sbatch", &args, Some(&script(plan, slurm, first)?))?;
-    // With several clusters the name of the cluster follows.
+    // With several clusters, the cluster's name follows the job number.
     Ok(printed.trim().split(';').next().unwrap_or_default().to_owned())
 }
 
-/// The job: runs the task, passes the scheduler's signal on, and asks to run again after a stop or a kill.
+/// The job script: runs the task, passes on the scheduler's signal, and requests a requeue after a stop or a kill.
 fn script(plan: &Plan, slurm: &Slurm, first: usize) -> Result<String, Failure> {
     let this = std::env::current_exe().map_err(Failure::environment)?;
     let program = slurm.program.clone().unwrap_or_else(|| this.display().to_string());
@@ -155,12 +155,12 @@ fn script(plan: &Plan, slurm: &Slurm, first: usize) -> Result<String, Failure> {
     Ok(words.iter().fold(include_str!("job.sh").to_owned(), |text, (word, value)| text.replace(word, value)))
 }
 
-/// Removes the waiting tasks from the queue; running ones see the mark of the cancellation and end by themselves.
+/// Removes the waiting tasks from the queue; running tasks see the cancellation mark and end by themselves.
 pub fn cancel(plan: &Plan) -> Result<(), Failure> {
     command("scancel", &["--state=PENDING", &format!("--name={}", name(plan))], None).map(drop)
 }
 
-/// Takes the inventory of every node that is up, by one job. Returns the nodes that are not.
+/// Takes the inventory of every node that is up, by one job. Returns the nodes that are down.
 pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure> {
     let nodes = command("sinfo", &["-h", "-N", "-o", "%N %T"], None)?;
     let (mut up, mut down) = (Vec::new(), Vec::new());
@@ -191,7 +191,7 @@ pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure>
 
 /// Runs one of Slurm's programs with `input`. Returns what it printed.
 ///
-/// Errors: it is not there, or failed; with its own message.
+/// Errors: the program is missing or failed, with its own message.
 fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, Failure> {
     let failed = |why: String, advice: &str| Failure::environment(format!("running {program} - {why} - {advice}"));
     let run = || -> std::io::Result<Output> {

@@ -1,4 +1,4 @@
-//! Starts a campaign, goes on with it, and cancels it.
+//! Starts, resumes and cancels a campaign.
 
 use crate::journal::{Event, TaskLock};
 use crate::plan::Plan;
@@ -16,8 +16,9 @@ use std::process::Child;
 use std::time::Duration;
 use std::{fs, io};
 
-/// Submits or runs every step without a result that nothing runs. With `again`, also steps that could not run, failed
-/// without a verdict, or are invalid. Returns how many more tasks Slurm has; `None`: the tasks ran on this machine.
+/// Submits or runs every step that has no result and is not running. With `again`, also steps that could not run,
+/// failed without a verdict, or are invalid. Returns how many tasks were submitted to Slurm; `None`: the tasks ran on
+/// this machine.
 pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
     let lock = plan.lock()?;
     let mark = plan.dir.join(CANCELLED);
@@ -42,7 +43,7 @@ pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
     }
 }
 
-/// True if a step of the task can go on: nothing runs it, and the steps before it succeeded or go on, too.
+/// True if a step of the task can run: nothing runs the task, and the steps before this step succeeded or can run, too.
 fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
     let steps = &status.tasks[index].steps;
     if steps.iter().any(|step| matches!(step.now, Now::Queued | Now::Running)) {
@@ -61,9 +62,9 @@ fn is_wanted(plan: &Plan, status: &CampaignStatus, index: usize) -> bool {
     !open.is_empty()
 }
 
-/// Has the steps repeated that have no verdict on the drive.
+/// Marks the steps without a verdict on the drive to be repeated.
 fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
-    // One drive alone would wait for the others.
+    // A step that begins together is repeated on all drives: a single drive would wait for the others.
     let is_invalid =
         |name: &str| status.together.iter().any(|(step, result)| step == name && result.outcome == Outcome::Invalid);
     let is_one_test =
@@ -95,7 +96,7 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ends all tasks: those in the queue are removed, running ones stop within seconds, with partial results.
+/// Ends all tasks: waiting ones leave the queue, running ones stop within seconds with partial results.
 pub fn cancel(plan: &Plan) -> Result<(), Failure> {
     let mark = plan.dir.join(CANCELLED);
     files::replace(&mark, b"", Over::Own).map_err(|error| {
@@ -109,13 +110,13 @@ pub fn cancel(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Time between two looks at the tasks.
+/// Poll interval for the tasks.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Output of a task, in its directory.
 const LOG: &str = "task.log";
 
-/// Runs the tasks `wanted`, and waits for them, or until a signal.
+/// Runs the tasks `wanted`, and waits for them or for a signal.
 ///
 /// Errors: a drive is on another host; a task cannot be started.
 fn run_here(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
@@ -170,7 +171,7 @@ fn run_here(plan: &Plan, mut wanted: Vec<usize>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts a task in a process of its own, which ends with this one.
+/// Starts a task in a separate process, which ends with this one.
 fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
     let dir = plan.task_dir(index);
     let started = || -> io::Result<Child> {

@@ -1,4 +1,4 @@
-//! How a campaign stands: journals, results and the scheduler's queue together.
+//! The status of a campaign: journals, results and the scheduler's queue together.
 
 use crate::journal::{Begun, Ended, Event, Journal};
 use crate::plan::Plan;
@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// A clock that is further off is reported, milliseconds.
+/// Maximum clock offset that is not reported, milliseconds.
 const CLOCK_MS_MAX: u64 = 5_000;
 
 /// Running steps shown one by one.
@@ -27,7 +27,7 @@ const RUNNING_SHOWN: usize = 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Now {
-    /// Not in the queue yet, or behind another step.
+    /// Not in the queue yet, or waiting for another step.
     Waiting,
     /// In the scheduler's queue.
     Queued,
@@ -42,7 +42,7 @@ pub enum Now {
     Failed,
     /// Not run, because of an earlier step.
     Skipped,
-    /// Asked to end; it goes on.
+    /// Asked to end; resumes at the next start.
     Stopped,
     /// The drive was missing, the environment failed.
     Refused,
@@ -51,12 +51,12 @@ pub enum Now {
 }
 
 impl Now {
-    /// True if the drive has no result because something went wrong that is not the drive's.
+    /// True if the drive has no result for a reason other than the drive.
     pub fn is_fault(self) -> bool {
         matches!(self, Self::Refused | Self::Lost | Self::Stopped)
     }
 
-    /// True if `fleet run --failed` repeats it: there is no verdict on the drive.
+    /// True if `fleet run --failed` repeats the step: there is no verdict on the drive.
     pub fn is_repeatable(self) -> bool {
         self.is_fault() || matches!(self, Self::Invalid | Self::Failed)
     }
@@ -66,7 +66,7 @@ impl Now {
         matches!(self, Self::Pass | Self::Measured | Self::Done)
     }
 
-    /// True if it goes on, or will.
+    /// True if the step runs, or will run.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Waiting | Self::Queued | Self::Running)
     }
@@ -106,13 +106,13 @@ impl Now {
 pub struct StepStatus {
     pub step: String,
     pub now: Now,
-    /// Outcome by its results, once it has ended.
+    /// Outcome of its results, once the step has ended.
     pub outcome: Option<Outcome>,
     /// Host where it runs or ran last.
     pub host: Option<String>,
-    /// Its conclusion, or what is to be known; one sentence, empty if nothing is.
+    /// Conclusion of the step, or a remark; one sentence, or empty.
     pub note: String,
-    /// Seconds until its end, where it runs and that is known.
+    /// Seconds until its end, if it runs and the end is known.
     pub left_sec: Option<f64>,
     /// Starts of its command.
     pub attempts: usize,
@@ -135,9 +135,9 @@ pub struct CampaignStatus {
     pub started: bool,
     pub cancelled: bool,
     pub tasks: Vec<TaskStatus>,
-    /// Faults that belong to a host or a file, one sentence each.
+    /// Faults of a host or a file, one sentence each.
     pub faults: Vec<String>,
-    /// Results of steps that all drives began together, by step, once all have ended.
+    /// Results of steps that all drives began together, by step, once the step has ended on all drives.
     pub together: Vec<(String, Together)>,
 }
 
@@ -159,7 +159,7 @@ impl CampaignStatus {
             let mut steps: Vec<StepStatus> = Vec::new();
             for step in &plan.campaign.steps {
                 let task = queued.get(&index).copied();
-                // The queue knows the task: it is at the first step without an end.
+                // A queued task is at its first step that has not ended.
                 let is_next = !steps.iter().any(|before| matches!(before.now, Now::Running | Now::Queued));
                 let results = plan.results_dir(index, &step.name);
                 steps.push(step_status(&results, &journal, &step.name, task.filter(|_| is_next), queue.is_some()));
@@ -192,7 +192,7 @@ impl CampaignStatus {
         self.tasks.iter().flat_map(|task| task.steps.iter().map(move |step| (task, step)))
     }
 
-    /// True if nothing runs or waits in the queue.
+    /// True if nothing runs, and nothing waits in the queue.
     pub fn is_over(&self) -> bool {
         !self.steps().any(|(_, step)| matches!(step.now, Now::Running | Now::Queued))
     }
@@ -210,7 +210,7 @@ impl CampaignStatus {
         }
     }
 
-    /// For a terminal of 80 columns.
+    /// Text for a terminal of 80 columns.
     pub fn text(&self) -> String {
         let mut text =
             format!("campaign {}: {}\n\n{}", self.name, count(self.tasks.len() as u64, "drive"), self.counts());
@@ -309,7 +309,7 @@ fn step_status(
         Event::Stopped { why } => (Now::Stopped, why.clone()),
         Event::Refused { why } => (Now::Refused, why.clone()),
     };
-    // Put back into the queue after a stop or a loss.
+    // The task is in the queue, perhaps again after a stop or a loss.
     if let Some(task) = queued.filter(|_| matches!(this.now, Now::Waiting | Now::Stopped | Now::Lost | Now::Refused)) {
         let before = if this.note.is_empty() { String::new() } else { format!("{}; ", this.note) };
         (this.now, this.note) = match task.state.as_str() {
@@ -320,7 +320,7 @@ fn step_status(
     this
 }
 
-/// True if the command of a step that begun still runs: its process is seen here, or the scheduler says so, or its
+/// True if the command of a begun step still runs: its process is alive on this host, or the scheduler says so, or its
 /// results still grow.
 fn is_running(begun: &Begun, status: Option<&Status>, queued: Option<&QueuedTask>, has_queue: bool) -> bool {
     let alive = begun.process.as_ref().map_or(Alive::Unknown, |process| is_alive(process, Path::new("/")));

@@ -1,7 +1,7 @@
-//! A task: one drive through its steps, each a command of flashproof in a process of its own.
+//! A task: one drive through its steps, each a command of flashproof in a separate process.
 //!
-//! Any scheduler that has an index can run tasks. A task that is stopped goes on where it stood when it is run again:
-//! the journal says which steps ended, and the commands resume their series by themselves.
+//! Any scheduler with job arrays can run tasks. A task that was stopped resumes when it is run again: the journal says
+//! which steps ended, and the commands resume their series by themselves.
 
 use crate::campaign::{DRIVE, OUT, Step};
 use crate::inventory::{Drive, Inventory};
@@ -31,7 +31,7 @@ use std::process::{Child, ExitCode, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Exit code of a task that was stopped and goes on when it is run again: sysexits' `EX_TEMPFAIL`.
+/// Exit code of a stopped task that resumes when it is run again: sysexits' `EX_TEMPFAIL`.
 pub const STOPPED: u8 = 75;
 
 /// Results of a step, in its directory.
@@ -40,19 +40,19 @@ pub const RESULTS: &str = "out";
 /// Output of a step, in its directory.
 const OUTPUT: &str = "output.txt";
 
-/// Exists in the campaign's directory while all tasks are to end.
+/// A file in the campaign's directory that tells all tasks to end.
 pub const CANCELLED: &str = "cancelled";
 
-/// Time between two looks at the command.
+/// Poll interval for the command.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Time between two looks for [`CANCELLED`].
+/// Poll interval for [`CANCELLED`].
 const CANCEL_TICK: Duration = Duration::from_secs(2);
 
-/// Longest wait for a task of the same job that the scheduler has given up.
+/// Maximum wait for the end of an orphan: an older process of the same job.
 const ORPHAN_WAIT: Duration = Duration::from_secs(120);
 
-/// Bytes of a step's output in which its last line is looked for.
+/// Bytes at the end of a step's output that are searched for its last line.
 const TAIL_BYTES: u64 = 8 << 10;
 
 /// Longest sentence taken from a step's output, characters.
@@ -60,7 +60,7 @@ const SENTENCE_CHARS_MAX: usize = 300;
 
 /// Runs the steps of task `index` that have not ended: all of them, or the one named `only`.
 ///
-/// Exit code: 0 each step has a result, whatever it is; 3 a step could not be run; [`STOPPED`].
+/// Exit code: 0 if each step has a result, whatever the result is; 3 if a step could not run; or [`STOPPED`].
 pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Failure> {
     let Some(planned) = plan.drives.get(index) else {
         let last = plan.drives.len().saturating_sub(1);
@@ -85,7 +85,7 @@ pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Fa
     for step in plan.campaign.steps.iter().filter(|step| only.is_none_or(|only| step.name == only)) {
         match task.step(step)? {
             Next::Go => {}
-            // Steps that do not come after this one still run.
+            // Steps that do not depend on this one still run.
             Next::Refused => code = 3,
             Next::Exit(code) => return Ok(ExitCode::from(code)),
         }
@@ -187,12 +187,12 @@ impl Task<'_> {
         barrier.agree(lead_sec, patience, &|| self.is_over())
     }
 
-    /// True if the task is to end.
+    /// True if the task has to end.
     fn is_over(&self) -> bool {
         self.ending.came().is_some() || is_cancelled(self.plan)
     }
 
-    /// Starts the command: it ends with this process, and is asked no question.
+    /// Starts the command, which ends with this process and asks no questions.
     fn command(&self, words: &[String], output: &Path, start_unix_ms: Option<u64>) -> io::Result<Child> {
         let mut command = own_command(output)?;
         command.args(words).current_dir(&self.plan.dir);
@@ -210,8 +210,8 @@ impl Task<'_> {
         command.spawn()
     }
 
-    /// Waits for the command. Asks it to end on a signal, at the time limit, and when the campaign is cancelled. Returns
-    /// its status, and why it was asked to end.
+    /// Waits for the command. Asks it to end on a signal, at the time limit, and when the campaign is cancelled.
+    /// Returns the command's status, and why it was asked to end.
     fn watch(&self, mut child: Child, step: &Step) -> io::Result<(ExitStatus, Option<String>)> {
         let began = Instant::now();
         let (mut looked, mut stopped) = (began, None);
@@ -270,7 +270,7 @@ impl Task<'_> {
         let identity = || discover::discover(path, &Roots::default()).ok()?.identity();
         self.planned.drive.is_simulated()
             || [Some(id), Some(path), serial.as_ref()].into_iter().flatten().any(|known| known == name)
-            // A namespace or a partition follows the serial number.
+            // A namespace or partition may follow the serial number.
             || serial.as_ref().is_some_and(|serial| name.starts_with(&format!("{serial} ")))
             || identity().as_deref() == Some(name)
     }
@@ -301,7 +301,7 @@ impl Task<'_> {
 /// Outcome of a run or series, the serial number of its drive if known, and its conclusion.
 type Found = (Outcome, Option<String>, String);
 
-/// The end of a command by its `status`, the reason for which it was `stopped`, and the result `found`.
+/// The event at the end of a command, by its `status`, the reason why it was `stopped`, and the result `found`.
 fn conclusion(
     status: ExitStatus,
     stopped: Option<String>,
@@ -314,7 +314,7 @@ fn conclusion(
         return Event::Stopped { why: stopped.unwrap_or_else(|| format!("its process was killed ({status})")) };
     };
     match (exit, stopped, found) {
-        // Ended by our signal: it cannot tell, and goes on later.
+        // Ended by the task's signal: without a verdict, resumed later.
         (4, Some(why), _) => Event::Stopped { why },
         (2 | 3 | 70, Some(why), None) => Event::Stopped { why: format!("{why}; {}", last_line()) },
         (2 | 3 | 70, ..) => Event::Refused { why: last_line() },
@@ -343,7 +343,7 @@ pub(crate) fn read_journal(dir: &Path) -> Result<Journal, Failure> {
     Journal::read(dir).map_err(|error| cannot("reading the journal of the task", dir, &error))
 }
 
-/// The task in Slurm's words; `None` outside of its jobs.
+/// Slurm's name of the task; `None` outside of its jobs.
 fn job() -> Option<String> {
     let variable = |name| std::env::var(name).ok().filter(|text: &String| !text.is_empty());
     match (variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_ARRAY_TASK_ID")) {
@@ -352,8 +352,8 @@ fn job() -> Option<String> {
     }
 }
 
-/// Takes the lock of the task in `dir`. The scheduler gives a job that it requeued to one task only: an older process
-/// of the same job on this host is an orphan, and is asked to end.
+/// Takes the lock of the task in `dir`. The scheduler runs a requeued job only once, so an older process of the same
+/// job on this host is an orphan, and is asked to end.
 fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLock, Failure> {
     let began = Instant::now();
     let mut asked = false;
@@ -383,7 +383,7 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
                 }
                 thread::sleep(TICK);
             }
-            // The last moments of an orphan, after its end is in /proc and before its lock is released.
+            // By /proc, the orphan has ended, but its lock is not released yet.
             None if asked && began.elapsed() < ORPHAN_WAIT => thread::sleep(TICK),
             _ => {
                 let who = holder.map_or_else(String::new, |(at, begun)| {
@@ -405,7 +405,7 @@ fn lock(dir: &Path, planned: &PlannedDrive, job: Option<&str>) -> Result<TaskLoc
 
 /// The path of the task's drive on this host.
 ///
-/// Errors: this is another host, or the drive is not here; one sentence that names what is in its place.
+/// Errors: this is another host, or the drive is missing; one sentence that names the drive in its place.
 fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
     let Drive { id, path, .. } = &planned.drive;
     let here = host_name();
@@ -413,7 +413,7 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
         return Err(format!("the drive is on host {host}, and this is {here}"));
     }
     if planned.drive.is_simulated() {
-        // Simulated drives are where the inventory says now.
+        // The inventory may have moved a simulated drive since the start.
         let inventories = Inventory::read_all(&plan.dir).map_err(|failure| failure.message)?;
         let drives = inventories.iter().filter(|(_, of)| of.host.is_none() || of.host == planned.host);
         let drives = drives.flat_map(|(_, inventory)| &inventory.drives);
@@ -425,7 +425,7 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
         };
     }
     let guard = Guard::new(None);
-    // Looked at first: a scan opens every device for a moment.
+    // Try this path first: a scan briefly opens every device.
     if guard.is_name_of(id, path) {
         return Ok(path.clone());
     }
@@ -445,7 +445,7 @@ fn missing(path: &str, replaced: Option<String>) -> String {
     }
 }
 
-/// Makes the directory of a step. Errors: a link is in its place.
+/// Makes the directory of a step. Errors: a link has its name.
 fn make_own(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     match fs::symlink_metadata(dir)?.is_symlink() {
@@ -454,8 +454,8 @@ fn make_own(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Moves results that cannot be resumed to `out.1`, `out.2`...: a single run starts again, a series goes on unless it
-/// `is_repeated`.
+/// Moves results that cannot be resumed to `out.1`, `out.2`...: a single run starts again; a series is resumed unless
+/// it `is_repeated`.
 fn set_aside(out: &Path, is_repeated: bool) -> io::Result<PathBuf> {
     if fs::symlink_metadata(out).is_ok_and(|found| found.is_symlink()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the results are a symbolic link"));
@@ -526,7 +526,7 @@ mod tests {
             (end(0, false, Some((Outcome::Pass, "S2")), true), "refused the results are of another drive: \"S2\""),
             (end(4 << 8, false, Some(invalid), true), "ended 4 Some(Invalid) said"),
             (end(4 << 8, true, Some(invalid), true), "stopped asked"),
-            // The results of an earlier start of the step do not count.
+            // Results of an earlier start of the step are ignored.
             (end(3 << 8, false, pass, true), "refused printed"),
             (end(3 << 8, true, None, true), "stopped asked; printed"),
             (end(9, true, pass, true), "stopped asked"),

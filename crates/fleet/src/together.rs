@@ -1,7 +1,7 @@
-//! Steps that all drives begin at one instant: the agreement on it, and the result as one test.
+//! Steps that all drives begin at the same instant: the agreement on it, and the result as one test.
 //!
-//! Each task writes a file when it is ready. The first task waits for all of them and writes the start, by the clock of
-//! the file server; each host converts it to its own.
+//! Each task writes a file when it is ready. The first task waits for the files of all and writes the start time, by
+//! the clock of the file server. Each host converts the start time to its own clock.
 
 use crate::campaign::Step;
 use crate::journal::{Event, Journal};
@@ -16,13 +16,13 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time between two looks for the others.
+/// Poll interval while waiting for the other tasks.
 const TICK: Duration = Duration::from_millis(200);
 
 /// The file with the agreed start.
 const START: &str = "start";
 
-/// The meeting place of the tasks of a step, as one of them sees it.
+/// The barrier of a step, as one task sees it.
 pub(crate) struct Barrier {
     dir: PathBuf,
     tasks: usize,
@@ -33,20 +33,20 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    /// The place of task `index` for the start after `resets` repetitions, each of which is of all tasks.
+    /// The barrier of task `index` for the start after `resets` repetitions; a repetition is always of all tasks.
     pub(crate) fn new(plan: &Plan, step: &str, resets: usize, index: usize, ahead_ms: i64) -> Self {
         let dir = plan.dir.join("together").join(format!("{step}.{}", resets + 1));
         Self { dir, tasks: plan.drives.len(), index, ahead_ms }
     }
 
-    /// Tells the others that this task is ready, and waits until all are. Returns the start, milliseconds since 1970 by
-    /// the file server's clock.
+    /// Marks this task as ready, and waits until all are. Returns the start, milliseconds since 1970 by the file
+    /// server's clock.
     ///
-    /// Errors: the others did not come within `patience`, the start has passed, or `is_over`; one sentence.
+    /// Errors: not all are ready within `patience`, the start has passed, or `is_over`; one sentence.
     pub(crate) fn agree(&self, lead_sec: u32, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<u64, String> {
         let agreed = self.meet(lead_sec, patience, is_over);
         if agreed.is_err() {
-            // The others do not count on this task any more.
+            // The others must no longer count on this task.
             let _ = fs::remove_file(self.ready(self.index));
         }
         agreed
@@ -93,7 +93,7 @@ impl Barrier {
     }
 }
 
-/// Results of the steps that all drives began together, where none runs any more. `journals`: those of `tasks`.
+/// Results of the steps that all drives began together and that no longer run. `journals`: those of `tasks`.
 pub(crate) fn results(plan: &Plan, tasks: &[TaskStatus], journals: &[Journal]) -> Vec<(String, Together)> {
     let of = |(at, step): (usize, &Step)| {
         let is_over = !tasks.iter().any(|task| task.steps[at].now.is_open());
@@ -113,7 +113,7 @@ fn part(plan: &Plan, step: &Step, task: &TaskStatus, journal: &Journal) -> Part 
     let begun = journal.last_begun(&step.name);
     let host = begun.map(|begun| &begun.host).or(task.host.as_ref()).map_or("", String::as_str);
     Part {
-        // Several drives of one host are told apart.
+        // Distinguishes several drives of one host.
         host: format!("{host} ({})", task.drive),
         dir: plan.results_dir(task.index, &step.name),
         clock_ahead_ms: begun.and_then(|begun| begun.clock_ahead_ms).unwrap_or(0),

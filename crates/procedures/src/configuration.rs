@@ -1,5 +1,5 @@
-//! Reads what is given to a command, and prints the warnings: configurations of ACT's tests, of any ACT version, from a
-//! file or standard input; files of tenants; block traces.
+//! Reads the inputs of a command, and prints warnings: configurations of ACT's tests, of any ACT version, from a file
+//! or standard input; files of tenants; block traces.
 
 use device::observe::trace::{Request, Requests};
 use load::workload::act::dialect::{FILE_BYTES_MAX, line_of};
@@ -54,7 +54,7 @@ pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
         return read_configuration(path);
     }
     let mut bytes = Vec::new();
-    // One byte more than the maximum, so that the parser can report an excess.
+    // One byte more than the maximum, so that the parser reports a file that is too long.
     let read = io::stdin().lock().take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
     read.map(|_| bytes)
         .map_err(|error| Failure::usage(format!("cannot read the configuration from standard input - {error}")))
@@ -117,7 +117,8 @@ pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
     Ok((tenants, text))
 }
 
-/// Reads the trace in the file `name`, of any form, and gives its requests to `sink`. Says aloud what falls short.
+/// Reads the trace in the file `name`, of any format, and passes its requests to `sink`. Prints what is missing or
+/// damaged.
 pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<Requests, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("reading {name} - {error}"));
     let bytes = user_file::open(name, "trace", "-")?;

@@ -4,9 +4,9 @@
 //! clear both ends of each device -> write the header of each
 //! ```
 //!
-//! File systems, arrays and partition tables are recognised by both ends of a device, even if the store's header
-//! replaced their first bytes: at the next boot one could be assembled. A header is written after both ends are
-//! cleared, so a device with a header has no such signature. The rest of the device is unchanged.
+//! Both ends of a device can identify file systems, arrays and partition tables, even after the store's header replaced
+//! the first bytes: the next boot could assemble one. A header is written after both ends are cleared, so a device with
+//! a header has no such signature. The rest of the device is unchanged.
 
 use device::target::Target;
 use engine::threads::Threads;

@@ -1,5 +1,5 @@
-//! Procedures on drives that take several runs, or none: each from a request to its result. A request that is nothing but
-//! options has their names and help ([`clap::Args`]).
+//! Procedures on drives: each takes a request to its result, with several runs or none. Requests that consist of
+//! options only define their names and help ([`clap::Args`]).
 //!
 //! * [`configuration`]: reads configurations
 //! * [`prep`]: writes whole drives, and reads a sample back

@@ -1,7 +1,7 @@
-//! A selection: how many drives of each candidate a cluster's load needs, and which limit binds.
+//! A selection: the number of drives of each candidate that a cluster's load needs, and the limit that binds.
 //!
-//! `compare` and `select` read candidates the same way; `sizing::select` does the arithmetic. A number not measured
-//! with this exact load is called an estimate.
+//! `compare` and `select` read candidates in the same way; `sizing::select` does the arithmetic. A number that was not
+//! measured with this exact load is called an estimate.
 
 use crate::align::{balanced, read_profile};
 use report::comparison::{Candidate, Cell, Comparison, Given, Named, Published, built_in, compare, read_published};
@@ -79,7 +79,7 @@ pub struct Selection {
 pub struct Shelf<'a> {
     /// Runs and series.
     pub candidates: &'a [Named],
-    /// Parts of names of drives with published ratings, or `all`.
+    /// Texts that names of drives with published ratings contain, or `all`.
     pub published: &'a [String],
     /// List of published ratings; `None`: the built-in list.
     pub ratings: Option<&'a Path>,
@@ -89,7 +89,7 @@ pub struct Shelf<'a> {
 
 /// Selects for the load of the profile in the file `path` under `terms`. Prints warnings and remarks of the candidates.
 ///
-/// Errors: the profile is unreadable, has no load, or does not balance and is not accepted so; a candidate or list is
+/// Errors: the profile is unreadable, has no load, or does not balance and this is not accepted; a candidate or list is
 /// unreadable; a name matches no published drive.
 pub fn select(path: &Path, accept_unbalanced: bool, shelf: &Shelf<'_>, terms: Terms) -> Result<Selection, Failure> {
     let profile = read_profile(path)?;
@@ -100,7 +100,7 @@ pub fn select(path: &Path, accept_unbalanced: bool, shelf: &Shelf<'_>, terms: Te
     }
     let ratings = ratings(shelf.ratings)?;
     let published = chosen(&ratings, shelf.published)?;
-    // Prices given for a published drive apply to no candidate.
+    // Prices given for a published drive do not apply to candidates.
     let of_published = |name: &String| published.iter().any(|rating| rating.device == *name);
     let (published_prices, prices): (Vec<_>, Vec<_>) =
         shelf.given.prices.iter().cloned().partition(|(name, _)| of_published(name));
@@ -151,7 +151,7 @@ fn chosen(ratings: &[Published], wanted: &[String]) -> Result<Vec<Published>, Fa
 
 fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &Terms, prices: &[(String, f64)]) -> Choice {
     let wear = candidate.wear.value().map_or(&[][..], |wear| &wear[..]);
-    // The smallest value of several devices; none if a device lacks it.
+    // The smallest value of several devices; none if any device lacks a value.
     let least = |of: &dyn Fn(&report::comparison::DeviceWear) -> Option<f64>| {
         wear.iter().map(of).collect::<Option<Vec<_>>>()?.into_iter().min_by(f64::total_cmp)
     };

@@ -29,11 +29,11 @@ pub(super) const BEGINS_SEC: u64 = 2;
 /// Seconds, and so intervals, at the end that are not measured.
 pub(super) const ENDS_SEC: u64 = 1;
 
-/// Delay of a reading or of issuing, seconds, above which a difference may come from this program.
+/// Delay of a counter reading or of an issue, seconds, above which flashproof itself may have caused a difference.
 const LATE_SEC: f64 = 0.02;
 
-/// Trace buffer of a CPU, bytes, for the events of a second. One thread may issue all requests, so each CPU has room
-/// for 100,000; less with more than 32 CPUs, which share [`TRACE_BYTES`].
+/// Trace buffer of a CPU, bytes, for the events of one second. One thread may issue all requests, so the buffer of each
+/// CPU holds 100,000 events; fewer with more than 32 CPUs, which share [`TRACE_BYTES`].
 const CPU_TRACE_BYTES: u64 = 8 << 20;
 const TRACE_BYTES: u64 = 256 << 20;
 
@@ -88,7 +88,7 @@ pub(super) struct Traced {
 pub(super) struct Measure {
     /// Measured time, seconds.
     pub seconds: f64,
-    /// Difference between the period of the kernel's counters and the measured time, seconds: this program had no CPU
+    /// Difference between the period of the kernel's counters and the measured time, seconds: flashproof had no CPU
     /// when it should have read them.
     pub late_sec: f64,
     pub issued: Vec<Issued>,
@@ -100,7 +100,7 @@ pub(super) struct Measure {
     pub flushes_per_sec: f64,
     /// True if w/s is the expected value for the issued writes: the counters could not separate flushes from writes.
     pub writes_as_issued: bool,
-    /// Requests that were merged into others.
+    /// Requests per second that were merged into others.
     pub merged_per_sec: f64,
     /// Requests by size; or why they are unknown.
     pub traced: Result<Traced, String>,
@@ -109,7 +109,7 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    /// The issued I/O in iostat's numbers.
+    /// The issued I/O, in iostat's numbers.
     pub(super) fn asked(&self) -> DriveIo {
         let sum = |reads: bool, of: fn(&Issued) -> f64| {
             self.issued.iter().filter(|issued| issued.reads() == reads).map(of).sum::<f64>()
@@ -119,7 +119,7 @@ impl Measure {
         DriveIo::from([ops(true), ops(false), kib(true), kib(false)])
     }
 
-    /// True if a difference may come from a time shift between issued and counted I/O: counters were read late, or
+    /// True if the period of the issued I/O may differ from that of the counted I/O: counters were read late, or
     /// operations of an earlier period were issued late.
     pub(super) fn is_disturbed(&self) -> bool {
         let caught_up_sec = |it: &Issued| (it.per_sec / it.offered_per_sec - 1.0) * self.seconds;
@@ -137,8 +137,9 @@ impl Measure {
         writes.map(each).sum()
     }
 
-    /// The stream that fell furthest behind its offered rate; none if all are within the fraction `allowed`, or miss
-    /// at most 2 operations (the edges of the period). Poisson arrivals get four standard deviations more.
+    /// The stream that fell furthest behind its offered rate; none if all are within the fraction `allowed`, or miss at
+    /// most 2 operations, the error at the edges of the period. Poisson arrivals may differ by four standard deviations
+    /// more.
     pub(super) fn not_held(&self, allowed: f64, poisson: bool) -> Option<&Issued> {
         let short = |it: &&Issued| {
             let missing = it.offered_per_sec - it.per_sec;
@@ -196,7 +197,7 @@ impl Watched {
         }
     }
 
-    /// The measurement. Errors: the kernel's counters could not be read, or the run ended before the measurement.
+    /// The measurement; `None`: the run ended before it. Errors: the kernel's counters could not be read.
     pub(super) fn measure(self) -> Result<Option<Measure>, Failure> {
         if let Some(why) = self.failure {
             return Err(Failure::environment(why));
@@ -392,7 +393,7 @@ fn with_data(writes: f64, flushes: f64, expected: f64) -> f64 {
 }
 
 /// Largest relative difference between `found` and `asked` among `places`, and its index. Numbers that are 0 in both
-/// do not count.
+/// are ignored.
 pub(super) fn furthest(asked: &DriveIo, found: &DriveIo, places: Range<usize>) -> (usize, f64) {
     let (asked, found) = (asked.numbers(), found.numbers());
     let off = |n: usize| match asked[n].max(found[n]) {
@@ -444,7 +445,8 @@ mod tests {
     #[test]
     fn where_flushes_hide_writes_it_is_known_that_they_are_as_issued() {
         for (writes, flushes, reached, as_issued) in [
-            // Half of them were merged, or split, or another program wrote as many: the counters do not tell.
+            // Half of the writes were merged or split, or another program wrote as many: the counters do not
+            // distinguish this.
             (150, 100, 100.0, true),
             (100, 50, 100.0, true),
             // Without flushes, or with more writes than flushes explain, the counted number is used.

@@ -42,7 +42,7 @@ use tempfile::TempDir;
 
 /// Bounds of the default length of a burst, seconds.
 const BURST_SEC: [f64; 2] = [5.0, 300.0];
-/// Standard deviation of a number by chance, as a fraction of the tolerance: four of them fill the tolerance.
+/// Allowed random error of a number: its standard deviation as a fraction of the tolerance, so that four of them fit.
 const NOISE_PART: f64 = 0.25;
 /// Allowed difference between issued and counted I/O: a fraction, plus this many seconds' worth of I/O, because the
 /// kernel's counters are read some milliseconds after the end of an interval.
@@ -50,7 +50,7 @@ const UNSEEN: f64 = 0.01;
 const UNSEEN_SEC: f64 = 0.05;
 /// Maximum number of attempts for a burst that is disturbed by a lack of CPU.
 const DISTURBED_MAX: usize = 4;
-/// Smallest I/O of a device until it is known, bytes.
+/// Smallest I/O of a device, until the real one is known, bytes.
 const SECTOR_BYTES: u32 = 512;
 
 /// Request for an alignment.
@@ -132,7 +132,7 @@ impl Round {
     }
 }
 
-/// Difference between reached and issued I/O that needs no explanation, a fraction.
+/// Difference between reached and issued I/O that is ignored, a fraction.
 fn unseen(measure: &Measure) -> f64 {
     UNSEEN + UNSEEN_SEC / measure.seconds
 }
@@ -188,7 +188,7 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `config` on `devices`, or unchanged if there are none.
+/// `config` on `devices`; unchanged if `devices` is empty.
 fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, Failure> {
     if devices.is_empty() {
         return Ok(config.clone());
@@ -349,7 +349,7 @@ impl<'a> Bursts<'a> {
         Ok(Round { config, asked, measure, min_io_bytes })
     }
 
-    /// Checks that the measured I/O comes from the load alone, and is complete.
+    /// Checks that only the load caused the measured I/O, and that nothing is missing.
     fn is_a_measure(&self, Round { config, measure, .. }: &Round) -> Result<(), Failure> {
         if let Some(short) = measure.not_held(self.args.within / 2.0, config.arrival == Arrival::Poisson) {
             return Err(Failure::invalid(format!(
@@ -374,7 +374,7 @@ impl<'a> Bursts<'a> {
     }
 }
 
-/// Parent directory of the bursts' directories, and what deletes it in the end, unless the user gave it.
+/// Parent directory of the bursts' directories, and its guard that deletes it at the end, unless the user gave it.
 fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
     let Some(dir) = &args.out_dir else {
         let passing = tempfile::Builder::new().prefix("flashproof-align-").tempdir().map_err(|error| {

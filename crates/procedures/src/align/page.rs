@@ -10,7 +10,7 @@ use sizing::align::{self, Load, Offsets, PLAUSIBLE_PCT, errors, other_rules, wor
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fmt;
 
-/// Relative difference from the server's large-block reads above which the page mentions it.
+/// Relative difference from the server's large-block reads from which on the page mentions them.
 const LARGE_READS_OFF: f64 = 0.1;
 
 pub(super) struct Page<'a> {

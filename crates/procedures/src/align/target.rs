@@ -15,7 +15,7 @@ use sizing::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Maximum size of a profile, which has a few hundred bytes per device and namespace.
+/// Sanity limit for a profile, bytes: it has a few hundred bytes per device and namespace.
 const PROFILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Target of one device of the configuration.
@@ -103,8 +103,8 @@ pub fn balanced(profile: &Profile, accepted: bool) -> Result<(), Failure> {
     }
 }
 
-/// Parses `r/s=N,w/s=N,rkB/s=N,wkB/s=N`, in any order. With f/s, flushes that w/s includes are subtracted; the size
-/// of writes tells how many, if all are large blocks of `block_kib`.
+/// Parses `r/s=N,w/s=N,rkB/s=N,wkB/s=N`, in any order. With f/s, flushes are subtracted from w/s if it includes them,
+/// which the size of writes shows if all are large blocks of `block_kib`.
 fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
     const KEYS: [&str; 5] = ["r/s", "w/s", "rkB/s", "wkB/s", "f/s"];
     let mut values = [None; 5];

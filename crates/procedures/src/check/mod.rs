@@ -33,7 +33,7 @@ const SLICE_SEC_MAX: u64 = 60;
 /// Longest run, seconds: a week.
 const RUN_SEC_MAX: u64 = 7 * 86_400;
 
-/// A check as its file says it.
+/// A check, parsed from its file.
 #[derive(Debug, Clone)]
 pub struct Definition {
     /// Name on the command line.
@@ -45,7 +45,7 @@ pub struct Definition {
     pub runs: Vec<RunDefinition>,
     /// Files written with measured values: name and text with placeholders.
     pub files: Vec<(String, String)>,
-    /// The file as written.
+    /// Text of the file.
     pub text: String,
 }
 
@@ -67,7 +67,7 @@ pub struct RunDefinition {
     pub jobs: String,
     #[serde(default)]
     criterion: Vec<WrittenCriterion>,
-    /// The same, parsed.
+    /// Parsed criteria.
     #[serde(skip)]
     pub criteria: Vec<Criterion>,
 }
@@ -227,7 +227,7 @@ impl Definition {
         Failure::usage(format!("reading the check {check} - run {run}, job {}: {why}", quoted(job)))
     }
 
-    /// The load of `run` on targets: `place` maps a file of the jobs to the name of a target and the offset of its range.
+    /// The load of `run`. `place` maps a file of the jobs to its target and to the offset of its range there.
     pub fn load(&self, run: &RunDefinition, place: impl Fn(&str) -> (String, u64)) -> Result<FioLoad, Failure> {
         let mut jobs = run.parse(&self.name)?;
         for job in &mut jobs {
@@ -262,8 +262,8 @@ impl Definition {
 }
 
 impl RunDefinition {
-    /// Length of a slice of the verdict, seconds. Published percentiles are of whole runs of about a minute; a rate has to last,
-    /// so the worst quarter of the run decides.
+    /// Length of a slice of the verdict, seconds. Published percentiles cover whole runs of about a minute. A rate has
+    /// to last, so the worst quarter of the run decides.
     pub fn slice_sec(&self) -> u64 {
         let mut limited = self.criteria.iter().filter(|criterion| criterion.deciding_limit().is_some());
         let whole =
@@ -343,7 +343,7 @@ fn parse_criterion(run: &str, written: WrittenCriterion) -> Result<Criterion, St
     Ok(criterion)
 }
 
-/// True for a name that is safe as a file: it names nothing above its directory.
+/// True for a plain file name: no path, and not hidden.
 fn is_plain(name: &str) -> bool {
     let is = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !name.is_empty() && name.len() <= 100 && name.chars().all(is) && !name.starts_with('.')
@@ -372,7 +372,7 @@ mod tests {
     use conclusions::check::{Criterion, Standing};
     use results::units::span;
 
-    /// Seconds and bytes of files that a check may take at most.
+    /// Maximum seconds of a check, and bytes of its files.
     const SECONDS_MAX: u64 = 80;
     const BYTES_MAX: u64 = 6 << 30;
 

@@ -21,16 +21,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Seconds of load that outlast the burst credits of a cloud volume: 30 minutes, and some to see what comes then.
+/// Seconds of load that outlast the burst credits of a cloud volume, 30 minutes, and show the performance after them.
 const CREDITS_SEC: u64 = 2_400;
 
-/// Below this part of the jobs' bytes on the disk, something before the disk answered.
+/// If the disk moved less than this fraction of the jobs' bytes, a cache or another layer above it answered.
 const DISK_BYTES_MIN: f64 = 0.5;
 
-/// Part of the time behind the end of a burst for which this program's threads may have had no CPU.
+/// Maximum fraction of the time after a burst's end for which flashproof's threads may have had no CPU.
 const RUN_DELAY_MAX: f64 = 0.1;
 
-/// Block of layouts, bytes.
+/// Block size of layouts, bytes.
 const LAYOUT_BLOCK: u64 = 1 << 20;
 
 /// A check to perform.
@@ -69,7 +69,7 @@ fn performed(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure> {
             super::OWN_DIR
         ));
     }
-    // A mistake in any run is found before anything is written.
+    // Find mistakes in all runs before anything is written.
     let loads = definition.runs.iter().map(|run| definition.load(run, |file| site.place(file)));
     let loads = loads.collect::<Result<Vec<_>, _>>()?;
     lay_out(request, &site, &used, switch)?;
@@ -87,7 +87,7 @@ fn performed(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure> {
         sustained.seconds = CREDITS_SEC;
         sustained.why = format!("{} A virtual disk can have burst credits for 30 minutes.", sustained.why);
     }
-    // A disk that fails writes little, too.
+    // A failing disk writes little, too, so it proves no cache.
     let is_broken = done.iter().any(|done| done.is_broken);
     let cached = done.iter().find_map(|done| done.cached.clone()).filter(|_| !is_broken);
     let has_failed = done.iter().any(|done| done.run.outcome == Outcome::Fail);
@@ -124,7 +124,7 @@ struct Done {
     missed: Option<String>,
     /// By stream; empty if a goal was missed.
     figures: Vec<(String, Figures)>,
-    /// Why something before the disk answered; `None` if the disk did, or nobody knows.
+    /// Evidence that a layer above the disk answered; `None` if there is none, or the disk is not known.
     cached: Option<String>,
     is_disk_known: bool,
     /// Operations failed or were lost, or the device went away.
@@ -139,14 +139,14 @@ impl Request<'_> {
             quiet: self.quiet,
             // A check needs no root, and is too short for samples.
             trace: false,
-            // The doctor's advice names a file that is gone by then.
+            // The doctor's advice would name a file that is removed by then.
             findings: Some(Vec::new()),
             ..RunRequest::new(Named::alone(load, self.definition.text.clone()))
         }
     }
 }
 
-/// Writes the files, or ranges, that any run reads: unwritten blocks would be answered without the drive.
+/// Writes the files or ranges that any run reads: reads of unwritten blocks would not reach the drive.
 fn lay_out(
     request: &Request<'_>,
     site: &Site,
@@ -184,7 +184,7 @@ fn perform_run(
     let names = load.stream_names();
     let dir = request.dir.join(&of.name);
     let ran = Ran::new(load);
-    // The run and its results share the progress of the jobs.
+    // The load shares the jobs' progress with the results.
     let load = ran.load.clone();
     let mut runs = vec![ran];
     let trigger = Trigger::default();
@@ -201,7 +201,7 @@ fn perform_run(
     let verdict = run(of_run, switch, counting)?.recorded()?;
     let Some(ran) = runs.pop() else { return Err(Failure::environment("a run without results")) };
     let outcome = outcome_of_run(&verdict, of.criteria.iter());
-    // A depth that holds a latency was looked for and not found: nobody demanded one.
+    // The search found no depth that holds the latency, which no criterion demands.
     let is_goal_alone = outcome == Outcome::Measured && verdict.outcome == Outcome::Fail;
     let percents: Vec<_> =
         of.criteria.iter().filter_map(|criterion| criterion.metric.percent()).chain([50.0, 99.0]).collect();
@@ -239,7 +239,7 @@ fn perform_run(
     })
 }
 
-/// Ends of bursts in the run in `dir`. A rate that fell while this program's threads had no CPU is none.
+/// Burst ends in the run in `dir`, except where flashproof's threads had no CPU when the rate fell.
 fn burst_ends_in(dir: &Path) -> Result<Vec<ChangePoint>, Failure> {
     let manifest = run_dir::manifest(dir).map_err(Failure::environment)?;
     let rounds = Rounds::read(dir, &manifest).map_err(Failure::environment)?;
@@ -261,7 +261,7 @@ fn burst_ends_in(dir: &Path) -> Result<Vec<ChangePoint>, Failure> {
     Ok(ends.into_iter().filter(|end| !is_ours(end)).collect())
 }
 
-/// Sentence that the page cache, or another layer, answered for the disk.
+/// Sentence that the page cache or another layer answered instead of the disk.
 fn cached(of: &RunDefinition, did: &str, moved: u64, by_disk: u64) -> Option<String> {
     ((by_disk as f64) < moved as f64 * DISK_BYTES_MIN).then(|| {
         let text = |count: u64| units::bytes(count as f64);
@@ -307,7 +307,7 @@ fn write_files(request: &Request<'_>, done: &[Done], check: &mut Check) -> Resul
         .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))
 }
 
-/// A template with figures in its placeholders. Errors: what has no figure.
+/// Fills the placeholders of a template with figures. Errors: a placeholder without a figure.
 fn filled(template: &str, path: &str, done: &[Done]) -> Result<String, String> {
     let mut parts = template.trim_start().split('{');
     let mut text = parts.next().unwrap_or_default().to_owned();

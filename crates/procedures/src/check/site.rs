@@ -1,7 +1,7 @@
-//! The place of a check: a directory, in which it makes files of its own, a device, or a simulated drive.
+//! The place of a check: a directory, in which it makes its own files, a device, or a simulated drive.
 //!
-//! Files lie in one directory, [`OWN_DIR`], that is locked while the check runs and removed at its end. What a killed check
-//! left there is removed by the next one. Nothing is removed that has other names than the check's files had.
+//! Files lie in one directory, [`OWN_DIR`], that is locked while the check runs and removed at its end. The next check
+//! removes the files of a killed one. Files with other names than a check's are never removed.
 
 use super::FileUse;
 use device::discover::{DevNum, DeviceFacts, Roots, discover, disks_beneath};
@@ -21,30 +21,30 @@ use sys::open::memory_file_system;
 /// Name of the directory for the files of a check.
 pub const OWN_DIR: &str = "flashproof-check";
 
-/// File in it that is locked while a check runs. It lists the check's files, one name a line.
+/// Lock file in it, locked while a check runs. Lists the check's files, one name per line.
 const LOCK: &str = ".lock";
 
-/// First line of the lock: the directory is ours.
+/// First line of the lock file: flashproof made this directory.
 const MARK: &str = "files of flashproof check; it removes them";
 
-/// Part of a file system that stays free, and most bytes of it.
+/// Space of a file system that stays free: 1/`KEPT_FREE` of it, and at most `KEPT_FREE_MAX` bytes.
 const KEPT_FREE: u64 = 20;
 const KEPT_FREE_MAX: u64 = 10 << 30;
 
 /// Ranges on a device begin at multiples of this.
 const RANGE_ALIGN: u64 = 1 << 20;
 
-/// Words in the models of virtual disks, which can have burst credits: of EC2, Google, Azure, VMware, QEMU, and others.
+/// Words in the models of virtual disks, which can have burst credits: EC2, Google, Azure, VMware, QEMU, and others.
 const VIRTUAL: [&str; 8] =
     ["elastic block store", "persistentdisk", "nvme_card-pd", "virtual", "msft", "vmware", "qemu", "volume"];
 
-/// Beginnings of the kernel's names of disks that are virtual, or whose disks below are not known.
+/// Prefixes of the kernel's names of virtual disks, and of devices whose disks may be unknown.
 const NAMES_OF_VIRTUAL: [&str; 7] = ["vd", "xvd", "loop", "dm-", "md", "nbd", "rbd"];
 
 /// The place of a check.
 pub struct Site {
     pub path: String,
-    /// The disks that hold the data, those below LVM and md included. Empty: not known, or simulated.
+    /// The disks that hold the data, including those below LVM and md. Empty: not known, or simulated.
     disks: Vec<DeviceFacts>,
     /// Size of each file; `None`: ranges on a device.
     pub file_bytes: Option<u64>,
@@ -72,7 +72,7 @@ impl Site {
             return Ok(Self::ranges(path, files, disks.unwrap_or_default()));
         }
         let disks = disks_beneath(DevNum::of_stat(metadata.dev()), &Roots::default());
-        // All files have one size, that of the largest.
+        // All files have the size of the largest.
         let file_bytes = files.values().map(|used| used.bytes).max().unwrap_or(0);
         let needed = file_bytes.saturating_mul(files.len() as u64);
         let own = OwnDir::make(Path::new(path), OWN_DIR, files.keys().map(String::as_str), needed).map_err(cannot)?;
@@ -98,7 +98,7 @@ impl Site {
         self.places.get(file).cloned().unwrap_or_default()
     }
 
-    /// True if a disk may have burst credits: a virtual one, or one that is not known.
+    /// True if a disk is virtual or not known, so that it may have burst credits.
     pub fn may_have_credits(&self) -> bool {
         !self.path.starts_with(SIM_PREFIX) && (self.disks.is_empty() || self.disks.iter().any(may_have_credits))
     }
@@ -116,7 +116,7 @@ fn may_have_credits(disk: &DeviceFacts) -> bool {
     NAMES_OF_VIRTUAL.iter().any(|begin| name.starts_with(begin)) || VIRTUAL.iter().any(|word| model.contains(word))
 }
 
-/// The directory of a check's files, locked. Removed with its files when dropped, unless they are to stay.
+/// The directory of a check's files, locked. Removed with its files when dropped, unless `stays` is set.
 pub(crate) struct OwnDir {
     pub(crate) dir: PathBuf,
     pub(crate) stays: bool,
@@ -124,8 +124,8 @@ pub(crate) struct OwnDir {
 }
 
 impl OwnDir {
-    /// Makes it below `parent`, for these files of `needed` bytes in all, and removes files that it has. Errors: why it cannot
-    /// be, a phrase with a remedy.
+    /// Makes the directory `name` below `parent` for the files `names` of `needed` bytes in all, and removes the files
+    /// of an earlier check. Errors: the reason, a phrase with a remedy.
     pub(crate) fn make<'a>(
         parent: &Path,
         name: &str,
@@ -147,7 +147,7 @@ impl OwnDir {
         let foreign = || format!("{} is there and is not of a check; rename it", dir.display());
         let own = fs::symlink_metadata(&dir).ok().filter(|own| own.is_dir()).ok_or_else(foreign)?;
         let above = fs::metadata(parent).map_err(|error| error.to_string())?;
-        // Others could put links in place of its files; a mount point is another disk.
+        // Other users could replace its files by links; a mount point would be another disk.
         let is_private = own.uid() == sys::open::effective_user() && own.mode() & 0o022 == 0;
         if !is_private || own.dev() != above.dev() {
             return Err(format!("{} belongs to another user or is a mount point; remove it", dir.display()));
@@ -195,12 +195,12 @@ impl Drop for OwnDir {
     }
 }
 
-/// Removes the files that the lock at `path` lists. Errors: the lock is not ours, or a file stays.
+/// Removes the files that the lock at `path` lists. Errors: the lock is not flashproof's, or a file cannot be removed.
 fn remove_left(dir: &Path, path: &Path) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|error| format!("cannot read {} ({error})", path.display()))?;
     let mut lines = text.lines();
     match lines.next() {
-        // A check was killed before its first line was written: it had no files yet.
+        // A check was killed before it wrote the lock's first line, so it had no files yet.
         None => return Ok(()),
         Some(MARK) => {}
         Some(_) => return Err(format!("{} is there and is not of a check; rename it", dir.display())),
@@ -216,7 +216,7 @@ fn remove_left(dir: &Path, path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a directory in memory: no disk would answer.
+/// Refuses a directory in memory, where no disk would answer.
 fn refuse_memory(dir: &Path) -> Result<(), String> {
     let name = File::open(dir).and_then(|dir| memory_file_system(dir.as_fd())).map_err(|error| error.to_string())?;
     name.map_or(Ok(()), |name| {

@@ -1,4 +1,4 @@
-//! Runs the same job with the real fio, in turns with flashproof, to check that both measure the same drive.
+//! Runs the same job alternately with the real fio and flashproof, to check that both measure the same drive.
 //!
 //! ```text
 //! FioLoad, open devices -> RealFio::run -> Side of each direction   real_fio.rs
@@ -29,8 +29,8 @@ use std::fmt::Write;
 /// Rounds of each program, enough to separate a difference from noise.
 pub const ROUNDS: usize = 3;
 
-/// Runs `load` on `open` in turns, equally often by each program. `ours` runs a round of flashproof and returns its
-/// results; its `None`, or a signal, ends the check. `None`: there is no round of both.
+/// Runs `load` on `open` alternately by fio and flashproof. `ours` runs a round of flashproof and returns its results;
+/// if it returns `None`, or on a signal, the check ends. `None`: the programs did not both complete a round.
 pub fn in_turns(
     fio: &RealFio,
     load: &FioLoad,
@@ -54,8 +54,8 @@ pub fn in_turns(
     Ok((!ours.is_empty() && !theirs.is_empty()).then(|| compare(&fio.version, ours, theirs)))
 }
 
-/// Round numbers, and true for fio's turn. The programs alternate in starting a round, because each leaves a trace in
-/// the drive.
+/// Round numbers, and true for fio's turn. The programs alternate in starting a round, because each leaves the drive in
+/// a different state.
 fn turns() -> impl Iterator<Item = (usize, bool)> {
     (1..=ROUNDS).flat_map(|round| [(round, round % 2 == 1), (round, round % 2 == 0)])
 }
@@ -74,9 +74,9 @@ pub struct Side {
     pub is_paced: bool,
     /// Operations that were done.
     pub ops: u64,
-    /// True if the job's options say how many that are.
+    /// True if the job's options determine this number.
     pub is_exact: bool,
-    /// Its logs, if it has any, and true if each operation is a line of them.
+    /// Lines and operations of its logs, if it has any; true if each operation is a line.
     pub logged: Option<Logged>,
     pub is_each_logged: bool,
     pub iops: f64,
@@ -111,7 +111,7 @@ fn sides(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Side)> {
     })
 }
 
-/// True if the options of `job` alone say how many operations of each kind it does.
+/// True if the options of `job` alone determine its number of operations of each kind.
 fn is_exact(job: &Job) -> bool {
     let is_one = job.directions().count() == 1 && job.unit_bytes() == job.largest_bytes();
     let is_whole = job.runtime_ns.is_none() && !job.time_based && !job.fills && job.iolog.is_none();
@@ -181,7 +181,7 @@ impl Row {
         Self { what: what.to_owned(), values, agrees, show }
     }
 
-    /// Counts, which are equal in all rounds of both programs; `None` if they need not be.
+    /// Counts. If `is_exact`, they must be equal in all rounds of both programs.
     fn of_counts(what: &str, values: [Vec<f64>; 2], is_exact: bool) -> Self {
         let mut all = values.iter().flatten();
         let first = all.next().copied();
@@ -222,7 +222,7 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Compares the rounds `ours` with `theirs`, of the program `fio`: each round has the sides of a job, in the same
+/// Compares the rounds `ours` and `theirs`; `fio` is the version of fio. Each round has the sides of a job, in the same
 /// order.
 pub fn compare(fio: &str, ours: &[Vec<Side>], theirs: &[Vec<Side>]) -> Checked {
     let sides = ours.iter().chain(theirs).map(Vec::len).min().unwrap_or(0);
@@ -257,7 +257,7 @@ fn of_stream(rounds: &[Vec<&Side>; 2]) -> Stream {
             rows.push(Row::new("mean logged", of(|logged| logged.mean_ns), Some(TOLERANCE_NS), time));
         }
         if !all(&|side| side.logged.is_some_and(|logged| logged.binned == 0)) {
-            // fio leaves the last period out.
+            // fio's histogram logs lack the last period.
             rows.push(Row::of_counts("in histograms", of(|logged| logged.binned as f64), false));
         }
     }

@@ -23,14 +23,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Maximum size of its output: thousands of jobs.
+/// Sanity limit for fio's output, bytes: enough for thousands of jobs.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
 /// Poll interval for the end of fio.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Options not passed to fio: flashproof opens the files, fio's logs would overwrite flashproof's, and with a single
-/// run here nothing has to wait.
+/// Options not passed to fio: flashproof opens the files, fio's logs would overwrite flashproof's, and a single run has
+/// nothing to wait for.
 const NOT_HANDED_ON: &[&str] = &[
     "name",
     "filename",
@@ -55,7 +55,7 @@ const NOT_HANDED_ON: &[&str] = &[
     "lat_percentiles",
 ];
 
-/// Options without effect in flashproof, and with some in fio, that are harmless to files.
+/// Options passed on although they have an effect only in fio: they are harmless to files.
 const HANDED_ON_TOO: &[&str] = &[
     "iodepth_batch",
     "iodepth_batch_submit",
@@ -73,12 +73,12 @@ const HANDED_ON_TOO: &[&str] = &[
 #[derive(Debug, Clone)]
 pub struct RealFio {
     path: PathBuf,
-    /// As fio reports it: `fio-3.33`.
+    /// Version as fio reports it: `fio-3.33`.
     pub(super) version: String,
 }
 
 impl RealFio {
-    /// Searches the path, ignoring links to this program. Errors: not found.
+    /// Searches `PATH`, ignoring links to flashproof. Errors: not found.
     pub fn find() -> Result<Self, Failure> {
         let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -212,7 +212,7 @@ fn drain(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String>
     })
 }
 
-/// Waits for the end of `child`; a signal to this program kills it.
+/// Waits for the end of `child`; a signal to flashproof kills it.
 fn wait(child: &mut Child, control: &Control) -> std::io::Result<std::process::ExitStatus> {
     loop {
         if let Some(status) = child.try_wait()? {
@@ -276,7 +276,7 @@ pub struct Logged {
 /// Prefix of the logs that fio writes in its directory.
 const PREFIX: &str = "log";
 
-/// Options of `thread` for the logs that it has, in a directory of their own.
+/// Options for the logs that `thread` has, which fio writes into a separate directory.
 fn log_words(thread: &Thread, dir: &Path) -> Vec<String> {
     let (job, prefix) = (&thread.job, dir.join(PREFIX));
     let mut words = Vec::new();
@@ -293,7 +293,8 @@ fn log_words(thread: &Thread, dir: &Path) -> Vec<String> {
     words
 }
 
-/// Logs of an entry of `load`, of a direction: flashproof's own, or those that fio wrote in `dir`. `None`: it has none.
+/// Logs of an entry of `load`, of one direction: those in `dir` that fio wrote, or without `dir` flashproof's. `None`:
+/// the entry has no logs.
 pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option<&Path>) -> Option<Logged> {
     let threads = load.entries[entry].threads.iter().map(|thread| &load.threads[*thread]);
     let (mut all, mut sum, mut any) = (Logged::default(), 0.0, false);
@@ -307,7 +308,7 @@ pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option
         for (prefix, ending) in [(&job.logs[1], "clat"), (&job.hist_log, "clat_hist")] {
             let Some(prefix) = prefix else { continue };
             any = true;
-            // A log that cannot be read has no lines, and differs.
+            // An unreadable log counts as having no lines, so it differs.
             let file = File::open(path(prefix, ending)).map(BufReader::new);
             for line in file.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
                 let fields: Vec<_> = line.split(',').map_while(|field| field.trim().parse::<f64>().ok()).collect();

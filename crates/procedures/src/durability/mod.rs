@@ -1,11 +1,12 @@
-//! `check durability`: are acknowledged writes there after a power cut?
+//! `check durability`: do acknowledged writes survive a power cut?
 //!
 //! ```text
 //! check -> Place (device, directory) -> Ask the witness -> no session waits: write::run, until the power is cut
 //!                                                       -> a session waits:  examine_session -> Durability
 //! ```
 //!
-//! The machine under test keeps no state: the witness, and the sectors on the drive, say all. [`witness`] is the other machine.
+//! The machine under test keeps no state: the witness and the sectors on the drive hold everything. [`witness`] runs on
+//! another machine.
 
 pub mod witness;
 mod write;
@@ -65,7 +66,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options given that the check `name` does not have.
+    /// Given options that do not apply to the check `name`.
     pub fn foreign_to(&self, name: &str) -> Vec<&'static str> {
         let (is_durability, is_witness) = (name == "durability", name == "witness");
         [
@@ -92,13 +93,13 @@ pub struct Request<'a> {
     pub options: &'a Options,
     /// Devices that may be erased, by name.
     pub erase: &'a [String],
-    /// Ends the writes after so many seconds.
+    /// Time after which the writes end, seconds.
     pub seconds: Option<u32>,
 }
 
-/// Writes until the power is cut; or, if a session waits for its examination, reads what it wrote and concludes.
+/// Writes until the power is cut. If a session waits for its examination, reads what it wrote, and concludes.
 ///
-/// Errors also: the writes ended before a cut.
+/// Errors: also if the writes ended before a cut.
 pub fn check(request: &Request<'_>, ending: &Ending) -> Result<Durability, Failure> {
     let place = Place::of(request.path)?;
     let found = place.session()?;
@@ -115,7 +116,7 @@ pub fn check(request: &Request<'_>, ending: &Ending) -> Result<Durability, Failu
         }
         Reply::Record(Some(record)) if record.judged.is_none() => {
             record.check().map_err(|why| cannot_ask(request.witness, &why))?;
-            // Where the file system is not mounted, everything would be lost.
+            // On a file system that is not mounted, all writes would seem lost.
             let (before, now) = (&record.session.disk, place.disk_identity());
             if found != Some(record.session.id) && before.is_some() && *before != now {
                 return Err(Failure::environment(format!(
@@ -141,7 +142,8 @@ pub fn check(request: &Request<'_>, ending: &Ending) -> Result<Durability, Failu
     }
 }
 
-/// Removes the files of a directory; the witness, if one is named, gives their session up. Returns false if there are none.
+/// Removes the files of a directory. The witness, if given, gives up their session. Returns false if there are no
+/// files.
 pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
     let place = Place::of(path)?;
     match (place.session()?, witness) {
@@ -155,7 +157,7 @@ pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
     place.remove()
 }
 
-/// Has the witness wait no longer for a session. A witness that does not know the session has nothing to give up.
+/// Tells the witness to stop waiting for a session. A witness that does not know the session has nothing to give up.
 fn give_up(witness: &str, session: SessionId) -> Result<(), Failure> {
     let judged = Message::Judged { session, sentence: "given up without an examination".to_owned() };
     if let Err(why) = Connection::to(witness)?.ask(&judged) {
@@ -183,7 +185,7 @@ fn examine_session(request: &Request<'_>, place: &Place, record: &Record) -> Res
     ));
     let target = place.to_read()?;
     if let Some(target) = &target {
-        // Without a restart the page cache may have what the drive lost.
+        // Without a restart, the page cache may hold data that the drive lost.
         target.drop_cached();
         if !target.is_direct() {
             console::warning(&format!(
@@ -229,13 +231,13 @@ fn examine_session(request: &Request<'_>, place: &Place, record: &Record) -> Res
         console::warning(&format!("{}: {} could not be read", request.path, count(unreadable, "write")));
     }
     let durability = conclude(request, place, record, &counts)?;
-    // As the witness takes it.
+    // In the form that the witness accepts.
     let sentence = printable(&durability.sentence).chars().take(400).collect();
     let judged = Message::Judged { session: session.id, sentence };
     let told = Connection::to(request.witness)
         .and_then(|mut witness| witness.ask(&judged).map(drop).map_err(|why| cannot_ask(request.witness, &why)));
     let removed = match durability.outcome {
-        // The witness will ask for this session again.
+        // Keep the files: the witness will ask for this session again.
         _ if told.is_err() => Ok(false),
         Verdict::Fail => Ok(false),
         _ => place.remove(),
@@ -243,7 +245,7 @@ fn examine_session(request: &Request<'_>, place: &Place, record: &Record) -> Res
     if durability.outcome == Verdict::Fail && place.dir.is_some() {
         console::notice(&format!("the files in {} stay, to be looked at; --remove removes them", request.path));
     }
-    // The result is there whatever becomes of these.
+    // Failures from here on do not affect the result.
     told.err().into_iter().chain(removed.err()).for_each(|failure| console::warning(&failure.message));
     Ok(durability)
 }
@@ -264,7 +266,7 @@ fn conclude(request: &Request<'_>, place: &Place, record: &Record, counts: &[Cou
     ))
 }
 
-/// The first `limit` bytes of a file, not a link; opened without waiting for the other end of a FIFO.
+/// The first `limit` bytes of a regular file, not of a link. O_NONBLOCK keeps a FIFO from blocking the open.
 fn read_file(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
     use rustix::fs::{Advice, Mode, OFlags};
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -275,7 +277,7 @@ fn read_file(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Part at the beginning of the target where a session is looked for.
+/// Bytes at the beginning of the target that are searched for a session.
 const SESSION_BYTES: usize = 1 << 20;
 
 /// Target of the writes.
@@ -285,7 +287,7 @@ struct Place {
     pub dir: Option<PathBuf>,
     /// The disk, if it is known and the only one.
     pub disk: Option<DeviceFacts>,
-    /// Machine and target: the witness finds a session by it.
+    /// Machine and target, the witness's key for a session.
     pub subject: String,
 }
 
@@ -306,7 +308,7 @@ impl Place {
         }
         let (dir, disk, identity) = if metadata.is_dir() {
             let disks = disks_beneath(DevNum::of_stat(metadata.dev()), &Roots::default());
-            // Several disks differ in their claims.
+            // Several disks may have different claims.
             let disk = <[DeviceFacts; 1]>::try_from(disks).ok().map(|[disk]| disk);
             (Some(Path::new(path).join(OWN_DIR)), disk, None)
         } else {
@@ -314,7 +316,7 @@ impl Place {
             let identity = facts.identity().filter(|_| facts.loop_backing.is_none());
             (None, Some(facts), identity)
         };
-        // The kernel's name of a device can change with a restart; its links stay.
+        // A restart can change the kernel's name of a device, but not its links.
         let absolute = if dir.is_some() { fs::canonicalize(path) } else { std::path::absolute(path) };
         let absolute = || absolute.map(|path| path.to_string_lossy().into_owned());
         let target = identity.map_or_else(absolute, Ok).map_err(|error| cannot(error.to_string()))?;
@@ -325,8 +327,8 @@ impl Place {
         Ok(Self { path: path.to_owned(), dir, disk, subject })
     }
 
-    /// Identity of the disk, and of a directory where its file system is mounted; that of a loop device's file may change
-    /// with the next mount.
+    /// Identity of the disk, and the mount point of a directory's file system. Without the disk if it is a loop device,
+    /// which may change with the next mount.
     fn disk_identity(&self) -> Option<String> {
         let disk = self.disk.as_ref().filter(|disk| disk.loop_backing.is_none());
         let disk = disk.and_then(|disk| disk.identity().or_else(|| disk.kernel_name.clone()));
@@ -335,7 +337,7 @@ impl Place {
         (!parts.is_empty()).then(|| printable(&parts.join(", ")).into_owned())
     }
 
-    /// Device or file of the lanes at offsets.
+    /// Device, or file of all lanes that write at offsets.
     fn target_path(&self) -> String {
         match &self.dir {
             Some(dir) => dir.join("data").to_string_lossy().into_owned(),
@@ -365,7 +367,7 @@ impl Place {
         let Some(target) = self.to_read()? else { return Ok(None) };
         let len = SESSION_BYTES.min(target.size_bytes() as usize) / 4096 * 4096;
         let (mut buf, step) = (one_buffer(len)?, 4096);
-        // Piece by piece: a sector that cannot be read hides no other.
+        // Read in steps, so that an unreadable sector hides no other.
         let mut at = 0;
         while at < len {
             let outcome;
@@ -380,7 +382,7 @@ impl Place {
         Ok(None)
     }
 
-    /// Names of all files below the directory that these lanes use.
+    /// Names of all files that these lanes use in the directory.
     fn file_names(lanes: &[Lane]) -> Vec<String> {
         let of_lane = |(number, lane): (usize, &Lane)| -> Vec<String> {
             let slots = 0..if lane.mode == Mode::Rename { u64::from(lane.slots) } else { 0 };
@@ -396,7 +398,7 @@ impl Place {
         Claims { write_cache: disk.write_cache, fua: disk.fua, atomic_write_bytes: disk.atomic_write_bytes }
     }
 
-    /// Counters of an NVMe drive that answers this user.
+    /// Power-cycle counters of an NVMe drive, if this user may read them.
     fn power(&self) -> Option<PowerCounts> {
         let number = self.disk.as_ref()?.disk_number()?;
         let smart = Controller::find(Path::new("/"), (number.major, number.minor))?.smart().ok()?;
@@ -431,7 +433,7 @@ fn file_name(lane: u32, slot: u64) -> String {
     format!("rename-{lane}-{slot}")
 }
 
-/// Name of a file before its rename.
+/// Name of a lane's new file, before its rename.
 fn new_file_name(lane: u32) -> String {
     format!("rename-{lane}-new")
 }

@@ -1,7 +1,7 @@
-//! The witness: a server that keeps what testers say is durable.
+//! The witness: a server that records which writes of its clients are durable.
 //!
-//! A line is in the file before its answer is sent, so kill -9 loses nothing that was confirmed. The file is not synced: the power
-//! of this machine is not cut.
+//! A line is in the file before it is answered, so kill -9 loses nothing that was confirmed. The file is not synced,
+//! because the power of this machine is not cut.
 
 use super::acknowledged;
 use conclusions::durability::session::SessionId;
@@ -20,10 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Connections at once; further ones are closed.
+/// Maximum open connections; further ones are closed.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Time between two looks for a connection or a signal.
+/// Poll interval for connections and signals.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A witness that listens.
@@ -41,7 +41,7 @@ struct Kept {
 }
 
 impl Witness {
-    /// Opens the file, which is made if it is not there, and listens.
+    /// Opens the file, or creates it, and listens.
     pub fn open(address: &str, path: &Path) -> Result<Self, Failure> {
         let kept = Kept::open(path)
             .map_err(|why| Failure::environment(format!("cannot keep sessions in {} - {why}", path.display())))?;
@@ -56,21 +56,21 @@ impl Witness {
         self.listener.local_addr()
     }
 
-    /// Sessions that were cut or ended, and were not examined yet. A line each.
+    /// Sessions that were cut or ended and are not examined yet, a line each.
     pub fn waiting(&self) -> Vec<String> {
         lock(&self.kept).register.waiting().map(in_words).collect()
     }
 
     /// Serves until a signal comes.
     pub fn serve(&self, ending: &Ending) -> Result<(), Failure> {
-        // Each connection has a clone.
+        // Each connection holds a clone: the count of references is the number of connections.
         let open = Arc::new(());
         while ending.wait(LOOK).is_none() {
             loop {
                 match self.listener.accept() {
                     Ok((stream, peer)) => self.begin(stream, peer, &open),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    // Of one client, or no descriptors left: later ones may come through.
+                    // One client failed, or no descriptors are left: later connections may succeed.
                     Err(error) => {
                         console::warning_once(&format!("a connection was not accepted: {error}"));
                         break;
@@ -138,7 +138,7 @@ fn exchange(
 impl Kept {
     fn open(path: &Path) -> Result<Self, String> {
         let text = |error: rustix::io::Errno| error.to_string();
-        // Without waiting for the other end of a FIFO.
+        // O_NONBLOCK keeps a FIFO from blocking the open.
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)).map(File::from).map_err(text)?;
         if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
@@ -157,7 +157,7 @@ impl Kept {
         Ok(Self { register, path: path.to_owned(), file, bytes })
     }
 
-    /// Errors: refused, or not in the file.
+    /// Answers a message. Errors: refused, or not written to the file.
     fn receive(&mut self, message: &Message, own: &mut Option<SessionId>, peer: SocketAddr) -> Result<Reply, String> {
         match message {
             Message::Ask { format_version, subject, found } => {
@@ -168,12 +168,12 @@ impl Kept {
         }
     }
 
-    /// Takes a change, and appends it to the file. Errors: refused, or not in the file.
+    /// Applies a change, and appends it to the file. Errors: refused, or not written to the file.
     fn keep(&mut self, message: &Message, own: &mut Option<SessionId>, peer: SocketAddr) -> Result<(), String> {
         self.register.change(message, own)?;
         let line = line(message)?;
         if let Err(error) = self.file.write_all(&line) {
-            // A torn line would damage all that follows.
+            // A torn line would damage all lines after it.
             let _ = self.file.set_len(self.bytes);
             self.register.undo(message);
             let why = format!("the witness cannot write {} ({error})", self.path.display());
@@ -206,14 +206,15 @@ fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Longest time for an answer, or for a whole line.
+/// Maximum time for an answer, or for a whole line.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One end of a connection.
 pub(super) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// The other end sent nothing more, and its kernel neither closed nor reset the connection: as a machine that lost its power.
+    /// The peer sent nothing more, but its kernel neither closed nor reset the connection, as when a machine loses its
+    /// power.
     pub fell_silent: bool,
 }
 
@@ -247,7 +248,8 @@ impl Connection {
         self.stream.write_all(&line(message)?).map_err(|error| error.to_string())
     }
 
-    /// The next line, without its end; `None` at the end of the connection. Errors also: none within `patience`.
+    /// The next line, without its line feed; `None` at the end of the connection. Errors: also no line within
+    /// `patience`.
     pub(super) fn receive(&mut self, patience: Duration) -> Result<Option<Vec<u8>>, String> {
         let until = Instant::now() + patience;
         loop {
@@ -279,7 +281,7 @@ impl Connection {
         }
     }
 
-    /// Sends a message and returns its answer. Errors also: refused.
+    /// Sends a message and returns its answer. Errors: also a refusal.
     pub(super) fn ask(&mut self, message: &Message) -> Result<Reply, String> {
         self.send(message)?;
         let line = self.receive(PATIENCE)?.ok_or("the connection was closed")?;

@@ -1,12 +1,13 @@
-//! The writes: a thread for each lane, one that tells the witness, and the phases.
+//! The writes: a thread per lane, a thread that reports to the witness, and the phases.
 //!
 //! ```text
 //! lane:   turn, room in the window -> writes -> flush returned -> durable
 //! sender:                                                         durable -> witness -> confirmed
 //! ```
 //!
-//! A flush of any lane makes the writes of all lanes durable, and so would hide a lie about FUA. So lanes that flush and lanes that
-//! do not write by turns, [`PHASE`] each. At a change of phase no lane is within a write, and the witness has confirmed all.
+//! A flush of any lane makes the writes of all lanes durable, and so would hide a drive that ignores FUA. So lanes that
+//! flush and lanes that do not write in turns, for one [`PHASE`] each. At a change of phase, no lane is within a write,
+//! and the witness has confirmed all writes.
 
 use super::witness::Connection;
 use super::{OWN_DIR, Place, Request, cannot_ask, file_name, new_file_name, one_buffer};
@@ -34,30 +35,30 @@ use sys::buffer::Buf;
 use sys::op::{Op, OpKind, WriteSync};
 use sys::random::Random;
 
-/// Time for which lanes that flush, or those that do not, write alone.
+/// Time for which lanes that flush, or lanes that do not, write alone.
 const PHASE: Duration = Duration::from_secs(2);
 
-/// Writes of the lanes of each mode: pages of databases, in order and scattered.
+/// Write sizes of the two lanes of each mode: sequential and scattered database pages.
 const WRITE_BYTES: [u32; 2] = [4096, 16384];
 const SLOTS: u32 = 1024;
 const SLOTS_OF_FILES: u32 = 64;
 
-/// Lanes begin at multiples of this.
+/// Alignment of lanes.
 const LANE_ALIGN: u64 = 1 << 20;
 
-/// Longest time without news to the witness.
+/// Maximum time between two messages to the witness.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// Longest wait for a write that does not return.
+/// Maximum wait for a write that does not return.
 const HANG: Duration = Duration::from_secs(10);
 
-/// Time between two looks for a signal.
+/// Poll interval for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Why the writes ended before any cut.
 #[derive(Debug, Clone)]
 enum Stop {
-    /// By the user, or the time is over.
+    /// By the user, or the time of `--for` is over.
     Asked(String),
     Witness(String),
     Device(String),
@@ -67,15 +68,15 @@ enum Stop {
 struct State {
     /// Last durable write of each lane.
     durable: Vec<u64>,
-    /// The part of them that the witness has.
+    /// Writes of `durable` that the witness has confirmed.
     confirmed: Vec<u64>,
     phase: u64,
-    /// The phase is about to change: no lane begins a batch.
+    /// True while a change of phase is due or not confirmed: no lane begins a batch.
     is_changing: bool,
     /// Lanes within a batch.
     busy: usize,
     stop: Option<Stop>,
-    /// No lane writes any more.
+    /// True once no lane writes any more.
     is_over: bool,
 }
 
@@ -85,13 +86,13 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Writes until something ends it, and returns what: only a cut does not.
+/// Writes until something other than a power cut ends the writes, and returns the cause.
 pub(super) fn run(request: &Request<'_>, place: &Place, ending: &Ending) -> Result<Failure, Failure> {
     let lanes = lanes_of(&request.options.modes, place.dir.is_some());
     if lanes.is_empty() {
         return Err(Failure::usage("cannot test the mode rename on a device - it needs files - name a directory"));
     }
-    // Held until the writes end: the lock of the directory.
+    // `own` holds the lock of the directory until the writes end.
     let (target, own) = open(request, place, &lanes)?;
     let dir = own.as_ref().map(|own| own.dir.as_path());
     let session = begin(place, lanes)?;
@@ -116,7 +117,7 @@ pub(super) fn run(request: &Request<'_>, place: &Place, ending: &Ending) -> Resu
     let of_sender = shared.clone();
     let sender = thread::spawn(move || of_sender.tell_witness(&mut connection));
     shared.direct(request, ending);
-    // A thread within a system call on a dead device may never end.
+    // A thread in a system call on a dead device may never return.
     let since = Instant::now();
     while threads.iter().any(|thread| !thread.is_finished()) && since.elapsed() < HANG {
         thread::sleep(LOOK);
@@ -130,7 +131,7 @@ pub(super) fn run(request: &Request<'_>, place: &Place, ending: &Ending) -> Resu
     Ok(shared.failure(request, hung))
 }
 
-/// Lanes of the modes; those of files only in a directory.
+/// Lanes of the modes. Lanes of files exist only in a directory.
 fn lanes_of(modes: &[Mode], has_files: bool) -> Vec<Lane> {
     let mut at = 0;
     let mut lanes = Vec::new();
@@ -148,19 +149,19 @@ fn lanes_of(modes: &[Mode], has_files: bool) -> Vec<Lane> {
     lanes
 }
 
-/// Bytes of the device or the data file that the lanes use.
+/// Size that the lanes need of the device or of the data file, bytes.
 fn size(lanes: &[Lane]) -> u64 {
     let ends = lanes.iter().filter(|lane| lane.mode != Mode::Rename).map(|lane| lane.at + lane.bytes());
     ends.max().unwrap_or(LANE_ALIGN)
 }
 
-/// Opens the target with the guard's consent; a directory gets its files.
+/// Opens the target with the guard's consent; in a directory, makes the files.
 fn open(request: &Request<'_>, place: &Place, lanes: &[Lane]) -> Result<(Arc<Target>, Option<OwnDir>), Failure> {
     let size = size(lanes);
     let mut guarded = GuardRequest {
         min_size_bytes: size,
         odsync: false,
-        // All that is read was written before.
+        // Everything that is read was written before.
         reads: false,
         ..GuardRequest::new(place.target_path(), "check durability")
     };
@@ -207,11 +208,12 @@ fn begin(place: &Place, lanes: Vec<Lane>) -> Result<Session, Failure> {
     })
 }
 
-/// Writes every slot once, as sequence 0: overwriting allocated blocks needs no metadata, so that FUA alone is durable.
+/// Writes every slot once, as sequence 0. Overwriting allocated blocks needs no metadata, so FUA suffices to make a
+/// write durable.
 fn lay_out(session: &Session, target: &Target) -> Result<(), Failure> {
     let failed = |why: String| Failure::device(format!("cannot write {} - {why}", target.name()));
     let mut random = Random::new(session.id.0 as u64);
-    // The first lane is always written, even for the mode rename: the session is found by its sectors.
+    // The first lane is always written, also for the mode rename: its sectors identify the session.
     let is_written = |(number, lane): &(u32, &Lane)| *number == 0 || lane.mode != Mode::Rename;
     for (number, lane) in (0_u32..).zip(&session.lanes).filter(is_written) {
         let len = lane.write_bytes as usize;
@@ -244,13 +246,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the writes; the first reason counts.
+    /// Ends the writes; the first reason wins.
     fn stop(&self, why: Stop) {
         self.lock().stop.get_or_insert(why);
         self.changed.notify_all();
     }
 
-    /// True if modes that flush and modes that do not are both tested.
+    /// True if both modes that flush and modes that do not are tested.
     fn has_phases(&self) -> bool {
         let without = self.session.lanes.iter().filter(|lane| lane.mode == Mode::Fua).count();
         without > 0 && without < self.session.lanes.len()
@@ -260,7 +262,7 @@ impl Shared {
         !self.has_phases() || (mode == Mode::Fua) == (phase % 2 == 1)
     }
 
-    /// Changes the phase in time, until the writes end.
+    /// Changes the phases, until the writes end.
     fn direct(&self, request: &Request<'_>, ending: &Ending) {
         let (began, mut phase_began) = (Instant::now(), Instant::now());
         let mut is_ready = false;
@@ -288,7 +290,8 @@ impl Shared {
                     continue;
                 }
                 state.phase += 1;
-                // Until the witness has the phase: a flush would make the writes of the phase before durable.
+                // No writes until the witness knows the phase: a flush would make the writes of the previous phase
+                // durable.
                 state.is_changing = true;
                 drop(state);
                 self.changed.notify_all();
@@ -297,7 +300,7 @@ impl Shared {
         }
     }
 
-    /// Tells the witness what is durable, until the writes end, and then why they ended.
+    /// Reports durable writes to the witness until the writes end, then why they ended.
     fn tell_witness(&self, connection: &mut Connection) {
         let mut sent_phase = 0;
         loop {
@@ -338,7 +341,7 @@ impl Shared {
         }
     }
 
-    /// The end of the writes in words.
+    /// Message about the end of the writes.
     fn failure(&self, request: &Request<'_>, hung: u64) -> Failure {
         let state = self.lock();
         let writes = count(state.durable.iter().sum(), "acknowledged write");
@@ -372,16 +375,16 @@ struct Worker {
     writer: Writer,
     random: Random,
     buf: Buf,
-    /// Last issued write.
+    /// Sequence number of the last issued write.
     sequence: u64,
 }
 
-/// Where the writes of a lane go.
+/// Destination of a lane's writes.
 enum Writer {
     Direct(Arc<Target>),
-    /// Through the page cache of the target, which stays open for it.
+    /// Through the page cache of the target, which is kept open meanwhile.
     Cached(File, #[expect(dead_code)] Arc<Target>),
-    /// Files of a directory, and the directory itself to sync.
+    /// Files in a directory, and the directory's descriptor for fsync.
     Files(PathBuf, File),
 }
 
@@ -468,7 +471,7 @@ fn flush(fd: BorrowedFd<'_>, kind: OpKind) -> Result<(), String> {
     carry_out(fd, kind, 0, &mut Buf::empty(), WriteSync::No)
 }
 
-/// Replaces the file of a slot as databases do.
+/// Replaces the file of a slot as databases do: write, fsync, rename, fsync of the directory.
 fn replace(dir: &Path, handle: &File, number: u32, slot: u64, bytes: &[u8]) -> std::io::Result<()> {
     let new = dir.join(new_file_name(number));
     let mut file = File::create(&new)?;

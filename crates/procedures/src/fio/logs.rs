@@ -21,15 +21,15 @@ enum Log {
     Histogram,
 }
 
-/// A log of a clone: its kind, place of the clone, files with true for those that are filled.
+/// A log of a clone: the clone's index, the kind, and the files, with true for files that are filled.
 type OfClone = (usize, Log, Vec<(PathBuf, bool)>);
 
 /// First line of a log of operations.
 const IOLOG: &str = "fio version 3 iolog";
 
 impl Log {
-    /// Suffixes of its files, before the number of the job. False: the file stays empty, because fio's slat is part of
-    /// clat here.
+    /// Suffixes of its files, before the number of the job. False: the file stays empty, because flashproof counts
+    /// fio's slat as part of clat.
     fn endings(self) -> &'static [(&'static str, bool)] {
         match self {
             Self::Bandwidth => &[("bw", true)],
@@ -54,7 +54,7 @@ impl Log {
         u64::try_from(value).unwrap_or(u64::MAX)
     }
 
-    /// `begin_ms`: time of the beginning that lines count from.
+    /// `begin_ms`: start of the times in lines, milliseconds.
     fn line(self, sample: &Sample, job: &Job, begin_ms: u64) -> String {
         let ms = begin_ms + sample.end_ns / 1_000_000;
         if self == Self::Histogram {
@@ -74,7 +74,7 @@ impl Log {
     }
 }
 
-/// The log of a clone whose option says `prefix`: without one the name of its job.
+/// File of a clone's log. `prefix`: value of the log's option; if empty, the name of the job.
 pub(crate) fn log_of(thread: &Thread, prefix: &str, ending: &str) -> PathBuf {
     let prefix = if prefix.is_empty() { &thread.job.name } else { prefix };
     match thread.job.per_job_logs {
@@ -97,7 +97,8 @@ fn logs_of(load: &FioLoad) -> impl Iterator<Item = OfClone> {
     })
 }
 
-/// Logs of operations: place of the clone, and file. fio appends those of all clones to one; here each has its own.
+/// Logs of operations: index of the clone, and file. fio appends the logs of all clones to one file; here each has its
+/// own.
 fn iologs_of(load: &FioLoad) -> impl Iterator<Item = (usize, PathBuf)> {
     load.threads.iter().enumerate().filter_map(|(place, thread)| {
         let name = thread.job.write_iolog.as_ref()?;
@@ -118,7 +119,7 @@ pub fn check(load: &FioLoad, force: bool) -> Result<(), Failure> {
 fn write(path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     let is_number = |field: &str| field.trim().parse::<i64>().is_ok();
     let is_log = |text: &str| {
-        // A line of a histogram is longer than the text; its last field is cut.
+        // The text may cut a histogram's line, which is long, within its last field.
         let fields = text.lines().next().unwrap_or_default().split(',').take(6);
         let is_hex =
             |field: &str| field.trim().strip_prefix("0x").is_some_and(|digits| u16::from_str_radix(digits, 16).is_ok());
@@ -186,7 +187,7 @@ impl Logs {
     }
 }
 
-/// Lines before the operations.
+/// Lines before the logged operations.
 fn head(thread: &Thread) -> String {
     let of_file = |name: &String| format!("0 {name} add\n0 {name} open\n");
     format!("{IOLOG}\n") + &thread.job.names(thread.clone).iter().map(of_file).collect::<String>()

@@ -42,14 +42,14 @@ pub fn lay_out<'a>(
     Ok(())
 }
 
-/// Writes the file, or range, of a layout; its run is not kept. `Some`: why the verdict is not that all was written.
+/// Writes the file or range of a layout; its run directory is not kept. `Some`: why not all was written.
 pub fn write_layout<'a>(
     load: FioLoad,
     switch: &Switch,
     request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a, FioLoad>,
 ) -> Result<Option<String>, Failure> {
     let place = Place::of("fio-layout", None, Manner::Act)?;
-    // The limits of a run are for its own streams.
+    // The limits of `request` are for other streams than the layout's.
     let sla = load.thresholds().map_err(Failure::usage)?;
     let request = RunRequest { sla, quiet: true, trace: false, ..request(load, place.dir().to_owned()) };
     let verdict = run(request, switch, &mut Unwatched)?.recorded()?;
@@ -86,8 +86,8 @@ pub struct Layout {
     pub load: FioLoad,
 }
 
-/// Settles the file sizes of `load`, and returns the files to write first. `made` holds the sizes of files made by
-/// earlier runs, and then also those of this run.
+/// Settles the file sizes of `load`, and returns the files to write first. `made` holds the sizes of files of earlier
+/// runs, and afterwards also of this run.
 ///
 /// Errors: a missing file of unknown size; files and devices in one run.
 pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {
@@ -126,7 +126,7 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
         };
         sizes.push(size);
         made.insert(name.to_string(), size);
-        // As fio does, also for mixed loads: reads of unwritten blocks do not reach the drive.
+        // As in fio, also for mixed loads: reads of unwritten blocks would not reach the drive.
         if is_short && lays_out && !load.appends_to(name) {
             layouts.push(layout(name, 0, size)?);
         }
@@ -170,8 +170,8 @@ pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The load that writes `bytes` to the file `name`, or to a range of the device `name` from `offset` on. For a device the
-/// caller removes the size of the file.
+/// The load that writes `bytes` to the file `name`, or to the device `name` from `offset` on. For a device, the caller
+/// clears the load's file size.
 pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<Layout, Failure> {
     // Largest operation that divides the size.
     let block = 1_u64 << bytes.trailing_zeros().min(20);
@@ -207,7 +207,7 @@ pub fn load_of(sections: &[Section], readonly: bool) -> Result<Option<FioLoad>, 
     Ok(loads.pop())
 }
 
-/// Writes a file into the working directory, over none but the same program's with `over`, and tells of it.
+/// Writes a file into the working directory and prints its name. `over`: existing files that it may replace.
 fn write(what: &str, name: &str, bytes: &[u8], over: Over) {
     match files::replace(Path::new(name), bytes, over) {
         Ok(()) => console::notice(&format!("{what}: {}", in_one_line(name))),
@@ -237,7 +237,7 @@ pub fn write_dumps(load: &FioLoad, force: bool) {
     }
 }
 
-/// Saves the states of the writes: of jobs that want that, or did not come to their end; or `all`.
+/// Saves the states of the writes: of jobs that request it or did not complete, or of `all`.
 pub fn save_states(load: &FioLoad, all: bool) {
     for thread in &load.threads {
         let Thread { job, number, .. } = thread;
@@ -257,7 +257,7 @@ pub fn save_states(load: &FioLoad, all: bool) {
     }
 }
 
-/// Data that a verification left open, a sentence each.
+/// Data that were not verified, a sentence each.
 fn verify_notes(load: &FioLoad) -> Vec<String> {
     let mut notes = Vec::new();
     for thread in &load.threads {
@@ -287,12 +287,12 @@ pub struct Trigger {
     /// Seconds of the run.
     pub after_sec: Option<u64>,
     pub command: Option<String>,
-    /// Reason for which it was pulled.
+    /// Reason for which the trigger was pulled.
     pulled: OnceLock<String>,
 }
 
 impl Trigger {
-    /// Pulls the trigger if its time has come, `ran_sec` after the start; returns the reason.
+    /// Pulls the trigger if its file exists or its time has come, `ran_sec` after the start; returns the reason.
     fn check(&self, load: &FioLoad, ran_sec: u64) -> Option<String> {
         if let Some(why) = self.pulled.get() {
             return Some(why.clone());

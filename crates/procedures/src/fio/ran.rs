@@ -118,7 +118,7 @@ impl Ran {
         self.load.threads.iter().filter_map(cut).collect()
     }
 
-    /// Jobs that did less than their size because their devices end before it, a sentence each.
+    /// Jobs that did less than their size because their devices end earlier, a sentence each.
     fn beyond_the_end(&self) -> Vec<String> {
         let bytes_of =
             |entry: usize| self.kinds(entry)[..KINDS - 1].iter().flatten().map(|kind| kind.bytes).sum::<u64>();
@@ -167,7 +167,7 @@ impl Ran {
         kinds.iter().flatten().map(|kind| kind.last_back_ns).chain(timed_ns).max().unwrap_or(0)
     }
 
-    /// Names of jobs that search a depth and did not measure at it.
+    /// Names of jobs that search for a depth and did not measure at it.
     fn unmeasured(&self) -> Vec<&str> {
         let has_ops = |number| self.kinds(number).into_iter().flatten().any(|kind| kind.ops > 0);
         let entries = self.load.entries.iter().enumerate();
@@ -189,8 +189,8 @@ impl Ran {
         kinds
     }
 
-    /// Figures of each stream, in the order of [`FioLoad::stream_names`], with the percentiles `percents`. Clones that are
-    /// reported together have the same.
+    /// Figures of each stream, in the order of [`FioLoad::stream_names`], with the percentiles `percents`. Clones that
+    /// are reported together share one set of figures.
     pub fn figures(&self, percents: &[f64]) -> Vec<Figures> {
         let figures = |((entry, _, streams), kind): ((usize, usize, usize), &Kind)| {
             let (answers, from_ns) = (kind.answers(), counts_from_ns(&self.load, entry));
@@ -206,7 +206,7 @@ impl Ran {
         self.load.reported().into_iter().zip(&self.totals.kinds).flat_map(figures).collect()
     }
 
-    /// Bytes that the disks under the load read and wrote meanwhile; `None` if no disk is known.
+    /// Bytes that the disks under the load read and wrote during the run; `None` if no disk is known.
     pub fn disk_bytes(&self) -> Option<[u64; 2]> {
         let [before, after] = &self.disks;
         let of = |disk: &diskstats::Disk| {
@@ -217,7 +217,7 @@ impl Ran {
         after.iter().filter_map(of).reduce(|a, b| [a[0] + b[0], a[1] + b[1]])
     }
 
-    /// Counts of the verification of an entry; `None` if nothing is compared.
+    /// Verification counts of an entry; `None` if nothing is compared.
     fn verified(&self, entry: &Entry) -> Option<Verified> {
         let mut sum = entry.job.verifies().then(Verified::default)?;
         for thread in &entry.threads {
@@ -272,7 +272,7 @@ impl Ran {
                 ran_ns: self.totals.ran_ns,
                 steady: steady_state(first),
                 priorities: by_priority(entry.threads.iter().map(|thread| &self.load.threads[*thread])),
-                // Threads serve several jobs: each job gets the share of its operations.
+                // Threads serve several jobs: each job gets CPU time in proportion to its operations.
                 cpu: self.cpu.part(ops_of(number), all),
             }
         })

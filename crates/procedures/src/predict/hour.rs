@@ -1,9 +1,8 @@
 //! The highest load that a simulated drive holds for an hour, from runs of seconds.
 //!
 //! Without rare stalls, every second of the drive is alike, so a short run represents the hour. With rare stalls, the
-//! hour consists of windows with a stall and windows without. One run measures the shares with a stall in each
-//! window, another the shares without, and the hour's shares are a mix of both, weighted by the number of stalls per
-//! hour.
+//! hour consists of windows with and without a stall. One run measures the shares of slow operations in windows with a
+//! stall, another run those without. The hour's shares are the mix of both, weighted by the number of stalls per hour.
 
 use super::PredictedLoad;
 use crate::series::{self, Base1x};
@@ -66,7 +65,7 @@ impl Count {
 /// A search for the highest load that a drive holds.
 pub(super) struct HourSearch<'a> {
     steady: Base1x,
-    /// The drive with a stall in each window; the length of a window; the number of stalls in the hour.
+    /// The drive with a stall in each window, the length of a window in seconds, and the number of stalls in the hour.
     stalled: Option<(Base1x, f64, f64)>,
     /// Minimum length of a run without stalls that covers the drive's periodic behaviour, seconds.
     period_sec: f64,

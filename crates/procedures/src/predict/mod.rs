@@ -45,17 +45,18 @@ pub struct PredictedLoad {
     pub as_act: bool,
 }
 
-/// Smallest operation of the simulated drive, bytes; a series does not record the real drive's.
+/// Smallest operation of the simulated drive, bytes; a series does not record the value of the real drive.
 const MIN_IO_BYTES: u32 = 512;
 
-/// Margin at both ends of an interval, percent. A search names up to 2 % less than the truth, here and on the drive.
-/// For a drive whose times vary by 100 %, the truth was up to 3 % beyond the ends of the parameters.
+/// Margin at both ends of an interval, percent. A search finds up to 2 % less than the true rating, here and on the
+/// drive. For a drive whose times vary by 100 %, the true rating was up to 3 % beyond the ratings of the two end
+/// drives.
 const MARGIN_PCT: f64 = 5.0;
-/// Maximum ratio of an interval's ends; a wider one says nothing.
+/// Maximum ratio of an interval's ends; a wider interval says nothing.
 const WIDEST: f64 = 2.0;
 
 /// Predicts each drive of the baseline in `dir`; `None`: interrupted. Writes the simulated drives and the predictions
-/// into the directory; with `force`, also over files of other origin.
+/// into the directory; with `force`, also over files that flashproof did not write.
 ///
 /// Errors: there is no baseline, or too few points of a drive.
 pub fn predict(
@@ -173,7 +174,7 @@ fn ratings(fit: &Fit, load: &PredictedLoad, switch: &Switch) -> Result<Option<[O
     let mut ratings = [None; 3];
     let drives = [(&fit.nearest, Count::Mean), (&fit.slow, Count::Most), (&fit.fast, Count::Least)];
     for (number, (drive, count)) in drives.into_iter().enumerate() {
-        // The ratings at both ends are near the first.
+        // Start both ends at the first rating, which is near theirs.
         let from = ratings[0].unwrap_or(if number == 0 { 1.0 } else { hour::LEAST });
         ratings[number] = HourSearch::new(drive, count, load, switch)?.highest(from)?;
         if switch.was_asked().is_some() {
@@ -200,7 +201,7 @@ fn interval(ratings: [Option<f64>; 3]) -> Option<[Option<f64>; 3]> {
 /// An event's period is known if the watch lasts this many periods.
 const TIMES_SEEN: u64 = PAUSES_MIN;
 
-/// Events that occur once an hour matter to readers, seconds.
+/// Period of the rarest events that matter, seconds: once an hour.
 const HOUR_SEC: u64 = 3_600;
 
 /// Garbage collection is assumed if the saturation's last [`LAST_ROUNDS`] rounds of writes are slower by this
@@ -208,7 +209,7 @@ const HOUR_SEC: u64 = 3_600;
 const FELL: f64 = 0.1;
 const LAST_ROUNDS: usize = 3;
 
-/// The second watch is short: a drift must exceed this factor and this time.
+/// Minimum factor and time of a drift: the second watch is short.
 const DRIFT_FACTOR: f64 = 1.2;
 const DRIFT_US: f64 = 5.0;
 
@@ -216,11 +217,11 @@ const DRIFT_US: f64 = 5.0;
 pub(super) struct Seen<'a> {
     watch: Option<&'a Watch>,
     later: Option<&'a Watch>,
-    /// Stalls rarer than a second.
+    /// Stalls that occur less often than once a second.
     pub stalls: Option<Stalls>,
     /// Time under load, seconds.
     lived_sec: f64,
-    /// Bytes written meanwhile.
+    /// Bytes written in this time.
     written_bytes: f64,
 }
 
@@ -330,7 +331,7 @@ impl<'a> Seen<'a> {
         )
     }
 
-    /// Further remarks, a sentence each.
+    /// Further remarks on the prediction, a sentence each.
     pub(super) fn remarks(&self, points: &[Point]) -> Vec<String> {
         let mut remarks: Vec<_> = self.stalls.iter().map(|stalls| format!("the watch saw {}", told(stalls))).collect();
         let saturated = points.iter().any(|point| point.part == Part::Saturation && point.steady == Some(true));

@@ -1,6 +1,7 @@
 //! Preparation of one device: its steps in order, each recorded once its data are durable.
 //!
-//! Devices share nothing: each has its own thread, run loop and record, so a slow or broken device delays no other.
+//! Devices share nothing: each has its own thread, run loop and record, so that a slow or failing device delays no
+//! other.
 //!
 //! A sample is read back and compared with the expected data at the end, and before a resume.
 
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use sys::salt::PlacedSalt;
 
-/// Number of the salt of writes that a later write of the same pass overwrites: passes are counted from 1.
+/// Salt number of writes that a later write of the same pass overwrites; passes count from 1.
 const OVERWRITTEN_FILL: u32 = 0;
 
 /// Report interval of progress, nanoseconds.
@@ -35,7 +36,7 @@ pub(super) struct Done {
     pub written: Written,
 }
 
-/// Bytes written, and the time by the clock of the run: virtual on simulated drives.
+/// Bytes written, and the duration by the run's clock, which is virtual on simulated drives.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Written {
     pub bytes: u64,
@@ -107,7 +108,7 @@ impl Job {
         for piece in target.discard(from..size_bytes) {
             match piece {
                 Ok(end) => self.status.set_done(end - from),
-                // If the whole device was to be discarded, support was checked before.
+                // For a discard of the whole device, support was checked before.
                 Err(error) if !discard_first && error.is_unsupported() => {
                     console::warning(&format!(
                         "{}: {error}, so its last {} bytes stay as they are: untouched, but not free for the drive",
@@ -141,7 +142,7 @@ impl Job {
         let mark = Arc::new(AtomicU64::new(from));
         let pass = Pass { device: self.name.clone(), range: from..end, mark: mark.clone(), content, random };
         let ran = if from < end { self.run(&pass, Some(&mark)) } else { Ok(()) };
-        // A failed device is not trusted with another sync: the earlier record remains valid.
+        // A failed device is not synced again: the earlier record remains valid.
         if matches!(ran, Ok(()) | Err(Broken::Asked)) {
             let (begun, mark) = (Instant::now(), mark.load(Ordering::Acquire));
             self.ledger.checkpoint(&mut self.prepared, mark)?;
@@ -156,10 +157,10 @@ impl Job {
         Ok(())
     }
 
-    /// Writes the remainder that direct I/O cannot: less than its unit, at the end of a file.
+    /// Writes the remainder at the end of a file, which is shorter than the unit of direct I/O.
     fn write_remainder(&self, reached: u64, used: u64, content: Content) -> Result<(), Broken> {
         let (Some(target), true) = (self.target(), reached < used) else { return Ok(()) };
-        // From the last aligned start of salt.
+        // From the last boundary of a salt block.
         let begin = reached / SPOT_BYTES as u64 * SPOT_BYTES as u64;
         let mut bytes = vec![0; (used - begin) as usize];
         content.put(&mut bytes, begin);
@@ -180,7 +181,7 @@ impl Job {
         fill.map_or(Content::Zeros, |fill| Content::Salt(PlacedSalt::new(self.prepared.seed, fill, self.key)))
     }
 
-    /// Runs `workload` until its stream ends. With a `mark`, records progress periodically.
+    /// Runs `workload` until its stream ends. With a `mark`, regularly records progress.
     pub(super) fn run<W: Workload>(&mut self, workload: &W, mark: Option<&Arc<AtomicU64>>) -> Result<(), Broken> {
         let facts = EngineFacts::unpaced(&self.engine);
         let choices = Choices { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None };
@@ -206,7 +207,7 @@ impl Job {
         self.check_asked()
     }
 
-    /// Fails if the user interrupted the run, or if it ended for another reason than the end of its stream.
+    /// Fails if the user interrupted the run, or if it did not end at the end of its stream.
     fn check_asked(&self) -> Result<(), Broken> {
         match self.control.cause() {
             None => Ok(()),
@@ -218,7 +219,7 @@ impl Job {
     }
 }
 
-/// Places read before a resume. A device that lost a fraction `part` of its recorded data is detected with a
+/// Places read back before a resume. If a device lost the fraction `part` of its recorded data, this is detected with a
 /// probability of at least `1 - (1 - part)^64`. No option turns this off.
 const BEGUN_SPOTS: u64 = 64;
 
@@ -265,12 +266,12 @@ impl Job {
     pub(super) fn check_begun(&mut self) -> Result<(), Broken> {
         let Prepared { passes_done, mark_bytes, .. } = self.prepared;
         let (_, reached) = self.extent();
-        // Everything after the mark is still to be written, so a pass at its start relies on nothing.
+        // Data after the mark are yet to be written, so nothing is checked at the start of a pass.
         let (end, pass) = match self.prepared.passes().checked_sub(passes_done) {
             None | Some(0) => (u64::MAX, self.prepared.passes().saturating_sub(1)),
             Some(_) => (mark_bytes, passes_done),
         };
-        // Before the mark of a random pass, only its lasting writes are certain.
+        // In a random pass, only writes that are not overwritten later can be checked.
         let order = self.order()?;
         let end = end.min(if order.is_some() { self.prepared.pass_bytes() } else { reached });
         if self.target().is_none() || end == 0 {
@@ -293,8 +294,8 @@ impl Job {
         }
     }
 
-    /// Compares `spots` random places before `end` with `content`, or those that the first writes of an order wrote
-    /// for good.
+    /// Compares `spots` random places before `end` with `content`. With an order, only places that its first writes
+    /// wrote and no later write of the pass overwrites.
     fn compare(
         &mut self,
         end: u64,
@@ -362,15 +363,15 @@ pub(super) struct Ledger {
     pub identity: Option<String>,
     /// Interval at which data are synced and progress is recorded.
     pub every: Duration,
-    /// None for a simulated drive.
+    /// The device to sync; none for a simulated drive.
     pub target: Option<Arc<Target>>,
     /// True once the user was warned that nothing can be recorded.
     pub told: Cell<bool>,
 }
 
 impl Ledger {
-    /// Records `prepared` before the first write. After the first write the old record is wrong, so if recording
-    /// fails nothing is written.
+    /// Records `prepared` before the first write, which makes the old record wrong: if recording fails, nothing is
+    /// written.
     pub(super) fn begin(&self, prepared: &Prepared) -> Result<(), Broken> {
         self.record(prepared).map_err(|error| {
             let path = &prepared.path;

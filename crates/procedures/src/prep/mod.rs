@@ -1,4 +1,4 @@
-//! A preparation: fills devices, so that a test finds a used drive and not a new one, and reads a sample back.
+//! A preparation: fills devices, so that a test measures a used drive and not a new one, and reads a sample back.
 //!
 //! The work on each device is decided, and consent obtained for all, before the first write to any. Then each device
 //! has its own thread.
@@ -35,7 +35,7 @@ pub const SAMPLES: u64 = 16_384;
 /// Default interval between two records of progress, seconds.
 pub const CHECKPOINT_SEC: u64 = 5;
 
-/// Write rate assumed for the time in a plan, bytes per second: a slow NVMe drive during a complete fill.
+/// Assumed write rate for the time in a plan, bytes per second: that of a slow NVMe drive over a complete fill.
 const PLANNED_RATE: f64 = 1e9;
 
 /// Request for a preparation.
@@ -45,9 +45,9 @@ pub struct Preparation {
     pub devices: Vec<String>,
     /// Names of devices that may be erased.
     pub erase: Vec<String>,
-    /// Other devices of the same configuration; naming them for erasure causes no warning.
+    /// Other devices of the same configuration. `erase` may name them without a warning.
     pub others: Vec<String>,
-    /// Passes, and the part to use.
+    /// Passes, and the used part of the device.
     pub wanted: Wanted,
     /// True to write nothing, and only read a sample of devices prepared before.
     pub verify: bool,
@@ -149,7 +149,7 @@ impl Preparation {
             thread::sleep(RENEW);
         }
         bars.draw();
-        // A panic ended the program already.
+        // A panic in a job has ended the program already.
         Ok(threads.into_iter().filter_map(|thread| thread.join().ok()).collect())
     }
 
@@ -214,7 +214,7 @@ fn planned(prepared: &Prepared, samples: u64) -> String {
     )
 }
 
-/// So many bytes, and the time that a drive of [`PLANNED_RATE`] takes to write them.
+/// Bytes, and the time that a drive of [`PLANNED_RATE`] takes to write them.
 pub(crate) fn to_write(bytes: u64) -> String {
     format!(
         "{} to write, {} at {}/s",

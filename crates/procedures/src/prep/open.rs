@@ -60,7 +60,7 @@ fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, R
     });
     let facts = all(looked, Failure::environment)?;
     let (seed, unix_s) = (session::runner::fresh_seed(), unix_s());
-    // A conflict of passes is a usage error; a missing discard is an error of the environment.
+    // A conflict of passes is a usage error; a missing discard support is an environment error.
     let course = |(facts, seed)| Resume::of(facts, &wanted, records, Beginning { seed, unix_s });
     let courses = all(facts.iter().zip(seed..).map(course), Failure::usage)?;
     let discarded = facts.iter().map(|facts| match wanted.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0 {
@@ -127,7 +127,7 @@ fn opened(
     if now.identity() != identity {
         return Err(format!("cannot prepare {path} - another device took its place - start again"));
     }
-    // The consent for a file covers the requested length; the file may have grown since then.
+    // The consent for a file covers the requested length; the file may have grown since the consent.
     if let Some(size_bytes) = [now.size_bytes, consent.size_bytes()].iter().find(|size| **size != facts.size_bytes) {
         return Err(format!(
             "cannot prepare {path} - it had {} bytes and has {size_bytes} now - start again",
@@ -172,8 +172,8 @@ fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> 
     }
 }
 
-/// Refuses to resume with another stamp key than that of the data written so far: half of the device would differ
-/// from the record.
+/// Refuses to resume with a stamp key other than that of the data written so far, because both halves of the device
+/// would differ.
 fn check_same_key(resume: &Resume, consent: &WriteConsent) -> Result<(), String> {
     match resume.key {
         Some(key) if key != consent.stamp_key() => Err(format!(
@@ -184,7 +184,7 @@ fn check_same_key(resume: &Resume, consent: &WriteConsent) -> Result<(), String>
     }
 }
 
-/// Warns of a record that is unusable, and so treated as missing.
+/// Warns of an unusable record, which is treated as missing.
 fn tell_unusable(records: &Records, name: &str, identity: Option<&str>) {
     if let Some(path) = identity.and_then(|identity| records.unusable(identity)) {
         console::warning(&format!(

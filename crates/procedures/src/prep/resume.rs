@@ -1,8 +1,8 @@
-//! Decides about a preparation on one device: start, resume, or refuse.
+//! Decides on the preparation of one device: start, resume, or refuse.
 //!
 //! An interrupted preparation is resumed only with the same device, size, passes and seed, because these determine the
-//! written data. Otherwise the device would have two different halves, so the preparation is refused, with the numbers
-//! that differ, until the user allows a new start.
+//! written data: the two halves of the device must match. Otherwise the preparation is refused, with the values that
+//! differ, until the user allows a new start.
 
 use device::discover::DeviceFacts;
 use device::guard::{Prepared, RandomOrder, Records};
@@ -32,7 +32,7 @@ impl Wanted {
     pub const USUAL: Self =
         Self { discard_first: false, zeros: true, fills: 1, use_pct: 100, random: None, seed: None, restart: false };
 
-    /// Times that the used part is written.
+    /// Number of passes over the used part.
     pub fn passes(&self) -> u64 {
         u64::from(self.zeros) + u64::from(self.fills)
     }
@@ -41,7 +41,7 @@ impl Wanted {
 /// A preparation for random writes.
 #[derive(Debug, Clone, Copy)]
 pub struct RandomWrites {
-    /// (T - U) / U of the whole drive; `None`: that of flash of a usual size.
+    /// Over-provisioning (T - U) / U of the whole drive; `None`: assumed from usual flash sizes.
     pub over_provisioning: Option<f64>,
     pub block_bytes: u32,
     /// `None`: 1 GiB, and at most 1/64 of the part in use.
@@ -139,8 +139,8 @@ impl Resume {
         Ok(Self { prepared, key: None })
     }
 
-    /// Decides again when no other process can write to the device any more: a test or another preparation may have
-    /// run in between.
+    /// Decides again once no other process can write to the device: a test or another preparation may have run in
+    /// between.
     ///
     /// Errors: refused, or no longer the same.
     pub(super) fn check(&self, facts: &DeviceFacts, wanted: &Wanted, records: &Records) -> Result<(), String> {
@@ -175,10 +175,10 @@ fn used_bytes(path: &str, size_bytes: u64, use_pct: u32) -> Result<u64, String> 
     }
 }
 
-/// Refuses if the preparation interrupted under this name was on another drive.
+/// Refuses if the preparation that was interrupted under this name belongs to another drive.
 fn check_same_drive(facts: &DeviceFacts, own: Option<&Prepared>, records: &Records) -> Result<(), String> {
     let (DeviceFacts { path, size_bytes, .. }, identity) = (facts, facts.identity());
-    // If this drive was prepared here after the other one, the user means this drive.
+    // If this drive was prepared here later than the other one, the user means this drive.
     let since = own.map_or(0, |own| own.started_unix_s);
     let last = records.last_under(path).filter(|(_, last)| !last.is_complete() && last.started_unix_s > since);
     match last {
@@ -192,7 +192,7 @@ fn check_same_drive(facts: &DeviceFacts, own: Option<&Prepared>, records: &Recor
     }
 }
 
-/// Refuses if `wanted` would write other data than `prepared` did so far.
+/// Refuses if `wanted` would write different data than `prepared` wrote so far.
 fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, wanted: &Wanted) -> Result<(), String> {
     let DeviceFacts { path, size_bytes, .. } = facts;
     let refuse = |why: String, instead: &str| {

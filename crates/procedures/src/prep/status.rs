@@ -1,6 +1,6 @@
 //! Progress of a preparation, and its display: a bar per device, periodic lines, or ACT's plain lines.
 //!
-//! The run reports on the job's thread, not on the issuing one, so that a sync delays no write.
+//! The job's thread reports, not the issuing thread, so that a sync delays no write.
 
 use super::job::{Broken, Ledger};
 use device::guard::Prepared;
@@ -39,7 +39,7 @@ pub(super) enum Step {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Status {
     pub step: Step,
-    /// Bytes of this step done, and in all.
+    /// Bytes of this step that are done, and all its bytes.
     pub done: u64,
     pub of: u64,
     /// Bytes of later steps.
@@ -73,7 +73,7 @@ struct Inner {
 }
 
 impl Shared {
-    /// Begins a step of `of` bytes, `done` of them done; `later`: bytes of later steps.
+    /// Begins a step of `of` bytes, of which `done` are done. `later`: bytes of later steps.
     pub(super) fn begin(&self, step: Step, of: u64, done: u64, later: u64) {
         let mut inner = self.lock();
         inner.now = Status { step, done, of, later, rate: None };
@@ -182,7 +182,7 @@ impl Bars {
             text += &format!("\x1b[{}A", self.drawn);
         }
         let lines = self.lines();
-        // A wrapped line would be counted as one.
+        // A line that wraps would still be counted as one.
         let width = columns(io::stderr());
         for line in &lines {
             text.push('\r');
@@ -214,7 +214,7 @@ impl Bars {
                 told.1 = tenth;
                 text += &format!("{what} device {name}: {} %\n", tenth * 10);
             }
-            // Output errors must not leave a device half prepared.
+            // An output error must not leave a device half prepared.
             let _ = console::result(&text);
         }
     }
@@ -292,7 +292,7 @@ impl Sink for Tracker<'_> {
         if self.recorded.elapsed() < self.ledger.every || self.ledger.target.is_none() {
             return Ok(());
         }
-        // Data before the mark were written before the sync in this call.
+        // Data before the mark are written; this call syncs them before it records the mark.
         let kept = self.ledger.checkpoint(self.prepared, mark);
         self.recorded = Instant::now();
         kept.map_err(|broken| {

@@ -1,7 +1,7 @@
 //! The directory of a series: found by the same command, locked, and started or resumed.
 //!
-//! Nothing in it is ever deleted: `--fresh` starts a new series next to it, in `NAME.2`, and later the same command
-//! resumes the newest.
+//! Nothing in the directory is ever deleted: `--fresh` starts a new series next to it, in `NAME.2`. Later the same
+//! command resumes the newest series.
 
 use super::{Drives, Options};
 use crate::prep::{Preparation, Style};
@@ -42,11 +42,11 @@ pub struct Kept {
 
 impl Kept {
     /// Opens the directory of the series `now`: `first`, or with [`Options::fresh`] an unused one next to it. An
-    /// existing series is resumed, with its own values of the terms `settled`, which are fixed at its start. A dry
-    /// run only reads.
+    /// existing series is resumed with the values of the terms `settled` that were fixed at its start. A dry run only
+    /// reads.
     ///
-    /// `agreed` asks for consent to the erasures of the series, and returns the names agreed to. It is called before
-    /// the directory is made, so that a refusal leaves nothing behind; not for a series that has ended.
+    /// `agreed` asks for consent to the erasures of the series, and returns the agreed names. It is called before the
+    /// directory is made, so that a refusal leaves nothing behind; for a series that has ended, it is not called.
     ///
     /// Errors: another process runs it; the directory holds another series, or a run; there is no consent.
     pub fn open(
@@ -66,7 +66,7 @@ impl Kept {
         }
         let cannot =
             |error| Failure::environment(format!("cannot make the directory {shown} - {error} - give another --out"));
-        // The process that runs a series also holds its devices, so a held lock is the better explanation.
+        // Lock first: the process that runs a series also holds its devices, and a held lock explains more.
         let locked = |dir: &Path| SeriesLock::take(dir).map_err(Failure::environment);
         let is_there = dir.is_dir();
         let mut lock = (is_there && !options.dry_run).then(|| locked(&dir)).transpose()?;
@@ -164,7 +164,7 @@ impl Kept {
         }
     }
 
-    /// Prints the conclusion behind `head`, and `tables` below it; also writes a second copy of the report to the file of
+    /// Prints the conclusion after `head`, and `tables` below it; also writes a copy of the report to the file of
     /// `--html`. Returns the exit code.
     pub fn show_conclusion(&self, head: &str, tables: &str) -> Result<ExitCode, Failure> {
         let Some(conclusion) = &self.series.conclusion else {
@@ -178,7 +178,7 @@ impl Kept {
         Ok(ExitCode::from(conclusion.outcome.exit_code()))
     }
 
-    /// Prints that the series was interrupted, as `told`, and `tables` below it. Returns the exit code.
+    /// Prints `told`, the message that the series was interrupted, and `tables` below it. Returns the exit code.
     pub fn show_interruption(&self, told: &str, tables: &str) -> Result<ExitCode, Failure> {
         console::page(&format!("\nINTERRUPTED{told}\n{tables}"))?;
         Ok(ExitCode::from(Outcome::Invalid.exit_code()))
@@ -206,7 +206,7 @@ fn has_begun(series: &Series) -> bool {
     series.steps.iter().any(|step| step.attempts > 0)
 }
 
-/// The series `then` from `dir`, if it equals the one that `now` would begin.
+/// The series `then` in `dir`, if it equals the one that `now` would begin.
 fn gone_on(dir: &Path, then: Series, mut now: Series, settled: &[&str]) -> Result<Series, Failure> {
     for name in settled {
         let kept = then.terms.iter().find(|(other, _)| other == name);
@@ -221,12 +221,12 @@ fn gone_on(dir: &Path, then: Series, mut now: Series, settled: &[&str]) -> Resul
         let line = |it: &Differs| format!("cannot go on with the series in {} - {it} - {advice}", dir.display());
         Failure::usages(differs.iter().map(line).collect())
     })?;
-    // The same drives may have other names now.
+    // The same drives may have new names now.
     Ok(Series { devices: now.devices, ..then })
 }
 
-/// Name under which the same command finds its series again, also after a reboot: the command, the drives by their
-/// serial numbers, and `load`.
+/// Directory name under which the same command finds its series again, also after a reboot. Consists of the command,
+/// the serial numbers of the drives, and `load`.
 pub fn default_name(command: &str, drives: &[Identity], load: &str) -> PathBuf {
     let names = drives.iter().map(|drive| drive.serial.as_deref().unwrap_or(&drive.name));
     let drives = shortened(names.map(plain).collect::<Vec<_>>().join("+"));
@@ -261,7 +261,7 @@ fn numbered(first: &Path, number: u32) -> PathBuf {
     if number < 2 {
         return first.to_owned();
     }
-    // Without a trailing slash, which would make it a hidden directory in the first one.
+    // Without a trailing slash: otherwise the new directory would be a hidden one in the first.
     let mut name = first.components().collect::<PathBuf>().into_os_string();
     name.push(format!(".{number}"));
     name.into()
@@ -278,18 +278,18 @@ fn newest(first: &Path) -> PathBuf {
     there.last().unwrap_or_else(|| first.to_owned())
 }
 
-/// The load of the step `name`. Rates that were rounded are told.
+/// The load of the step `name`. Prints the rates that were rounded.
 pub fn alone<W>(load: Load<W>, name: &str) -> Vec<Named<W>> {
     load.rounded.iter().for_each(|rounded| console::note(&format!("{name}: {rounded}")));
     Named::alone(load.workload, load.text)
 }
 
 impl Kept {
-    /// Runs the step `index`, which is on disk as running, into its directory, as `asked`: with its load, limits and
-    /// heading, on devices of the series that are open already, if any. `round`: the number of a repetition, with a
-    /// directory within the step's. Returns the verdict.
+    /// Runs the step `index`, which is recorded as running, into its directory, with the load, limits and heading of
+    /// `asked`, on its open devices, if any. `round`: number of a repetition, which gets its own directory within the
+    /// step's. Returns the verdict.
     ///
-    /// Errors: the run did not begin, or could not be recorded; the step is then on disk as interrupted.
+    /// Errors: the run did not begin, or could not be recorded; the step is then recorded as interrupted.
     pub fn run_step<W: Workload>(
         &mut self,
         index: usize,
@@ -304,7 +304,7 @@ impl Kept {
             dir: round.map_or(dir.clone(), |round| dir.join(format!("round-{round}"))),
             consents: Consents { erase: &self.erase, ..asked.consents },
             purpose: Some(step.name.clone()),
-            // The jobs of a baseline are no multiples of 1x.
+            // The jobs of a baseline are not multiples of 1x.
             multiple: (self.series.purpose != Purpose::Baseline).then_some(step.multiple),
             findings: Some(self.series.findings.clone()),
             quiet: self.options.quiet,
@@ -315,7 +315,7 @@ impl Kept {
             Ok(verdict) => Ok(verdict),
             Err(failure) => {
                 let why = failure.message.lines().next().unwrap_or_default();
-                // A run can be that of several steps.
+                // One run can serve several steps.
                 let running = self.series.steps.iter_mut().filter(|step| step.state == State::Running);
                 running.for_each(|step| step.interrupt(why));
                 self.save().and(Err(failure))

@@ -50,8 +50,8 @@ pub struct Options {
 /// Term that lists the devices that were not prepared; fixed at the start of a series.
 pub const NOT_PREPARED: &str = "not prepared";
 
-/// The load of 1x: from the file `config`, or ACT's on `devices`, or on a simulated drive; paced `as_act`. `task`
-/// names the purpose, for the error message if the load cannot be multiplied.
+/// The load of 1x: from the file `config`, or ACT's on `devices`, or on a simulated drive; with ACT's pacing if
+/// `as_act`. `task`: the purpose, for the message if the load cannot be multiplied.
 pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str) -> Result<Base1x, Failure> {
     let mut devices = parsed(devices)?;
     let base = match config {
@@ -121,13 +121,13 @@ pub fn utc(now_unix_ms: u64, seconds: u64) -> String {
 #[derive(Default)]
 pub struct Drives {
     pub identities: Vec<Identity>,
-    /// Devices that are neither recorded as prepared nor to be prepared.
+    /// Devices that are not recorded as prepared, and will not be prepared.
     pub left_unprepared: Vec<String>,
-    /// Devices that are no physical drives, each a phrase with the name and kind: `/dev/loop3 is a loop device, which
+    /// Devices that are not physical drives, each a phrase with the name and kind: `/dev/loop3 is a loop device, which
     /// is a file`. Without simulated drives and files.
     pub virtual_kinds: Vec<String>,
-    /// Devices to prepare, which are not recorded as prepared; true if one has a lasting name, so that a preparation can be
-    /// recorded.
+    /// Devices to prepare, which are not recorded as prepared; true if the device has a lasting name, so that its
+    /// preparation can be recorded.
     wanting: Vec<(String, bool)>,
 }
 
@@ -178,14 +178,14 @@ impl Drives {
         }
     }
 
-    /// Devices to prepare now. A device that cannot be recorded is prepared only at the start of a series: if the
-    /// series has `begun`, it is prepared already.
+    /// Devices to prepare now. A device without a lasting name is prepared only at the start of a series: if the series
+    /// has `begun`, that was done already.
     pub fn to_prepare(&self, begun: bool) -> Vec<String> {
         let now = self.wanting.iter().filter(|(_, is_recordable)| *is_recordable || !begun);
         now.map(|(name, _)| name.clone()).collect()
     }
 
-    /// One line per drive: its size, and what is written first if it is one of `to_prepare`.
+    /// One line per drive: its size, and the preparation if it is one of `to_prepare`.
     pub fn plan(&self, to_prepare: &[String]) -> String {
         let line = |drive: &Identity| {
             let first = match to_prepare.contains(&drive.name) {
@@ -206,8 +206,7 @@ fn file(name: &str, size_bytes: u64) -> Identity {
     Identity { name: name.to_owned(), model: None, serial: None, size_bytes, simulated: false }
 }
 
-/// Identity of a device: its serial number, with the partition or namespace; without a serial number, another lasting
-/// name.
+/// Identity of a device: its serial number, with the partition or namespace; or, without one, another lasting name.
 fn identity(facts: &DeviceFacts) -> Identity {
     let part = match (&facts.partition, facts.nsid) {
         (Some(part), _) => format!(" partition {} at {}", part.index, part.start_bytes),
@@ -231,7 +230,7 @@ fn is_prepared(facts: &DeviceFacts) -> bool {
     prepared.is_some_and(|it| it.is_complete() && it.fills > 0 && it.size_bytes == facts.size_bytes)
 }
 
-/// Warns if several devices are parts of one drive, which then carries several loads.
+/// Warns if several devices are parts of one drive, which then carries the load of each.
 fn warn_of_shared_drives(names: &[String]) {
     for drive in drives_of(names, &Roots::default()).iter().filter(|drive| drive.members.len() > 1) {
         console::warning(&format!(

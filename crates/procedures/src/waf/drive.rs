@@ -1,4 +1,4 @@
-//! A real drive on which tenants can be measured: it must count media writes. Checked before the first write.
+//! A real drive to measure tenants on: it must count media writes. Checked before the first write.
 
 use super::{controller_of, in_words, log_of, pair};
 use conclusions::waf::OCTILES;
@@ -14,7 +14,8 @@ use serde_json::Value;
 use session::failure::Failure;
 use std::path::Path;
 
-/// Minimum length of a drive fill: the counters are polled once a second, and octiles must be distinguishable.
+/// Minimum time of a drive fill, seconds: the counters are polled once per second, and each eighth of a fill must be
+/// distinguishable.
 const FILL_SEC_MIN: f64 = OCTILES as f64;
 
 /// The drive to measure.
@@ -24,7 +25,7 @@ pub(super) struct Subject {
     counted_by: CountedBy,
     /// FDP state of the drive, or why it is unknown.
     fdp: Result<Option<Fdp>, String>,
-    /// Bytes of all tenants' spaces, and bytes that the tenants write per second.
+    /// Bytes of all tenants' spaces, and bytes per second that the tenants write.
     spaces: u64,
     bytes_per_sec: f64,
 }
@@ -47,7 +48,7 @@ impl Subject {
                       look for newer firmware, or name another drive";
         let counted_by = log_of(&controller, no_log).map_err(|why| cannot(&why))?;
         check_writes(tenants).map_err(Failure::usage)?;
-        // Impossible stores are refused before anything is erased.
+        // Refuse impossible stores before anything is erased.
         let (mut spaces, mut bytes_per_sec) = (0, 0.0);
         for (place, range) in tenants.layout(path, true, facts.size_bytes).map_err(Failure::usage)? {
             let tenant = &tenants.tenants[place];
@@ -66,7 +67,7 @@ impl Subject {
         ["wwid", "serial", "nsid", "partition"].iter().all(|fact| opened[fact] == own[fact])
     }
 
-    /// Refuses a device that was opened under the same path and is a different one.
+    /// Refuses a device that has the same path but is a different one.
     pub(super) fn check_same(&self, opened: Option<&str>, size_bytes: u64) -> Result<(), Failure> {
         let cannot = |why: &str| {
             Err(Failure::environment(format!(
@@ -152,7 +153,7 @@ impl Subject {
         (self.counted_by == CountedBy::FdpStatistics).then(|| counted.erased.checked_div(unit))?
     }
 
-    /// Expected duration. Errors: too fast to measure.
+    /// Expected duration. Errors: the tenants write too fast to be measured.
     pub(super) fn pace(&self, fills_max: usize) -> Result<Pace, Failure> {
         let fill_sec = self.facts.size_bytes as f64 / self.bytes_per_sec;
         if fill_sec < FILL_SEC_MIN {
@@ -163,7 +164,7 @@ impl Subject {
                 bytes(self.facts.size_bytes as f64)
             )));
         }
-        // A stream writes slightly more or less than expected.
+        // A stream may write slightly more or less than expected.
         let seconds_max = (fill_sec * fills_max as f64 * 1.1 + 60.0).min(u32::MAX.into()) as u32;
         Ok(Pace { fill_sec, fills_max, seconds_max })
     }

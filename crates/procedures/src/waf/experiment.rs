@@ -37,7 +37,7 @@ pub(super) struct Setup {
     pub interleaving: Interleaving,
     pub seed: u64,
     pub fills_max: usize,
-    /// True to measure the latencies of clients, too.
+    /// True to also measure the latencies of clients.
     pub timed: bool,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arrang
     Ok((arranged, shapes))
 }
 
-/// Latencies of clients, and the amplification in the same time.
+/// Latencies of clients, and the amplification in the same period.
 fn with_time(seen: waf::Timed) -> Timed {
     Timed {
         latencies: latencies(seen.streams.iter().map(|(stream, cell, end)| (stream, cell, *end)), seen.seconds),
@@ -238,7 +238,7 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
 fn with_parameter(on: &str, parameter: &str, value: &str) -> String {
     let is_other = |part: &&str| {
         let name = part.split('=').next().unwrap_or_default();
-        // Two spellings of one parameter.
+        // Two names of one parameter.
         name != parameter && !(parameter == "op" && name == "op-of-flash" || parameter == "op-of-flash" && name == "op")
     };
     let others: Vec<_> = on.split('+').filter(is_other).collect();
@@ -277,11 +277,11 @@ pub(super) fn swept(varied: &Varied, setup: &Setup, arrangements: &[Arrangement]
     }
 }
 
-/// Values as numbers on an axis, and the unit; sizes in the unit of the largest. `None`: a value is a word.
+/// Values as numbers on an axis, and their unit; sizes are in the unit of the largest. `None`: a value is not a number.
 fn on_a_line(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'static str) {
     let all =
         |number: &dyn Fn(&str) -> Option<f64>| values.iter().map(|value| number(value)).collect::<Option<Vec<f64>>>();
-    // Over-provisioning without `%` is a share, as in the drive's description.
+    // Over-provisioning without `%` is a fraction, as in the drive's description.
     let plain = if parameter.starts_with("op") { 100.0 } else { 1.0 };
     if let Some(numbers) = all(&|value| value.parse().ok()).filter(|_| plain == 1.0) {
         return (Some(numbers), "");
@@ -301,7 +301,7 @@ fn on_a_line(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'static 
     (Some(bytes.iter().map(|bytes| bytes / factor).collect()), unit)
 }
 
-/// Prepares the simulated drive `on` by random fills, by SPRandom, and by one pass as `ours` says.
+/// Prepares the simulated drive `on` by random fills, by SPRandom, and by one pass as in `ours`.
 pub fn preparations(on: &str, ours: &RandomWrites, seed: u64) -> Result<Preparations, Failure> {
     let (_, drive) = simulated(on)?;
     memory::check(2 * drive.spec.memory_bytes()).map_err(|why| Failure::environment(format!("{on}: {why}")))?;
@@ -315,7 +315,7 @@ pub fn preparations(on: &str, ours: &RandomWrites, seed: u64) -> Result<Preparat
         Method::Sprandom { over_provisioning },
         Method::Ordered { over_provisioning, block_bytes, cache_bytes },
     ];
-    // The formula of SPRandom for the WAF ends at 1.
+    // From about this over-provisioning on, SPRandom's formula gives a WAF of 1 or less.
     let is_possible = |method: &Method| !matches!(method, Method::Sprandom { .. }) || over_provisioning < 1.5;
     let found = methods.into_iter().filter(is_possible).map(|method| steady.after(method).map_err(cannot));
     Ok(Preparations {

@@ -39,7 +39,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Fraction of host writes that may come from other programs.
+/// Maximum fraction of host writes that may come from other programs.
 const OTHERS: f64 = 0.02;
 
 /// A measurement on a real drive, which is erased.
@@ -62,8 +62,8 @@ pub struct Measurement {
     pub out: Option<PathBuf>,
 }
 
-/// Measures the tenants of `question` on the drive at `path`, and adds the results to `report` until the end. Returns
-/// the exit code, or why it ended early.
+/// Measures the tenants of `question` on the drive at `path`, and adds each result to `report` when it arrives. Returns
+/// the exit code, or why the measurement ended early.
 pub(super) fn run(
     question: &Question,
     measurement: &Measurement,
@@ -97,7 +97,7 @@ pub(super) fn run(
     for ((arrangement, mut tenants), dir) in plans.into_iter().zip(dirs) {
         tenants.seed = Some(report.seed);
         tenants.duration_sec = measurement.duration.unwrap_or(pace.seconds_max);
-        // Between two runs, too, a signal ends the measurement and keeps its results.
+        // A signal between two runs also ends the measurement and keeps its results.
         let armed = switch.arm(vec![control.clone()]);
         let (subject, switch, control) = (&subject, &switch, &control);
         let measured =
@@ -196,7 +196,7 @@ impl Measured<'_> {
         let mut found = Found { tenants: watched.tenants.clone(), ..meter.found().clone() };
         let (ours, hosts) = meter.host_bytes();
         if hosts as f64 > ours as f64 * (1.0 + OTHERS) && hosts > ours + self.subject.facts.size_bytes / 64 {
-            // The amplification includes writes of others.
+            // Not steady: the amplification includes writes of other programs.
             found.steady_after = None;
             code = 4;
             report.remarks.push(format!(
@@ -230,7 +230,7 @@ impl Measured<'_> {
         let identity = devices.real_facts().first().and_then(|(_, facts)| facts.identity());
         self.subject.check_same(identity.as_deref(), shapes[0].size_bytes)?;
         if let Some(identity) = &identity {
-            // A deallocated drive is no longer prepared, whatever happens later.
+            // A deallocated drive no longer counts as prepared, whatever happens later.
             Records::open(None).forget_prepared(identity).map_err(Failure::environment)?;
         }
         self.deallocate(&devices)?;
@@ -333,7 +333,7 @@ pub(super) struct Watched<'a> {
     layout: Option<Layout>,
     /// Bytes written by each tenant.
     tenants: Vec<TenantBytes>,
-    /// Records of the last drive fills: latencies cover the same time as the amplification.
+    /// Records of the last drive fills, so that latencies cover the same period as the amplification.
     window: VecDeque<Fill>,
     ended_ns: u64,
     failure: Option<String>,
@@ -393,7 +393,7 @@ impl<'a> Watched<'a> {
         written
     }
 
-    /// Latencies of clients in the last five drive fills, or in fewer if there are fewer.
+    /// Latencies of clients in at most the last five drive fills.
     pub(super) fn timed(&self, size_bytes: u64) -> Timed {
         let begun = self.window.iter().rev().filter(|fill| !fill.cells.is_empty());
         let mut fills = begun.take(ROUNDS_IN_WINDOW);
@@ -426,7 +426,7 @@ impl<'a> Watched<'a> {
 impl Watch for Watched<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         self.layout = Some(manifest.layout());
-        // Guards against a swapped drive.
+        // Detects a swapped drive.
         if !manifest.device_facts.first().is_some_and(|facts| self.subject.is_same(facts)) {
             self.failure = Some("another drive took its place, and nothing was written to that".to_owned());
             return;

@@ -112,7 +112,7 @@ impl Question {
         Ok(report)
     }
 
-    /// Answers by measurement on a real drive. Returns what was found, and how the measurement ended: its exit code.
+    /// Answers by measurement on a real drive. Returns the results, and how the measurement ended: its exit code.
     ///
     /// Errors: nothing was measured.
     pub fn measure(&self, measurement: &Measurement) -> Result<(WafReport, Result<u8, Failure>), Failure> {
@@ -155,7 +155,7 @@ impl Question {
         let mut report = empty.clone();
         self.simulate(&Model::default(), on.to_owned(), &mut report)?;
         report.arrangements.iter_mut().for_each(|one| one.arrangement += PREDICTED);
-        // The tenants' own assumptions are the same.
+        // Drop the tenants' own assumptions, which are the same.
         report.assumptions.drain(..self.tenants.tenants.len());
         report.assumptions.iter_mut().for_each(|one| one.name += PREDICTED);
         Ok(report)
@@ -196,8 +196,8 @@ impl Question {
     }
 }
 
-/// Default drive for this number of tenants. Superblocks have a sixteenth of the size on a large drive, so that there
-/// are as many, and their erases take a sixteenth of the time.
+/// Default drive for this number of tenants. Its superblocks have a sixteenth of a large drive's size, so that it has
+/// as many, and erases take a sixteenth of the time.
 fn default_drive(tenants: usize) -> String {
     format!(
         "sim:ftl+capacity=16GiB+op=7%+unit=32KiB+superblock=16MiB+erase-us=300+reserve=1+append=per-handle+isolation=persistently+handles={}",
@@ -224,7 +224,7 @@ fn chosen(asked: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     if !asked.is_empty() {
         return asked.to_vec();
     }
-    // Other faults of the tenants are those of every arrangement, and told when the first is made.
+    // Other errors of the tenants concern every arrangement, and are reported when the first one is built.
     let is_possible = Layout::new(Arrangement::Shared, &setup.tenants, &setup.drive).is_ok();
     match with_handles(&setup.tenants, setup.drive.spec.handles) {
         Err(error) if is_possible => {
@@ -242,7 +242,7 @@ fn controller_of(facts: &DeviceFacts) -> Result<Controller, &'static str> {
     controller.ok_or("its controller cannot be opened - run as root")
 }
 
-/// The log that counts the bytes which the media take. Errors: `no_log`, or why none can be read.
+/// The log that counts media writes. Errors: `no_log`, or why no log can be read.
 fn log_of(controller: &Controller, no_log: &str) -> Result<CountedBy, String> {
     match controller.counted() {
         Ok(Some((_, counted_by))) => Ok(counted_by),
@@ -321,8 +321,8 @@ impl Rated {
         self.tbw.map(Endurance::TerabytesWritten).or(self.dwpd.map(Endurance::DriveWritesPerDay))
     }
 
-    /// Years until the first drive reaches its rated media writes; none if the amplification was never steady. The
-    /// rating is for all flash of the arrangement, and each drive has its share.
+    /// Years until the first drive reaches its rated media writes; none without a rating or if the amplification was
+    /// never steady. The rating is for all flash of the arrangement, divided among its drives.
     fn years(&self, tenants: &Tenants, arranged: &Arranged) -> Option<f64> {
         let drives = &arranged.counted.drives;
         let bytes: u64 = drives.iter().map(|drive| drive.logical_bytes).sum();

@@ -42,7 +42,7 @@ const FORMAT_VERSION: u32 = 1;
 pub struct ProbeReport {
     format_version: u32,
     made_by: String,
-    /// The probed drive and the means of the probe.
+    /// The probed drive, and how it was probed.
     drive: Value,
     seed: u64,
     #[serde(flatten)]
@@ -56,8 +56,8 @@ pub struct ProbeReport {
     about: Vec<String>,
 }
 
-/// Probes the drive `name`, simulated or real; `erase` names a real drive that may be erased. Returns the results
-/// until the end, and the reason for an early end.
+/// Probes the drive `name`, simulated or real; `erase` names a real drive that may be erased. Returns the results so
+/// far, and the reason for an early end.
 pub fn run(name: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Result<(), Failure>), Failure> {
     match name.parse().map_err(Failure::usage)? {
         DeviceName::Simulated(..) => Ok((of_simulated(name, seed)?, Ok(()))),
@@ -136,7 +136,7 @@ impl ProbeReport {
 /// One hot stream and two cold ones.
 const HANDLES_MAX: usize = 3;
 
-/// Minimum size of the namespace in reclaim units: the hot stream then fills and invalidates four.
+/// Minimum size of the namespace in reclaim units, so that the hot stream fills and invalidates four units.
 const RECLAIM_UNITS_MIN: u64 = 9;
 
 /// A namespace that can be probed.
@@ -145,7 +145,7 @@ struct Subject {
     controller: Controller,
     /// Log page of the counters.
     counted_by: CountedBy,
-    /// Placements of the probe's handles, and the handles that they stand for.
+    /// The probe's placements, and the handle of each.
     handles: Vec<(Placement, PlacementHandle)>,
     /// FDP configuration.
     configuration: Configuration,
@@ -222,7 +222,7 @@ impl Subject {
         ]
     }
 
-    /// True if the drive may move data of one of the handles together with data of others.
+    /// True if the drive may move data of one handle together with data of other handles.
     fn may_mix(&self) -> bool {
         self.handles.iter().any(|(_, handle)| self.isolation(handle) == Isolation::Initially)
     }
@@ -258,8 +258,7 @@ fn distinct(list: &[PlacementHandle]) -> Vec<(Placement, PlacementHandle)> {
 /// Writes in flight: 4 MiB, which keeps the dies of a large drive busy.
 const IN_FLIGHT: usize = 32;
 
-/// Probes the namespace at `path`, which erases it. Returns the results until the end, and the reason for an early
-/// end.
+/// Probes and erases the namespace at `path`. Returns the results so far, and the reason for an early end.
 fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Result<(), Failure>), Failure> {
     let shown = in_one_line(path);
     let switch = Switch::install("nothing is kept of the probe", Manner::Own)?;
@@ -290,7 +289,7 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
     let devices = Devices::Real(vec![target.clone()]);
     let engine = Engine::choose(&demand, &devices)?;
     if let Some(identity) = target.facts().identity() {
-        // A deallocated drive is no longer prepared, whatever happens to the probe.
+        // A deallocated drive no longer counts as prepared, whatever happens to the probe.
         Records::open(None).forget_prepared(&identity).map_err(Failure::environment)?;
     }
     let control = Arc::new(Control::default());
@@ -372,7 +371,7 @@ impl<'a, E: BlockEngine> Drive<'a, E> {
     fn probe(mut self, seed: u64) -> (Probe, Result<(), Ended<Failure>>) {
         let mut salt = Salt::new(seed, 100, self.target.stamp_key().unwrap_or(0));
         for token in 0..IN_FLIGHT as u32 {
-            // With fewer buffers, fewer writes are in flight; with none, the first write fails.
+            // With fewer buffers, fewer writes are in flight; without any, the first write fails.
             let Some(mut buf) = self.engine.buffer(COMMAND_BYTES as usize) else { break };
             salt.fill(&mut buf);
             self.free.push((token, buf));

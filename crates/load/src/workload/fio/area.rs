@@ -1,5 +1,5 @@
-//! The part of a device or file that a lane uses, and the place of the next operation in it. With `zonemode=strided` the
-//! part is a window, which moves on after `zonesize` bytes in it.
+//! The range of a device or file that a lane uses, and the choice of the next offset in it. With `zonemode=strided` the
+//! range is a window that moves on after `zonesize` bytes of operations.
 //!
 //! Source: fio's `setup_strided_zone_mode()`.
 
@@ -13,7 +13,7 @@ use results::units::quoted;
 use sys::op::TargetId;
 use sys::random::Random;
 
-/// The part of a device or file that a job uses.
+/// The range of a device or file that a job uses.
 #[derive(Debug, Clone)]
 pub(super) struct Area {
     pub(super) target: TargetId,
@@ -23,33 +23,33 @@ pub(super) struct Area {
     pub(super) key: u64,
     pub(super) start: u64,
     pub(super) len: u64,
-    /// Next offset of each direction, in a sequence.
+    /// Next sequential offset of each direction, relative to `start`.
     pub(super) next: [u64; DIRECTIONS],
     pub(super) order: Order,
     /// Range written since the last flush: first byte and end.
     pub(super) written: Option<(u64, u64)>,
-    /// Bytes that the job uses of it, in all windows.
+    /// Bytes of this device or file that the job uses, in all windows together.
     pub(super) used: u64,
-    /// The area is a window that moves on.
+    /// With `zonemode=strided`: the area is the current window.
     pub(super) zones: Option<Zones>,
-    /// Zones that are written from start to end.
+    /// With `zonemode=zbd`: the zones of the area, which are written from start to end.
     pub(super) zbd: Option<ZonedArea>,
 }
 
 /// Selects the next block of an area.
 #[derive(Debug, Clone)]
 pub(super) enum Order {
-    /// In sequence, with `skip` bytes in between; below zero, backwards.
+    /// Sequential, with `skip` bytes between operations; negative: backwards.
     Sequential { skip: i64 },
     /// Random order, each unit once before any is repeated: a map for all directions, or one for each if their units
     /// differ.
     Mapped(Vec<Map>),
-    /// Any offset, with the alignment of offsets in bytes.
+    /// Random offsets that may repeat, with their alignment in bytes.
     Drawn(Vec<Option<(Draw, u64)>>),
 }
 
 impl Area {
-    /// Moves the window on after an operation of `len` bytes, if it is due.
+    /// Counts an operation of `len` bytes, and moves the window on if it is used up.
     #[inline]
     pub(super) fn stride(&mut self, len: u64) {
         let next = self.zones.as_mut().and_then(|zones| zones.next_start(self.start, len, self.len));
@@ -61,7 +61,7 @@ impl Area {
         }
     }
 
-    /// Offset and length of the next operation, about `wanted` bytes.
+    /// Offset and length of the next operation, at most `wanted` bytes.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -75,15 +75,15 @@ impl Area {
         let (at, len) = match &mut self.order {
             Order::Sequential { skip } => {
                 let at = if *skip == 0 { last } else { skipped(last, *skip, self.len) };
-                // From the end on from the beginning again.
+                // Wrap around at the end.
                 let at = if self.len - at < unit { 0 } else { at };
                 (at, wanted.min((self.len - at) / unit * unit))
             }
             order if !jumps && self.len - last >= unit => {
                 let len = wanted.min((self.len - last) / unit * unit);
                 if let Order::Mapped(maps) = order {
-                    // This operation is sequential: its offset comes from the last operation, not from the random map, where its blocks may
-                    // be marked already.
+                    // This operation is sequential: its offset comes from the last operation, not from the random map,
+                    // where its blocks may be marked already.
                     map_of(maps, direction).take(last / unit, len / unit);
                 }
                 (last, len)
@@ -103,23 +103,23 @@ impl Area {
     }
 }
 
-/// The one of `maps` that a direction goes by.
+/// The map of a direction: its own, or the one of all directions.
 #[inline]
 fn map_of(maps: &mut [Map], direction: usize) -> &mut Map {
     let last = maps.len() - 1;
     &mut maps[direction.min(last)]
 }
 
-/// Offset in `len` bytes of the operation after one that ended at `last`, with `skip` in between. As in fio the first
-/// operation begins at 0, and one that would leave the range continues at its other end.
+/// Offset of the operation after one that ended at `last`, with `skip` bytes in between, in a range of `len` bytes. As
+/// in fio, the first operation begins at 0, and an operation that would leave the range wraps to its other end.
 fn skipped(last: u64, skip: i64, len: u64) -> u64 {
     let next = if last == 0 { Some(0) } else { last.checked_add_signed(skip).filter(|at| *at < len) };
     let again = if skip > 0 { Some(0) } else { len.checked_add_signed(skip) };
     next.or(again).unwrap_or(0)
 }
 
-/// The part of `shape`, one of `parts` of the job's, that the lane of `directions` of a clone uses. `begin`: where it
-/// begins, whatever offset says.
+/// The area of `shape` for a lane of a clone, with these `directions`. `parts`: number of devices or files that share
+/// the job's `size`. `begin` overrides the start that `offset` gives.
 pub(super) fn area(
     thread: &Thread,
     directions: &[usize],
@@ -145,11 +145,12 @@ pub(super) fn area(
     })?;
     let wanted = match job.size {
         None => room,
-        // A part of the whole, as far as there is room behind the offset.
+        // Percent of the whole device or file, limited by the room after the offset.
         Some(percent @ Size::Percent(_)) => percent.of(whole).min(room),
         Some(Size::Bytes(bytes)) => bytes / parts,
     };
-    // As in fio, beyond the end there is nothing: only random places without a map are as many as size says.
+    // As in fio, a job ends at the end of the device. Only random offsets without a map, which may repeat, still move
+    // `size` bytes.
     let is_drawn = job.random && !job.has_map();
     let mut used = if is_drawn { wanted } else { wanted.min(room) } / unit * unit;
     let (mut start, mut room, mut zbd) = (start, room, None);
@@ -182,7 +183,7 @@ pub(super) fn area(
             "{bytes} bytes are no multiple of {min_io}: direct I/O must be aligned to it - round it, or set direct=0 to use the page cache"
         )));
     }
-    // A split's sizes that are no multiple of its smallest would leave gaps in a map.
+    // Sizes of a split that are not multiples of the smallest would leave gaps in a map.
     let order = match job.random {
         false => Order::Sequential { skip: job.skip },
         true if job.has_map() => {
@@ -194,8 +195,8 @@ pub(super) fn area(
                     )));
                 }
             }
-            // A map by the smallest size of all would leave free blocks too small for a larger operation, and cut it
-            // short.
+            // The units of a map are the smallest size of its own direction. With smaller units, gaps would be too
+            // small for an operation and cut it short.
             let units =
                 |direction| if directions.contains(&direction) { len / job.sizes[direction].min_bytes() } else { 0 };
             Order::Mapped(match job.shares_map(directions) {
@@ -207,7 +208,7 @@ pub(super) fn area(
             let mut draws = vec![None; DIRECTIONS];
             for direction in job.directions() {
                 let align = job.align_bytes(direction);
-                // The last has room for the smallest operation.
+                // The last block has room for the smallest operation.
                 let blocks = (len - job.sizes[direction].min_bytes()) / align + 1;
                 let draw = Draw::new(&job.distribution[direction], blocks, align, random).map_err(cannot)?;
                 draws[direction] = Some((draw, align));
@@ -230,20 +231,20 @@ pub(super) fn area(
     })
 }
 
-/// Options of a job.
+/// A job's options of `zonemode=strided`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ZoneOptions {
     /// True for `zonemode=strided`.
     pub strided: bool,
-    /// Bytes of operations in each window.
+    /// Bytes of operations before the window moves on.
     pub size: Option<Size>,
-    /// Bytes of the window; by default as many as `size`.
+    /// Bytes of the window; default: `size`.
     pub range: Option<Size>,
-    /// Bytes between the end of a window and the next.
+    /// Bytes between a window and the next.
     pub skip: Option<Size>,
 }
 
-/// The window of an area that operations are in now.
+/// Movement of an area's window.
 #[derive(Debug, Clone)]
 pub(super) struct Zones {
     size: u64,
@@ -255,7 +256,8 @@ pub(super) struct Zones {
 }
 
 impl ZoneOptions {
-    /// Length of a window of a device with `whole` bytes, and its zones from `first` on. Errors: sizes that do not fit.
+    /// Length of a window and its movement, from byte `first` on, on a device of `whole` bytes. Errors: sizes that do
+    /// not fit.
     pub(super) fn of(self, first: u64, whole: u64) -> Result<Option<(u64, Zones)>, String> {
         if !self.strided {
             return Ok(None);
@@ -275,14 +277,15 @@ impl ZoneOptions {
 }
 
 impl Zones {
-    /// Counts `len` bytes; `Some`: start of the window after the one at `start`, which they end.
+    /// Counts `len` bytes of operations in the window at `start`. Returns the start of the next window once this one is
+    /// used up.
     pub(super) fn next_start(&mut self, start: u64, len: u64, window: u64) -> Option<u64> {
         self.done += len;
         if self.done < self.size {
             return None;
         }
         self.done = 0;
-        // fio cuts the last window short; here one that does not fit begins again at the first.
+        // fio cuts the last window short. Here the first window follows instead of one that does not fit.
         let next = start.checked_add(self.step);
         next.filter(|next| next.checked_add(window).is_some_and(|end| end <= self.end)).or(Some(self.first))
     }

@@ -1,15 +1,15 @@
-//! How many operations of a closed loop are in flight: pauses, the search for the depth that a latency allows, a depth
-//! that drains before it is refilled, and shares of jobs that run at once (fio's `flow`).
+//! Bounds of a closed loop: pauses (`thinktime`), the search for the depth that meets a latency target, a queue that
+//! drains before it is refilled (`iodepth_low`), and the shares of jobs that run at once (`flow`).
 //!
-//! After each completion pauses and search give the number of operations that may be in flight now, and from which instant
-//! on. As in fio, operations in flight drain before a pause and before a smaller depth is tried.
+//! After each completion, `Pauses` and `Search` return how many operations may be in flight, and from when on. As in
+//! fio, the queue drains before a pause and before a smaller depth is tried.
 
 use super::NS_PER_SEC;
 use super::thread::Progress;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Options of a job with pauses.
+/// Pauses of a job (`thinktime`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Think {
     pub pause_ns: u64,
@@ -32,13 +32,13 @@ pub struct Target {
     pub goes_on: bool,
 }
 
-/// Bound of a closed loop's operations beside its depth.
+/// Bound on the operations in flight of a closed loop, in addition to the job's depth.
 #[derive(Debug)]
 pub(super) enum Bound {
     Depth,
     Pauses(Pauses),
     Search(Search),
-    /// A depth that, once reached, drains down to so many operations in flight before more are issued.
+    /// Once the depth is reached, nothing is issued until the queue has drained to `refill_at` operations.
     Drains {
         refill_at: u32,
     },
@@ -68,7 +68,7 @@ impl Pauses {
         if is_due {
             (self.begun, self.since_ns) = (0, now_ns.saturating_add(pause_ns));
         }
-        // Operations that may begin before the next pause, beside those in flight.
+        // Further operations that may begin before the next pause.
         let more = if blocks > 0 { u32::try_from(blocks - self.begun).unwrap_or(u32::MAX) } else { u32::MAX };
         (in_flight.saturating_add(more), self.since_ns)
     }
@@ -107,7 +107,7 @@ impl Search {
         Self { target, most, depth: 1, low: 1, began_ns: from_ns, ends_ns, ..Self::default() }
     }
 
-    /// An operation was done at `now_ns`.
+    /// Counts an operation that completed at `now_ns`.
     pub(super) fn took(&mut self, now_ns: u64, latency_ns: u64, progress: &Progress) {
         if self.drains || now_ns < self.began_ns || self.is_done {
             return;
@@ -128,7 +128,7 @@ impl Search {
         self.is_last = false;
         progress.counts_from_ns.set(0);
         if self.depth == 1 {
-            // fio gives up only if no operation at all may be slower.
+            // As in fio, the job gives up only if every operation must meet the target.
             self.is_done = self.target.percentile >= 100.0;
             if self.is_done {
                 progress.set_missed("with one in flight an operation took longer than latency_target".into());
@@ -159,7 +159,7 @@ impl Search {
         self.is_done = self.is_last && self.depth == before;
         self.is_last = !self.target.goes_on && self.depth == before;
         if self.is_last && !self.is_done {
-            // The window that is the result begins and ends with a second of the run, as reports count.
+            // The window of the result is aligned to seconds of the run, because reports count in whole seconds.
             let from_ns = now_ns.div_ceil(NS_PER_SEC) * NS_PER_SEC;
             progress.counts_from_ns.set(from_ns);
             self.begin(from_ns);
@@ -186,10 +186,10 @@ impl Search {
     }
 }
 
-/// Time after which a job that waits for the others looks again, without `flow_sleep`. fio looks all the time.
+/// Poll interval of a job that waits for the others of its group, without `flow_sleep`. fio polls without a pause.
 const LOOK_NS: u64 = 20_000;
 
-/// Options of a job.
+/// A job's `flow` options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowOptions {
     /// Share of the operations; 0: the job is not controlled.
@@ -198,20 +198,20 @@ pub struct FlowOptions {
     pub sleep_ns: u64,
 }
 
-/// Jobs that share their operations out.
+/// Operations and weights of the jobs with one `flow_id`.
 #[derive(Debug, Default)]
 pub(super) struct FlowGroup {
     ops: AtomicU64,
     weights: AtomicU64,
 }
 
-/// A clone's part in its group. Leaves the group when dropped.
+/// A clone's share in its group. Leaves the group when dropped.
 #[derive(Debug)]
 pub(super) struct Flow {
     group: Arc<FlowGroup>,
     options: FlowOptions,
     ops: u64,
-    /// Its weight counts: it has begun.
+    /// True once the clone has begun, so that its weight counts.
     has_joined: bool,
 }
 
@@ -220,14 +220,14 @@ impl Flow {
         Self { group, options, ops: 0, has_joined: false }
     }
 
-    /// Counts an operation if the job may issue one now.
+    /// True if the job may issue an operation now, which is then counted.
     #[inline]
     pub(super) fn take(&mut self) -> bool {
         let FlowGroup { ops, weights } = &*self.group;
         if !std::mem::replace(&mut self.has_joined, true) {
             weights.fetch_add(self.options.weight, Ordering::Relaxed);
         }
-        // As in fio one more than there were, so that the first operation has a part.
+        // As in fio, the operation that may be issued now is included.
         let (all, weights) = (ops.load(Ordering::Relaxed) + 1, weights.load(Ordering::Relaxed));
         if u128::from(self.ops) * u128::from(weights) > u128::from(all) * u128::from(self.options.weight) {
             return false;
@@ -237,7 +237,7 @@ impl Flow {
         true
     }
 
-    /// Time after which to look again, nanoseconds.
+    /// Time until the next poll, nanoseconds.
     pub(super) fn look_after_ns(&self) -> u64 {
         self.options.sleep_ns.max(LOOK_NS)
     }

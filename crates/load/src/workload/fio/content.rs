@@ -1,5 +1,5 @@
-//! Contents of written buffers that are not simply new random data, and patterns of bytes as `verify_pattern` and
-//! `buffer_pattern` give them. Source: `lib/rand.c`, `fill_io_buffer()` and `lib/pattern.c` of fio.
+//! Contents of writes other than new random data, and the byte patterns of `verify_pattern` and `buffer_pattern`.
+//! Source: `lib/rand.c`, `fill_io_buffer()` and `lib/pattern.c` of fio.
 
 use crate::choice::with_defaults;
 use sys::random::Random;
@@ -20,7 +20,7 @@ with_defaults! {
         pub chunk_bytes: u64 = 0,
         /// Percent of the buffers that repeat others.
         pub dedupe_pct: u64 = 0,
-        /// True if they repeat any of a set of buffers, not the one before.
+        /// True if repeats come from a working set of buffers, not from the last new buffer.
         pub dedupe_from_set: bool = false,
         /// Size of the set of buffers that are repeated, percent of the job's size.
         pub working_set_pct: u64 = 5,
@@ -30,13 +30,13 @@ with_defaults! {
 }
 
 impl Content {
-    /// True if each write is new random data all over, for which there is [`sys::salt::Salt`].
+    /// True if all data of each write are new and random, as [`sys::salt::Salt`] provides them.
     pub(super) fn is_random(&self) -> bool {
         !self.zeros && self.pattern.is_none() && self.compress_pct == 0 && self.dedupe_pct == 0
     }
 
-    /// Fills `data` as fio does with `seed`, the first part of each `segment` bytes at random and the rest not. `key`:
-    /// whole sectors of the random part get the guard's stamp.
+    /// Fills `data` as fio does with `seed`: each `segment` begins with random bytes and ends with zeros or the
+    /// pattern. Whole sectors of random bytes get the guard's stamp of `key`.
     pub(super) fn fill_mixed(&self, data: &mut [u8], seed: u64, segment: usize, key: Option<u64>) {
         for chunk in data.chunks_mut(segment.max(1)) {
             let random = (segment as u64 * (100 - self.compress_pct) / 100) as usize;
@@ -50,7 +50,7 @@ impl Content {
     }
 }
 
-/// Fills `data` with the random words that fio makes of `seed`, and with stamps of `key` at the ends of sectors.
+/// Fills `data` with the random words that fio derives from `seed`, and stamps the ends of sectors with `key`.
 pub(super) fn fill_random(data: &mut [u8], seed: u64, key: Option<u64>) {
     let mut words = [1, 2, 3, 5].map(|prime: u64| seed.wrapping_mul(prime));
     let (groups, rest) = data.as_chunks_mut::<32>();
@@ -76,9 +76,9 @@ pub(super) struct Contents {
     content: Content,
     segment: usize,
     random: Random,
-    /// Seed of the last buffer that repeats none.
+    /// Seed of the last buffer that was not a repeat.
     last: u64,
-    /// Seed and number of the buffers in the working set.
+    /// Seed of the working set, and its number of buffers.
     set: (u64, u64),
 }
 
@@ -111,14 +111,14 @@ impl Contents {
             }
         };
         for (chunk, at) in data.chunks_mut(self.segment.max(1)).zip(0..) {
-            // Each chunk differs from the one before, and a repeated buffer has the same.
+            // Chunks of a buffer differ from each other; a repeated buffer has the same chunks.
             let seed = Random::for_part(seed, at).next_u64();
             self.content.fill_mixed(chunk, seed, self.segment, Some(key));
         }
     }
 }
 
-/// Bytes of a pattern at most, as fio.
+/// Maximum length of a pattern, as in fio.
 const BYTES_MAX: usize = 512;
 
 /// Bytes of an offset in a pattern.
@@ -127,13 +127,13 @@ const OFFSET_BYTES: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filler {
     bytes: Vec<u8>,
-    /// Where the offset of the block belongs.
+    /// Positions in the pattern that the block's offset replaces.
     pub(super) offsets: Vec<usize>,
 }
 
 impl Filler {
-    /// The pattern `text`: strings in quotes, decimal and hexadecimal numbers, and `%o` if `has_offsets`, one after the
-    /// other. No file is read, whose name fio takes between apostrophes.
+    /// The pattern `text`: a sequence of strings in quotes, decimal and hexadecimal numbers, and `%o` if `has_offsets`.
+    /// A file name between apostrophes, which fio would read, is an error.
     pub(super) fn parse(text: &str, has_offsets: bool) -> Result<Self, String> {
         let (mut pattern, mut rest) = (Self::default(), text.trim());
         while !rest.is_empty() {
@@ -158,7 +158,7 @@ impl Filler {
         if pattern.bytes.is_empty() { Err("it is empty".into()) } else { Ok(pattern) }
     }
 
-    /// Adds the number at the beginning of `text`; returns what is behind.
+    /// Adds the number at the beginning of `text`; returns the rest of `text`.
     fn number<'a>(&mut self, text: &'a str) -> Result<&'a str, String> {
         let end_of = |text: &str, is_digit: fn(char) -> bool| text.find(|c| !is_digit(c)).unwrap_or(text.len());
         let is_next_hex = |rest: &str| rest.starts_with(['x', 'X']);
@@ -170,7 +170,7 @@ impl Filler {
                 return Err("there are no digits after 0x".into());
             }
             let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
-            // Of an odd number of digits the first is a byte of its own.
+            // With an odd number of digits, the first digit is a byte by itself.
             let (odd, pairs) = digits.as_bytes()[..end].split_at(end % 2);
             self.bytes.extend(odd.iter().map(|digit| value(*digit)));
             self.bytes.extend(pairs.as_chunks::<2>().0.iter().map(|[high, low]| value(*high) << 4 | value(*low)));
@@ -182,14 +182,14 @@ impl Filler {
         let number = text[..end].parse::<i32>().map_err(
             |_| "a pattern is of \"strings\", numbers, 0xhex and, for verify_pattern, %o, without anything in between",
         )?;
-        // Little-endian, without the zeros in front.
+        // Little-endian, without leading zeros.
         let bytes = number.to_le_bytes();
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
         self.bytes.extend_from_slice(&bytes[..used]);
         Ok(&text[end..])
     }
 
-    /// Fills `data` with what the pattern has `from` bytes behind the beginning of the block at `offset`.
+    /// Fills `data` with the pattern, from byte `from` of the block at `offset` on.
     pub(super) fn fill(&self, data: &mut [u8], from: usize, offset: u64) {
         let len = self.bytes.len();
         let mut at = 0;

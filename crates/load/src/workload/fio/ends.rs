@@ -1,10 +1,10 @@
-//! The end of a job by its own results: its steadiness (fio's `steadystate`), and its minimum rate.
+//! Early ends of a job by its own results: `steadystate`, and a minimum rate.
 //!
-//! The clones of a report entry count together, interval by interval on the run's clock. Once the last `duration` of
-//! intervals meets the criterion, they end. Source: fio's `steadystate_slope()` and `steadystate_deviation()`.
+//! The clones of a report entry are summed in intervals of the run's clock. They end once the intervals of the last
+//! `steadystate_duration` meet the criterion. Source: fio's `steadystate_slope()` and `steadystate_deviation()`.
 //!
-//! A minimum rate is checked on completions, after the first two seconds, over the time since the last check, at least a
-//! cycle. Source: fio's `__check_min_rate()`.
+//! A minimum rate is checked on completions, from two seconds after the ramp time on, over the time since the last
+//! check, which is at least one cycle. Source: fio's `__check_min_rate()`.
 
 use super::job::{DIRECTIONS, Job, Wanted};
 use super::value::{MICROSECONDS, Unit, number};
@@ -17,10 +17,10 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Intervals that a criterion looks at, at most.
+/// Maximum number of intervals that a criterion covers.
 const INTERVALS_MAX: u64 = 4_000;
 
-/// Measures of an interval: operations a second, bytes a second, mean latency in nanoseconds.
+/// Measures of an interval: operations per second, bytes per second, mean latency in nanoseconds.
 const MEASURES: [&str; 3] = ["iops", "bw", "lat"];
 const BANDWIDTH: usize = 1;
 const LATENCY: usize = 2;
@@ -29,7 +29,7 @@ with_defaults! {
     /// Options of a job.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub struct SteadyOptions {
-        /// Metric that has to be steady: index into [`MEASURES`].
+        /// Measure that has to be steady: index into [`MEASURES`].
         pub measure: usize = 0,
         /// True: the slope of the least-squares line is limited, otherwise the greatest deviation from the mean.
         pub slope: bool = false,
@@ -38,7 +38,7 @@ with_defaults! {
         pub percent: bool = false,
         /// Time that has to be steady; 0: not given.
         pub duration_ns: u64 = 0,
-        /// Time before it, which does not count.
+        /// Ramp time before the first interval, which does not count.
         pub ramp_ns: u64 = 0,
         pub interval_ns: u64 = NS_PER_SEC,
         /// True if a criterion was given.
@@ -83,7 +83,7 @@ impl SteadyOptions {
         }
     }
 
-    /// As fio writes it: `bw_slope:1.000000%`.
+    /// The criterion as fio writes it: `bw_slope:1.000000%`.
     pub fn text(&self) -> String {
         let (slope, percent) = (if self.slope { "_slope" } else { "" }, if self.percent { "%" } else { "" });
         format!("{}{slope}:{:.6}{percent}", MEASURES[self.measure], self.limit)
@@ -93,8 +93,8 @@ impl SteadyOptions {
 /// State of the criterion.
 #[derive(Debug, Clone, Default)]
 pub struct Steadiness {
-    /// The last intervals, as many as the criterion looks at: operations a second, bytes a second, mean latency in
-    /// nanoseconds.
+    /// The last intervals, at most as many as the criterion covers: operations per second, bytes per second, mean
+    /// latency in nanoseconds.
     pub intervals: VecDeque<[u64; 3]>,
     /// Value that was compared with the limit last.
     pub criterion: f64,
@@ -148,7 +148,7 @@ impl Steady {
         }
     }
 
-    /// Ends the intervals before `now_ns`. Those without an operation count as such.
+    /// Closes the intervals that ended by `now_ns`. Intervals without an operation count as zeros.
     #[cold]
     fn close(&self, now_ns: u64) {
         let mut state = locked(&self.state);
@@ -202,11 +202,10 @@ impl Steadiness {
     }
 }
 
-/// Time that a job has to settle.
+/// Time after the ramp in which a minimum rate is not checked.
 const SETTLE_NS: u64 = 2_000_000_000;
 
-/// A cycle in which this program was late for more than this fraction allows no conclusion about the device: one in
-/// this many.
+/// A cycle says nothing about the device if flashproof lagged by more than 1/`OWN_ONE_IN` of its length.
 const OWN_ONE_IN: u64 = 10;
 
 /// Operations of a direction in the current cycle.

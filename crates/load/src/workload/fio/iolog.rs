@@ -1,7 +1,7 @@
 //! fio's logs of operations: those that a job replays (`read_iolog`), and the one that it writes (`write_iolog`).
 //!
-//! A log with times is an open loop: each operation is wanted at its instant, and one that finds the depth reached waits,
-//! which is recorded. A log without times, or with `replay_no_stall`, is a closed loop.
+//! A log with times is an open loop: each operation is due at its logged time. At the maximum depth it waits, and the
+//! wait is recorded. A log without times, or with `replay_no_stall`, is a closed loop.
 //!
 //! Source: fio's iolog.c.
 
@@ -21,23 +21,23 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use sys::op::OpKind;
 
-/// Longest log that is read.
+/// Maximum size of a log that is read, bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Most operations of a log: 1 GiB of memory.
+/// Maximum operations of a log: 1 GiB of memory.
 const OPERATIONS_MAX: usize = 32 << 20;
 
-/// Operations that wait to be written, at most.
+/// Maximum operations that wait to be written.
 const KEPT_MAX: usize = 4 << 20;
 
-/// Files of a log, at most.
+/// Maximum files of a log.
 const FILES_MAX: usize = 1_024;
 
 with_defaults! {
     /// Options of a job.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ReplayOptions {
-        /// The log; none: the job makes its operations up.
+        /// The log; none: the job generates its operations.
         pub file: Option<String> = None,
         /// True: as fast as the depth allows.
         pub no_stall: bool = false,
@@ -45,9 +45,9 @@ with_defaults! {
         pub redirect: Option<String> = None,
         /// Percent of the recorded speed.
         pub time_scale: u64 = 100,
-        /// Offsets are multiples of it.
+        /// Offsets are rounded down to multiples of this, bytes.
         pub align: u64 = 1,
-        /// Offsets are divided by it.
+        /// Divisor of offsets.
         pub scale: u64 = 1,
         /// Kinds that are left out, by number: reads, writes, trims, flushes.
         pub skip: [bool; KINDS] = [false; KINDS],
@@ -91,7 +91,7 @@ pub struct Logged {
 pub struct Iolog {
     pub files: Vec<String>,
     pub operations: Arc<[Logged]>,
-    /// When each operation is wanted, ascending nanoseconds, and the last once more, for the end; empty: a closed loop.
+    /// Due times of the operations, ascending, nanoseconds; the last one is repeated as the end. Empty: a closed loop.
     pub at_ns: Arc<[u64]>,
 }
 
@@ -137,7 +137,7 @@ impl Iolog {
             let mut rest = &words[..];
             if is_timed && let [us, others @ ..] = rest {
                 let us: u64 = us.parse().map_err(|_| wrong())?;
-                // As in fio, time that runs backwards stands still.
+                // As in fio, a time that goes back counts as the previous time.
                 now_ns = now_ns.max(scaled_ns(us.saturating_sub(*first_us.get_or_insert(us)), 1_000)?);
                 rest = others;
             }
@@ -145,7 +145,7 @@ impl Iolog {
                 [] if words.is_empty() => continue,
                 [_, "add" | "open" | "close", ..] => continue,
                 [_, "wait", ms, ..] if !is_timed => {
-                    // As in fio milliseconds since the beginning.
+                    // As in fio, milliseconds since the beginning, not since the last operation.
                     let ms = ms.parse().map_err(|_| wrong())?;
                     (now_ns, has_times) = (now_ns.max(scaled_ns(ms, 1_000_000)?), true);
                     continue;
@@ -186,13 +186,13 @@ impl Iolog {
         Ok(Self { files, operations: operations.into(), at_ns })
     }
 
-    /// Operations of a kind, and their largest length.
+    /// Number of operations of a kind, and their maximum length.
     pub(super) fn of_kind(&self, kind: usize) -> (u64, u64) {
         let all = self.operations.iter().filter(|operation| kind_number(operation.kind) == kind);
         all.fold((0, 0), |(count, most), operation| (count + 1, most.max(operation.len.into())))
     }
 
-    /// Operations a second of a kind; `None`: a closed loop.
+    /// Operations per second of a kind; `None`: a closed loop.
     pub(super) fn iops(&self, kind: usize) -> Option<f64> {
         let last_ns = *self.at_ns.last()?;
         Some(self.of_kind(kind).0 as f64 * 1e9 / last_ns.max(1_000_000_000) as f64)
@@ -205,8 +205,8 @@ impl Iolog {
         of_file.map(|operation| operation.offset + u64::from(operation.len)).max()
     }
 
-    /// Checks that its operations fit the devices or files, of which `shapes` are those of `files` in order. Errors: the
-    /// reason, a phrase.
+    /// Checks that the operations fit the devices or files; `shapes` are in the order of `files`. Errors: the reason, a
+    /// phrase.
     pub(super) fn check(&self, shapes: &[&DeviceShape], direct: bool) -> Result<(), String> {
         for operation in self.operations.iter().filter(|operation| kind_number(operation.kind) != FLUSHES) {
             let Some(shape) = shapes.get(usize::from(operation.file)) else { continue };
@@ -238,7 +238,7 @@ pub struct Issued {
     pub left_out: Counter,
 }
 
-/// Operations are held back for so long, nanoseconds, because those issued later may come back earlier.
+/// Operations are held back this long to sort them by issue time, nanoseconds: a later one may complete earlier.
 const HOLD_NS: u64 = 2_000_000_000;
 
 impl Issued {
@@ -250,7 +250,7 @@ impl Issued {
         }
     }
 
-    /// Lines of operations that can be written now; `is_over`: all that are left. `name` has the name of a target.
+    /// Log lines that are ready; with `is_over`, all that are left. `name` returns the name of a target.
     pub fn take(&self, is_over: bool, name: impl Fn(u16) -> String) -> String {
         let new = std::mem::take(&mut *locked(&self.unwritten));
         let mut held = locked(&self.held);

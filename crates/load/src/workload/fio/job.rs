@@ -18,7 +18,7 @@ use results::units;
 use std::sync::Arc;
 use sys::op::{OpKind, WriteBack, WriteSync};
 
-/// Clones of a job, and jobs in all, at most.
+/// Maximum clones of a job, and of all jobs together.
 pub(super) const JOBS_MAX: u64 = 4_096;
 
 /// Maximum queue depth of a job: the capacity of a ring.
@@ -68,9 +68,9 @@ pub enum Wanted {
     /// As fast as possible.
     #[default]
     Unlimited,
-    /// Operations a second.
+    /// Operations per second.
     Iops(u64),
-    /// Bytes a second.
+    /// Bytes per second.
     Bytes(u64),
 }
 
@@ -80,7 +80,7 @@ impl Wanted {
         match self {
             Self::Unlimited => None,
             Self::Iops(iops) => Some(Rate::per_sec(iops)),
-            // Thousandths of a byte are enough of a mean of sizes.
+            // A mean size needs no more precision than thousandths of a byte.
             Self::Bytes(bytes) => Rate::new(u128::from(bytes) * 1_000, (mean_bytes * 1_000.0) as u128),
         }
     }
@@ -106,13 +106,13 @@ with_defaults! {
         pub description: String = String::new(),
         /// True for each direction that the job does.
         pub does: [bool; DIRECTIONS] = [true, false, false],
-        /// Each trim is followed by a write of the same place.
+        /// True if each trim is followed by a write of the same range.
         pub trim_write: bool = false,
         /// True for random offsets.
         pub random: bool = false,
         /// Percent of reads among reads and writes.
         pub read_pct: u64 = 50,
-        /// Files or devices; empty: files of its own.
+        /// Files or devices; empty: the job has its own files.
         pub filenames: Vec<String> = Vec::new(),
         /// Directory of its own files.
         pub directory: String = String::new(),
@@ -130,7 +130,7 @@ with_defaults! {
         pub filesize: Option<u64> = None,
         /// Offset of the first byte used.
         pub offset: Size = Size::Bytes(0),
-        /// Added to it for each further clone.
+        /// Added to `offset` for each further clone.
         pub offset_increment: Size = Size::Bytes(0),
         /// Bytes to move.
         pub io_size: Option<Size> = None,
@@ -147,7 +147,7 @@ with_defaults! {
         pub is_sync_engine: bool = false,
         /// True for NVMe commands past the block layer.
         pub is_passthrough: bool = false,
-        /// True if the device is asked for completions, which raise no interrupts.
+        /// True if completions are polled for instead of raising interrupts.
         pub is_polled: bool = false,
         /// True if the files are mapped into memory, and operations are page faults of a synchronous engine.
         pub is_mapped: bool = false,
@@ -167,15 +167,15 @@ with_defaults! {
         pub ramp_ns: u64 = 0,
         /// True for direct I/O.
         pub direct: bool = false,
-        /// True if the page cache may keep what it has of the files at the start.
+        /// True if cached pages of the files are kept at the start.
         pub keeps_cache: bool = false,
-        /// True if what the job uses of its files is read into the page cache before it begins.
+        /// True if the used range of each file is read into the page cache before the job begins.
         pub pre_reads: bool = false,
-        /// True if writes go behind the end that each file has.
+        /// True if writes append to each file.
         pub appends: bool = false,
-        /// True if the job makes its files, and does nothing with them.
+        /// True if the job only creates its files.
         pub creates_only: bool = false,
-        /// True if missing files are written before they are written to.
+        /// True if missing files are laid out before they are written to.
         pub overwrite: bool = false,
         /// True if the writes allocate the blocks of new files.
         pub sparse: bool = false,
@@ -189,27 +189,27 @@ with_defaults! {
         pub content: Content = Content::default(),
         /// Verification of what is written or read.
         pub verify: VerifyOptions = VerifyOptions::default(),
-        /// Random places come again before each had its turn.
+        /// True if random offsets may repeat before each was visited.
         pub norandommap: bool = false,
         /// Distribution of random offsets.
         pub distribution: [Distribution; DIRECTIONS] = std::array::from_fn(|_| Distribution::Uniform),
-        /// The same random choices each time.
+        /// True if each run makes the same random choices.
         pub randrepeat: bool = true,
         /// Seed of random offsets.
         pub randseed: Option<u64> = None,
-        /// Pauses of a job without a rate: how long, asleep and busy.
+        /// Pauses of a job without a rate: `thinktime` and `thinktime_spin`, nanoseconds.
         pub think_ns: [u64; 2] = [0, 0],
         /// Operations between two pauses.
         pub think_blocks: Option<u64> = None,
         /// Time between two pauses; 0: not limited by time.
         pub think_work_ns: u64 = 0,
-        /// The latency for which it looks for its depth.
+        /// Latency target of the search for a depth.
         pub latency_target: Target = Target { latency_ns: 0, window_ns: 0, percentile: 100.0, goes_on: false },
-        /// Longest latency of each direction, after which it ends.
+        /// Maximum latency of each direction: a slower operation ends the job.
         pub latency_max_ns: [u64; DIRECTIONS] = [u64::MAX; DIRECTIONS],
-        /// Bytes that are left out between operations in a sequence; below zero, backwards.
+        /// Bytes skipped between sequential operations; negative: backwards.
         pub skip: i64 = 0,
-        /// Length of a run of consecutive operations at a random offset.
+        /// Number of consecutive operations from one random offset on.
         pub run_length: u64 = 1,
         /// Percent of the operations of a random job that have random offsets.
         pub random_pct: [u64; DIRECTIONS] = [100; DIRECTIONS],
@@ -222,17 +222,17 @@ with_defaults! {
         pub exit_what: ExitWhat = ExitWhat::Group,
         /// True if the job writes until the device is full.
         pub fills: bool = false,
-        /// Names of files of its own.
+        /// Pattern for the names of its own files.
         pub filename_format: String = "$jobname.$jobnum.$filenum".into(),
-        /// Each operation's place is in its logs.
+        /// True if log lines have the operation's offset.
         pub log_offset: bool = false,
-        /// Each operation's priority is in its logs.
+        /// True if log lines have the operation's priority.
         pub log_prio: bool = false,
-        /// Minimum rate of each direction, in each cycle.
+        /// Minimum rate of each direction, checked in each cycle.
         pub least: [Wanted; DIRECTIONS] = [Wanted::Unlimited; DIRECTIONS],
         /// Length of a cycle.
         pub rate_cycle_ns: u64 = NS_PER_SEC,
-        /// Reported together with others of its group.
+        /// True if reported together with the other jobs of its group.
         pub group_reporting: bool = false,
         /// True if the job waits until earlier ones have ended.
         pub stonewall: bool = false,
@@ -240,7 +240,7 @@ with_defaults! {
         pub new_group: bool = false,
         /// Prefixes of logs: bandwidth, latency, operations.
         pub logs: [Option<String>; 3] = [None, None, None],
-        /// Names of logs have the number of the job.
+        /// True if names of log files contain the job's number.
         pub per_job_logs: bool = true,
         /// Averaging period of log lines, milliseconds.
         pub log_avg_msec: u64 = 0,
@@ -249,10 +249,10 @@ with_defaults! {
         pub percentiles: Vec<f64> = PERCENTILES.to_vec(),
         /// Value of the suffix `k`.
         pub kb_base: u64 = 1024,
-        /// True if no byte is moved: a drive that answers at once.
+        /// True for `ioengine=null`: no data are moved; a simulated drive answers in a microsecond.
         pub is_null: bool = false,
-        /// When a closed loop whose depth is reached issues again: completions to wait for, and operations in flight down
-        /// to which to wait.
+        /// When a closed loop at its depth issues again: after this many completions, or once this few operations are
+        /// in flight.
         pub refill_after: u64 = 1,
         pub refill_low: u64 = u64::MAX,
         pub flow: FlowOptions = FlowOptions::default(),
@@ -263,7 +263,7 @@ with_defaults! {
         pub zone_tables: Arc<ZoneTables> = Arc::default(),
         pub priority: PriorityOptions = PriorityOptions::default(),
         pub replay: ReplayOptions = ReplayOptions::default(),
-        /// The operations, if they are those of a log.
+        /// The operations, if the job replays a log.
         pub iolog: Option<Arc<Iolog>> = None,
         /// File for a log of the operations.
         pub write_iolog: Option<String> = None,
@@ -271,15 +271,15 @@ with_defaults! {
         pub hist_log: Option<String> = None,
         pub log_hist_msec: u64 = 0,
         pub log_hist_coarseness: u64 = 0,
-        /// Lines of logs have the time since 1970.
+        /// True if log lines have the time since 1970.
         pub log_unix_epoch: bool = false,
-        /// Lines of latency logs have the greatest latency of their period.
+        /// True if lines of latency logs have the maximum latency of their period.
         pub log_max_value: bool = false,
-        /// Name of the jobs that have to end before.
+        /// Name of the jobs that must end before this one begins.
         pub waits_for: Option<String> = None,
-        /// As they were given in its section.
+        /// Options as given in the job's own section.
         pub given: Vec<(String, String)> = Vec::new(),
-        /// All that was given for it, the global first, by fio's names.
+        /// All options in force, global ones first, by fio's names.
         pub in_force: Vec<Given> = Vec::new(),
     }
 }
@@ -323,18 +323,18 @@ impl Job {
             FLUSHES if self.iolog.is_some() => self.iolog.as_ref().is_some_and(|log| log.of_kind(FLUSHES).0 > 0),
             FLUSHES => (self.flushes() || self.end_flush || self.reads_back()) && self.does[WRITES],
             READS => self.does[READS] || self.reads_back(),
-            // Resets of zones.
+            // Zone resets count as trims.
             TRIMS if self.zbd.is_on => self.writes(),
             direction => self.does[direction],
         }
     }
 
-    /// True if calls that flush follow some of its writes.
+    /// True if flush calls (fsync, fdatasync, sync_file_range) follow some of its writes.
     pub(super) fn flushes(&self) -> bool {
         self.flush_every != [0; 3]
     }
 
-    /// The call that follows the write of this number, from 1. As in fio one at most: the first that is due.
+    /// The flush call that follows write number `write`, counted from 1. As in fio at most one: the first that is due.
     #[inline]
     pub(super) fn flush_after(&self, write: u64) -> Option<OpKind> {
         let kinds = [OpKind::FlushFile, OpKind::Flush, OpKind::WriteBack(self.write_back)];
@@ -342,19 +342,19 @@ impl Job {
         all.find(|(every, _)| **every > 0 && write.is_multiple_of(**every)).map(|(_, kind)| kind)
     }
 
-    /// Operations a second of a kind; `None` for a closed loop.
+    /// Operations per second of a kind; `None` for a closed loop.
     pub(super) fn iops(&self, kind: usize) -> Option<f64> {
         if let Some(log) = &self.iolog {
             return log.iops(kind);
         }
-        // Flushes, and resets of zones before writes, follow writes.
+        // Flushes after writes, and zone resets before writes, have no rate of their own.
         if kind == FLUSHES || kind == TRIMS && !self.does[TRIMS] {
             return None;
         }
         self.rate(if self.trim_write { TRIMS } else { kind }).map(Rate::per_sec_f64)
     }
 
-    /// Operations a second of a direction; `None` if unlimited.
+    /// Operations per second of a direction; `None` if unlimited.
     pub(super) fn rate(&self, direction: usize) -> Option<Rate> {
         self.wanted[direction].rate(self.sizes[direction].mean_bytes())
     }
@@ -381,14 +381,14 @@ impl Job {
         Some(Think { pause_ns, blocks, work_ns: self.think_work_ns })
     }
 
-    /// Operations in flight down to which a reached depth drains before more are issued; none: it does not drain.
+    /// Operations in flight to which a full queue drains before more are issued; `None`: it does not drain.
     pub(super) fn refill_at(&self) -> Option<u32> {
         let slots = self.slots();
         let at = self.refill_low.max(1).min(slots.saturating_sub(self.refill_after.max(1)));
         (at + 1 < slots).then_some(at as u32)
     }
 
-    /// The latency for which it looks for its depth, if it does.
+    /// Latency target, if the job searches for a depth.
     pub fn target(&self) -> Option<Target> {
         Some(self.latency_target).filter(|target| target.latency_ns > 0)
     }
@@ -475,7 +475,7 @@ impl Job {
         names.into_iter().map(placed).collect()
     }
 
-    /// Takes its operations from a log, whatever else says what it does.
+    /// Takes the operations from a log, overriding all options that choose operations.
     fn replays(&mut self, log: Iolog) {
         for direction in 0..DIRECTIONS {
             let (count, bytes) = log.of_kind(direction);
@@ -577,7 +577,7 @@ pub fn jobs(
         }
         let mut job = Job { name: section.name.clone(), ..global.clone() };
         job.take(section, &mut problems, warnings);
-        // NVMe commands know no page cache, and mapped pages are in it.
+        // NVMe passthrough bypasses the page cache; mapped pages are always in it.
         job.direct |= job.is_passthrough;
         if job.is_mapped {
             (job.syncs_mapped, job.direct) = (job.direct, false);

@@ -1,4 +1,4 @@
-//! Lanes of a job: areas of its devices, order, buffers, instants.
+//! Lanes of a job: areas of its devices, order, buffers, start times.
 
 use super::area::area;
 use super::closed::{Bound, Flow, FlowGroup, Pauses, Search};
@@ -27,7 +27,7 @@ pub(super) struct Lanes<'a> {
     pub(super) place: &'a Place,
     /// Recorded streams, in order.
     pub(super) streams: &'a [Recorded],
-    /// Jobs that share their operations out, by `flow_id`.
+    /// Groups of jobs that share operations, by `flow_id`.
     pub(super) flows: RefCell<HashMap<u64, Arc<FlowGroup>>>,
 }
 
@@ -53,7 +53,7 @@ impl Lanes<'_> {
             });
             areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
         }
-        // All bytes of the device or the files, or the requested ones.
+        // Bytes that the job uses of all its devices or files.
         let used: u64 = areas[0].iter().map(|area| area.used).sum();
         let total = match job.iolog.is_some() || job.time_based {
             true => u64::MAX,
@@ -132,7 +132,7 @@ impl Lanes<'_> {
             if let Arrival::Scheduled(schedule) = &mut arrival {
                 schedule.count_before(from_ns);
                 let mean = job.sizes[direction].mean_bytes().max(1.0);
-                // Sizes that vary make it this many on average.
+                // Mean number of operations if sizes vary.
                 let ops = ops_left.min((bytes_left as f64 / mean).ceil() as u64);
                 last_ns = schedule.nth_before(ops, until_ns).unwrap_or(u64::MAX);
             }
@@ -171,7 +171,7 @@ impl Lanes<'_> {
         Ok(())
     }
 
-    /// The buffers for writes of `job` to each of `shapes`: salt has the stamp of its device.
+    /// Buffer classes for the writes of `job` to each of `shapes`: salt has the stamp of its device.
     fn buffers_of_writes(
         &self,
         job: &Job,
@@ -182,7 +182,7 @@ impl Lanes<'_> {
         let slots = job.slots() as u32;
         let (mut by_key, mut buffers) = (HashMap::new(), Vec::new());
         for shape in shapes {
-            // Without salt one class is enough for all.
+            // Without salt, all devices share one class.
             let is_salt = job.content.is_random() && !job.writes_blocks();
             let key = if is_salt { shape.stamp_key } else { 0 };
             let class = match by_key.get(&key) {

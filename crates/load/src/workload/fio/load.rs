@@ -24,13 +24,13 @@ use std::sync::atomic::AtomicU64;
 use sys::call::Access;
 use sys::process;
 
-/// Files and devices of a run at most: each is open, has buffers of its own for writes, and cells for its counts.
+/// Maximum files and devices of a run: each is open, and has its own write buffers and cells for its counts.
 const FILES_MAX: u64 = 1_024;
 
-/// Memory of a cell in all intervals that go round, about.
+/// Approximate memory of a cell in all intervals in rotation, bytes.
 const CELL_BYTES: u64 = 768 << 10;
 
-/// The same of a cell that a shard does not record.
+/// Approximate memory of a cell that its shard does not record, bytes.
 const IDLE_CELL_BYTES: u64 = 8 << 10;
 
 /// A unit of reporting: a clone, or with `group_reporting` a whole group.
@@ -54,7 +54,7 @@ pub struct FioLoad {
     pub file_size_bytes: Option<u64>,
     /// Lengths of the files to whose ends jobs append.
     pub appended: HashMap<String, u64>,
-    /// Limits by stream. Unless there are none, streams without limits are not judged.
+    /// Limits by stream. If there are any, streams without limits are not judged.
     pub limits: BTreeMap<String, StreamLimits>,
 }
 
@@ -79,7 +79,7 @@ pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
     if problems.is_empty() { Ok(runs) } else { Err(problems) }
 }
 
-/// Jobs between two stonewalls, in the runs that `wait_for` makes of them. `before`: jobs of earlier runs.
+/// Splits the jobs between two stonewalls into runs by `wait_for`. `before`: jobs of earlier runs.
 fn in_turns(jobs: Vec<Job>, before: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Problem>> {
     let mut turns: Vec<Vec<Job>> = vec![Vec::new()];
     let has = |jobs: &[Job], name: &str| jobs.iter().any(|job| job.name == name);
@@ -175,7 +175,7 @@ impl FioLoad {
                 .map(problem("hipri polls the queues of a device, and simulated drives have none - leave it out")),
             first(&|thread| is_simulated && thread.job.verifies())
                 .map(problem("verify compares data, and simulated drives store none - leave it out, or name a device or a file")),
-            // An operation with an instant does not look again, as a closed loop does, while another job has its zone.
+            // A scheduled operation, unlike a closed loop, does not poll while another job uses its zone.
             first(&|thread| thread.job.zbd.is_on && thread.job.has_rates() && shares(thread))
                 .map(problem("with zonemode=zbd a rate is for a job that has its devices for itself - leave out the rate, numjobs or the other jobs")),
             first(&|thread| thread.job.appends && shares(thread))
@@ -284,8 +284,8 @@ impl FioLoad {
         self.stream_infos().into_iter().map(|stream| stream.name).collect()
     }
 
-    /// Gives the streams in `of` limits of their own, and all others that are judged those of `others`. Streams that are
-    /// not of this load are left out.
+    /// Sets the limits of the streams in `of`, and `others` for all other streams that are judged. Ignores streams that
+    /// this load does not have.
     pub fn limit(&mut self, of: &BTreeMap<String, Sla>, others: &Sla) {
         for StreamInfo { name, judged, .. } in self.stream_infos() {
             let sla = of.get(&name).or(Some(others).filter(|others| judged && !others.is_unlimited())).cloned();
@@ -297,7 +297,7 @@ impl FioLoad {
 
     /// All thresholds of the streams' limits, which a run has to count.
     ///
-    /// Errors: more than cells can count.
+    /// Errors: more thresholds than a cell can count.
     pub fn thresholds(&self) -> Result<Sla, String> {
         Sla::joined(self.limits.values().filter_map(|limits| limits.sla.as_ref()), u64::max)
     }
@@ -328,12 +328,12 @@ impl FioLoad {
         streams.iter().enumerate().map(info).collect()
     }
 
-    /// The place of a kind of operation of an entry in [`Self::reported`].
+    /// Index in [`Self::reported`] of a kind of operation of an entry.
     pub fn reported_at(&self, entry: usize, kind: usize) -> Option<usize> {
         self.reported().iter().position(|(of, known, _)| (*of, *known) == (entry, kind))
     }
 
-    /// Refuses a need for more memory than available for buffers, before devices are open.
+    /// Refuses a load whose buffers need more memory than available, before devices are opened.
     pub fn check_buffers(&self) -> Result<(), CannotRun> {
         self.check_memory(&[], &[])
     }
@@ -370,7 +370,7 @@ impl FioLoad {
     }
 }
 
-/// Finds settings in which jobs that run at once must agree and do not.
+/// Finds settings that must be equal in jobs that run at once, and are not.
 fn agree(jobs: &[Job]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let first = &jobs[0];
@@ -423,7 +423,7 @@ impl Workload for FioLoad {
         Extras {
             ramp_ns: job.ramp_ns,
             buffered: !job.direct,
-            // Unknown if that of any job is.
+            // Unknown if the number of any job is unknown.
             operations: operations.try_fold(0_u64, |all, of| all.checked_add(of?)),
             synchronous,
             polled: any(|job| job.is_polled),
@@ -499,14 +499,15 @@ impl Workload for FioLoad {
 }
 
 impl FioLoad {
-    /// Issuing thread of each clone, and the plans of all issuing threads, still without lanes. A clone with a synchronous engine has its own. Others with
-    /// the same CPU set share up to `shards_max` threads, or one per CPU of the set.
+    /// Index of each clone's issuing thread, and the plans of all issuing threads, without lanes yet. A clone with a
+    /// synchronous engine has its own thread. Other clones with the same CPU set share up to `shards_max` threads, or
+    /// one per CPU of the set.
     pub(super) fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<Plan>) {
         let is_simulated = self.is_simulated();
         let set = |thread: &Thread| if is_simulated { Vec::new() } else { thread.cpus() };
         let is_synchronous = |thread: &Thread| thread.job.is_sync_engine && !is_simulated;
         let (mut shard_of, mut shards) = (Vec::new(), Vec::new());
-        // The issuing threads of each set of CPUs, in turns.
+        // Issuing threads of each CPU set, used in turn.
         let mut turns = HashMap::new();
         for thread in &self.threads {
             let cpus = set(thread);
@@ -537,7 +538,7 @@ impl FioLoad {
         let mut all: Vec<_> = self.jobs().flat_map(|job| job.cpus.iter().copied()).collect();
         all.sort_unstable();
         all.dedup();
-        // A thread of its own, so that its CPU affinity ends with it.
+        // In a separate thread, so that the CPU affinity ends with it.
         let tried = std::thread::spawn(move || process::run_on(&all)).join();
         tried.unwrap_or_else(|_| Err(std::io::Error::other("the thread that tried it ended"))).map_err(|error| {
             CannotRun(format!(

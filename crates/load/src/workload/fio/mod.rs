@@ -3,17 +3,18 @@
 //! ```text
 //! command line, job files -> sections   text.rs
 //!                         -> jobs       job.rs, set.rs by the table in options.rs, values by value.rs, parse.rs
-//!                         -> runs       one for all jobs up to a stonewall: FioLoad, a Workload: load.rs; clones: thread.rs
-//!                            streams    places, buffers, instants: lanes.rs; operations: stream.rs; order, sizes and maps: area.rs, pattern.rs
-//!                                       zones that are written in order: zbd.rs; priorities: priority.rs; logs of operations: iolog.rs
-//!                                       data of writes: content.rs; what is read back and compared: verify/
-//!                                       how many at once: closed.rs; when to end: ends.rs; what is told of them: thread.rs, samples.rs
+//!                         -> runs       one for all jobs up to a stonewall: a FioLoad: load.rs; clones: thread.rs
+//!                            streams    areas, buffers, start times: lanes.rs; operations: stream.rs
+//!                                       order, sizes and maps: area.rs, pattern.rs; zones written in order: zbd.rs
+//!                                       priorities: priority.rs; logs of operations: iolog.rs
+//!                                       data of writes: content.rs; read back and compared: verify/
+//!                                       depth: closed.rs; early ends: ends.rs; statistics: thread.rs, samples.rs
 //! ```
 //!
-//! The one idea: a job with a rate is an open loop under a configured limit, its depth. Operations are wanted at their
-//! instants whatever happened to earlier ones, so operations that fio would leave out during a stall count as waiting.
-//! A job without one is a closed loop, as in fio. Each direction that has a rate has a lane of its own, because fio
-//! holds each to its own rate and lets the mix follow; without rates one lane mixes.
+//! A job with a rate is an open loop, limited by its depth. Each operation is due at its scheduled time, whatever
+//! happened to earlier ones, so operations that fio would leave out during a stall count as waiting. A job without a
+//! rate is a closed loop, as in fio. Each direction with a rate has its own lane, because fio holds each direction to
+//! its own rate and lets the mix follow. Without rates, one lane mixes the directions.
 
 mod area;
 mod closed;
@@ -52,7 +53,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// Locks `mutex`, also after a panic: its value is whole between any two statements.
+/// Locks `mutex`, also after a panic: its value is consistent between any two statements.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

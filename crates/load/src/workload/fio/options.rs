@@ -45,7 +45,7 @@ macro_rules! known {
     };
 }
 
-/// The options that are done, in the order of fio's manual.
+/// The supported options, in the order of fio's manual.
 pub static KNOWN: &[Known] = known! {
     "name" Value = "section": "name of the job; on the command line it begins a new job",
     "description" Value = "none": "free text",
@@ -199,7 +199,7 @@ pub static KNOWN: &[Known] = known! {
     "kb_base" Value = "1024": "value of `k`: 1024 or 1000",
 };
 
-/// Options that are read and make no difference here, with the reason: `NAME NAME: REASON`.
+/// Options that are accepted without effect, with the reason: `NAME NAME: REASON`.
 static NO_DIFFERENCE: &[&str] = &[
     "thread threads comm gtod_reduce gtod_cpu clocksource disk_util stats unit_base: how fio itself runs or counts",
     "iodepth_batch iodepth_batch_submit iodepth_batch_complete_max: operations that are due together are submitted \
@@ -225,7 +225,7 @@ static NO_DIFFERENCE: &[&str] = &[
      be switched off; submission latency is not reported separately",
 ];
 
-/// Unsupported options, with the load that would run without them, in the same form.
+/// Unsupported options, with the load that would run without them, in the form of [`NO_DIFFERENCE`].
 static MISSING: &[&str] = &[
     "verify_pattern_interval verify_policy: the same, where %o is the offset of the whole operation, and all completed \
      writes are compared",
@@ -277,7 +277,7 @@ pub(super) fn is_off(name: &str, value: Option<&str>) -> bool {
     is_nothing || (name, value) == ("rw_sequencer", "sequential")
 }
 
-/// Unsupported options of fio's program, and the remedy, in the same form.
+/// Unsupported options of fio's program, and the remedy, in the form of [`NO_DIFFERENCE`].
 static PROGRAM_MISSING: &[&str] = &[
     "bandwidth-log latency-log: logs are options of jobs - say write_bw_log=PREFIX, write_lat_log=PREFIX",
     "server client remote-config daemonize trigger-remote: flashproof runs on this machine, in the foreground",
@@ -290,7 +290,7 @@ static PROGRAM_MISSING: &[&str] = &[
 const PROGRAM_WITH_VALUE: &str = "output output-format terse-version status-interval section eta eta-newline \
     eta-interval alloc-size max-jobs trigger trigger-file trigger-timeout out erase sla slice max-errors hang";
 
-/// The same without one.
+/// Options of the program that take no value.
 const PROGRAM_ALONE: &str = "minimal append-terse parse-only readonly warnings-fatal version help cmdhelp \
     force shared no-trace cross-check dry-run quiet";
 
@@ -304,7 +304,7 @@ fn entries(list: &'static [&'static str]) -> impl Iterator<Item = (&'static str,
     list.iter().filter_map(|entry| entry.split_once(": "))
 }
 
-/// The text beside the names of which `name` is one.
+/// Text of the entry that lists `name`.
 fn text_of(list: &'static [&'static str], name: &str) -> Option<&'static str> {
     entries(list).find(|(names, _)| has(names, name)).map(|(_, text)| text)
 }
@@ -329,7 +329,7 @@ pub(super) fn missing_of_program(name: &str) -> Option<&'static str> {
     text_of(PROGRAM_MISSING, name)
 }
 
-/// The option of flashproof's most similar to `unknown`, if one is close.
+/// The supported option most similar to `unknown`, if any is close.
 pub fn nearest(unknown: &str) -> Option<&'static str> {
     similar(unknown, KNOWN.iter().flat_map(|option| option.aliases.iter().copied().chain([option.name])))
 }
@@ -357,7 +357,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// A line for each option that is done, for `--cmdhelp`.
+/// A line for each supported option, for `--cmdhelp`.
 pub fn help() -> String {
     let width = KNOWN.iter().map(|option| option.name.len()).max().unwrap_or(0);
     let line = |option: &Known| {

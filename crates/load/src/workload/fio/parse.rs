@@ -8,13 +8,13 @@ use results::units::quoted;
 use std::collections::BTreeSet;
 use sys::op::WriteBack;
 
-/// No operation is larger: a buffer of this size for each that is in flight.
+/// Maximum size of an operation, bytes: each one in flight needs such a buffer.
 pub(super) const BLOCK_MAX: u64 = 1 << 30;
 
-/// CPUs of a machine, as many as sched_setaffinity(2) has bits for in its usual form.
+/// Maximum number of CPUs: the bits of sched_setaffinity(2)'s `cpu_set_t`.
 const CPUS_MAX: u32 = 1_024;
 
-/// Percentiles that a report has at most, as fio.
+/// Maximum percentiles of a report, as in fio.
 const PERCENTILES_MAX: usize = 20;
 
 /// The text of an option, and the value of the suffix `k` in it.
@@ -61,7 +61,8 @@ impl Value<'_> {
         if ns / NS_PER_SEC > u32::MAX.into() { Err(format!("it is more than {} s", u32::MAX)) } else { Ok(ns) }
     }
 
-    /// A value for each direction: `A`, `A,B`, `A,B,C`; a missing one repeats the one before, an empty one is `default`.
+    /// A value for each direction: `A`, `A,B`, `A,B,C`. A missing one repeats the one before, an empty one is
+    /// `default`.
     pub(super) fn by_direction<T: Clone>(
         self,
         default: T,
@@ -96,7 +97,7 @@ pub(super) fn above_zero(size: Size) -> Result<Size, String> {
     if size.of(100) > 0 || matches!(size, Size::Bytes(1..)) { Ok(size) } else { Err("it is zero".into()) }
 }
 
-/// Steps of a write-back, and the writes between two: `wait_before,write:8`.
+/// Steps of sync_file_range, and the number of writes between two calls: `wait_before,write:8`.
 pub(super) fn write_back(text: &str) -> Result<(WriteBack, u64), String> {
     let (steps, every) = text.split_once(':').unwrap_or((text, "1"));
     let mut all = WriteBack::default();
@@ -125,7 +126,7 @@ pub(super) fn cpus(text: &str) -> Result<Vec<u32>, String> {
     Ok(all.into_iter().collect())
 }
 
-/// A file about memory nodes in sysfs; `None`: it is not there.
+/// Text of sysfs's `file` about memory nodes; `None` if it cannot be read.
 pub(super) fn memory_nodes(file: &str) -> Option<String> {
     std::fs::read_to_string(format!("/sys/devices/system/node/{file}")).ok()
 }
@@ -141,7 +142,7 @@ pub(super) fn cpus_of_nodes(text: &str, about: impl Fn(&str) -> Option<String>) 
     Ok(all)
 }
 
-/// Checks a memory policy: with a single node all are the same.
+/// Checks a memory policy: with a single node, all policies are equivalent.
 pub(super) fn memory_policy(text: &str, is_single: bool) -> Result<(), String> {
     let policy = text.split_once(':').map_or(text, |(policy, _)| policy);
     let policies = [("default", true), ("local", true), ("prefer", false), ("bind", false), ("interleave", false)];
@@ -165,7 +166,7 @@ pub(super) fn filenames(text: &str) -> Result<Vec<String>, String> {
         let last = names.last_mut().expect("never empty");
         match c {
             '\\' if chars.peek() == Some(&':') => last.extend(chars.next()),
-            // The one of sim: belongs to the name.
+            // The colon of `sim:` belongs to the name.
             ':' if last != "sim" => names.push(String::new()),
             c => last.push(c),
         }
@@ -278,7 +279,7 @@ fn shared_out(given: impl Iterator<Item = Option<u64>> + Clone) -> Result<Vec<u6
         None => Err(format!("the percentages are {sum} in all, more than 100")),
         Some(1..) if blank == 0 => Err(format!("the percentages are {sum} in all, not 100")),
         Some(rest) => {
-            // Whole percent, the first a little more.
+            // Whole percents; the first shares take the remainder.
             let mut shares = (0..blank).map(|number| rest / blank + u64::from(number < rest % blank));
             Ok(given.map(|percent| percent.or_else(|| shares.next()).unwrap_or(0)).collect())
         }

@@ -61,7 +61,7 @@ impl Sizes {
     }
 }
 
-/// Random choice among `parts`, each with its percentage; `None`: the remainder to 100.
+/// Draws one of `parts`, each with its percentage; `None`: the rest to 100.
 #[inline]
 pub(super) fn by_percent<T>(parts: impl Iterator<Item = (u64, T)>, random: &mut Random) -> Option<T> {
     let mut drawn = random.below(100);
@@ -78,17 +78,17 @@ pub(super) fn by_percent<T>(parts: impl Iterator<Item = (u64, T)>, random: &mut 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {
     Uniform,
-    /// The k-th in proportion to k to the power of minus this.
+    /// The k-th most popular block gets operations in proportion to k^-theta, for this theta.
     Zipf(f64),
-    /// This part of the blocks gets all but this part of the operations; and so again within.
+    /// The fraction h of the blocks gets the fraction 1 - h of the operations, and so on within it, for this h.
     Pareto(f64),
-    /// The mean of twelve uniform offsets, moved by up to half of this percentage of the range.
+    /// The mean of twelve uniform offsets, shifted by up to half of this percentage of the range to either side.
     Normal(f64),
-    /// Parts of the range, from the beginning on: percent of the operations, size.
+    /// Consecutive zones of the range, with their percent of the operations and their size.
     Zoned(Vec<(u64, Size)>),
 }
 
-/// Number of uniform draws averaged for a normal one, as in fio: the deviation is a twelfth of the range.
+/// Number of uniform draws averaged for a normal one, as in fio: the standard deviation is 1/12 of the range.
 const NORMAL_DRAWS: u32 = 12;
 
 /// Draws blocks of `0..blocks`.
@@ -96,17 +96,18 @@ const NORMAL_DRAWS: u32 = 12;
 pub(super) struct Draw {
     ranks: Ranks,
     blocks: u64,
-    /// Spreads ranks over the range, so that the popular are no neighbours: each has a place of its own.
+    /// Multiplier that spreads ranks over the range, so that popular blocks are not neighbours. Without a common factor
+    /// with `blocks`, so that no two ranks share a block.
     factor: u64,
     from: u64,
 }
 
-/// Ranks of blocks by popularity, or blocks where neighbours are equally popular.
+/// Draws ranks of blocks by popularity, or, for uniform and zoned distributions, blocks.
 #[derive(Debug, Clone)]
 enum Ranks {
     Uniform,
     Zipf(Zipfian),
-    /// The power of a uniform part of the range.
+    /// Exponent of a uniform draw from 0 to 1.
     Pareto(f64),
     /// Maximum shift of an offset, blocks, to either side.
     Normal(f64),
@@ -115,7 +116,7 @@ enum Ranks {
 }
 
 impl Draw {
-    /// `blocks` is not 0. Errors: a distribution that is not of this range, a phrase.
+    /// `blocks` must not be 0. Errors: the distribution does not fit the range, a phrase.
     pub(super) fn new(
         distribution: &Distribution,
         blocks: u64,
@@ -125,7 +126,7 @@ impl Draw {
         let ranks = match distribution {
             Distribution::Uniform => Ranks::Uniform,
             Distribution::Zipf(theta) => Ranks::Zipf(Zipfian::new(blocks, *theta)),
-            // The beginning of length x gets x^(1/power): h gets 1 - h.
+            // The first fraction x of the ranks gets x^(1/power) of the operations: h gets 1 - h.
             Distribution::Pareto(h) => Ranks::Pareto(h.ln() / (1.0 - h).ln()),
             Distribution::Normal(percent) => Ranks::Normal(blocks as f64 * percent / 200.0),
             Distribution::Zoned(zones) => Ranks::Zoned(zones_in_blocks(zones, blocks, block_bytes)?),
@@ -187,7 +188,7 @@ fn zones_in_blocks(zones: &[(u64, Size)], blocks: u64, block_bytes: u64) -> Resu
     Ok(drawn)
 }
 
-/// Visited units: a bit each, and above them a bit for each 64 that are all visited, up to one word.
+/// Visited units as levels of bitmaps: a bit per unit, above it a bit per 64 visited units, up to a single word.
 #[derive(Debug, Clone)]
 pub(super) struct Map {
     levels: Vec<Vec<u64>>,
@@ -234,7 +235,7 @@ impl Map {
     fn find(&self, from: u64) -> Option<u64> {
         let (mut at, mut level) = (from, 0);
         loop {
-            // Up while there is nothing behind `at` in its word.
+            // Go up a level while the word has no unvisited bit from `at` on.
             let words = self.levels.get(level)?;
             let word = *words.get((at / 64) as usize)?;
             let free = !word & (u64::MAX << (at % 64));

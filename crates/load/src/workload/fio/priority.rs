@@ -1,4 +1,4 @@
-//! I/O priorities: of a job (`prioclass`, `prio`, `priohint`), and of a part of its operations (`cmdprio...`).
+//! I/O priorities: of a job (`prioclass`, `prio`, `priohint`), and of a fraction of its operations (`cmdprio...`).
 //!
 //! Source: fio's engines/cmdprio.c.
 
@@ -28,7 +28,7 @@ const HINT: usize = 2;
 /// The greatest class, level and hint.
 const PARTS_MAX: Parts = [3, 7, 1023];
 
-/// Priority of a part of the operations of a direction.
+/// Priority of a fraction of the operations of a direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Share {
     /// Size of these operations; none: any.
@@ -38,7 +38,7 @@ struct Share {
     parts: Option<Parts>,
 }
 
-/// Options of a job.
+/// A job's options of priorities.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PriorityOptions {
     job: Parts,
@@ -51,7 +51,7 @@ pub struct PriorityOptions {
 impl PriorityOptions {
     /// Applies the option `name`. Errors: the reason, a phrase.
     pub(super) fn set(&mut self, name: &str, value: Value<'_>) -> Result<(), String> {
-        // The second is of writes, which by default have that of reads.
+        // The second value is that of writes; without it, reads and writes have the same.
         let (reads, writes) = value.text.split_once(',').unwrap_or((value.text, value.text));
         let part = if name.ends_with("class") {
             CLASS
@@ -94,7 +94,7 @@ impl PriorityOptions {
         self.by_percentage.iter().chain(&self.by_size).flatten().any(|share| share.percent > 0)
     }
 
-    /// Priority of all operations without one of their own.
+    /// Priority of all operations that have no priority of their own.
     pub(super) fn of_job(&self) -> Priority {
         priority(self.job)
     }

@@ -8,10 +8,10 @@ use crate::stream::Request;
 use results::times::Times;
 use std::sync::Mutex;
 
-/// Samples stored until they are taken: as many as a fast drive has in an interval.
+/// Maximum samples kept until they are taken: more than a fast drive completes in an interval.
 const KEPT_MAX: usize = 4 << 20;
 
-/// An operation, or all of a direction in a stretch of time.
+/// An operation, or all operations of a direction in a period.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sample {
     /// End, nanoseconds since the measurement began.
@@ -22,7 +22,7 @@ pub struct Sample {
     pub bytes: u64,
     /// Sum of latencies, nanoseconds.
     pub latency_ns: u64,
-    /// Length of the stretch of time, nanoseconds; 0: it is one operation.
+    /// Length of the period, nanoseconds; 0: a single operation.
     pub length_ns: u64,
     /// First byte of the operation.
     pub offset: u64,
@@ -52,7 +52,7 @@ fn bin(latency_ns: u64) -> usize {
 /// Samples of a job.
 #[derive(Debug)]
 pub struct Samples {
-    /// Length of a stretch of time; 0: each operation is a sample.
+    /// Length of a period, nanoseconds; 0: each operation is a sample.
     every_ns: u64,
     /// Start and end of the measurement, nanoseconds.
     from_ns: u64,
@@ -77,7 +77,7 @@ impl Samples {
     }
 
     pub(super) fn add(&self, direction: usize, request: &Request, times: &Times) {
-        // Operations that come back after the end count in the last period.
+        // Operations that complete after the end count in the last period.
         let Some(end_ns) = times.completed_ns().min(self.until_ns - 1).checked_sub(self.from_ns) else { return };
         let (bytes, latency_ns) = (request.len.into(), times.service_ns());
         let mut kept = locked(&self.kept);
@@ -111,7 +111,7 @@ impl Samples {
         }
     }
 
-    /// Takes the samples. `ran_ns`: the run is over after this time, and so is the current period.
+    /// Takes the samples. `ran_ns`: the run ended after this time, which also closes the current period.
     pub fn take(&self, ran_ns: Option<u64>) -> Vec<Sample> {
         let mut kept = locked(&self.kept);
         if let Some(ran_ns) = ran_ns.filter(|_| self.every_ns > 0) {

@@ -22,7 +22,7 @@ impl Job {
         if section.options.iter().any(|given| given.at == COMMAND_LINE) {
             self.given.push(("name".into(), section.name.clone()));
         }
-        // Other values depend on these, wherever they are given.
+        // Options on which other values depend come first, wherever they are given.
         let mut options: Vec<_> = section.options.iter().collect();
         options.sort_by_key(|given| ["kb_base", "zonesize"].iter().position(|name| *name == given.name).unwrap_or(2));
         for given in options {
@@ -67,10 +67,10 @@ impl Job {
         let value = Value { text, kb_base: self.kb_base };
         let (yes, count) = (|| value.yes(), |least, most| value.count(least, most));
         let microseconds = || number(text, MICROSECONDS);
-        // Alone a log is named like the job.
+        // Without a value, a log is named after the job.
         let prefix = || Some(given.value.clone().unwrap_or_default());
         let (zone_size, default_size) = (self.zones.size, Sizes::same(4096));
-        // As many zones, or a size.
+        // A number of zones (`3z`), or a size.
         let sized = || match (text.strip_suffix('z').map(|zones| number(zones, Unit::Plain)), zone_size) {
             (Some(Ok(zones)), Some(Size::Bytes(bytes))) => {
                 zones.checked_mul(bytes).map(Size::Bytes).ok_or_else(|| "it is too large".to_owned())
@@ -304,7 +304,7 @@ fn rates(value: Value<'_>, of: fn(u64) -> Wanted) -> Result<[Wanted; DIRECTIONS]
     })
 }
 
-/// Options of one section that cannot both be meant.
+/// Finds options of one section that exclude each other.
 fn contradictions(section: &Section, problems: &mut Vec<Problem>) {
     let value = |name: &str| {
         let given = section

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 use sys::random::Random;
 
-/// Time after which an operation that waits for its zone looks again, nanoseconds: another job may have it.
+/// Poll interval of an operation that waits for its zone, nanoseconds: another job may use the zone.
 const ZONES_LOOK_NS: u64 = 50_000;
 
 /// A source of a job's operations.
@@ -28,9 +28,9 @@ pub struct FioStream {
     /// The smallest operation of each direction.
     pub(super) units: [u64; DIRECTIONS],
     pub(super) bytes_left: u64,
-    /// The next operation of a log is the last but this many.
+    /// Operations left. The next one of a log of `len` operations is number `len - ops_left`, from 0.
     pub(super) ops_left: u64,
-    /// True if calls that flush follow some of its writes.
+    /// True if flush calls follow some of its writes.
     pub(super) flushes: bool,
     /// Cell of each kind, on the first target.
     pub(super) cells: [u32; KINDS],
@@ -40,7 +40,7 @@ pub struct FioStream {
     pub(super) bound: Bound,
     /// End, nanoseconds.
     pub(super) until_ns: u64,
-    /// When its last operation is wanted, where it has a rate and their number ends it.
+    /// Due time of the last operation, if there is a rate and a number of operations, nanoseconds.
     pub(super) last_ns: u64,
     /// Minimum rates.
     pub(super) least: LeastRate,
@@ -52,37 +52,37 @@ pub struct FioStream {
     pub(super) checked_buffers: Option<u16>,
     /// Data of its writes, unless it is verified or salt.
     pub(super) contents: Option<Contents>,
-    /// Bytes and operations of each loop, and further loops, if writes are read back after each.
+    /// Bytes and operations of each loop, and number of further loops, if each loop's writes are read back.
     pub(super) loops: (u64, u64, u64),
     pub(super) flow: Option<Flow>,
     pub(super) state: StreamState,
 }
 
-/// How far a stream came.
+/// Progress of a stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamState {
     /// The next file, where files take turns.
     turn: usize,
     /// Writes done.
     writes: u64,
-    /// Operations until the next one at a random place.
+    /// Operations until the next random offset.
     run_left: u64,
-    /// True once it ended before its time.
+    /// True once the stream ended by itself, before its time.
     is_done: bool,
-    /// True once it does nothing more.
+    /// True once the stream issues nothing more.
     is_ended: bool,
     /// Files that are still to be flushed at the end.
     end_flushes: usize,
     /// Operations in flight.
     in_flight: u32,
-    /// The last that was seen of the clock.
+    /// Time of the last completion, nanoseconds of the run.
     pub(super) now_ns: u64,
     phase: Phase,
-    /// The last call of `next` gave no operation because others have to follow first.
+    /// True if the last call of `next` returned no operation because it waits for its flow group or a zone.
     is_held: bool,
-    /// A write has begun.
+    /// True once a write has begun.
     pub(super) has_written: bool,
-    /// An operation that waits for its zone: direction, area, offset, about so many bytes.
+    /// An operation that waits for its zone: direction, area, offset, maximum bytes.
     pub(super) held: Option<(usize, usize, u64, u64)>,
     /// Zones that are being reset for a write, and the bytes of the write.
     pub(super) resets: Vec<(u64, u64)>,
@@ -94,7 +94,7 @@ enum Phase {
     /// Writes, or whatever else the job does.
     #[default]
     Main,
-    /// The files with indices below this number are to be flushed, once all writes are back.
+    /// The files with indices below this number are to be flushed, once all writes have completed.
     Flush(usize),
     ReadBack,
 }
@@ -116,7 +116,7 @@ impl FioStream {
         self.verify.is_some() && self.thread.job.reads_back_at_end()
     }
 
-    /// Has done all that it was to, or cannot, and does nothing more from `at_ns` on.
+    /// Ends the stream at `at_ns`, because its work is done or cannot be done.
     pub(super) fn end_itself(&mut self, at_ns: u64) {
         self.stop(at_ns);
         if !std::mem::replace(&mut self.state.is_done, true) {
@@ -172,8 +172,7 @@ impl FioStream {
         Request { offset, len, sync, priority, ..Request::new(KIND_OF[kind], target, cell, buffers) }
     }
 
-    /// The next operation of a job that reads back what it wrote; `None`: the next one of the main phase, or none at all
-    /// now.
+    /// The next flush or read-back of a job that verifies its writes; `None`: none is due now.
     fn next_verified(&mut self) -> Option<Request> {
         loop {
             match self.state.phase {
@@ -183,7 +182,7 @@ impl FioStream {
                 }
                 Phase::Main if !self.reads_back_at_end() => return None,
                 Phase::Main => self.state.phase = Phase::Flush(self.areas.len()),
-                // Writes that are in flight, and the flushes.
+                // Wait for the writes and flushes in flight.
                 Phase::Flush(_) if self.state.in_flight > 0 => return None,
                 Phase::Flush(0) => {
                     self.verify.as_mut()?.rewind();
@@ -228,8 +227,8 @@ impl FioStream {
         Some(OpAddress { area, at: request.offset.wrapping_sub(self.areas[area].start), offset: request.offset })
     }
 
-    /// The next operation of the main phase, of the log or by choice, with its area; `None`: there is none, or none now
-    /// ([`Self::held`]).
+    /// The next operation of the main phase, from the log or generated, with its area; `None`: no more, or none now,
+    /// and then `state.held` is set.
     #[inline]
     fn make(&mut self) -> Option<(usize, Request)> {
         self.ops_left -= 1;
@@ -281,7 +280,7 @@ impl FioStream {
     }
 
     /// The operation that follows in the same slot: the write after a trim, the flush after a number of writes. As in
-    /// fio, no flush after the last of them.
+    /// fio, no flush follows the last write.
     #[inline]
     fn after(&mut self, request: &Request) -> Option<Request> {
         if self.thread.job.trim_write && request.kind == OpKind::Deallocate {
@@ -300,11 +299,11 @@ impl FioStream {
                 return Some(self.flush(at, kind));
             }
         }
-        // A flush that follows a write can come back when the main phase is over.
+        // A flush after a write may complete when the main phase is over: `at` is then the number of files.
         if let (Phase::Flush(at), OpKind::FlushFile, false) = (self.state.phase, request.kind, self.thread.job.direct)
             && at < self.areas.len()
         {
-            // Data that is read back has to come from the device.
+            // Drop the cached pages: data that is read back has to come from the device.
             let kind = OpKind::WriteBack(WriteBack { drop_cache: true, ..WriteBack::default() });
             return Some(Request { kind, ..self.request(FLUSHES, at, 0, 0) });
         }
@@ -313,13 +312,13 @@ impl FioStream {
 
     fn flush(&mut self, at: usize, kind: OpKind) -> Request {
         let (start, end) = self.areas[at].written.take().unwrap_or_default();
-        // A range of 4 GiB or more goes to the end.
+        // A range of 4 GiB or more has length 0: up to the end of the file.
         let len = u32::try_from(end - start).unwrap_or(0);
         let (offset, len) = if let OpKind::WriteBack(_) = kind { (start, len) } else { (0, 0) };
         Request { kind, ..self.request(FLUSHES, at, offset, len) }
     }
 
-    /// The flush of the next file when the last operation is back.
+    /// The flush of the next file, once the last operation completes.
     #[inline]
     fn end_flush(&mut self) -> Option<Request> {
         if self.end_flush
@@ -332,7 +331,7 @@ impl FioStream {
         Some(self.flush(self.state.end_flushes, OpKind::FlushFile))
     }
 
-    /// Arrivals of a single direction, divided over its areas; `None` if chance decides more.
+    /// Reports arrivals of a single direction, divided evenly over its areas. `None`: mixed directions, or a log.
     fn counted(&self, arrivals: u64, tell: &mut dyn FnMut(u32, u64)) -> Option<()> {
         let [direction] = self.directions[..] else { return None };
         if self.thread.job.iolog.is_some() {
@@ -371,7 +370,7 @@ impl Stream for FioStream {
         let request = loop {
             let Some((area, request)) = self.make() else {
                 self.state.is_held = self.state.held.is_some();
-                // Otherwise it has ended, or reads back what it wrote.
+                // Otherwise the main phase is over.
                 return if self.state.is_held { None } else { Stream::next(self) };
             };
             if self.verify.as_mut().is_none_or(|verify| verify.is_next_written(area, request.offset)) {
@@ -461,7 +460,7 @@ impl Stream for FioStream {
             issued.add(request, times);
         }
         let direction = kind_number(request.kind);
-        // The reset before a write is none of the job's own operations.
+        // The zone reset before a write is not an operation of the job.
         if direction == FLUSHES || request.kind == OpKind::ResetZone && !self.thread.job.does[TRIMS] {
             return;
         }

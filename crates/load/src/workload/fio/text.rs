@@ -9,13 +9,13 @@ use super::options::{Kind, Support, find, has, missing_of_program, of_program};
 use super::value::{Unit, expression};
 use results::units::quoted;
 
-/// Files included in one another.
+/// Maximum nesting of included files.
 const NESTING_MAX: usize = 8;
 
-/// No job file has more bytes, with all that it includes.
+/// Maximum size of a job file with its included files, bytes.
 pub const BYTES_MAX: usize = 4 << 20;
 
-/// No text of jobs has more options.
+/// Maximum number of options of a job file with its included files.
 const OPTIONS_MAX: usize = 100_000;
 
 /// Environment for parsing jobs.
@@ -52,16 +52,16 @@ impl Section {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
     pub name: String,
-    /// `None` for an option alone.
+    /// `None` for an option without a value.
     pub value: Option<String>,
     /// Position, for messages.
     pub at: String,
 }
 
-/// Characters of a message that are shown of its beginning, and of its end.
+/// Characters shown of the beginning and of the end of a long message.
 const SHOWN_CHARS: usize = 300;
 
-/// An error or a doubt about a position, in one line.
+/// An error or warning about a position, in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct Problem {
@@ -73,7 +73,7 @@ pub struct Problem {
 impl Problem {
     pub fn new(at: &str, what: impl Into<String>) -> Self {
         let what: String = what.into();
-        // A value of megabytes is recognised by its start, and the remedy is at the end.
+        // The beginning identifies a value of megabytes, and the remedy is at the end.
         let count = what.chars().count();
         if count <= 2 * SHOWN_CHARS {
             return Self { at: at.to_owned(), what };
@@ -87,7 +87,7 @@ impl Problem {
     }
 }
 
-/// A command line, taken apart.
+/// A parsed command line.
 #[derive(Debug, Default)]
 pub struct CommandLine {
     /// Jobs; options before the first `--name` are global.
@@ -120,7 +120,7 @@ fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
     if has(NAMES, plain_name) && value.contains(DASHES) {
         return format!("{}={value}", with_hyphens(name, at, warnings));
     }
-    // A separate word is an option, or belongs to one.
+    // Other words are values or file names, and keep their dashes.
     let is_option = text.starts_with(DASHES) || text.starts_with('-') || text.contains('=');
     if !text.contains(DASHES) || !is_option {
         return text.to_owned();
@@ -142,7 +142,7 @@ fn one_hyphen(token: &str) -> Option<&str> {
     (is_known && name.len() > 1).then_some(option)
 }
 
-/// Takes the arguments of a command line apart. Errors: all that it cannot be.
+/// Parses the arguments of a command line. Errors: all that are invalid.
 pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
     let (mut line, mut problems) = (CommandLine::default(), Vec::new());
     let tokens: Vec<_> = arguments.iter().map(|text| with_hyphens(text, COMMAND_LINE, &mut line.warnings)).collect();
@@ -175,7 +175,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
         }
         let of_job = |kind| matches!(find(&name), Some(Support::Known(known)) if known.kind == kind);
         let takes_value = of_program.unwrap_or_else(|| of_job(Kind::Value));
-        // For options without effect or refused ones, a number belongs to the option before it.
+        // A number after an option that is boolean, without effect or unsupported is its value.
         if value.is_none() && !takes_value && of_program.is_none() {
             value = tokens.next_if(|next| next.starts_with(|c: char| c.is_ascii_digit()) && !next.contains(['/', '.']));
         }
@@ -201,7 +201,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
     if problems.is_empty() { Ok(line) } else { Err(problems) }
 }
 
-/// Reads a job file, called `name` in messages. Errors: every line that cannot be.
+/// Reads a job file, called `name` in messages. Errors: every invalid line.
 pub fn job_file(
     name: &str,
     text: &str,
@@ -228,7 +228,7 @@ struct Reader<'a, 'b> {
 impl Reader<'_, '_> {
     fn file(&mut self, name: &str, text: &str, nested: usize) {
         self.bytes += text.len();
-        // Editors of another system begin a file with this mark.
+        // Windows editors begin a file with this byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (number, line) in (1..).zip(text.lines()) {
             let at = format!("{name}:{number}");
@@ -236,7 +236,7 @@ impl Reader<'_, '_> {
                 let why = format!("more than {BYTES_MAX} bytes or {OPTIONS_MAX} options in all - leave some out");
                 return self.problem(&at, why);
             }
-            // A comment begins anywhere.
+            // A comment can begin anywhere in a line.
             let line = line.split([';', '#']).next().unwrap_or_default().trim();
             if line.is_empty() {
                 continue;
@@ -267,7 +267,7 @@ impl Reader<'_, '_> {
             let why = format!("more than {NESTING_MAX} files included in one another - does one include itself?");
             return self.problem(at, why);
         }
-        // Beside the file that includes it.
+        // Relative to the directory of the including file.
         let beside = std::path::Path::new(from).with_file_name(file).to_string_lossy().into_owned();
         match (self.around.read)(&beside) {
             Ok(text) => self.file(&beside, &text, nested + 1),
@@ -308,7 +308,7 @@ fn substituted(value: &str, around: &Surroundings<'_>) -> Result<String, String>
     for (keyword, number) in keywords {
         text = text.replace(keyword, &number.to_string());
     }
-    // As fio has bc(1) do it: 8*$mb_memory.
+    // fio passes such values to bc(1): 8*$mb_memory.
     if is_computed && !text.starts_with('(') && text.contains(['+', '-', '*', '/']) {
         let value = expression(&text, Unit::Kilo(1024))?;
         return Ok(format!("{}", value.trunc()));

@@ -1,4 +1,5 @@
-//! A clone of a job: its live statistics, the kinds of operations that are recorded of it, and the clones that end with it.
+//! A clone of a job: its live statistics, the kinds of its operations that are recorded, and the clones that end with
+//! it.
 
 use super::ends::Steady;
 use super::iolog::Issued;
@@ -35,7 +36,7 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// A clone that has done nothing yet, and ends with no other.
+    /// A new clone, with which no other ends.
     pub(super) fn new(job: Arc<Job>, clone: u64, number: usize, entry: usize) -> Self {
         let samples =
             |every_ms: u64, has_bins| Arc::new(Samples::new(every_ms * 1_000_000, job.ramp_ns, job.end_ns(), has_bins));
@@ -83,7 +84,7 @@ impl Thread {
         if self.job.splits_cpus && !all.is_empty() { vec![all[(self.number - 1) % all.len()]] } else { all.clone() }
     }
 
-    /// When conditions of its own or other jobs end it, nanoseconds of the run; `u64::MAX`: not yet.
+    /// End by its own conditions or by other jobs, nanoseconds of the run; `u64::MAX`: not yet.
     #[inline]
     pub(super) fn ended_ns(&self) -> u64 {
         let exit_ns = self.exit.as_ref().map_or(u64::MAX, |exit| exit.groups[exit.own].load(Ordering::Relaxed));
@@ -110,7 +111,7 @@ pub(super) struct Recorded {
     pub(super) kind: usize,
 }
 
-/// A number that one thread changes while others look.
+/// A counter that one thread changes while others read it.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -140,7 +141,7 @@ pub struct Progress {
     /// Number of operations by depth at submission, including the operation itself: 1, 2 to 3, 4 to 7, and so on; 64
     /// and more.
     pub levels: [Counter; 7],
-    /// The depth that it has found up to now; 0: it looks for none.
+    /// Depth found so far by the search; 0: no search.
     pub depth: Counter,
     /// Start of the measured result, nanoseconds of the run: before, the job searched for its depth.
     pub counts_from_ns: Counter,
@@ -168,7 +169,7 @@ impl Progress {
         let _ = self.missed.set(what);
     }
 
-    /// Operations begun, without followers and those of a verification.
+    /// Operations begun, without read-backs and operations that follow in the same slot.
     pub fn ops(&self) -> u64 {
         self.begun_ops.get() - self.read_back.get()
     }

@@ -23,7 +23,7 @@ pub const BYTES: Unit = Unit::Kilo(1024);
 /// Times whose bare numbers are microseconds.
 pub(super) const MICROSECONDS: Unit = Unit::Time(1_000);
 
-/// A size, or a part of something that is known later.
+/// A size in bytes, or in percent of a size that is known later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
     Bytes(u64),
@@ -130,7 +130,7 @@ const NESTING_MAX: u32 = 32;
 pub(super) fn expression(text: &str, unit: Unit) -> Result<f64, String> {
     let mut reader = Expression { rest: text, unit, has_unit: false, depth: 0 };
     let value = reader.sum()?;
-    // A time without any unit in it is one of bare numbers.
+    // A time without any unit is in the default unit.
     let bare = if reader.has_unit { 1 } else { factor("", unit)? };
     match reader.rest.trim() {
         "" => Ok(value * bare as f64),

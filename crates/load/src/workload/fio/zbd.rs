@@ -1,14 +1,14 @@
-//! Zones that are written from start to end: fio's `zonemode=zbd`. Those of a zoned device, or emulated ones of any other
-//! device or file.
+//! Zones that are written sequentially (`zonemode=zbd`): zones of a zoned device, or emulated zones of any other device
+//! or file.
 //!
 //! ```text
-//! a job's place -> ZonedArea::turn -> Turn: where the operation goes instead, a reset before it, or none now  in_zone.rs
-//!                  ZonedArea::done    the operation is back
+//! a job's offset -> ZonedArea::turn -> Turn: where the operation goes instead, a reset first, or none now   in_zone.rs
+//!                   ZonedArea::done    an operation completed
 //! ```
 //!
-//! The zones of a device are one table for all jobs, with a lock that is held for the choice of a place. The kernel
-//! gives a zoned device one write of a zone at a time, so a zone that is not emulated has one in flight: further
-//! ones could overtake each other before they reach the kernel. A zone is reset when nothing is in flight in it.
+//! All jobs share one table of a device's zones, locked while an offset is chosen. A zone that is not emulated has at
+//! most one write in flight: the kernel passes on one write per zone at a time, and further writes could be reordered
+//! before they reach the kernel. A zone is reset only when nothing is in flight in it.
 
 mod in_zone;
 
@@ -24,27 +24,27 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use sys::op::OpKind;
 
-/// Most emulated zones of a device.
+/// Maximum emulated zones of a device.
 const ZONES_MAX: u64 = 1 << 20;
 
-/// Options of a job.
+/// A job's options of `zonemode=zbd`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ZbdOptions {
     /// True for `zonemode=zbd`.
     pub is_on: bool,
     /// Bytes that can be written in an emulated zone; 0: all.
     pub capacity: u64,
-    /// Reads go beyond the write pointer.
+    /// True if reads may go beyond the write pointer.
     pub reads_beyond: bool,
-    /// Zones that are written to at once, by all jobs and by a clone; 0: any number.
+    /// Maximum open zones of all jobs, and of a clone; 0: no limit but the device's.
     pub open_max: u64,
     pub job_open_max: u64,
-    /// Share of the range that has data from which on zones are reset, and resets for each write then.
+    /// Fraction of the range that has data above which zones are reset, and resets per write from then on.
     pub reset_threshold: f64,
     pub reset_frequency: f64,
 }
 
-/// Zones by device or file. Emulated ones last from run to run, as in fio.
+/// Zones by device or file. Emulated zones keep their state from run to run, as in fio.
 #[derive(Debug, Default)]
 pub struct ZoneTables(pub(super) Mutex<HashMap<String, Arc<Table>>>);
 
@@ -54,7 +54,7 @@ pub(super) struct Table {
     /// The report of the device; `None`: emulated zones.
     report: Option<Arc<Zones>>,
     zone_bytes: u64,
-    /// Option of the jobs, and what the device allows as well.
+    /// `max_open_zones` of the jobs; then the limits that hold, which include the device's.
     wanted_open: u64,
     open_max: usize,
     active_max: usize,
@@ -66,34 +66,34 @@ struct State {
     zones: Vec<Zone>,
     /// Zones that are written to, each with the clone that opened it.
     open: Vec<(usize, usize)>,
-    /// Zones that are open or half full beside those.
+    /// Other zones that are open or half full.
     others: Vec<usize>,
-    /// Zones whose data count for the threshold of resets, and these bytes.
+    /// Zones that count toward the threshold of resets, and bytes written in them.
     counted: Range<usize>,
     written: u64,
-    /// Writes until the next of these resets.
+    /// Writes until the next reset by this threshold.
     writes_left: u64,
 }
 
-/// Places are bytes on the device.
+/// A zone; positions are bytes on the device.
 #[derive(Debug, Clone, Copy, Default)]
 struct Zone {
     start: u64,
-    /// End of what can be written, and of the zone.
+    /// End of the capacity that can be written, and end of the zone.
     full_at: u64,
     end: u64,
-    /// Where the next write goes, and what can be read.
+    /// Write pointer, and end of the data that can be read.
     at: u64,
     read_end: u64,
     is_sequential: bool,
-    /// False once it failed, or if the device says so.
+    /// False once a write or reset failed, or if the device reports the zone as unusable.
     is_usable: bool,
-    /// A reset is in flight.
+    /// True while a reset is in flight.
     is_reset: bool,
     reads: u32,
     writes: u32,
     is_open: bool,
-    /// The data are those of an earlier phase or run.
+    /// True if the data are of an earlier phase or run.
     is_old: bool,
 }
 
@@ -211,7 +211,7 @@ impl ZonedArea {
         if other || job.does[WRITES] && table.wanted_open != job.zbd.open_max {
             return Err("jobs on one device have the same zonesize and max_open_zones - give them the same".into());
         }
-        // As fio does: whole zones, of which the first and the last begin within.
+        // As in fio, whole zones only: the start is rounded up, the end down.
         let range = start.div_ceil(table.zone_bytes) as usize..(end / table.zone_bytes) as usize;
         let (mut state, zone_bytes) = (locked(&table.state), table.zone_bytes);
         if range.is_empty() || range.end > state.zones.len() {
@@ -264,7 +264,7 @@ impl ZonedArea {
         Ok(Self { table, range, owner: thread.number, progress: thread.progress.clone() })
     }
 
-    /// First and last byte of the zones on the device.
+    /// Byte range of the zones on the device.
     pub(super) fn bytes(&self) -> Range<u64> {
         self.range.start as u64 * self.table.zone_bytes..self.range.end as u64 * self.table.zone_bytes
     }
@@ -300,7 +300,7 @@ impl State {
         self.open.retain(|(open, _)| *open != zone);
     }
 
-    /// True if so much is written that a zone is reset with this write.
+    /// Counts a write once the threshold is reached; true if this write resets a zone.
     fn is_reset_due(&mut self, job: &Job) -> bool {
         let bytes: u64 = self.zones[self.counted.clone()].first().map_or(0, |zone| zone.end - zone.start);
         let most = bytes as f64 * self.counted.len() as f64 * job.zbd.reset_threshold;

@@ -8,24 +8,24 @@ use results::units::count;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Damage is told in parts of this size: no drive writes less at once.
+/// Damage is reported in sectors of this size, the smallest write of a drive.
 const SECTOR_BYTES: usize = 512;
 
-/// Of two sectors with different data half of the bits differ. With fewer than this part, the sector has flipped bits.
+/// Sectors with different data differ in half of their bits on average. Up to 1/`OTHER_DATA` of them are flipped bits.
 const OTHER_DATA: usize = 8;
 
-/// Bytes of a digest in a message at most.
+/// Maximum bytes of a digest in a message.
 const TOLD_BYTES: usize = 16;
 
-/// Where a block is.
+/// Address of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockAddress {
     pub(super) offset: u64,
-    /// Bytes of its operation before it.
+    /// Bytes of the operation before this block.
     pub(super) from: usize,
 }
 
-/// The write that a block is to be of.
+/// The write that a block should come from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
     /// Number of the write in its job.
@@ -36,7 +36,7 @@ pub(super) struct Origin {
 /// A block that is wrong.
 #[derive(Debug)]
 pub struct Damage {
-    /// Index of its file among those of the job.
+    /// Index of the block's file among the job's files.
     pub file: usize,
     pub offset: u64,
     /// Kind of damage, what was expected and what was found.
@@ -57,7 +57,7 @@ pub(super) struct Blocks {
     pub(super) len: usize,
     /// Start of the run, seconds since 1970.
     sec: u32,
-    /// Room for a block, with its header at the beginning, and for the data that it should have.
+    /// Buffers: a block with its header moved to the beginning, and the data that it should have.
     scratch: [Vec<u8>; 2],
 }
 
@@ -67,13 +67,13 @@ impl Blocks {
         Self { job, method, number, len, sec, scratch: std::array::from_fn(|_| Vec::with_capacity(len)) }
     }
 
-    /// Makes `block` the one of `wanted`.
+    /// Fills `block` with the contents of `wanted`.
     pub(super) fn put(&self, block: &mut [u8], place: BlockAddress, wanted: Origin) {
         self.put_straight(block, place, wanted);
         self.turn(block);
     }
 
-    /// The same with its header at the beginning.
+    /// Like [`Self::put`], with the header at the beginning.
     fn put_straight(&self, block: &mut [u8], place: BlockAddress, wanted: Origin) {
         self.put_data(block, place, wanted.seed);
         if self.method.has_header() {
@@ -101,7 +101,7 @@ impl Blocks {
         }
     }
 
-    /// Puts the header of a block in its place, or back to the beginning.
+    /// Swaps the header of a block between the beginning and its place.
     fn turn(&self, block: &mut [u8]) {
         if self.job.verify.header_at > 0 {
             let (start, rest) = block.split_at_mut(self.job.verify.header_at as usize);
@@ -110,7 +110,7 @@ impl Blocks {
         }
     }
 
-    /// Checks a block; `wanted`: the write that it is of, if that is known.
+    /// Checks a block. `wanted`: the write that it should come from, if known.
     pub(super) fn check(
         &mut self,
         block: &[u8],
@@ -140,12 +140,12 @@ impl Blocks {
         is_wanted && self.is_here(&header, place) && self.has_right_data(block, &header, place)
     }
 
-    /// True if a valid header is that of a block at `place`.
+    /// True if a header is of a block of this job at `place`.
     fn is_here(&self, header: &Header, place: BlockAddress) -> bool {
         header.offset == place.offset && self.is_of_job(header)
     }
 
-    /// True if a header has the method and the length of this job's.
+    /// True if a header has this job's method and block length.
     fn is_of_job(&self, header: &Header) -> bool {
         header.len as usize == self.len && Method::of_code(header.method) == Some(self.method)
     }
@@ -174,7 +174,7 @@ impl Blocks {
         }
     }
 
-    /// True if the data of `block` from byte `from` on is that of the seed in its header.
+    /// True if the data of `block`, from byte `from` on, follow from the seed in its header.
     fn is_data_of(&mut self, block: &[u8], from: usize, header: &Header, place: BlockAddress) -> bool {
         let mut scratch = std::mem::take(&mut self.scratch[1]);
         scratch.resize(block.len(), 0);
@@ -184,7 +184,7 @@ impl Blocks {
         is_ours || self.images(block, header, place).iter().any(|image| image[from..] == block[from..])
     }
 
-    /// Compares in small parts, so that no memory is needed for the whole.
+    /// Compares sector by sector, so that no memory is needed for a whole block.
     fn has_pattern(&self, data: &[u8], place: BlockAddress) -> bool {
         let Some(pattern) = &self.job.verify.pattern else { return false };
         let mut expected = [0; SECTOR_BYTES];
@@ -196,8 +196,8 @@ impl Blocks {
         })
     }
 
-    /// The blocks that `header` of `block` can be of: this program's, and fio's, which makes the data of a whole
-    /// operation of one seed.
+    /// The blocks that `header` of `block` may belong to: flashproof's, and fio's, which derives the data of a whole
+    /// operation from one seed.
     fn images(&self, block: &[u8], header: &Header, place: BlockAddress) -> Vec<Vec<u8>> {
         let bytes = header.bytes();
         let finished = |mut image: Vec<u8>| {
@@ -212,7 +212,7 @@ impl Blocks {
             image
         };
         let mut place = place;
-        // The header knows where its block was.
+        // Use the header's offset: the block may have been written for another place.
         place.offset = header.offset.max(place.from as u64);
         let mut image = vec![0; self.len];
         self.put_data(&mut image, place, header.seed);
@@ -279,14 +279,14 @@ impl Blocks {
         (text, right)
     }
 
-    /// The block of `wanted`.
+    /// The block that `wanted` writes, with its header at the beginning.
     fn right(&self, place: BlockAddress, wanted: Origin) -> Vec<u8> {
         let mut image = vec![0; self.len];
         self.put_straight(&mut image, place, wanted);
         image
     }
 
-    /// The block that the header of `block` is most likely of; a wrong bit in the header is put right.
+    /// The block that most likely was written, by the header of `block`; a flipped bit in the header is corrected.
     fn nearest(&self, block: &[u8], place: BlockAddress) -> Option<Vec<u8>> {
         let mut mended = block.to_vec();
         let header = Header::of(block).ok().or_else(|| {
@@ -298,7 +298,7 @@ impl Blocks {
         images.into_iter().min_by_key(|image| differing_bits(block, image).iter().sum::<u64>())
     }
 
-    /// Text about a block that another write, job or place is the origin of.
+    /// Text about a block that comes from another write, job or place.
     fn other_block(&self, header: &Header, place: BlockAddress, wanted: Option<Origin>) -> String {
         let Header { job, len, offset, write, .. } = *header;
         let last = wanted.map_or(0, |wanted| wanted.write & u64::from(u16::MAX));
@@ -327,7 +327,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The first bytes of a block that is not ours.
+/// Text about the first bytes of a foreign block.
 fn begins(block: &[u8]) -> String {
     match block.iter().all(|byte| *byte == 0) {
         true => "all of it zeros, as never written or trimmed".to_owned(),
@@ -344,7 +344,7 @@ fn differing_bits(block: &[u8], right: &[u8]) -> Vec<u64> {
     sectors.map(of_sector).collect()
 }
 
-/// Text about the difference between a block and the one that should be there; `None`: nothing is as it should be.
+/// Text about the difference between a block and the one that should be there; `None`: no sector is similar.
 fn difference(block: &[u8], right: &[u8]) -> Option<String> {
     let bits = differing_bits(block, right);
     let sectors: Vec<_> = block.chunks(SECTOR_BYTES).collect();

@@ -1,6 +1,6 @@
-//! fio's forms of a verification on the medium and in files: the header of a verified block, and the state file, which
-//! says how far the writes of a job came before it was ended. Those of fio 3.33 are written, those of later ones are read
-//! too. Source: `verify.h`, `verify-state.h`.
+//! fio's formats of verification data: the header of a verified block, and the state file, which says how far the
+//! writes of a job came before it ended. flashproof writes the formats of fio 3.33, and also reads later ones. Source:
+//! `verify.h`, `verify-state.h`.
 //!
 //! ```text
 //! header  3.33                          since version 0x81
@@ -14,14 +14,14 @@
 //!     36  crc32c of what is before, 4   job, 2; nothing, 2; 44: crc32c, 4
 //!
 //! state file
-//! version, 8 bytes; bytes behind this header, 8; crc32c of them, 8
+//! version, 8 bytes; bytes after this header, 8; crc32c of them, 8
 //! version 3: completions below, 8; depth, 4; files, 4 | version 7: depth, 4; nothing, 4
 //! writes begun, 8; number of the job, 8; state of fio's generator, 56; name of the job, 64
 //! version 3: file and offset of the last completions, 16 for each of depth * files
 //! version 7: numbers of the writes in flight or failed, 8 for each of depth
 //! ```
 //!
-//! All little-endian, as on the machines that this program runs on. The digest of a block follows its header.
+//! All little-endian, as on the machines that flashproof runs on. The digest of a block follows its header.
 
 use super::method::crc32c;
 use results::files::{self, Links};
@@ -32,7 +32,7 @@ const MAGIC: u16 = 0xacca;
 /// Bytes of the header that is written.
 pub(super) const HEADER_BYTES: usize = 40;
 
-/// Bytes of the later one.
+/// Bytes of the later header.
 const LATER_HEADER_BYTES: usize = 48;
 const LATER_HEADER: u8 = 0x81;
 
@@ -46,9 +46,9 @@ pub(super) struct Header {
     pub(super) sec: u32,
     pub(super) nsec: u32,
     pub(super) job: u16,
-    /// Number of the write in its job: the lower 16 bits of it in the header that is written.
+    /// Number of the write in its job; the header of fio 3.33 has only its lower 16 bits.
     pub(super) write: u64,
-    /// True if it is the later header.
+    /// True for the later header.
     pub(super) is_later: bool,
 }
 
@@ -115,7 +115,7 @@ impl Header {
         })
     }
 
-    /// The header at the beginning of `block` with one bit of it put right, and the number of that bit in the block.
+    /// The header at the beginning of `block` with one flipped bit corrected, and the number of that bit in the block.
     pub(super) fn mended(block: &[u8]) -> Option<(Self, usize)> {
         let mut bytes = padded(block);
         (0..block.len().min(LATER_HEADER_BYTES) * 8).find_map(|bit| {
@@ -127,7 +127,7 @@ impl Header {
     }
 }
 
-/// The beginning of a block, with zeros behind one that is too short for a valid header.
+/// The first bytes of a block, with zeros after a block that is too short for a header.
 fn padded(block: &[u8]) -> [u8; LATER_HEADER_BYTES] {
     let (mut bytes, len) = ([0; LATER_HEADER_BYTES], block.len().min(LATER_HEADER_BYTES));
     bytes[..len].copy_from_slice(&block[..len]);
@@ -140,10 +140,10 @@ const STATE_HEAD_BYTES: usize = 24;
 const GENERATOR_BYTES: usize = 56;
 const NAME_BYTES: usize = 64;
 
-/// A state file is of a depth of some thousands at most.
+/// Sanity limit for a state file, bytes: the depth is some thousands at most.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// How far the writes of a clone came.
+/// Progress of a clone's writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
     /// Writes begun.
@@ -167,7 +167,7 @@ impl State {
         format!("local-{}-{}-verify.state", name.replace('/', "."), number.saturating_sub(1))
     }
 
-    /// The file of a job that writes `files` files, as fio 3.33 has it.
+    /// The state file of a job that writes `files` files, in fio 3.33's format.
     pub fn encode(&self, name: &str, number: usize, files: u32) -> Vec<u8> {
         let done = if let LastWrites::Done(done) = &self.last { done.as_slice() } else { &[] };
         let room = self.depth as usize * files as usize;

@@ -1,4 +1,4 @@
-//! The methods of `verify`, and the digests that fio stores behind its headers.
+//! The methods of `verify`, and the digests that fio stores after its headers.
 //!
 //! Several are not the digests of their names, because fio 3.33 stores what its own code happens to compute. Source:
 //! `crc/` and `verify.c` of fio 3.33.
@@ -68,7 +68,7 @@ const METHODS: [(Method, &[&str], usize); 19] = [
 type Tabled<W> = Crc<W, Table<16>>;
 static CRC7: Tabled<u8> = Tabled::<u8>::new(&CRC_7_MMC);
 static CRC16: Tabled<u16> = Tabled::<u16>::new(&CRC_16_ARC);
-/// Without the inversion at the end.
+/// CRC-32 without the inversion at the end.
 static CRC32: Tabled<u32> = Tabled::<u32>::new(&Algorithm { xorout: 0, ..CRC_32_CKSUM });
 static CRC64: Tabled<u64> = Tabled::<u64>::new(&CRC_64_REDIS);
 
@@ -81,9 +81,9 @@ impl Method {
         })
     }
 
-    /// The method of fio's number in a header.
+    /// The method with this number in a header.
     pub(super) fn of_code(code: u8) -> Option<Self> {
-        // 6 was crc32c with the instruction of the CPU.
+        // 6 was crc32c computed by an instruction of the CPU.
         let code = if code == 6 { Self::Crc32c as u8 } else { code };
         METHODS.iter().map(|(method, ..)| *method).find(|method| *method as u8 == code)
     }
@@ -154,8 +154,7 @@ pub(super) fn crc32c(data: &[u8]) -> u32 {
     !crc32c::crc32c(data)
 }
 
-/// The lowest byte of each word of a SHA-256 whose length is in the wrong byte order, and then the last block behind
-/// them.
+/// The lowest byte of each word of a SHA-256 whose length is in the wrong byte order, followed by the last block.
 fn sha256(data: &[u8]) -> [u8; 64] {
     let mut state: [u32; 8] =
         [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
@@ -175,8 +174,8 @@ fn sha256(data: &[u8]) -> [u8; 64] {
     last
 }
 
-/// The working buffer after the data was taken in: fio 3.33 never computes the digest, so that this covers 128 bytes of
-/// the data.
+/// The working buffer after the data were read: fio 3.33 never computes the digest, so only 128 bytes of the data
+/// count.
 fn sha512_unfinished(data: &[u8]) -> [u8; 128] {
     let mut buffer = [0; 128];
     let (blocks, rest) = data.as_chunks::<128>();

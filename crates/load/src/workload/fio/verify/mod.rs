@@ -1,4 +1,4 @@
-//! `verify`: what a job writes is read back, or what an earlier one wrote is read, and compared.
+//! `verify`: reads back and compares the writes of this job, or of an earlier one.
 //!
 //! ```text
 //! options.rs   the options, contradictions between them, writers that overwrite each other's blocks
@@ -8,8 +8,8 @@
 //! written.rs   the last write to each block, and whether it was read back; counts of it for others
 //! ```
 //!
-//! Each write has a number. The seed of a block's data follows from that number and its offset, so that a few bytes of
-//! memory for each block are enough to know what belongs there.
+//! Each write has a number. The seed of a block's data follows from that number and its offset, so a few bytes of
+//! memory per block are enough to know the expected data.
 
 mod block;
 mod formats;
@@ -41,7 +41,7 @@ pub(super) const ENTRY_BYTES: u64 = 8;
 pub(super) struct OpAddress {
     pub(super) area: usize,
     pub(super) at: u64,
-    /// The same on the device.
+    /// Start of the operation on the device.
     pub(super) offset: u64,
 }
 
@@ -55,24 +55,25 @@ pub(super) struct Verify {
     /// Writes begun.
     writes: u64,
     backlog: Backlog,
-    /// How far the writes came that are read, and the number of the next one.
+    /// State of the writes that are read (`verify_state_load`), and the number of the next write.
     state: Option<(State, u64)>,
     progress: Arc<Progress>,
 }
 
-/// Writes that are read back before all are done.
+/// Writes that are read back before all are done (`verify_backlog`).
 #[derive(Debug, Default)]
 struct Backlog {
-    /// Writes done since some were read back.
+    /// Writes done since the last batch was read back.
     since: u64,
     /// Operations to read back now.
     left: u64,
-    /// Writes done and not read back: area, first block, blocks. What does not fit in is read at the end.
+    /// Writes done and not read back: area, first block, number of blocks. Writes dropped for lack of room are read
+    /// back at the end.
     done: VecDeque<(usize, usize, usize)>,
 }
 
 impl Verify {
-    /// The verification of a stream of `thread` on areas of these sizes. Error: the state to load cannot be.
+    /// The verification of a stream of `thread` on areas of these sizes. Error: the state cannot be loaded.
     pub(super) fn new(thread: &Thread, seed: u64, areas: impl Iterator<Item = u64>) -> Result<Self, String> {
         let (job, progress) = (&thread.job, thread.progress.clone());
         let mut state = None;
@@ -92,7 +93,7 @@ impl Verify {
         Ok(Self {
             blocks: Blocks::new(job.clone(), thread.number as u16, since_1970.as_secs() as u32),
             written: job.reads_back().then(|| Written::new(job.grain(), areas)),
-            // Data of an earlier run must not pass for that of this one.
+            // Data of an earlier run must not pass as data of this one.
             seed: seed ^ since_1970.as_nanos() as u64,
             writes: 0,
             backlog: Backlog { done: VecDeque::with_capacity(kept as usize), ..Backlog::default() },
@@ -101,7 +102,7 @@ impl Verify {
         })
     }
 
-    /// Seed of the data of the block at `offset` that the write of a number writes.
+    /// Write number `write`, with its data seed for the block at `offset`.
     fn wanted(seed: u64, write: u64, offset: u64) -> Origin {
         Origin { write, seed: Random::for_part(seed ^ offset, write).next_u64() }
     }
@@ -129,7 +130,7 @@ impl Verify {
         }
     }
 
-    /// A write is back.
+    /// A write completed; `is_done`: successfully.
     pub(super) fn wrote(&mut self, address: OpAddress, len: usize, is_done: bool) {
         if is_done {
             self.progress.verify.end_write(address.area as u64, address.offset);
@@ -158,7 +159,7 @@ impl Verify {
         }
     }
 
-    /// The next operation of the backlog that is to be read back now: area, first byte in it, bytes.
+    /// The next read-back of the backlog that is due now: area, first byte in it, bytes.
     pub(super) fn next_of_backlog(&mut self) -> Option<(usize, u64, u32)> {
         let written = self.written.as_mut()?;
         while self.backlog.left > 0 {
@@ -172,7 +173,7 @@ impl Verify {
         None
     }
 
-    /// The next operation that is to be read back, of all.
+    /// The next read-back at the end of a job or loop: area, first byte in it, bytes.
     pub(super) fn next_of_all(&mut self) -> Option<(usize, u64, u32)> {
         let (written, job) = (self.written.as_mut()?, &self.blocks.job);
         let blocks_max = job.written_max_bytes() / written.grain;
@@ -196,7 +197,7 @@ impl Verify {
         for (part, at) in data.chunks(grain as usize).zip((0..).map(|number| number * grain)) {
             let place = ((address.at + at) / grain) as usize;
             let write = match written.as_mut().map(|written| written.was_read(address.area, place)) {
-                // Written meanwhile.
+                // Not being read back, or written meanwhile.
                 Some(None) => continue,
                 read_back => read_back.flatten(),
             };
@@ -224,7 +225,7 @@ impl Verify {
         }
     }
 
-    /// True if the next operation of a job that only reads is to be done: it reads what was written.
+    /// True if, by the loaded state, the next operation of a job that only reads was written. Counts the operation.
     pub(super) fn is_next_written(&mut self, area: usize, offset: u64) -> bool {
         self.state.as_mut().is_none_or(|(state, number)| {
             *number += 1;
@@ -232,7 +233,7 @@ impl Verify {
         })
     }
 
-    /// True if nothing more was written, by the state of the job that wrote.
+    /// True if, by the loaded state, nothing more was written.
     pub(super) fn is_past_state(&self) -> bool {
         self.state.as_ref().is_some_and(|(state, number)| *number >= state.writes)
     }
@@ -245,7 +246,7 @@ impl Verify {
         }
     }
 
-    /// True if the stream ends at a wrong block.
+    /// True if a wrong block ends the stream.
     pub(super) fn is_fatal(&self) -> bool {
         self.blocks.job.verify.is_fatal && self.progress.verify.wrong_blocks.get() > 0
     }

@@ -1,5 +1,5 @@
-//! The options of `verify`, contradictions between them, and writers of one run that would overwrite each other's blocks:
-//! what is read back would be taken for damage.
+//! The options of `verify`, contradictions between them, and a check for writers of one run that overwrite each other's
+//! blocks, which would look like damage.
 
 use super::super::content::Filler;
 use super::super::job::{Job, READS, TRIMS, WRITES};
@@ -18,30 +18,30 @@ with_defaults! {
     pub struct VerifyOptions {
         pub method: Method = Method::None,
         pub pattern: Option<Filler> = None,
-        /// Bytes of a block with a header of its own.
+        /// Bytes of a block, which has its own header.
         pub interval: Option<u64> = None,
-        /// Byte of a block at which its header is.
+        /// Offset of the header in its block.
         pub header_at: u64 = 0,
         /// True if writes are read back.
         pub reads_back: bool = true,
-        /// True if nothing is written, but what an earlier job wrote is read.
+        /// True if the job writes nothing, and reads what an earlier job wrote.
         pub only: bool = false,
         /// True if the job ends at the first wrong block.
         pub is_fatal: bool = false,
         /// True if wrong blocks are written to files.
         pub dumps: bool = false,
-        /// Writes after which some are read back; 0: at the end.
+        /// Writes after which a batch is read back; 0: all at the end.
         pub backlog: u64 = 0,
-        /// How many.
+        /// Writes in a batch.
         pub batch: u64 = 0,
-        /// True if the state of the writes is saved; `None`: if they were ended early.
+        /// True if the state of the writes is saved; `None`: if the job ended early.
         pub saves_state: Option<bool> = None,
         pub loads_state: bool = false,
     }
 }
 
 impl Job {
-    /// Makes a job that only verifies one that reads what it would have written.
+    /// Makes a write job with `verify_only` read what it would have written.
     pub(in super::super) fn apply_verify_only(&mut self) {
         if self.verify.only && self.verifies() && self.does == [false, true, false] {
             self.does = [true, false, false];
@@ -73,23 +73,23 @@ impl Job {
         self.writes_blocks() && self.verify.reads_back
     }
 
-    /// True if all that was written is read back at the end. As in fio not if its runtime ends the job.
+    /// True if all that was written is read back at the end: as in fio, not with `time_based`.
     pub(in super::super) fn reads_back_at_end(&self) -> bool {
         self.reads_back() && !self.time_based
     }
 
-    /// Kind whose sizes its writes have: those behind a trim have the size of the trim.
+    /// Direction whose sizes the writes have: a write after a trim has the size of the trim.
     pub(in super::super) fn written_as(&self) -> usize {
         if self.trim_write { TRIMS } else { WRITES }
     }
 
-    /// The largest divisor of all sizes of its writes, or of its reads if it has none.
+    /// Greatest common divisor of all sizes of its writes, or of its reads if it has no writes.
     pub(in super::super) fn grain(&self) -> u64 {
         let sizes = &self.sizes[if self.does[WRITES] { self.written_as() } else { READS }];
         sizes.each().into_iter().fold(sizes.min_bytes(), greatest_divisor)
     }
 
-    /// Bytes of a block with a header of its own. As in fio each operation is a multiple.
+    /// Bytes of a block, which has its own header. As in fio, each operation is a multiple.
     pub(in super::super) fn block_bytes(&self) -> u64 {
         let grain = self.grain();
         self.verify.interval.filter(|interval| grain.is_multiple_of(*interval)).unwrap_or(grain)
@@ -127,7 +127,7 @@ impl Job {
     }
 }
 
-/// The first job of `threads` whose blocks another one overwrites.
+/// The first job of `threads` that overwrites blocks of another one.
 pub(in super::super) fn overlapping(threads: &[Thread]) -> Option<Problem> {
     if !threads.iter().any(|thread| thread.job.reads_back()) {
         return None;
@@ -155,7 +155,7 @@ pub(in super::super) fn overlapping(threads: &[Thread]) -> Option<Problem> {
     None
 }
 
-/// The part of its files that a clone uses, as far as that is known without them.
+/// Byte range that a clone uses of each of its files, as far as known without opening them.
 fn range(thread: &Thread) -> Range<u64> {
     let start = thread.start_bytes();
     let part = start.zip(thread.part_bytes()).filter(|_| !thread.job.zones.strided);

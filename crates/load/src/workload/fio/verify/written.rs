@@ -1,4 +1,4 @@
-//! Blocks that a stream has written: 8 bytes of memory for each. And counts of a job's verification, for its report.
+//! The last write to each block of a stream, in 8 bytes of memory per block; and the counts of a job's verification.
 
 use super::super::locked;
 use super::super::thread::Counter;
@@ -13,7 +13,7 @@ const DUE: u64 = 1 << 63;
 const READING: u64 = 1 << 62;
 /// Contents unknown: written by two operations at once, or by one that failed.
 const UNKNOWN: u64 = 1 << 61;
-/// One write in flight.
+/// Unit of the counter of writes in flight.
 const IN_FLIGHT_1: u64 = 1 << 54;
 const IN_FLIGHT: u64 = 0x7f << 54;
 /// A read that began before the last write is still in flight: it may return older data.
@@ -26,7 +26,7 @@ const WRITE: u64 = OUTDATED - 1;
 pub(super) struct Written {
     /// Bytes of a block: every write is a multiple.
     pub(super) grain: u64,
-    /// By area.
+    /// An entry per block, by area.
     areas: Vec<Vec<u64>>,
     /// Blocks that are due.
     pub(super) due: u64,
@@ -48,7 +48,7 @@ impl Written {
         first..first + len / self.grain as usize
     }
 
-    /// Marks blocks as being written by the write of a number.
+    /// Marks blocks as being written by write number `write`.
     pub(super) fn begin(&mut self, area: usize, blocks: Range<usize>, write: u64) {
         for entry in &mut self.areas[area][blocks] {
             self.due -= u64::from(*entry & DUE != 0);
@@ -60,13 +60,13 @@ impl Written {
         }
     }
 
-    /// Marks blocks as written.
+    /// Marks blocks as written, or as unknown after a failed write.
     pub(super) fn end(&mut self, area: usize, blocks: Range<usize>, is_done: bool) {
         for entry in &mut self.areas[area][blocks] {
             if !is_done {
                 *entry |= UNKNOWN;
             }
-            // More of them than can be counted are in flight for ever.
+            // A saturated counter no longer counts down: the block stays in flight.
             if *entry & IN_FLIGHT < IN_FLIGHT {
                 *entry -= IN_FLIGHT_1;
             }
@@ -79,19 +79,19 @@ impl Written {
         }
     }
 
-    /// Forgets blocks whose contents are about to go.
+    /// Forgets blocks that are about to be trimmed.
     pub(super) fn forget(&mut self, area: usize, blocks: Range<usize>) {
         for entry in &mut self.areas[area][blocks] {
             self.due -= u64::from(*entry & DUE != 0);
             let outdated = if *entry & READING != 0 { OUTDATED } else { 0 };
-            // A write in flight may arrive before the contents go, or behind.
+            // A write in flight may reach the device before or after the trim.
             let unknown = if *entry & IN_FLIGHT != 0 { UNKNOWN } else { 0 };
             *entry = *entry & !(DUE | READING) | outdated | unknown;
         }
     }
 
-    /// Begins to read back the block if it is due, and blocks behind it of the same write, `most` in all. Returns how
-    /// many.
+    /// Begins to read back `block`, if it is due, and the following blocks of the same write, at most `most` in all.
+    /// Returns their number.
     pub(super) fn read(&mut self, area: usize, block: usize, most: usize) -> usize {
         let entries = &mut self.areas[area][block..];
         let first = entries.first().map_or(0, |entry| *entry);
@@ -101,7 +101,8 @@ impl Written {
         count
     }
 
-    /// The number of the write of which a block was read back; `None` if it was not, or was written meanwhile.
+    /// Number of the write whose block was read back; `None`: the block was not being read back, or was written
+    /// meanwhile.
     pub(super) fn was_read(&mut self, area: usize, block: usize) -> Option<u64> {
         let entry = &mut self.areas[area][block];
         if *entry & OUTDATED != 0 {
@@ -121,7 +122,7 @@ impl Written {
         self.areas[area][blocks].iter_mut().for_each(|entry| *entry &= !(READING | OUTDATED));
     }
 
-    /// The next blocks to read back in a round over all, at most `most`: area, first block, how many.
+    /// The next blocks to read back in this round, at most `most`: area, first block, number of blocks.
     pub(super) fn next(&mut self, most: usize) -> Option<(usize, usize, usize)> {
         loop {
             let (area, block) = self.cursor;
@@ -144,7 +145,7 @@ impl Written {
     }
 }
 
-/// Wrong blocks that are kept to be written to files.
+/// Maximum wrong blocks kept to be written to files.
 const DUMPS_MAX: usize = 32;
 
 /// Counts of a clone, which only its own thread changes.
@@ -170,7 +171,7 @@ impl VerifyCounts {
         std::mem::take(&mut locked(&self.dumps))
     }
 
-    /// How far the writes came; `None` if the job writes nothing to verify.
+    /// Progress of the writes; `None` if the job writes nothing to verify.
     pub fn state(&self) -> Option<State> {
         let last = self.last.get()?;
         let known = (self.writes_done.get() as usize).min(last.len());

@@ -1,5 +1,4 @@
-//! Operations of a job whose zones are written from start to end: each goes where the zones take it, and a write can
-//! follow the reset of its zone.
+//! Moves operations of `zonemode=zbd` to offsets that the zones accept. A write can follow the reset of its zone.
 //!
 //! Source: fio's `zbd_adjust_block()` and what it calls.
 
@@ -27,14 +26,15 @@ impl ZonedArea {
         ((offset / self.table.zone_bytes) as usize).clamp(self.range.start, self.range.end - 1)
     }
 
-    /// Where an operation of `job` goes that would be at `at`, about `wanted` bytes in whole `unit`s.
+    /// Chooses the place of an operation of `job` at `at`. Reads and writes get at most `wanted` bytes, in whole
+    /// `unit`s.
     fn turn(&self, job: &Job, direction: usize, at: u64, wanted: u64, unit: u64) -> Turn {
         let mut state = locked(&self.table.state);
         let zone = &state.zones[self.index(at)];
         let is_free = !zone.is_sequential || direction == READS && job.zbd.reads_beyond && zone.is_usable;
         match direction {
             _ if is_free => {
-                // If the rest of a zone is too small, its beginning instead.
+                // If the rest of a zone is too small, use its beginning.
                 let at = if zone.end - at >= unit { at } else { zone.start };
                 let (kind, len) = (KIND_OF[direction], wanted.min((zone.end - at) / unit * unit));
                 state.begin(self.index(at), kind);
@@ -46,7 +46,7 @@ impl ZonedArea {
         }
     }
 
-    /// The zone nearest to `from`, or the next one if places are in sequence, that `is_right`.
+    /// The zone nearest to `from` that `is_right`; for sequential jobs, the next one after it.
     fn nearest(&self, state: &State, job: &Job, from: usize, is_right: impl Fn(&Zone) -> bool) -> Option<usize> {
         let is_right = |zone: &usize| is_right(&state.zones[*zone]);
         let after = (from + 1..self.range.end).find(is_right);
@@ -60,7 +60,7 @@ impl ZonedArea {
         let is_here = here.has(unit) && (job.random || at + unit <= here.read_end);
         let nearest = || self.nearest(state, job, first, |zone| zone.has(unit));
         let Some(zone) = is_here.then_some(first).or_else(nearest) else {
-            // The first writes of a job that reads, too, are on their way.
+            // A mixed job waits for its own first writes.
             let is_coming = |zone: &Zone| zone.writes > 0 || zone.is_reset;
             let waits = job.does[WRITES] && state.zones[self.range.clone()].iter().any(is_coming);
             return if waits { Turn::Wait } else { Turn::Over };
@@ -111,7 +111,7 @@ impl ZonedArea {
                 && !zone.is_reset
                 && match has_room(zone) {
                     true => is_alone(zone),
-                    // The zone is reset before.
+                    // Such a zone is reset first.
                     false => zone.is_quiet() && (!keeps_data || zone.is_old),
                 }
         };
@@ -121,7 +121,7 @@ impl ZonedArea {
             here if may_open(here) && takes(here) => Some(first),
             here if !job.random && may_open(here) && !here.is_quiet() => return Turn::Wait,
             _ => {
-                // As far into the open zones as the place is into the range.
+                // Start with the open zone at the same relative position as the offset in the range.
                 let Range { start, end } = self.range;
                 let from = (first - start) * open().count() / (end - start);
                 let mut ready =
@@ -167,7 +167,7 @@ impl ZonedArea {
         (zone.at, zone.read_end, zone.is_old) = (zone.start, zone.start, false);
     }
 
-    /// Place and bytes of a write at the write pointer.
+    /// Places a write at the write pointer; returns its offset and length.
     fn put(&self, state: &mut State, zone: usize, wanted: u64, unit: u64) -> (u64, u64) {
         let (at, len) = (state.zones[zone].at, wanted.min(state.zones[zone].room() / unit * unit));
         state.begin(zone, OpKind::Write);
@@ -181,8 +181,8 @@ impl ZonedArea {
         (at, len)
     }
 
-    /// Where a sequence of writes of `unit` bytes or more goes on after one that ended at `at`, and the bytes that it
-    /// leaves out because the zone has no room for them.
+    /// Next offset of sequential writes of at least `unit` bytes after `at`. If the zone is full, that is the next
+    /// zone; also returns the bytes skipped between the zone's capacity and its end.
     fn next_after(&self, at: u64, unit: u64) -> (u64, u64) {
         let state = locked(&self.table.state);
         let zone = &state.zones[self.index(at.saturating_sub(1))];
@@ -192,7 +192,8 @@ impl ZonedArea {
         }
     }
 
-    /// An operation is back. After a reset for a write of `wanted` bytes, if there is one: its place, which nobody else gets.
+    /// An operation completed. After a reset for a write of `wanted` bytes, returns the place that is reserved for the
+    /// write.
     ///
     /// Error: why the zone cannot be used any more.
     fn done(
@@ -227,7 +228,7 @@ impl ZonedArea {
             _ => {}
         }
         let is_full = zone.writes == 0 && zone.room() < job.sizes[WRITES].min_bytes();
-        // Not before: meanwhile the device counts it.
+        // Only now: until the completion, the device counts the zone as open.
         if job.does[TRIMS] && kind != OpKind::Read || kind == OpKind::Write && is_full {
             state.close(index);
         }
@@ -237,7 +238,7 @@ impl ZonedArea {
 }
 
 impl FioStream {
-    /// The operation instead of one at `offset`, where the zones take it.
+    /// The operation of `held`, at an offset that the zones accept; `None`: it has to wait, or cannot be done.
     pub(in super::super) fn make_in_zone(&mut self, held: (usize, usize, u64, u64)) -> Option<(usize, Request)> {
         let (direction, area, offset, wanted) = held;
         let unit = self.units[direction];
@@ -245,7 +246,7 @@ impl FioStream {
         let zoned = self.areas[area].zbd.as_ref()?;
         match zoned.turn(&self.thread.job, direction, offset, wanted, unit) {
             Turn::Go(OpKind::ResetZone, at, len) if direction == WRITES => {
-                // The write counts from here on.
+                // The write counts from its reset on.
                 self.bytes_left = self.bytes_left.saturating_sub(wanted);
                 self.state.resets.push((at, wanted));
                 let request = self.request(TRIMS, area, at, len as u32);
@@ -259,7 +260,7 @@ impl FioStream {
                 (self.state.held, self.ops_left) = (Some(held), self.ops_left + 1);
                 None
             }
-            // In a sequence nothing is behind this place, and perhaps before it.
+            // No zone from this offset on takes a sequential operation: try again from the beginning.
             Turn::Over if !self.thread.job.random && offset > self.areas[area].start => {
                 if self.directions.len() == 1 {
                     self.bytes_left = self.bytes_left.saturating_sub(end - offset);
@@ -278,8 +279,8 @@ impl FioStream {
         }
     }
 
-    /// Counts an operation of zones that was to be at `offset`. In a sequence the places that it left out count as well, as in
-    /// fio not for io_size.
+    /// Counts an operation meant for `offset`. In sequential jobs, skipped bytes count as well, but, as in fio, not for
+    /// `io_size`.
     fn went(&mut self, direction: usize, area: usize, offset: u64, (at, len): (u64, u64)) {
         let (unit, start) = (self.units[direction], self.areas[area].start);
         self.state.has_written |= direction == WRITES;
@@ -295,7 +296,7 @@ impl FioStream {
         self.bytes_left = self.bytes_left.saturating_sub(counted);
     }
 
-    /// A zone of the job has an operation back. The write that follows a reset.
+    /// An operation on a zone completed. Returns the write that follows a reset.
     pub(in super::super) fn zone_is_back(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
         if !self.thread.job.zbd.is_on {
             return None;
