@@ -265,10 +265,10 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
     assert_eq!(
         ended.errors(),
         [
-            "job.fio:4: \"verify_policy=fsynced\" - flashproof does not have this option; without it would run: %o in a pattern is \
-             the offset of the whole operation, and all completed writes are compared - leave it out if that will do",
+            "job.fio:4: \"verify_policy=fsynced\" - flashproof does not have this option; without it would run: the same, where %o \
+             is the offset of the whole operation, and all completed writes are compared - leave it out if that will do",
             "job.fio:5: \"lockfile=readwrite\" - flashproof does not have this option; without it would run: fsync of \
-             each file in place of syncfs, and files that filename names, which stay from loop to loop, without locks - leave it out if that will do",
+             each file instead of syncfs, and the files of filename, kept from loop to loop, without locks - leave it out if that will do",
             "nothing was run",
         ]
     );
