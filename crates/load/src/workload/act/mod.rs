@@ -10,7 +10,7 @@
 //! and the option reference follow from it. The configuration as given ([`ActConfig`]) and the load that runs
 //! ([`Derived`]) are separate types, and everything here is pure: no file, device or clock is touched.
 //!
-//! Each uses those above it:
+//! Each module uses the modules above it:
 //!
 //! * [`dialect`]: a file as lines of key and value; [`sizes`]: sizes as a live database counted them
 //! * [`problem`]: all errors, one line each
