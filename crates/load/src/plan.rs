@@ -32,7 +32,7 @@ impl Arrival {
 pub struct Lane {
     /// Source of the operations.
     pub stream: Box<dyn Stream>,
-    /// When operations are wanted.
+    /// Start times of the operations.
     pub arrival: Arrival,
     /// Index into [`Plan::limits`].
     pub limit: u32,

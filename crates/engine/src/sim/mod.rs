@@ -7,9 +7,8 @@
 //! Drives store no data unless the engine is made with [`Contents`]. Then operations have buffers, and reads return
 //! what was written.
 //!
-//! * `contents`: the data; `model`: interface of a model, and a drive of any model; `queue`: queueing model; `ftl`:
-//! model
-//!   with flash and garbage collection; `spec`: text form of a drive
+//! * `contents`: the data; `model`: interface of a model, and a drive of any model; `queue`: queueing model
+//! * `ftl`: model with flash and garbage collection; `spec`: text form of a drive
 
 mod contents;
 mod ftl;

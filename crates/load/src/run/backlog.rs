@@ -14,7 +14,7 @@ use engine::BlockEngine;
 use results::counts::Backlog;
 use std::collections::{BTreeMap, VecDeque};
 
-/// An operation that was issued, by token.
+/// An issued operation, by token.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     pub(super) request: Request,

@@ -16,7 +16,7 @@ use sys::process;
 
 type CallShard = Box<Shard<Calls>>;
 
-/// Period of the watching thread: it takes over a call that it sees twice.
+/// Period of the watching thread, which takes over a call that it sees twice.
 const WATCH: Duration = Duration::from_millis(100);
 
 /// Shortest sleep of the watching thread during a call, however the issuing thread passes its time.

@@ -57,7 +57,7 @@ pub struct Shard<W> {
     completions: Vec<Completion>,
     /// Instant 0 of the run on the engine's clock.
     start_ns: u64,
-    /// Operations intended from here on are no longer wanted.
+    /// Operations due from this instant on are not issued.
     stop_ns: u64,
     /// The run failed: remaining operations are counted instead of issued.
     abandoned: bool,

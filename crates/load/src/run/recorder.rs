@@ -167,18 +167,18 @@ impl Recorder {
         self.slice_start_ns = self.ramp_ns + self.current.index * self.interval_ns / self.slice_ns * self.slice_ns;
     }
 
-    /// The slice of an operation wanted at `intended_ns`, from 0. The first slice includes operations wanted before the
+    /// The slice of an operation due at `intended_ns`, from 0. The first slice includes operations due before the
     /// measurement.
     fn slice(&self, intended_ns: u64) -> u64 {
         intended_ns.saturating_sub(self.ramp_ns) / self.slice_ns
     }
 
-    /// End of the slice of an operation wanted at `intended_ns`.
+    /// End of the slice of an operation due at `intended_ns`.
     pub(super) fn slice_end_ns(&self, intended_ns: u64) -> u64 {
         self.ramp_ns.saturating_add((self.slice(intended_ns) + 1).saturating_mul(self.slice_ns))
     }
 
-    /// Applies `change` to a cell for operations wanted at `intended_ns`, with separate counts for an earlier slice.
+    /// Applies `change` to a cell for operations due at `intended_ns`, with separate counts for an earlier slice.
     #[inline]
     fn record(&mut self, cell: u32, intended_ns: u64, change: impl FnOnce(&mut Cell)) {
         match intended_ns >= self.slice_start_ns {
@@ -224,7 +224,7 @@ impl Recorder {
         self.current.record_gap(unseen_ns);
     }
 
-    /// Records an operation that failed, wanted at `intended_ns`; `why`: what is wrong with its data.
+    /// Records a failed operation due at `intended_ns`; `why`: what is wrong with its data.
     pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome, why: Option<String>) {
         let &Request { cell, kind, offset, len, .. } = request;
         self.record(cell, intended_ns, |cell| cell.record_errors(1));
@@ -241,8 +241,8 @@ impl Recorder {
         }
     }
 
-    /// Records `n` operations wanted at `intended_ns` or later in its slice that were never issued; this program
-    /// delayed `ours` of them.
+    /// Records `n` operations, due at `intended_ns` or later in its slice, that were never issued; flashproof delayed
+    /// `ours` of them.
     pub(super) fn unissued(&mut self, cell: u32, intended_ns: u64, n: u64, ours: u64) {
         self.record(cell, intended_ns, |cell| cell.record_unissued(n, ours));
     }

@@ -30,8 +30,8 @@ const COLD_PCT: u64 = 50;
 const PASSES: u32 = 4;
 /// One random write out of this many goes to a cold stream.
 const COLD_EVERY: u64 = 5;
-/// Drive fills that a probe writes: everything twice, four drives at random, the hot range alone, measured once in
-/// order and twice after it was deallocated, and as many commands beside each other in the end.
+/// Drive fills that a probe writes: the hot range in order ([`PASSES`] times, once measured, twice after it was
+/// deallocated, and once beside as many random cold writes), everything twice, and four drives at random.
 pub const DRIVE_FILLS: f64 = ((PASSES as u64 + 7) * HOT_PCT + 2 * COLD_PCT + 4 * 100) as f64 / 100.0;
 
 /// A drive as the probe knows it. Positions and lengths are in commands of one size.

@@ -277,7 +277,7 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// Number of issuing threads for `iops` operations a second.
+    /// Number of issuing threads for `iops` operations per second.
     fn shards_for(&self, iops: f64) -> u32 {
         ((iops / SHARD_IOPS).ceil() as u32).clamp(1, self.shards_max.max(1))
     }
@@ -333,9 +333,9 @@ impl RunPlan {
 
     /// Pins each shard to a CPU, if there are enough `cpus` and all shards are closed loops that may run anywhere.
     ///
-    /// The kernel gathers threads that sleep a hundred thousand times a second on the CPU where they are woken, while
-    /// another CPU idles: at depth 1 that halves the rate. An open loop is not pinned, because another thread on its
-    /// CPU would make it late.
+    /// The kernel gathers threads that sleep a hundred thousand times per second on the CPU where they are woken, while
+    /// another CPU idles: at depth 1 this halves the rate. Open loops are not pinned, because another thread on the
+    /// same CPU would make them late.
     pub fn spread(&mut self, cpus: &[u32]) {
         let is_closed = |lane: &Lane| matches!(lane.arrival, Arrival::Closed { .. });
         let is_free = |plan: &Plan| plan.cpus.is_empty() && !plan.synchronous && plan.lanes.iter().all(is_closed);

@@ -83,7 +83,7 @@ impl ActConfig {
     /// Maximum number of operations in flight that clients wait for, over all devices.
     ///
     /// ACT's service threads each do one operation at a time, so their number bounds the queue depth that a drive can
-    /// see. Default: 1024 for each device, an upper bound, of which a run uses as many as queue and memory allow.
+    /// see. Default: 1024 per device, an upper bound: a run uses as many as queue and memory allow.
     pub fn service_threads_or_default(&self) -> u32 {
         // At most 128 devices: saturates only for a configuration that failed its checks.
         let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);

@@ -3,7 +3,7 @@
 //! ```text
 //! bytes --dialect--> lines --parse--> ActConfig --check, rates--> ActWorkload --build--> streams, lanes
 //!                               |                                     |
-//!                             table (one row an option)             echo: what ACT 6.6 prints of both
+//!                             table (one row per option)            echo: what ACT 6.6 prints of both
 //! ```
 //!
 //! The one idea: [`table`] declares each option once, and the configuration, parsing, checking, the echo, the help text

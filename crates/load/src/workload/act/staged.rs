@@ -44,7 +44,7 @@ pub struct Base {
 }
 
 impl Base {
-    /// ACT's own load of 1x, 2,000 reads and 1,000 writes a second on each of `devices`, paced by `arrival`.
+    /// ACT's own load of 1x, 2,000 reads and 1,000 writes per second on each of `devices`, paced by `arrival`.
     pub fn of_act(devices: &[DeviceName], arrival: Arrival) -> Self {
         let times = |rate: u64| u32::try_from(rate.saturating_mul(devices.len() as u64)).unwrap_or(u32::MAX);
         let config = ActConfig {

@@ -10,9 +10,9 @@
 //! shared, so any number of shards can take every n-th entry. An operation is issued at the instant of the traced one,
 //! whatever happened to earlier operations: a trace does not show dependencies.
 //!
-//! Reads below ACT's large block (128 KiB) are judged, as what a client waits for; in a trace without any, the first
-//! existing class of small writes, large reads, large writes, flushes, discards. A device with coarser direct I/O than
-//! the traced one gets a covering operation. Writes carry our own data.
+//! Reads below ACT's large block (128 KiB) are judged, because clients wait for them; in a trace without such reads,
+//! the first existing class of small writes, large reads, large writes, flushes, discards. On a device with coarser
+//! direct I/O than the traced one, operations are enlarged to whole units. Writes carry flashproof's own data.
 
 mod trace;
 

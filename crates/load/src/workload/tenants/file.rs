@@ -359,7 +359,7 @@ fn space(own: &Options, defaults: &Options) -> Result<Space, Wrong> {
     Ok(Space { size, at: bytes("at", &own.at)? })
 }
 
-/// Tenants without a size share equally the space that others of their device leave, as far as known now: as shares.
+/// Divides the percentage of a device that is not given to other tenants equally among its tenants without a size.
 fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
     let devices: Vec<_> = tenants.iter().map(|tenant| tenant.device.clone()).collect();
     for device in &devices {

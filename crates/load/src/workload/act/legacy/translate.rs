@@ -12,7 +12,7 @@ use super::super::table::{all, nearest, options_of};
 use super::lines::Lines;
 
 const KIB: u64 = 1024;
-/// Step of a record as ACT 3 and 4 stored it. Source: `RBLOCK_SIZE` of ACT 4's `configuration.c`.
+/// Step of the size of a record as stored by ACT 3 and 4. Source: `RBLOCK_SIZE` of ACT 4's `configuration.c`.
 const STEP_BYTES: u32 = 128;
 /// Queue length at which ACT 1 to 4 stopped, and by default ACT 5.
 const QUEUED_MAX: u32 = 100_000;

@@ -43,7 +43,7 @@ use wheel::Wheel;
 pub enum Cause {
     /// Clients filled it with updates.
     Client,
-    /// Defragmentation filled it with records that were live in others.
+    /// Defragmentation filled it with live records of other blocks.
     Defrag,
 }
 

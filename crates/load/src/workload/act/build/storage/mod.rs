@@ -296,8 +296,8 @@ impl Builder<'_, StorageDerived> {
         sizes.max().unwrap_or(0).max(1)
     }
 
-    /// The buffers that the lanes of a plan from `first_lane` on need. `record_slots`: record operations in
-    /// flight at most.
+    /// The buffers that the lanes of a plan from `first_lane` on need. `record_slots`: maximum record operations in
+    /// flight.
     fn buffers(&self, shard: u32, plan: &Plan, first_lane: usize, record_slots: u32) -> Vec<BufferClass> {
         let slots_of = |stream: usize, index: usize| -> u32 {
             let name = self.name(stream, index);
