@@ -13,8 +13,8 @@ use sys::process::{RunDelay, monotonic_ns};
 /// Longest wait in the queue while helper threads have operations in flight, nanoseconds.
 const LOOK_NS: u64 = 100_000;
 
-/// Time that a thread polls for the first completion, if several operations are in flight, before it sleeps,
-/// nanoseconds. Sleeping and waking up take longer, and devices in memory often complete sooner.
+/// Time that a thread polls for a completion before it sleeps, nanoseconds. Sleeping and waking up take longer, and
+/// devices in memory often complete sooner.
 const AWAKE_NS: u64 = 1_000;
 
 /// Time at which a completion was seen.

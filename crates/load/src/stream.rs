@@ -295,8 +295,8 @@ impl Stream for Sequential {
 /// Page updates as in ACT: a read of a random page, then a write of a random page. If a read fails, the write follows
 /// all the same.
 ///
-/// An arrival is one update or a bundle of them, one after the other. Bundles of several in flight at
-/// once would need a count for each, so their lane has a limit of one.
+/// An arrival is one update, or a bundle of updates, one after the other. Several bundles in flight would each need a
+/// count, so the lane of bundles has a limit of one.
 #[derive(Debug, Clone)]
 pub struct Updates {
     reads: Vec<Extent>,
@@ -308,7 +308,7 @@ pub struct Updates {
 }
 
 impl Updates {
-    /// Updates on the targets of `reads`, written to those of `writes`, `bundle` of them for each arrival.
+    /// Updates that read from `reads` and write to `writes`, `bundle` updates per arrival.
     pub fn new(reads: Vec<Extent>, writes: Vec<Extent>, bundle: u32, random: Random) -> Self {
         Self { reads, writes, bundle, left: 0, random }
     }

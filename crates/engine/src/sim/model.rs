@@ -116,7 +116,7 @@ impl Drive {
         })
     }
 
-    /// The columns of the counters of such a drive.
+    /// The columns of the counters of a drive with this `spec`.
     pub fn columns(spec: &DriveSpec) -> Vec<Column> {
         match &spec.ftl {
             Some(_) => FtlModel::columns(),

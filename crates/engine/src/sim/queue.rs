@@ -19,8 +19,7 @@ use sys::random::Random;
 #[derive(Debug, Clone)]
 pub struct QueueModel {
     spec: DriveSpec,
-    /// Operations in the drive by end, earliest first; those with equal ends in order of arrival. Each holds a
-    /// channel until its end, or waits for one.
+    /// Operations in the drive, sorted by end, then by arrival. Each holds a channel until its end, or waits for one.
     ends: EventQueue<u64, Done>,
     /// By direction, reads first: instant from which the data path is free. With windows: end of the time charged to
     /// the limit.

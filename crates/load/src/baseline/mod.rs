@@ -363,7 +363,7 @@ impl Form {
         }
     }
 
-    /// Time of a job, except those of the saturation and the watches, milliseconds.
+    /// Time of each job other than saturation and watches, milliseconds.
     fn job_ms(&self) -> u64 {
         let most = if self.simulated { SIMULATED_SEC_MAX * 1_000 } else { u64::MAX };
         let saturation_sec = if self.read_only { 0 } else { (self.seconds / SATURATION_PART).max(SATURATION_ROUNDS) };

@@ -94,7 +94,7 @@ impl Buffers {
 
     pub(super) fn salt_slice(&mut self) {
         let mut budget = SLICE_BYTES;
-        // Starts with another shelf each time, so that none starves when salt is short.
+        // Begins with another shelf each time, so that no shelf starves when salt is short.
         self.first = (self.first + 1) % self.shelves.len().max(1);
         let (before, from_first) = self.shelves.split_at_mut(self.first);
         for Shelf { ready, used, filling, fill } in from_first.iter_mut().chain(before) {

@@ -148,7 +148,7 @@ impl Issuer {
         let desk = &self.desk;
         shard.start_ns = start_ns;
         if let Pacing::Sleep { gathers, .. } = &mut shard.settings.pacing {
-            // The thread has nothing else to do: it is awake for each operation.
+            // The issuing thread has nothing else to do, so it wakes for each operation.
             *gathers = false;
         }
         desk.hand_over(Box::new(shard));

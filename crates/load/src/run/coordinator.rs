@@ -1,4 +1,4 @@
-//! The shards of a run, each on a thread of its own, and their intervals merged into those of the run.
+//! The shards of a run, each on its own thread, and the merging of their intervals into intervals of the run.
 //!
 //! All shards are ready before any begins, and all count from the same instant. Their records arrive here, off the
 //! issuing threads, and go to a [`Sink`] interval by interval.
@@ -147,7 +147,7 @@ struct Ready {
     feed: Feed,
 }
 
-/// Name of an issuing thread, by which telemetry finds it.
+/// Name of an issuing thread; telemetry finds the thread by this name.
 fn thread_name(number: usize) -> String {
     format!("issue-{number}")
 }

@@ -319,7 +319,7 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// True if nothing is left to do, or no time for it.
+    /// True if nothing is left to do, or no time is left for it.
     fn over(&self) -> bool {
         if self.now_ns < self.stop_ns {
             return self.is_done();

@@ -8,7 +8,7 @@ use results::cell::GRACE_NS;
 /// Polling interval when a lane waits for one of many operations in flight, nanoseconds.
 const LOOK_NS: u64 = 30_000;
 
-/// Longest time by which a sleep for an operation ends early, and longest spin after it, nanoseconds.
+/// Maximum time by which a sleep for an operation is shortened, and maximum spin after the sleep, nanoseconds.
 const EARLY_MAX_NS: u64 = 30_000;
 
 /// Change of [`Oversleep::usual_ns`] with each sleep, nanoseconds.
@@ -71,7 +71,7 @@ impl<W: BlockEngine> Shard<W> {
             false => self.silence.hangs_at_ns(self.settings.hang_ns),
         };
         let (until_ns, completions) = match self.settings.pacing {
-            // Completions before then trigger nothing: one turn takes all of them.
+            // Completions before `next_ns` trigger nothing: one turn takes all of them.
             _ if self.engine.is_virtual() && next_ns < bound_ns && self.is_undisturbed() => (next_ns, u32::MAX),
             _ if self.engine.is_virtual() => (next_ns.min(bound_ns), 1),
             Pacing::Spin => (0, 1),

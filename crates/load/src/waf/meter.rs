@@ -35,7 +35,7 @@ impl Meter {
 
     /// Adds `bytes` written to the drive; `count` reads the drive's counters, if that is due.
     ///
-    /// Errors: those of `count`, and of counters that went back.
+    /// Errors: those of `count`, and counters that went backwards.
     pub fn written(
         &mut self,
         bytes: u64,

@@ -55,7 +55,7 @@ impl Flash {
     }
 }
 
-/// Parameters of a drive with an FTL; those of all models come first.
+/// Parameters of a drive with an FTL; the parameters of all models come first.
 pub(super) const FTL_NAMES: &str = "capacity, min-io, error-rate, bad, gone-at-s, seed, name, op, op-of-flash, unit, \
     superblock, victim, append, handles, isolation, reserve, wear-gap, firmware, channels, dies, planes, page, read-us, \
     program-us, erase-us, bus-mbps, suspend-us, controller-us, buffer, precondition";

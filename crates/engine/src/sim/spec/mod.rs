@@ -55,7 +55,7 @@ pub struct DriveSpec {
     pub slow_factor: f64,
     /// Instant from which the drive is gone: ENODEV.
     pub gone_at_ns: Option<u64>,
-    /// The drive's own seed; none: the run's.
+    /// The drive's own seed; `None`: the seed of the run.
     pub seed: Option<u64>,
     /// FTL model, if chosen; its flash then determines times and channels.
     #[serde(skip_serializing_if = "Option::is_none")]

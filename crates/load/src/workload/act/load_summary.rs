@@ -188,7 +188,8 @@ impl Flow {
     }
 }
 
-/// Mean over devices of a value that depends on their smallest operation; each device has the same share.
+/// Mean over all devices of a value that depends on the device's smallest operation; all have an equal share of the
+/// load.
 fn mean_over_devices(drives: &[Drive], bytes: impl Fn(u32) -> f64) -> f64 {
     let devices: usize = drives.iter().map(|drive| drive.members.len()).sum();
     let sum = |drive: &Drive| bytes(drive.min_io_bytes.unwrap_or(SECTOR_BYTES).max(1)) * drive.members.len() as f64;

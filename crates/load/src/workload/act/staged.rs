@@ -101,7 +101,7 @@ impl Base {
         Ok(Load { workload, text, rounded })
     }
 
-    /// True if the load of 1x is that of published ratings. Only the load counts, not how it is issued and reported.
+    /// True if the load of 1x is the load of published ratings, however it is issued and reported.
     pub fn is_standard(&self) -> bool {
         let own = &self.given;
         let act = Self::of_act(&own.device_names, Arrival::Paced).given;

@@ -27,7 +27,7 @@ const CACHE_SHARE: u64 = 8;
 /// Rounds of the permutation.
 const ROUNDS: u64 = 6;
 
-/// Parameters of an order, beside the size of the device.
+/// Parameters of an order, in addition to the size of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderSpec {
     /// Bytes of a write.

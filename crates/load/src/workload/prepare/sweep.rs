@@ -21,7 +21,7 @@ use sys::op::{OpKind, Outcome};
 /// Bytes of a write: the same as ACT's preparation.
 pub const BLOCK_BYTES: u32 = 128 * 1024;
 
-/// Buffer classes: of writes that last, and of those that a later write overwrites.
+/// Buffer classes of writes that last, and of writes that are overwritten later.
 const LASTING: u16 = 0;
 const FIRST: u16 = 1;
 

@@ -112,7 +112,7 @@ impl std::str::FromStr for Mix {
 pub const TRANSACTIONS: &str = "transactions";
 /// Setting with the records per batch, in runs whose reads are batches.
 pub const BATCH_SIZE: &str = "batch-read-size";
-/// The stream of reads, and that of writes.
+/// The streams of reads and of writes.
 pub const READS: &str = "reads";
 pub const WRITES: &str = "writes";
 

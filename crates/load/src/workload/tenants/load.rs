@@ -89,7 +89,7 @@ impl TenantLoad {
     /// Refuses handles that a simulated drive lacks. Handles of real drives are checked before they are opened.
     fn check_placements(&self) -> Result<(), CannotRun> {
         let Some(drive) = self.device.drive() else { return Ok(()) };
-        // With one handle there is nothing to name, and the drive takes no placement.
+        // A drive with one handle accepts no placement.
         let handles = drive.ftl.as_ref().map_or(0, |ftl| ftl.spec.handles);
         let handles = if handles > 1 { handles } else { 0 };
         match self.placements(&self.device).iter().flatten().find(|placement| placement.0 > handles) {

@@ -114,7 +114,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
 /// First words of the files that `flashproof size config` writes.
 pub const WRITTEN_BY: &str = "Written by flashproof";
 
-/// True for a file of flashproof: it has the header, or it has keys of ours and none that ACT 6 lacks.
+/// True for a file of flashproof: it has flashproof's header or one of its keys, and no ACT key that ACT 6 lacks.
 fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool {
     let says_so =
         || String::from_utf8_lossy(bytes).lines().any(|line| line.trim_start_matches('#').contains(WRITTEN_BY));

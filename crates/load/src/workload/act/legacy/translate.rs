@@ -250,8 +250,8 @@ fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Optio
     lines.changed("service-threads", change);
 }
 
-/// ACT 3 and 4 stored records in larger steps; the same step today gives the same large blocks, and the
-/// same reads, because sectors are multiples of it.
+/// ACT 3 and 4 stored records in larger steps. The same step today gives the same large blocks, and the same reads,
+/// because sectors are multiples of the step.
 fn stored_sizes(lines: &mut Lines) {
     let stored = |bytes: u32| bytes.checked_next_multiple_of(STEP_BYTES).unwrap_or(bytes);
     let rounded = |bytes: u32| {
