@@ -1,7 +1,7 @@
 //! The engine of a server or client: sockets and devices on one ring, with one wait that other threads can end.
 //!
-//! The engine is a [`Queued`] ring with [`sys::net`]'s operations. Operations are submitted together with the next wait: a
-//! loop that answers all arrivals needs one system call.
+//! The engine is a [`Queued`] ring with the operations of [`sys::net`]. Operations are submitted together with the next
+//! wait, so a loop that answers all arrivals needs one system call.
 
 use crate::queued::{Limits, Queued, Seen, Setup};
 use crate::{IoEngine, Wait};

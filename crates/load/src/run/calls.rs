@@ -106,8 +106,8 @@ impl Desk {
     }
 }
 
-/// The issuing thread of a shard, and the thread that watches over it: each holds one. Not scoped: a thread in a call on a
-/// hung device never ends.
+/// Held by the issuing thread of a shard and by the thread that watches over it. The issuing thread is not scoped: in a
+/// call on a hung device it never ends.
 pub(super) struct Issuer {
     desk: Arc<Desk>,
 }
