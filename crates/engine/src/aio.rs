@@ -1,5 +1,5 @@
-//! The engine of Linux AIO, where io_uring is forbidden. Threads do deallocations, and operations that would block the
-//! issuing thread.
+//! The engine of Linux AIO, for systems that forbid io_uring. Helper threads perform deallocations, and operations that
+//! would block the issuing thread.
 
 use crate::queued::{Limits, Queued, Setup};
 use crate::threads::{Threads, WORKERS_MAX};
@@ -11,8 +11,9 @@ use std::sync::Arc;
 pub type Aio = Queued<sys::aio::Aio>;
 
 impl Aio {
-    /// An engine for `targets`, which bypass the page cache: otherwise every operation would block. More than
-    /// [`WORKERS_MAX`] operations in flight could wait for a thread. Errors: those of io_setup(2), no threads available.
+    /// An engine for `targets`, all of which bypass the page cache: buffered operations would all block. Beyond
+    /// [`WORKERS_MAX`] operations in flight, some may wait for a thread. Errors: those of io_setup(2), no threads
+    /// available.
     pub fn new(targets: Vec<Arc<Target>>, setup: Setup) -> io::Result<Self> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let queue = sys::aio::Aio::new(&files, setup.in_flight_max, setup.memory_bytes, setup.epoch_ns());
@@ -20,7 +21,7 @@ impl Aio {
             Some(libc::EAGAIN) => io::Error::other(format!("{error} - raise /proc/sys/fs/aio-max-nr")),
             _ => error,
         })?;
-        // All before the run: to start one takes time and can fail.
+        // All threads start before the run: starting one takes time and can fail.
         let threads = Threads::new(WORKERS_MAX, &targets, Setup { memory_bytes: 0, ..setup })?;
         let limits =
             Limits { deallocates: false, writes_back: false, gives_back: true, names_streams: false, ..Limits::NONE };

@@ -17,9 +17,9 @@ use sys::call::{Access, Mapped, carry_out};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
-/// An operation shorter than this many harmless gaps (a quarter of the tightest threshold) needs no lookup of its
-/// thread's time without a CPU: it exceeds the threshold only after a wait three times as long. A lookup costs a
-/// quarter of an operation.
+/// In harmless gaps: a quarter of the tightest threshold. For shorter operations the time that the thread was without a
+/// CPU is not looked up: they exceed the threshold only after a wait three times as long. A lookup costs a quarter of
+/// an operation.
 const LONG_GAPS: u64 = 5;
 
 /// Interval at which the time without a CPU between operations is discarded, nanoseconds.
@@ -29,20 +29,20 @@ const DISCARD_NS: u64 = 1_000_000;
 pub struct Caller {
     setup: Setup,
     targets: Arc<[Arc<Target>]>,
-    /// By target: its mapping, if operations go there.
+    /// By target: its mapping, if operations go through one.
     mapped: Arc<[Option<Mapped>]>,
-    /// The lookup costs a system call, so it follows only long operations, and now and then discards the time before
-    /// an operation.
+    /// A lookup costs a system call. Done after long operations, and every [`DISCARD_NS`] to discard the time before an
+    /// operation.
     run_delay: RunDelay,
     looked_up_ns: u64,
-    /// Priority of the last operation, which its thread has since then.
+    /// I/O priority of the last operation, which the thread still has.
     priority: Priority,
-    /// Shorter operations need no lookup, see [`LONG_GAPS`].
+    /// Operations shorter than this need no lookup, see [`LONG_GAPS`].
     long_ns: u64,
 }
 
 impl Caller {
-    /// For calls of this thread.
+    /// A caller for the calling thread.
     pub(crate) fn new(targets: Arc<[Arc<Target>]>, setup: Setup) -> Self {
         let (run_delay, long_ns) = (RunDelay::of_this_thread(), LONG_GAPS * setup.harmless_gap_ns);
         let (mapped, looked_up_ns, priority) = (Arc::default(), 0, Priority::default());
@@ -84,7 +84,7 @@ impl Caller {
     }
 }
 
-/// Targets that are used as memory, not by system calls.
+/// Targets accessed as mapped memory, not by system calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     /// Targets that are mapped.
@@ -103,7 +103,7 @@ pub struct Calls {
     /// Operations handed out by [`Calls::next_call`] and not yet finished.
     handed_out: usize,
     finished: Vec<Completion>,
-    /// Time of the last completion, for the next look at the clock: a call ends there.
+    /// Time of the last completion. The next [`IoEngine::now`] returns it instead of reading the clock.
     ended_ns: Option<u64>,
     /// Last instant that [`IoEngine::now`] returned.
     now_ns: u64,
@@ -128,7 +128,7 @@ impl Calls {
         })
     }
 
-    /// Maps the targets of `mapping`, to which operations then go by page faults. Errors: those of mmap(2).
+    /// Maps the targets of `mapping`, whose operations then are page faults. Errors: those of mmap(2).
     pub fn mapping(self, mapping: &Mapping) -> io::Result<Self> {
         let map = |(number, target): (TargetId, &Arc<Target>)| {
             mapping.targets.contains(&number).then(|| target.map(mapping.access)).transpose()
@@ -142,7 +142,7 @@ impl Calls {
         Caller { mapped: self.mapped.clone(), ..Caller::new(self.targets.clone(), self.setup) }
     }
 
-    /// The operation submitted first, for a [`Caller`]. Its completion goes to [`Calls::finish`].
+    /// Takes the oldest submitted operation, for a [`Caller`]. Its completion goes to [`Calls::finish`].
     #[inline]
     pub fn next_call(&mut self) -> Option<Op> {
         let op = self.queued.pop_front()?;

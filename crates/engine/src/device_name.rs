@@ -1,6 +1,6 @@
 //! The name of a device as a user gives it: a path, or the description of a simulated drive.
 //!
-//! Only this module decides between the two. A [`DeviceName`] has a parsed description.
+//! Only this module tells the two apart. The description in a [`DeviceName`] is already parsed.
 
 use crate::sim::{DriveSpec, SIM_PREFIX, SpecError};
 use std::fmt;

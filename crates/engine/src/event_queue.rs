@@ -6,7 +6,7 @@ const NEAR: usize = 8;
 /// Items sorted by key; items with equal keys in insertion order.
 ///
 /// A sorted list, not a heap: few events are pending, and most new ones go near either end, which costs less than
-/// sifting a heap. In the worst case, in the middle of thousands, half of the items move: a copy of some kilobytes.
+/// sifting a heap. Worst case: an insertion in the middle of thousands moves half of the items, some kilobytes.
 #[derive(Debug, Clone)]
 pub struct EventQueue<K, T> {
     /// The first `taken` are removed.
@@ -23,7 +23,7 @@ impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
     /// Inserts an item, after items with the same key.
     #[inline]
     pub fn push(&mut self, key: K, item: T) {
-        // Either end needs no other item to move.
+        // Inserting at either end moves no other item.
         if self.taken > 0 && self.items.get(self.taken).is_some_and(|(first, _)| key < *first) {
             self.taken -= 1;
             self.items[self.taken] = (key, item);

@@ -1,8 +1,8 @@
 //! I/O engines: a clock and all targets of one shard behind one interface.
 //!
-//! The run loop is generic over [`IoEngine`]: compiled for the engines whose operations are cheapest, io_uring and [`sim`],
-//! and once for all others in a box, for which a dynamic call an operation does not count.
-//! [`uring`], [`aio`], [`threads`], [`calls`] and [`passthrough`] drive real devices. [`sim`] runs on virtual time, from event to event.
+//! The run loop is generic over [`IoEngine`]. It is compiled for io_uring and [`sim`], whose operations are cheapest,
+//! and once for all other engines, boxed: there a dynamic call per operation is negligible. [`uring`], [`aio`],
+//! [`threads`], [`calls`] and [`passthrough`] drive real devices. [`sim`] runs on virtual time, from event to event.
 //! [`net`] adds sockets to the ring of the targets.
 
 #![warn(missing_docs)]
@@ -63,7 +63,7 @@ pub trait IoEngine {
     /// of issue.
     fn submit(&mut self, op: Self::Op);
 
-    /// Submits queued operations, waits as `wait` says, and appends completions to `out`.
+    /// Submits queued operations, waits within the bounds of `wait`, and appends completions to `out`.
     ///
     /// Never blocks longer than until `wait.until_ns` plus the kernel's timer slack. An error of the engine itself,
     /// not of an operation, is final.
@@ -80,7 +80,7 @@ pub trait IoEngine {
     fn counters(&self, _counters: &mut Vec<u64>) {}
 }
 
-/// A box or a lent engine is the engine in it.
+/// Boxed and pooled engines forward to the engine inside.
 impl<P: DerefMut<Target: IoEngine>> IoEngine for P {
     type Op = <P::Target as IoEngine>::Op;
     type Completion = <P::Target as IoEngine>::Completion;

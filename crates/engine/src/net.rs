@@ -1,7 +1,7 @@
 //! The engine of a server or client: sockets and devices on one ring, with one wait that other threads can end.
 //!
-//! The engine is a [`Queued`] ring with [`sys::net`]'s operations. Operations are submitted together with the next wait: a
-//! loop that answers all arrivals needs one system call.
+//! The engine is a [`Queued`] ring with the operations of [`sys::net`]. Operations are submitted together with the next
+//! wait, so a loop that answers all arrivals needs one system call.
 
 use crate::queued::{Limits, Queued, Seen, Setup};
 use crate::{IoEngine, Wait};
@@ -59,8 +59,8 @@ pub struct Net {
 }
 
 impl Net {
-    /// An engine for `targets` and sockets with `arrivals` as receive buffers. A server does not need the detection delay of
-    /// completions: an unlimited [`Setup::harmless_gap_ns`] never asks the kernel for it.
+    /// An engine for `targets` and sockets with `arrivals` as receive buffers. Servers do not need the detection delay
+    /// of completions: with an unlimited [`Setup::harmless_gap_ns`] the engine never asks the kernel for it.
     ///
     /// Errors: as [`crate::uring::Uring::new`]; `Unsupported` before Linux 6.0.
     pub fn new(targets: Vec<Arc<Target>>, arrivals: Arrivals, setup: Setup) -> io::Result<(Self, RingFacts)> {
@@ -147,7 +147,7 @@ impl IoEngine for Net {
     }
 
     fn in_flight(&self) -> usize {
-        // Without the waker's operation.
+        // The waker's operation does not count.
         self.uring.operations() - 1 + self.refused.len()
     }
 

@@ -1,8 +1,8 @@
 //! The engine of NVMe passthrough: reads, writes, flushes and deallocations as commands on the character device of a
 //! namespace (`/dev/ng0n1`), which bypass the block layer. Failures carry the drive's own status.
 //!
-//! The engine is a [`Queued`] ring of another form. For passthrough commands of root the kernel checks neither range nor
-//! permission, so this engine checks both first. Operations larger than the queue's limit are split into several
+//! The engine is a [`Queued`] ring of NVMe commands. For passthrough commands of root the kernel checks neither range
+//! nor permission, so this engine checks both first. Operations larger than the queue's limit are split into several
 //! commands, as the block layer does. The block device stays open and claimed meanwhile ([`device::generic`]).
 
 use crate::queued::{Limits, Queued, Setup};
@@ -28,7 +28,7 @@ pub struct Passthrough {
     zoned: Vec<bool>,
 }
 
-/// Drops the block device's page cache: it does not reflect what passthrough commands wrote.
+/// Drops the block device's page cache, which lacks what passthrough commands wrote.
 impl Drop for Passthrough {
     fn drop(&mut self) {
         self.targets.iter().filter(|target| target.is_writable()).for_each(|target| target.drop_cached());
@@ -71,7 +71,7 @@ impl Passthrough {
         Ok(())
     }
 
-    /// Errno of an operation that must not reach the drive.
+    /// Errno for an operation that must not reach the drive.
     fn refusal(&self, op: &Op) -> Option<i32> {
         let (target, generic) = (&self.targets[usize::from(op.target)], &self.generics[usize::from(op.target)]);
         let Namespace { block_bytes, transfer_bytes_max, placement_ids, .. } = generic.namespace();
@@ -90,7 +90,7 @@ impl Passthrough {
             op.len > 0 && op.offset.is_multiple_of((*block_bytes).into()) && op.len.is_multiple_of(*block_bytes);
         let commands = op.len.div_ceil(*transfer_bytes_max);
         if commands > 1 && op.kind == OpKind::Write && self.zoned[usize::from(op.target)] {
-            // Its commands could overtake each other, and a zone takes writes in order only.
+            // Commands of one write could overtake each other, and a zone accepts writes only in order.
             return Some(libc::EMSGSIZE);
         }
         let fits = !op.kind.moves_data() || (commands <= ENTRIES_MAX && op.buf.len() >= op.len as usize);

@@ -13,8 +13,8 @@ use sys::process::{RunDelay, monotonic_ns};
 /// Longest wait in the queue while helper threads have operations in flight, nanoseconds.
 const LOOK_NS: u64 = 100_000;
 
-/// Time for which a thread looks for the next of several completions before it sleeps, nanoseconds. To sleep and be woken
-/// takes longer, and a device in memory often needs less.
+/// Time that a thread polls for a completion before it sleeps, nanoseconds. Sleeping and waking up take longer, and
+/// devices in memory often complete sooner.
 const AWAKE_NS: u64 = 1_000;
 
 /// Time at which a completion was seen.
@@ -25,20 +25,21 @@ pub(crate) struct Seen {
     pub(crate) unseen_ns: u64,
 }
 
-/// Limits of a queue. Helper threads do what it cannot do.
+/// Operations that a queue supports. Helper threads perform the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) deallocates: bool,
     pub(crate) writes_back: bool,
     pub(crate) flushes: bool,
-    /// The queue may give operations back that would block the thread: `EAGAIN`, `EOPNOTSUPP` where all would, or a part.
+    /// The queue may give back operations that would block the thread: with `EAGAIN`, with `EOPNOTSUPP` (always
+    /// blocking), or partly done.
     pub(crate) gives_back: bool,
-    /// A write names its write stream. Otherwise it goes by that of the inode.
+    /// Writes carry their write stream. Otherwise the inode's stream applies.
     pub(crate) names_streams: bool,
 }
 
 impl Limits {
-    /// The queue does all operations.
+    /// The queue performs all operations.
     pub(crate) const NONE: Self =
         Self { deallocates: true, writes_back: true, flushes: true, gives_back: false, names_streams: true };
 }
@@ -53,7 +54,8 @@ pub struct Queued<Q> {
     /// Refused operations, returned by the next reap.
     refused: Vec<Completion>,
     limits: Limits,
-    /// Threads for operations that the queue does not do. Without [`Limits::gives_back`] started on first use.
+    /// Helper threads for operations that the queue does not perform. Started on first use, unless
+    /// [`Limits::gives_back`].
     beside: Option<Threads>,
     /// Operations that the queue gave back, with the time of their submission to it.
     given_back: Vec<(Op, u64)>,
@@ -72,13 +74,13 @@ pub struct Setup {
     pub memory_bytes: usize,
     /// Instant 0 of the clock (CLOCK_MONOTONIC).
     pub epoch: Instant,
-    /// A completion may stay unseen for this long without raising a doubt, nanoseconds. After a shorter wait an engine does
-    /// not look up how long its thread had no CPU.
+    /// Negligible detection delay of a completion, nanoseconds. After a shorter wait, an engine does not look up how
+    /// long its thread was without a CPU.
     pub harmless_gap_ns: u64,
 }
 
 impl Setup {
-    /// With a clock that begins now. Every gap raises a doubt.
+    /// A setup whose clock begins now. No detection delay is negligible.
     pub fn new(in_flight_max: usize, memory_bytes: usize) -> Self {
         Self { in_flight_max, memory_bytes, epoch: Instant::now(), harmless_gap_ns: 0 }
     }
@@ -95,7 +97,7 @@ impl Setup {
 }
 
 impl<Q: Queue> Queued<Q> {
-    /// An engine on `queue`, with threads `beside` it if it gives operations back.
+    /// An engine on `queue`. `beside`: helper threads, for a queue that gives operations back.
     pub(crate) fn on(
         queue: Q,
         targets: Vec<Arc<Target>>,
@@ -149,12 +151,13 @@ impl<Q: Queue> Queued<Q> {
         if self.queue.pushed() > 0 || self.queue.is_ready() { self.queue.enter(now_ns, None) } else { Ok(()) }
     }
 
-    /// Waits for the first completion. The kernel wakes the thread for it, so a completion stays unseen only while
-    /// the thread has no CPU.
+    /// Waits for the first completion. The kernel wakes the thread for it, so a completion stays unseen only while the
+    /// thread is without a CPU.
     fn await_first(&mut self, until_ns: u64) -> io::Result<()> {
         let mut asleep_ns = self.clock_ns();
-        // A single operation completes only after its submission, so one call does both. Otherwise completions from
-        // before or during the submission are found after it, unseen since the last poll.
+        // A single operation completes only after its submission, so one call submits it and waits. Otherwise
+        // completions from before or during the submission are found after it; they may have been unseen since the last
+        // poll.
         if self.queue.in_flight() > 1 || self.queue.pushed() == 0 {
             self.hand_over(asleep_ns)?;
             if self.queue.has_completions() {
@@ -193,7 +196,7 @@ impl<Q: Queue> Queued<Q> {
         }
     }
 
-    /// Takes all completions, each with the time at which it was seen and for how long at most it stayed unseen.
+    /// Takes all completions, each with the time of its detection and the maximum time that it stayed unseen.
     pub(crate) fn look(&mut self, mut each: impl FnMut(Reaped<Q::Op, Q::Outcome>, Seen)) {
         let seen_ns = self.clock_ns();
         let looked_ns = self.looked_ns;
@@ -223,8 +226,8 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
         self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
     }
 
-    /// Has operations that were given back begin with their first submission: the device had no room for them. The time
-    /// until a thread had them may be this program's, so it counts as unseen.
+    /// Sets the issue time of operations that were given back to their first submission: the device had no room for
+    /// them then. The time until a thread issued them may be flashproof's own, so it counts as unseen.
     fn date_back(&mut self, out: &mut [Completion]) {
         for completion in out {
             let submitted_ns = self.submitted_ns.get_mut(completion.token as usize).and_then(Option::take);
@@ -281,7 +284,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
         let mut until_ns = wait.until_ns;
         let is_idle = self.queue.in_flight() == 0 && self.refused.is_empty() && out.is_empty();
         if let Some(threads) = self.beside.as_mut().filter(|threads| threads.in_flight() > 0) {
-            // Their completions do not wake the queue.
+            // Completions of helper threads do not wake the queue.
             threads.reap(if is_idle { wait } else { Wait { until_ns: 0, completions: 1 } }, out)?;
             self.date_back(out);
             until_ns = until_ns.min(self.clock_ns() + LOOK_NS);
@@ -292,7 +295,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
         self.wait(Wait { until_ns, ..wait })?;
         let (gives_back, mut given_back) = (self.limits.gives_back, std::mem::take(&mut self.given_back));
         self.look(|Reaped { token, op, outcome, issued_ns }, Seen { at_ns: completed_ns, unseen_ns }| {
-            // None of these operations continues after a completion.
+            // Operations on block devices have one completion each, so `op` is always present.
             let Some(op) = op else { return };
             match outcome {
                 Outcome::Errno(libc::EAGAIN | libc::EOPNOTSUPP) | Outcome::Short(_) if gives_back => {
@@ -356,7 +359,7 @@ mod tests {
         assert_eq!(zeros, [false, true, true, false]);
     }
 
-    /// A queue that gives every operation back, as a device without a free request makes the kernel do.
+    /// A queue that gives every operation back, as the kernel does when the device has no free request.
     struct Full {
         ops: Vec<Op>,
         issued_ns: u64,

@@ -2,8 +2,7 @@
 //!
 //! The shard's thread queues operations. Workers take them, stamp issue and completion, and queue the completions.
 //! Queues are lock-free rings of fixed size. A worker without work parks, and only as many are woken as the queue
-//! needs. The worker stamps `issued`, because the wait for a worker is caused by this program: it is lag, not
-//! service.
+//! needs. The worker stamps `issued`, because flashproof causes the wait for a worker: it is lag, not service.
 
 use crate::calls::Caller;
 use crate::queued::Setup;
@@ -28,10 +27,10 @@ const LARGE_BYTES: u32 = 64 * 1024;
 /// Interval at which the number of workers is adjusted, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
-/// A device without completions for this long blocks its workers. A shorter pause can be a busy CPU.
+/// A device without completions for this long is blocking its workers. A shorter pause may be due to a busy CPU.
 const HELD_NS: u64 = 10_000_000;
 
-/// Workers run only a few small functions; the default of 2 MiB would waste address space.
+/// Stack of a worker, which runs only a few small functions; the default of 2 MiB would waste address space.
 const STACK_BYTES: usize = 128 * 1024;
 
 /// State shared by the shard's thread and its workers.
@@ -68,15 +67,15 @@ pub struct Threads {
 /// Number of workers that may be awake at once.
 ///
 /// The lowest number that keeps the queue short. More workers compete for the CPU: in measurements each worker beyond
-/// the device's need slowed down all others, and the device starved. But a device that blocks every worker must not
-/// delay the operations behind them.
+/// the device's need slowed down all others, and the device starved. But when a device blocks all awake workers, more
+/// are needed for the operations behind them.
 #[derive(Debug)]
 struct Level {
     workers: usize,
     least: usize,
     most: usize,
     adjusted_ns: u64,
-    /// Completions at the last poll that found a new one, and the time of that poll.
+    /// Number of completions, and time, of the last poll that found a new one.
     completed: u64,
     progress_ns: u64,
 }
@@ -228,7 +227,7 @@ impl IoEngine for Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // Not joined: a worker blocked in a read of a hung device never ends. It owns all that it needs.
+        // Not joined: a worker blocked in a read of a hung device never ends. It owns everything that it uses.
         self.shared.stop.store(true, Ordering::SeqCst);
         self.workers.iter().for_each(Thread::unpark);
     }

@@ -12,8 +12,8 @@ use sys::ring::{Files, Ring, RingFacts};
 pub type Uring = Queued<Ring<Files>>;
 
 impl Uring {
-    /// An engine for `targets`. `polled`: reads and writes complete without interrupts, on targets that bypass the page cache
-    /// and have poll queues; a thread does all other operations.
+    /// An engine for `targets`. `polled`: reads and writes complete without interrupts, on targets that bypass the page
+    /// cache and have poll queues; helper threads perform all other operations.
     ///
     /// Errors: those of io_uring_setup(2) and io_uring_register(2); `PermissionDenied` where io_uring is forbidden.
     pub fn new(targets: Vec<Arc<Target>>, setup: Setup, polled: bool) -> io::Result<(Self, RingFacts)> {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Collecting {
     pub(crate) superblock: u32,
-    /// Units of the superblock that are examined so far.
+    /// Units of the superblock examined so far.
     pub(crate) done: u32,
 }
 
@@ -26,7 +26,7 @@ impl Ftl {
     /// invalid unit (FIFO: if none is closed).
     ///
     /// Writes collect when they must. Call this to collect earlier, best while [`Self::free_superblocks`] is slightly
-    /// over the reserve: early collection moves more units.
+    /// over the reserve: collecting earlier than needed moves more units.
     pub fn collect_on(&mut self, units: u32, media: &mut impl Media) -> Option<u32> {
         let mut victim = match self.victims.collecting.take() {
             Some(victim) => victim,
@@ -232,8 +232,8 @@ impl Ftl {
         None
     }
 
-    /// Wear levelling: the least worn superblock, if the most worn one exceeds it by more than the allowed gap. At
-    /// most every second victim, so that collection still frees space.
+    /// Wear levelling: the least worn superblock, if the erases of the most worn one exceed its erases by more than the
+    /// allowed gap. At most every second victim, so that collection still frees space.
     fn least_worn(&self) -> Option<u32> {
         let gap = self.spec.wear_gap?;
         if self.victims.levelled || self.wear.gap() <= gap {

@@ -17,7 +17,7 @@ pub struct Ftl {
     pub(crate) valid: Valid,
     /// Erased superblocks, in the order in which they will be used.
     pub(crate) free: VecDeque<u32>,
-    /// Append points: those of the host's handles, then those of garbage collection.
+    /// Append points of the host's handles, then the append points of garbage collection.
     pub(crate) points: Vec<Point>,
     /// By superblock: the handle whose units are in it.
     pub(crate) owner: Vec<u16>,
@@ -82,7 +82,7 @@ impl Ftl {
     ///
     /// # Panics
     ///
-    /// If the drive ends before the last unit.
+    /// If the units exceed the drive's capacity.
     #[inline]
     pub fn write_on(&mut self, first_unit: u64, units: u32, handle: u16, media: &mut impl Media) {
         self.check_range(first_unit, units);
@@ -120,7 +120,7 @@ impl Ftl {
     ///
     /// # Panics
     ///
-    /// If the drive ends before the last unit.
+    /// If the units exceed the drive's capacity.
     pub fn deallocate(&mut self, first_unit: u64, units: u32) {
         self.check_range(first_unit, units);
         for unit in first_unit as u32..first_unit as u32 + units {
@@ -214,7 +214,7 @@ impl Ftl {
         self.map.per_superblock()
     }
 
-    /// Units that the superblock which is written under a handle has room for.
+    /// Free units in the superblock that is open for a handle.
     #[inline]
     pub fn room(&self, handle: u16) -> u32 {
         self.points[self.point_of(handle)].room()
@@ -224,12 +224,12 @@ impl Ftl {
         self.owner.len() as u32 - 1
     }
 
-    /// Superblocks that are erased. The host gets none of the reserve.
+    /// Erased superblocks, including the reserve, which host writes cannot use.
     pub fn free_superblocks(&self) -> u32 {
         self.free.len() as u32
     }
 
-    /// Over-provisioning, (T - U) / U, of the whole superblocks that there are.
+    /// Over-provisioning, (T - U) / U, with T rounded to whole superblocks.
     pub fn over_provisioning(&self) -> f64 {
         f64::from(self.superblocks()) * self.spec.superblock_bytes as f64 / self.spec.logical_bytes as f64 - 1.0
     }

@@ -1,7 +1,7 @@
 //! The inside of an SSD: a flash translation layer (FTL) and how it handles host writes.
 //!
 //! ```text
-//! host writes units of the logical space -> map -> append points (one a handle) -> superblocks
+//! host writes units of the logical space -> map -> append points (one per handle) -> superblocks
 //!                                           garbage collection: victim -> its valid units -> append point
 //! ```
 //!

@@ -4,9 +4,9 @@
 //! random entry, and garbage collection, which checks each unit of its victim, has many such loads in flight at once.
 //! Superblock 0 is not part of the drive: its unit 0 means "not written".
 //!
-//! The count of valid units of a closed superblock only falls. So the minimum of each group of 256 needs one comparison per
-//! overwrite, which is almost never true, and the overall minimum needs a scan of the groups and of one group. No
-//! list is relinked on an overwrite.
+//! The count of valid units of a closed superblock only falls. So an overwrite updates the minimum of its group of 256
+//! with one comparison, which is almost never true. The overall minimum needs a scan of the group minima and of one
+//! group. No list is relinked on an overwrite.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(crate) struct Map {
     flash_of: Vec<u32>,
     /// By flash unit: the host unit last written there, valid or not.
     host_of: Vec<u32>,
-    /// Units of a superblock.
+    /// Units per superblock.
     per_superblock: u32,
     /// 2^64 / `per_superblock`, rounded up: a division by multiplication, exact for 32 bits (Lemire, Kaser, Kurz,
     /// "Faster remainder by direct computation", 2019).
@@ -30,7 +30,7 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// `superblocks` are the drive's, numbered from 1.
+    /// `superblocks`: their number on the drive, without superblock 0.
     pub(crate) fn new(units: u32, superblocks: u32, per_superblock: u32) -> Self {
         // Zeroed memory costs nothing until it is written to.
         let map = Self {
@@ -134,7 +134,7 @@ const NOT_CLOSED: u32 = 1 << 31;
 /// Superblocks of a group.
 const GROUP: usize = 256;
 
-/// Counts by superblock.
+/// Valid units by superblock.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Valid {
     /// Valid units, with the bit [`NOT_CLOSED`] unless the superblock is closed.

@@ -15,9 +15,8 @@ pub fn share_of_flash(over_provisioning: f64) -> f64 {
     over_provisioning / (1.0 + over_provisioning)
 }
 
-/// Over-provisioning that raw flash of a usual size would leave a drive of `logical_bytes`: 2^n or 3 x 2^n bytes. 7 % if
-/// no such size is 5 % to 45 % larger, as for files. The usable part is smaller: firmware, parity and spare blocks
-/// take some.
+/// Over-provisioning if the raw flash of a drive of `logical_bytes` has the next usual size, 2^n or 3 x 2^n bytes. 7 %
+/// if no such size is 5 % to 45 % larger, as for files. Firmware, parity and spare blocks take some of this.
 pub fn of_usual_flash(logical_bytes: u64) -> f64 {
     let sizes = (0..63).flat_map(|power| [1_u128 << power, 3 << power]);
     let extra =
@@ -25,7 +24,7 @@ pub fn of_usual_flash(logical_bytes: u64) -> f64 {
     extra.min_by(f64::total_cmp).unwrap_or(0.07)
 }
 
-/// Prints both: `28.0 % of the logical capacity, (T - U) / U; 21.9 % of all flash, (T - U) / T`.
+/// Prints both conventions: `28.0 % of the logical capacity, (T - U) / U; 21.9 % of all flash, (T - U) / T`.
 #[derive(Debug, Clone, Copy)]
 pub struct Both(
     /// (T - U) / U.

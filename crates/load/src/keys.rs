@@ -8,9 +8,9 @@ use sys::random::Random;
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(from = "KeysForm")]
 pub enum Keys {
-    /// Each with the same chance.
+    /// All keys equally likely.
     Uniform,
-    /// The k-th most popular in proportion to k^-theta.
+    /// Probability of the k-th most popular key proportional to k^-theta.
     Zipfian {
         /// Skew; YCSB uses 0.99.
         theta: f64,
@@ -39,7 +39,7 @@ impl fmt::Display for Keys {
     }
 }
 
-/// Keys as they are written: a word, with the usual numbers, or a table with one's own.
+/// Keys in a file: a word, with the usual parameters, or a table with given parameters.
 #[derive(Deserialize)]
 #[serde(
     untagged,
@@ -179,8 +179,8 @@ impl Class {
     }
 }
 
-/// Key k (from 1) with a chance in proportion to k^-theta, exactly and without a table. Source: Hoermann, Derflinger,
-/// "Rejection-inversion to generate variates from monotone discrete distributions", 1996.
+/// Key k (from 1) with a probability proportional to k^-theta, exactly and without a table. Source: Hoermann,
+/// Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996.
 #[derive(Debug, Clone)]
 pub(crate) struct Zipfian {
     theta: f64,
@@ -213,7 +213,7 @@ impl Zipfian {
         }
     }
 
-    /// The integral of x^-theta from 1.
+    /// The integral of x^-theta, starting at 1.
     fn integral(&self, x: f64) -> f64 {
         let (log, rest) = (x.ln(), 1.0 - self.theta);
         if (rest * log).abs() < 1e-8 { log * (1.0 + rest * log / 2.0) } else { (rest * log).exp_m1() / rest }

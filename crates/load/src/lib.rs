@@ -7,7 +7,7 @@
 //! * [`workload`]: the interface between a configuration of any kind and the run loop; a folder for each kind
 //! * [`baseline`]: the next fio job of a baseline
 //! * [`choice`], [`factor`]: words that configurations share, and multiples of a load
-//! * [`keys`]: the next record, by popularity
+//! * [`keys`]: choice of the next record, by popularity
 //! * [`rate`], [`schedule`]: exact rates, and the instants that follow from them
 //! * [`stream`], [`sizes`]: sources of operations, and sizes of any distribution
 //! * [`plan`]: lanes, limits and buffers: the input of one shard

@@ -6,12 +6,12 @@ use crate::stream::Stream;
 use engine::calls::Mapping;
 use sys::salt::{PlacedSalt, Salt};
 
-/// When the operations of a lane are wanted.
+/// Start times of a lane's operations.
 #[derive(Debug, Clone)]
 pub enum Arrival {
     /// Open loop: at instants fixed beforehand.
     Scheduled(Schedule),
-    /// Closed loop: `depth` operations, each `think_ns` after the completion of the one before.
+    /// Closed loop: `depth` operations, each starting `think_ns` after the previous one completes.
     Closed {
         /// Operations kept in flight.
         depth: u32,
@@ -21,7 +21,7 @@ pub enum Arrival {
 }
 
 impl Arrival {
-    /// Evenly spaced, as of [`Even::new`].
+    /// Evenly spaced, see [`Even::new`].
     pub fn even(rate: Rate, first: u64, stride: u64, phase: u32) -> Option<Self> {
         Even::new(rate, first, stride, phase).map(|even| Self::Scheduled(Schedule::Even(even)))
     }
@@ -32,7 +32,7 @@ impl Arrival {
 pub struct Lane {
     /// Source of the operations.
     pub stream: Box<dyn Stream>,
-    /// When operations are wanted.
+    /// Start times of the operations.
     pub arrival: Arrival,
     /// Index into [`Plan::limits`].
     pub limit: u32,
@@ -43,13 +43,14 @@ pub struct Lane {
 /// A bound on the operations in flight of some lanes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// Most operations in flight.
+    /// Maximum operations in flight.
     pub slots: u32,
-    /// True if the user set this bound: then the configured limit is blamed for reaching it, otherwise the device.
+    /// True if the user set this bound: waits at the bound are then charged to the configuration, otherwise to the
+    /// device.
     pub configured: bool,
 }
 
-/// Salted buffers beyond those in flight.
+/// Number of salted buffers ready beyond the operations in flight.
 pub(crate) const SALTED_AHEAD: u32 = 8;
 
 /// Buffers of one size and use.
@@ -67,12 +68,12 @@ pub struct BufferClass {
 /// with salt has its own classes.
 #[derive(Debug, Clone, Default)]
 pub enum Fill {
-    /// Previous contents: for reads, and for writes of the zeros that a buffer begins with.
+    /// Previous contents: for reads, and for writes of zeros, which buffers contain initially.
     #[default]
     AsIs,
     /// Salt that was never written before, filled in ahead between operations.
     Fresh(Salt),
-    /// Salt that follows from its place, filled in when the operation gets its buffer.
+    /// Salt that is a function of the offset, filled in when the operation gets its buffer.
     Placed(PlacedSalt),
     /// Data that the stream makes when the operation gets its buffer.
     Made,
@@ -85,13 +86,13 @@ pub struct Plan {
     /// In-flight limits.
     pub limits: Vec<Limit>,
     pub buffers: Vec<BufferClass>,
-    /// CPUs for its thread; empty: the kernel chooses.
+    /// CPUs of the shard's thread; empty: the kernel chooses.
     pub cpus: Vec<u32>,
-    /// True if its thread performs each operation itself, as a system call, on real devices.
+    /// True if the shard's thread performs each operation itself, as a system call on a real device.
     pub synchronous: bool,
-    /// Targets that a synchronous shard uses by page faults.
+    /// Targets that a synchronous shard maps and accesses by page faults.
     pub mapping: Option<Mapping>,
-    /// Cells that its lanes record; `None`: any. Many shards with many cells each would take a lot of memory.
+    /// Cells that the shard's lanes record; `None`: all. Many shards with many cells each would take a lot of memory.
     pub cells: Option<Vec<u32>>,
 }
 
@@ -101,13 +102,13 @@ impl BufferClass {
         Self { len_bytes, count, fill: Fill::AsIs }
     }
 
-    /// Buffers for writes of `salt`, `slots` in flight and some more that are salted ahead.
+    /// Buffers for writes of `salt`, `slots` in flight, plus some that are salted ahead.
     pub fn fresh(len_bytes: usize, slots: u32, salt: Salt) -> Self {
         Self { len_bytes, count: salted_ahead(slots), fill: Fill::Fresh(salt) }
     }
 }
 
-/// Buffers of salt for `slots` operations in flight: a few beyond those are ready while others are salted.
+/// Salted buffers for `slots` operations in flight, plus a few that are ready while others are salted.
 pub(crate) fn salted_ahead(slots: u32) -> u32 {
     slots + slots.min(SALTED_AHEAD)
 }
@@ -125,12 +126,12 @@ impl Plan {
         self.buffers.len() as u16 - 1
     }
 
-    /// Adds a lane under a limit that is there.
+    /// Adds a lane under an existing limit.
     pub fn add_lane(&mut self, stream: impl Stream + 'static, arrival: Arrival, limit: u32, name: String) {
         self.lanes.push(Lane { stream: Box::new(stream), arrival, limit, name });
     }
 
-    /// Most operations in flight at once.
+    /// Maximum operations in flight at once.
     pub fn in_flight_max(&self) -> usize {
         self.limits.iter().map(|limit| limit.slots as usize).sum()
     }

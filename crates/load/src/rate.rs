@@ -1,6 +1,6 @@
 //! Rates as exact fractions: no rate is ever truncated.
 
-/// Operations a second, as a reduced fraction.
+/// Operations per second, as a reduced fraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     ops: u64,
@@ -8,7 +8,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// One operation per nanosecond: a higher rate would want several at each instant.
+    /// One operation per nanosecond: a higher rate would need several at one instant.
     pub const MAX_PER_SEC: f64 = 1e9;
 
     /// No operations.
@@ -24,10 +24,10 @@ impl Rate {
         Some(Self { ops: (ops / divisor).try_into().ok()?, seconds: (seconds / divisor).try_into().ok()? })
     }
 
-    /// `ops` operations in `seconds` seconds, which is not 0: exact if both parts of the reduced fraction
-    /// are below 2^56, as with any rate that a drive can do, and the nearest such fraction otherwise.
+    /// `ops` operations in `seconds` seconds (not 0). Exact if both parts of the reduced fraction are below 2^56, as
+    /// for any rate that a drive can do; otherwise the nearest such fraction.
     ///
-    /// 56 bits leave room to divide it over 128 devices.
+    /// 56 bits leave room to divide the rate over 128 devices.
     pub fn nearest(ops: u128, seconds: u128) -> Self {
         const BITS: u32 = 56;
         let divisor = gcd(ops, seconds);
@@ -37,12 +37,12 @@ impl Rate {
         Self::new(parts.0, parts.1).unwrap_or(Self::ZERO)
     }
 
-    /// This percentage of it.
+    /// `pct` percent of the rate.
     pub fn pct(self, pct: u32) -> Self {
         Self::nearest(u128::from(self.ops) * u128::from(pct), u128::from(self.seconds) * 100)
     }
 
-    /// A whole number of operations a second.
+    /// A whole number of operations per second.
     pub const fn per_sec(ops: u64) -> Self {
         Self { ops, seconds: 1 }
     }
@@ -71,7 +71,7 @@ impl Rate {
         self.ops as f64 / self.seconds as f64
     }
 
-    /// Whole operations a second, rounded down, as ACT prints them.
+    /// Whole operations per second, rounded down, as ACT prints them.
     pub fn per_sec_floor(self) -> u64 {
         self.ops / self.seconds
     }

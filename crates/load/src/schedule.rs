@@ -1,9 +1,9 @@
-//! When each operation is wanted: instants that are fixed before the run begins.
+//! Start times of operations, fixed before the run begins.
 //!
-//! An even schedule is a pure function of the operation's index, `t(j) = (j + phase) / rate`, in exact
-//! integer arithmetic: nothing drifts, and shards that each take every n-th index need not talk. A
-//! Poisson schedule is split by giving each part its own process of a part of the rate, which is the
-//! same thing. A thread that sleeps, as ACT's do, wakes late by chance.
+//! An even schedule is a pure function of the operation's index, `t(j) = (j + phase) / rate`, in exact integer
+//! arithmetic: nothing drifts, and shards that each take every n-th index need not communicate. A Poisson schedule is
+//! split into independent Poisson processes at fractions of the rate, which is equivalent. A thread that sleeps, as in
+//! ACT, wakes late by a random time.
 
 use crate::rate::Rate;
 use std::sync::Arc;
@@ -14,8 +14,7 @@ const NS_PER_SEC: u128 = 1_000_000_000;
 /// Denominator of a phase: phases are 16-bit fractions of a period.
 pub const PHASE_ONE: u32 = 1 << 16;
 
-/// Phase of the `stream`-th stream of a run: multiples of the golden section are far from each other, for any number of
-/// streams.
+/// Phase of the `stream`-th stream of a run: multiples of the golden ratio are far apart for any number of streams.
 pub(crate) fn phase(stream: usize) -> u32 {
     (stream as u32).wrapping_mul(40_503) % PHASE_ONE
 }
@@ -25,7 +24,7 @@ pub(crate) fn phase(stream: usize) -> u32 {
 pub enum Schedule {
     Even(Even),
     Poisson(Poisson),
-    /// As a thread that sleeps until each instant of an even sequence.
+    /// As issued by a thread that sleeps until each instant of an even sequence.
     Woken(Woken),
     /// As recorded.
     Listed(Listed),
@@ -79,8 +78,8 @@ impl Schedule {
 
 /// Every `stride`-th operation, from the `first`, of an evenly spaced sequence.
 ///
-/// The sequence is that of all devices (and shards) together, so that their parts are evenly
-/// interleaved and their number in any whole period is exact.
+/// The sequence covers all devices (and shards) together, so that their parts are evenly interleaved and their number
+/// in any whole period is exact.
 #[derive(Debug, Clone)]
 pub struct Even {
     /// Instant of the next operation as `whole + numerator / denominator` nanoseconds.
@@ -124,7 +123,7 @@ impl Even {
         Some(at_ns)
     }
 
-    /// The instant after `count` others; `None` if it exceeds 64 bits of nanoseconds.
+    /// The instant after the next `count`; `None` if it exceeds 64 bits of nanoseconds.
     fn skip(&self, count: u64) -> Option<u64> {
         let step = self.step_ns.checked_mul(count.into())?;
         let numerator = self.step_numerator.checked_mul(count.into())?.checked_add(self.numerator)?;
@@ -208,14 +207,14 @@ impl Woken {
 pub struct Listed {
     at_ns: Arc<[u64]>,
     lap_ns: u64,
-    /// Behind the last, over all laps.
+    /// One past the last index, over all laps.
     end: u64,
     next: u64,
     stride: u64,
 }
 
 impl Listed {
-    /// Instants `first`, `first + stride`, ... of `at_ns`, `laps` times, each `lap_ns` after the one before.
+    /// Instants `first`, `first + stride`, ... of `at_ns`, in `laps` laps of `lap_ns` each.
     pub fn new(at_ns: Arc<[u64]>, lap_ns: u64, laps: u64, first: u64, stride: u64) -> Self {
         let end = at_ns.len() as u64 * laps;
         Self { at_ns, lap_ns, end, next: first, stride: stride.max(1) }
@@ -232,7 +231,7 @@ impl Listed {
         self.lap_ns.checked_mul(lap)?.checked_add(self.at_ns[index as usize])
     }
 
-    /// Passes over the instants still to come before `end_ns` and counts them, by halving.
+    /// Skips and counts the instants before `end_ns`, by binary search.
     fn pass_before(&mut self, end_ns: u64) -> u64 {
         let count = self.at_ns.len() as u64;
         // Laps overlap only at their ends, so the instants before the end are a prefix.
@@ -357,7 +356,7 @@ mod tests {
         assert!(late.iter().all(|ns| *ns <= 150_000) && late.iter().max() > Some(&149_000));
         let mean = late.iter().sum::<u64>() / 10_000;
         assert!((73_000..77_000).contains(&mean), "{mean}");
-        // A period of 10 us: several instants pass while it sleeps, and then it does not.
+        // A period of 10 us: the thread oversleeps several instants, and then does not sleep for them.
         let quick = woken(100_000, 150_000);
         assert!(quick.is_sorted());
         assert!((0_u64..).zip(&quick).all(|(j, at_ns)| (j * 10_000..=j * 10_000 + 150_000).contains(at_ns)));

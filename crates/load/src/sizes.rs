@@ -36,8 +36,8 @@ const ALWAYS: u64 = u64::MAX;
 impl SizeTable {
     /// Sizes in bytes with weights; weight 0 is never drawn.
     ///
-    /// The share of a size is its weight by the sum of all, to within 2^-63. Without any weight the only
-    /// size is 0.
+    /// The share of a size is its weight divided by the sum of all weights, to within 2^-63. Without any weight the
+    /// only size is 0.
     pub fn new(weights: BTreeMap<u32, u64>) -> Self {
         let weights: Vec<_> = weights.into_iter().filter(|(_, weight)| *weight > 0).collect();
         let full: u128 = weights.iter().map(|(_, weight)| u128::from(*weight)).sum();
@@ -50,7 +50,7 @@ impl SizeTable {
             .partition(|(_, height)| *height < full);
         let mut columns = Vec::with_capacity(weights.len());
         while let Some((own_bytes, height)) = small.pop() {
-            // Small columns leave as much room as large ones are too high, so there is one.
+            // The columns' deficits and excesses add up to the same, so a large column is left.
             let Some((other_bytes, rest)) = large.pop() else { break };
             let keep_below = fraction_of_64_bits(height, full);
             columns.push(Column { keep_below, own_bytes, other_bytes });

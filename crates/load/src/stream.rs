@@ -1,4 +1,4 @@
-//! Streams: where the operations come from. And the few patterns that model a database's device I/O.
+//! Streams, the sources of operations, and the few patterns that model a database's device I/O.
 
 use crate::sizes::SizeTable;
 use results::times::Times;
@@ -18,7 +18,7 @@ pub struct Request {
     /// Offset of the first byte.
     pub offset: u64,
     pub len: u32,
-    /// Index of the buffer class it takes its buffer from.
+    /// Index of the buffer class for its buffer.
     pub buffers: u16,
     /// Durability of a write.
     pub sync: WriteSync,
@@ -29,7 +29,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// An operation of no bytes at the first one, without placement.
+    /// An operation of zero bytes at offset 0, without placement.
     pub fn new(kind: OpKind, target: TargetId, cell: u32, buffers: u16) -> Self {
         Self {
             target,
@@ -56,13 +56,13 @@ pub trait Stream: Debug + Send {
         None
     }
 
-    /// For a closed loop whose [`Self::next`] just returned `None`: time after which to ask again, nanoseconds; none: it
-    /// has ended or is stuck.
+    /// For a closed loop whose [`Self::next`] just returned `None`: time after which to ask again, nanoseconds. `None`:
+    /// the stream has ended or is stuck.
     fn again_after_ns(&mut self) -> Option<u64> {
         None
     }
 
-    /// Makes the data of a write whose buffer is one of [`crate::plan::Fill::Made`].
+    /// Produces the data of a write whose buffer is in a class with [`crate::plan::Fill::Made`].
     #[inline]
     fn fill(&mut self, _request: &Request, _data: &mut [u8]) {}
 
@@ -77,13 +77,13 @@ pub trait Stream: Debug + Send {
     #[inline]
     fn on_times(&mut self, _request: &Request, _times: &Times) {}
 
-    /// When its time is over, nanoseconds since the run began: operations wanted from then on are not wanted any more.
+    /// End of the stream's time, nanoseconds since the run began: operations due from then on are dropped.
     #[inline]
     fn until_ns(&self) -> u64 {
         u64::MAX
     }
 
-    /// When the last of its operations is wanted, where their number ends it and not its time.
+    /// Due time of its last operation, for a stream that ends after a number of operations and not by time.
     #[inline]
     fn last_ns(&self) -> u64 {
         u64::MAX
@@ -105,7 +105,7 @@ pub trait Stream: Debug + Send {
         None
     }
 
-    /// The cell of all its operations, for a stream that never ends and whose operations have no followers.
+    /// The cell of all its operations; only for a stream that never ends and whose operations have no followers.
     fn only_cell(&self) -> Option<u32> {
         None
     }
@@ -115,8 +115,8 @@ pub trait Stream: Debug + Send {
         self.only_cell().is_none()
     }
 
-    /// Calls `cells` with the cells of the next `arrivals` and their counts, and consumes none. For random streams the
-    /// counts are expected values. Followers are not wanted yet, so they are not counted.
+    /// Calls `cells` with the cells of the next `arrivals` and their counts, without consuming any. For random streams
+    /// the counts are expected values. Followers are not due yet, so they do not count.
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         if let Some(cell) = self.only_cell() {
             cells(cell, arrivals);
@@ -150,7 +150,7 @@ fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, lost: &mut dyn F
     }
 }
 
-/// Shares `count` operations out over the cells of `extents`, as evenly as whole numbers allow.
+/// Distributes `count` operations over the cells of `extents`, as evenly as whole numbers allow.
 fn spread(count: u64, extents: &[Extent], tell: &mut dyn FnMut(u32, u64)) {
     let parts = (extents.len() as u64).max(1);
     for (part, extent) in (0..).zip(extents) {
@@ -161,10 +161,10 @@ fn spread(count: u64, extents: &[Extent], tell: &mut dyn FnMut(u32, u64)) {
 /// Outcome reported to a stream for an operation that never came back: no byte moved.
 pub const LOST: Outcome = Outcome::Short(0);
 
-/// Operations on a target: uniform offsets in whole steps, sizes of any distribution.
+/// Operations on a target: uniform offsets in multiples of a step, sizes of any distribution.
 #[derive(Debug, Clone)]
 pub struct Extent {
-    /// Fields that all operations share; its offset is the first.
+    /// Fields that all operations share; its offset is the lowest.
     pub request: Request,
     /// Distance between offsets.
     pub step_bytes: u64,
@@ -270,7 +270,7 @@ impl Stream for Uniform {
     }
 }
 
-/// Operations on a target from its first block to its last, and again.
+/// Sequential operations from a target's first block to its last, repeated.
 #[derive(Debug, Clone)]
 pub struct Sequential {
     /// Blocks of the largest size.
@@ -292,11 +292,11 @@ impl Stream for Sequential {
     }
 }
 
-/// Updates of pages: a read of a random one, then a write of a random one, as ACT does. If a read fails, the write
-/// follows all the same.
+/// Page updates as in ACT: a read of a random page, then a write of a random page. If a read fails, the write follows
+/// all the same.
 ///
-/// An arrival is one update or a bundle of them, one after the other. Bundles of several in flight at
-/// once would need a count for each, so their lane has a limit of one.
+/// An arrival is one update, or a bundle of updates, one after the other. Several bundles in flight would each need a
+/// count, so the lane of bundles has a limit of one.
 #[derive(Debug, Clone)]
 pub struct Updates {
     reads: Vec<Extent>,
@@ -308,7 +308,7 @@ pub struct Updates {
 }
 
 impl Updates {
-    /// Updates on the targets of `reads`, written to those of `writes`, `bundle` of them for each arrival.
+    /// Updates that read from `reads` and write to `writes`, `bundle` updates per arrival.
     pub fn new(reads: Vec<Extent>, writes: Vec<Extent>, bundle: u32, random: Random) -> Self {
         Self { reads, writes, bundle, left: 0, random }
     }
@@ -333,7 +333,7 @@ impl Stream for Updates {
     }
 
     fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
-        // On one target all are counted in two places; billions can be lost.
+        // With one target, all updates are in two cells and are counted at once: billions can be lost.
         let ([read], [write]) = (&self.reads[..], &self.writes[..]) else {
             return lose_each(self, arrivals, lost);
         };

@@ -95,7 +95,7 @@ impl Contents {
     /// Writes a random set of the operation's sectors.
     pub(super) fn tear(&mut self, op: &Op) {
         let len = op.buf.len().min(op.len as usize);
-        // All, none, or a random share: without the first two, a complete or lost write would hardly ever occur.
+        // Fraction of sectors written: 0 and 1 are explicit, because a random subset is hardly ever empty or complete.
         let share = [0.0, 1.0, 0.5, 0.9][self.random.below(4) as usize];
         for (number, sector) in op.buf[..len].chunks(self.sector).enumerate() {
             if self.random.unit() < share {

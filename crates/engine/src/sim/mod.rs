@@ -7,8 +7,8 @@
 //! Drives store no data unless the engine is made with [`Contents`]. Then operations have buffers, and reads return
 //! what was written.
 //!
-//! * `contents`: the data; `model`: interface of a model, and a drive of any; `queue`: queueing model; `ftl`: model with
-//!   flash and garbage collection; `spec`: a drive's description as text
+//! * `contents`: the data; `model`: interface of a model, and a drive of any model; `queue`: queueing model
+//! * `ftl`: model with flash and garbage collection; `spec`: text form of a drive
 
 mod contents;
 mod ftl;
@@ -53,8 +53,8 @@ impl<M: DriveModel> SimEngine<M> {
         Self { now_ns: 0, next_ns, drives, in_flight: 0, contents, ops: Vec::new() }
     }
 
-    /// Contents of the drives if the run ends now. A random part of each write in flight is written. If
-    /// `power_fails`, a random part of the unflushed sectors is lost.
+    /// Contents of the drives if the run ends now. Of each write in flight, random sectors are written. If
+    /// `power_fails`, random unflushed sectors are lost.
     pub fn stop(mut self, power_fails: bool) -> Vec<Contents> {
         for op in self.ops.iter().flatten().filter(|op| op.kind == OpKind::Write) {
             self.contents[usize::from(op.target)].tear(op);
@@ -109,7 +109,7 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
         self.now_ns
     }
 
-    /// Drops the buffer, which is empty, unless drives store data.
+    /// Drops the operation with its buffer, which is empty, unless drives store data.
     #[inline]
     fn submit(&mut self, op: Op) {
         let target = usize::from(op.target);
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(reap_all(&mut engine)[0].completed_ns, 100_000 + 1_000_000_000);
     }
 
-    /// A drive that turns every 10 us and ends one operation in every third turn.
+    /// A drive with an event every 10 us; every third one ends an operation.
     struct Wheel {
         turns: u64,
         taken: Vec<Done>,

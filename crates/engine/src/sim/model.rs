@@ -1,5 +1,5 @@
-//! Interface of a simulated drive: a model of its inside, without a clock; counters of its host operations, and a drive of
-//! any model.
+//! Interface of a simulated drive: a model without a clock. Also the counters of host operations, and a drive of any
+//! model.
 
 use super::{DriveSpec, FtlModel, QueueModel};
 use results::telemetry::Column;
@@ -32,8 +32,8 @@ pub trait DriveModel {
     /// instant of the last [`Self::submit`] or [`Self::advance`].
     fn next_event_ns(&self) -> u64;
 
-    /// Processes the next event. Returns the operation that ended with it, if one did; each further end at the same
-    /// instant is an event of its own. Only called when there is a next event.
+    /// Processes the next event. Returns the operation that it ended, if any: operations that end at the same instant
+    /// are separate events. Only called when there is a next event.
     fn advance(&mut self) -> Option<Done>;
 
     /// Counters since the model was made, each with its column of telemetry.csv, always in the same order.
@@ -116,7 +116,7 @@ impl Drive {
         })
     }
 
-    /// The columns of the counters of such a drive.
+    /// The columns of the counters of a drive with this `spec`.
     pub fn columns(spec: &DriveSpec) -> Vec<Column> {
         match &spec.ftl {
             Some(_) => FtlModel::columns(),

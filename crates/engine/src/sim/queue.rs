@@ -4,8 +4,8 @@
 //! service time, then transfer their data over one path that all channels share.
 //!
 //! Operations are served in order, and stalls and faults are known from the start. So an operation's end is computed
-//! when it reaches the channels: one event per operation. With limits by windows there is a second event: an
-//! operation that waited for its window proceeds to the channels.
+//! when it reaches the channels: one event per operation. With windowed limits there is a second event: an operation
+//! that waited for its window proceeds to the channels.
 
 use super::model::{Counted, Done, DriveModel};
 use super::spec::{DriveSpec, Stalls};
@@ -19,20 +19,21 @@ use sys::random::Random;
 #[derive(Debug, Clone)]
 pub struct QueueModel {
     spec: DriveSpec,
-    /// Operations in the drive by end, earliest first; those with equal ends in order of arrival. Each holds a
-    /// channel until its end, or waits for one.
+    /// Operations in the drive, sorted by end, then by arrival. Each holds a channel until its end, or waits for one.
     ends: EventQueue<u64, Done>,
-    /// Instant at which the data path of reads, and of writes, is free. With windows: end of the limit's used part.
+    /// By direction, reads first: instant from which the data path is free. With windows: end of the time charged to
+    /// the limit.
     path_free_ns: [u64; 2],
-    /// Reads, and writes, that wait for their windows, by the start of the window, ascending.
+    /// By direction: operations that wait for their windows, with the start of the window, ascending.
     limited: [VecDeque<(u64, Asked)>; 2],
     random: Random,
     counted: Counted,
-    /// Bytes and cost of the last read, and the last write: most have the same size, and a division takes longest.
+    /// By direction: bytes and cost of the last operation. Most have the same size, and the division is the slowest
+    /// step.
     last_cost: [(u64, u64); 2],
 }
 
-/// The part of an operation that the model needs.
+/// The fields of an operation that the model needs.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     kind: OpKind,
@@ -93,7 +94,7 @@ impl QueueModel {
         }
     }
 
-    /// Charges the operation to its limit. True if it has to wait for a later window; it is queued then.
+    /// Charges the operation to its limit. If it must wait for a later window, queues it and returns true.
     fn has_to_wait(&mut self, op: Asked) -> bool {
         let Some((way, cost_ns)) = self.cost_ns(&op) else { return false };
         let begin_ns = |at_ns: u64| at_ns - at_ns % self.spec.window_ns;
@@ -126,7 +127,7 @@ impl QueueModel {
         }
         let (last_bytes, cost_ns) = &mut self.last_cost[way];
         if *last_bytes != op.len || op.len == 0 {
-            // 1 kB/s is 1 byte a millisecond.
+            // 1 kB/s is 1 byte per millisecond.
             let of_bytes = (op.len * 1_000_000).checked_div(kbps);
             (*last_bytes, *cost_ns) = (op.len, of_bytes.max(1_000_000_000_u64.checked_div(iops)).unwrap_or(0));
         }
@@ -154,8 +155,8 @@ impl QueueModel {
         if op.hinted || matches!(op.kind, OpKind::WriteBack(_)) {
             return (now_ns, libc::EOPNOTSUPP);
         }
-        // Each channel serves one of the last operations to end, so the earliest end among as many operations as
-        // there are channels frees a channel. Refused operations ended at once and do not count.
+        // Each channel serves one of the `channels` operations that end last. The earliest of their ends frees a
+        // channel. Refused operations ended at once and do not count.
         let free_ns = self.ends.from_last(self.spec.channels as usize - 1).map_or(0, |(end_ns, _)| end_ns);
         let taken_ns = match op.kind {
             // Completed operations are on the medium: a flush waits for all operations accepted before it.

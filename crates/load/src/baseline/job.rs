@@ -5,7 +5,7 @@ use crate::choice::with_defaults;
 use crate::workload::fio::{Given, Section};
 use conclusions::baseline::Part;
 
-/// Rates below that are not divided among clones, operations a second.
+/// Lower rates are not divided among clones, operations per second.
 const RATE_DIVIDED_MIN: u64 = 1_000;
 
 with_defaults! {
@@ -15,7 +15,7 @@ with_defaults! {
         /// Such as `reads at depth 32`.
         pub name: String = String::new(),
         pub part: Part = Part::Saturation,
-        /// At random places, or one after the other.
+        /// True: random offsets; false: sequential.
         pub random: bool = true,
         /// Percent of reads among its operations.
         pub read_pct: u32 = 0,
@@ -25,7 +25,7 @@ with_defaults! {
         pub depth: u32 = 1,
         /// Clones of the job, each with this depth and rate.
         pub numjobs: u32 = 1,
-        /// Operations a second of reads and writes; `None`: unlimited.
+        /// Reads and writes per second; `None`: unlimited.
         pub rates: Option<[u64; 2]> = None,
         /// True if operations of a rate arrive by a Poisson process instead of evenly.
         pub poisson: bool = false,
@@ -37,13 +37,14 @@ with_defaults! {
         pub ramp_ms: u64 = 0,
         /// Length of a round, the unit of steadiness, seconds.
         pub round_sec: u64 = 1,
-        /// Position in the plan: the part, and the number in it. Drives that work at the same time have the same position.
+        /// Position in the plan: part, and index within the part. Jobs of drives that work at the same time have the
+        /// same position.
         pub place: (usize, usize) = (0, 0),
     }
 }
 
 impl Job {
-    /// Reads, writes: true if the job does them.
+    /// For reads and for writes: true if the job issues them.
     pub fn does(&self) -> [bool; 2] {
         [self.read_pct > 0, self.read_pct < 100]
     }
@@ -116,7 +117,7 @@ impl Job {
 
     /// The job as a section `name` of a job file, for `device`.
     pub fn section(&self, name: &str, device: &str) -> Section {
-        // A colon separates names, except within that of a simulated drive.
+        // A colon separates file names; only the colon in the prefix of a simulated drive is not escaped.
         let (prefix, rest) = match device.strip_prefix(engine::sim::SIM_PREFIX) {
             Some(rest) => (engine::sim::SIM_PREFIX, rest),
             None => ("", device),

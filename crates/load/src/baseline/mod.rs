@@ -16,33 +16,33 @@ pub use job::Job;
 use conclusions::baseline::{PTS_ROUNDS_MAX, Part, Point, Pts, highest, knee, saturated_at};
 use results::steady::ROUNDS_IN_WINDOW;
 
-/// Size of a large block of the database, as the profiles and the grid have it.
+/// Size of the database's large blocks, as in the profiles and the grid.
 pub const LARGE_BYTES: u64 = 128 << 10;
 
-/// Operations that every drive does, bytes.
+/// Operation size that every drive supports, bytes.
 const PAGE_BYTES: u64 = 4 << 10;
 
 /// Percent of reads of the profiles.
 const MIXES: [u32; 4] = [0, 50, 95, 100];
 
-/// Percent of the highest rate: latency against throughput; and of a form with little time.
+/// Rates for latency against throughput, percent of the highest rate; then those of a short baseline.
 const RATES: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 95];
 const FEW_RATES: [u32; 4] = [25, 50, 75, 95];
 
-/// Percent of the highest rates in a row of the grid; and of a form with little time.
+/// Steps of the grid in both directions, percent of the highest rates; then those of a short baseline.
 const GRID: [u32; 5] = [0, 20, 40, 60, 80];
 const SMALL_GRID: [u32; 3] = [0, 40, 80];
 
-/// Forms shorter than this have fewer rates and a smaller grid, and no watch but on virtual time, seconds.
+/// Shorter baselines have fewer rates and a smaller grid, and a watch only on virtual time, seconds.
 const FULL_SEC: u64 = 600;
 
-/// Part of the time that the saturation may take.
+/// The saturation gets the total time divided by this.
 const SATURATION_PART: u64 = 5;
 
-/// Most rounds of the saturation: as many as SNIA allows a test.
+/// Maximum rounds of the saturation: SNIA's maximum for a test.
 const SATURATION_ROUNDS: u64 = PTS_ROUNDS_MAX as u64;
 
-/// Operations in flight of the saturation.
+/// Queue depth of the saturation.
 const SATURATION_DEPTH: u32 = 32;
 
 /// Clones of a job of SNIA's tests, and operations in flight of each: the tester's choice, to be reported.
@@ -57,25 +57,25 @@ const PTS_SATURATION_ROUNDS: usize = 1_440;
 /// Rounds of a job for the test of steadiness.
 const ROUNDS: u64 = 10;
 
-/// A job is run for a tenth of its time, and so long at most, before it counts, seconds.
+/// Maximum ramp before a job counts, seconds. The ramp is a tenth of the job's time.
 const RAMP_SEC_MAX: u64 = 30;
 /// Jobs of at least this many seconds have a ramp of at least one second; shorter ones use the fraction of their last
 /// second.
 const RAMPED_SEC_MIN: u64 = 4;
 
-/// On virtual time a day would be a day of computing, and nothing changes by waiting: a job, and the saturation, are so long
-/// at most, seconds.
+/// Maximum length of a job, and of the saturation, on virtual time, seconds: longer ones take long to compute and
+/// change nothing.
 const SIMULATED_SEC_MAX: u64 = 5;
 const SIMULATED_SATURATION_SEC_MAX: u64 = 50;
 
-/// A watch takes this part of the time; on virtual time this multiple of it, up to a limit, seconds.
+/// A watch gets the total time divided by this; on virtual time the total multiplied, up to a maximum in seconds.
 const WATCH_PART: u64 = 10;
 const SIMULATED_WATCH: u64 = 60;
 const SIMULATED_WATCH_SEC_MAX: u64 = 6 * 3_600;
-/// The second watch takes this part of the first; on virtual time this many seconds.
+/// The second watch gets the time of the first divided by this; on virtual time this many seconds.
 const LATER_WATCH_PART: u64 = 4;
 const SIMULATED_LATER_WATCH_SEC: u64 = 60;
-/// Small reads and large writes a second of a watch: light for most drives, and frequent enough to hit a stall of 10
+/// Small reads and large writes per second in a watch: light for most drives, and frequent enough to hit a stall of 10
 /// ms. A drive with a lower write rate gets proportionally lower rates.
 const WATCH_RATES: [u64; 2] = [200, 10];
 const WATCHED_IOPS: f64 = 2_000.0;
@@ -85,23 +85,24 @@ const WATCH_DEPTH: u32 = 256;
 /// The baseline requested by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Form {
-    /// Time under load in all, seconds.
+    /// Total time under load, seconds.
     pub seconds: u64,
     /// True if the drives run on virtual time.
     pub simulated: bool,
-    /// Only reads.
+    /// True to issue no writes.
     pub read_only: bool,
-    /// Sizes of the database's operations, bytes; the first is that of depths, rates and grid.
+    /// Sizes of the database's operations, bytes; depths, rates and grid use the first.
     pub block_sizes: Vec<u64>,
     /// The largest depth of the sweep, also used for jobs with a rate.
     pub depth_max: u32,
-    /// SNIA's tests, if these are wanted: nothing else is run then.
+    /// SNIA's tests to run; if there are any, nothing else is run.
     pub pts: Vec<Pts>,
     /// Length of a job of SNIA's tests, seconds: 60 in the specification.
     pub pts_sec: u64,
-    /// Threads among which a job's operations in flight are divided at most, a power of two: one issues no more than a core can.
+    /// Maximum number of threads that share a job's operations in flight, a power of two: one thread issues only what a
+    /// core can.
     pub threads: u32,
-    /// The smallest operation that the drives do, bytes: smaller ones of SNIA's are left out.
+    /// Smallest operation that the drives support, bytes; SNIA's smaller operations are left out.
     pub min_io_bytes: u64,
 }
 
@@ -117,7 +118,7 @@ impl Form {
     /// every drive supports.
     pub fn jobs_min(&self) -> usize {
         let of_test = |test: &Pts| match test {
-            // Also ends by the bytes written.
+            // The bytes written can end this test, too.
             Pts::Saturation => 1,
             _ => ROUNDS_IN_WINDOW * test.jobs().iter().filter(|(_, bytes)| *bytes >= PAGE_BYTES).count(),
         };
@@ -150,7 +151,7 @@ impl Form {
         Some(self.timed(Job { place: (1, place), ..job }).among(self.threads))
     }
 
-    /// The next job of the first of SNIA's tests that is not at its end.
+    /// The next job of the first of SNIA's tests that is not over.
     fn next_of_pts(&self, points: &[Point], capacity_bytes: u64) -> Option<Job> {
         let next = |(number, test): (usize, &Pts)| {
             let own: Vec<_> = points.iter().filter(|point| test.has(point)).collect();
@@ -174,7 +175,7 @@ impl Form {
     fn pts_job(&self, test: Pts, round: usize, place: (usize, usize), read_pct: u32, bytes: u64) -> Job {
         let (depth, numjobs) = match test {
             Pts::Latency => (1, 1),
-            // Several would read and write the same places one after the other.
+            // Several clones would access the same offsets one after the other.
             Pts::Throughput | Pts::Throughput128 => (PTS_DEPTH, 1),
             Pts::Iops | Pts::Saturation => (PTS_DEPTH, PTS_THREADS),
         };
@@ -211,8 +212,8 @@ impl Form {
         .among(self.threads)
     }
 
-    /// The jobs after the saturation, in the order of their parts, without their times. Depths and rates follow from
-    /// `points`, as far as these go.
+    /// The jobs after the saturation, in the order of their parts, without durations. Depths and rates follow from
+    /// `points`, as far as measured.
     fn planned(&self, points: &[Point]) -> Vec<Job> {
         let sweep = |reads| -> Vec<&Point> {
             points.iter().filter(|point| point.part == Part::Depth && point.reads.is_some() == reads).collect()
@@ -286,7 +287,7 @@ impl Form {
                 read_pct: match (reads_pct, writes_pct) {
                     (_, 0) => 100,
                     (0, _) => 0,
-                    // As a whole number, which fio takes; the rates decide.
+                    // fio takes a whole number; the rates determine the mix.
                     _ => (reads * 100 / (reads + writes)).clamp(1, 99) as u32,
                 },
                 bytes: [block_bytes, LARGE_BYTES],
@@ -354,7 +355,7 @@ impl Form {
         if self.simulated { SIMULATED_LATER_WATCH_SEC } else { (self.watch_sec() / LATER_WATCH_PART).max(1) }
     }
 
-    /// Length of a baseline that has a watch of `watch_sec`, seconds; `None` if none is long enough.
+    /// Length of a baseline whose watch lasts `watch_sec`, seconds; `None` if no baseline has such a long watch.
     pub fn seconds_for_watch(simulated: bool, watch_sec: u64) -> Option<u64> {
         match simulated {
             true => (watch_sec <= SIMULATED_WATCH_SEC_MAX).then(|| watch_sec.div_ceil(SIMULATED_WATCH)),
@@ -362,7 +363,7 @@ impl Form {
         }
     }
 
-    /// Time of a job, except those of the saturation and the watches, milliseconds.
+    /// Time of each job other than saturation and watches, milliseconds.
     fn job_ms(&self) -> u64 {
         let most = if self.simulated { SIMULATED_SEC_MAX * 1_000 } else { u64::MAX };
         let saturation_sec = if self.read_only { 0 } else { (self.seconds / SATURATION_PART).max(SATURATION_ROUNDS) };

@@ -1,10 +1,10 @@
-//! Lanes and limits while a shard runs them; operations wanted and not done: the lag of lanes, the backlog at an instant, and
-//! the lost ones.
+//! Lanes and limits while a shard runs them, and operations that are due but not done: the lag of lanes, the backlog at
+//! an instant, and lost operations.
 //!
-//! No counter runs as operations become due: the number due follows from a lane's schedule, the number taken is known.
-//! The difference waits for a slot, or for this program. Operations that wait for a slot are partly charged to this
-//! program: for the time by which the slots would have been free earlier, had completions been seen at once and earlier
-//! operations been issued in time.
+//! Nothing counts operations as they become due: the number due follows from a lane's schedule, the number taken is
+//! known. The difference waits for a slot, or for flashproof. Waits for a slot are partly charged to flashproof: by how
+//! much earlier the slot would have been free, had completions been seen at once and earlier operations been issued on
+//! time.
 
 use super::{Cause, Shard, Whose};
 use crate::plan::{Arrival, Lane, Limit};
@@ -14,55 +14,54 @@ use engine::BlockEngine;
 use results::counts::Backlog;
 use std::collections::{BTreeMap, VecDeque};
 
-/// An operation that was issued, by token.
+/// An issued operation, by token.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     pub(super) request: Request,
     pub(super) lane: u32,
     pub(super) intended_ns: u64,
     pub(super) eligible_ns: u64,
-    /// Our own lag in the operations that it followed in its place under the limit.
+    /// flashproof's lag, accumulated over the earlier operations on the same slot.
     pub(super) lag_before_ns: u64,
-    /// Upper bound of the time by which the operation would have been eligible earlier, had no completion before it on
-    /// its slot lain unseen.
+    /// Upper bound of how much earlier the operation could have been issued, had earlier completions on its slot been
+    /// seen at once.
     pub(super) unseen_before_ns: u64,
-    /// By how much, at most, operations that were issued late put its device behind before it was issued.
+    /// Upper bound of the delay at its device, at the time of issue, due to operations that were issued late.
     pub(super) behind_ns: u64,
 }
 
-/// A free place under a limit.
+/// A free slot under a limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Place {
-    /// When it was freed, or would have been but for our own lag.
+    /// Instant at which the slot became free, or would have without flashproof's lag.
     pub(super) freed_ns: u64,
-    /// For how long before that the completions that freed it can have lain unseen.
+    /// Maximum time before that for which the completions that freed it were unseen.
     pub(super) unseen_ns: u64,
 }
 
 pub(super) struct LimitState {
-    /// Free places in the order in which they were freed: the longest waiting lane has had a claim to the first since
-    /// then, whatever else was seen to complete in the same look.
+    /// Free slots in the order in which they became free. The lane that has waited longest is entitled to the first
+    /// from that instant on, even if other completions were seen in the same poll.
     pub(super) free: VecDeque<Place>,
     pub(super) limit: Limit,
-    /// Our own lag in the last operation that gave its slot back, and in those it followed.
+    /// flashproof's lag in the operation that last freed a slot, and in the earlier operations on that slot.
     pub(super) lag_ns: u64,
-    /// Upper bound of the time by which the slot would have been free earlier, had no completion on it lain unseen.
+    /// Upper bound of how much earlier that slot would have been free, had all completions on it been seen at once.
     pub(super) unseen_ns: u64,
-    /// Lanes whose next operation, intended at the instant beside, waits for a slot.
+    /// Lanes that wait for a slot, each with the intended start of its next operation.
     pub(super) waiting: VecDeque<(u64, u32)>,
-    /// True if the first of them has free slots and waits for an operation in flight to complete before its stream has
-    /// a next one.
+    /// True if slots are free, but the first waiting lane's stream has no next operation until one in flight completes.
     pub(super) starved: bool,
 }
 
 impl LimitState {
-    /// Upper bound of the time by which the last freed slot would have been free earlier without this program's delays,
+    /// Upper bound of how much earlier the last freed slot would have been free without flashproof's delays,
     /// nanoseconds.
     pub(super) fn own_ns(&self) -> u64 {
         self.lag_ns + self.unseen_ns
     }
 
-    /// Number out of `count` operations waiting at `at_ns`, the first since `intended_ns`, that this program delays:
+    /// Of `count` operations that wait at `at_ns`, the first since `intended_ns`: the number charged to flashproof,
     /// proportional to its share of that wait.
     pub(super) fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
         let behind_ns = at_ns.saturating_sub(intended_ns).max(1);
@@ -74,11 +73,11 @@ impl LimitState {
 /// Operations that became due on a lane.
 #[derive(Debug)]
 pub(super) struct Arrived {
-    /// Its schedule from the last evaluated instant on; `None` for a closed loop.
+    /// The lane's schedule from the last evaluated instant on; `None` for a closed loop.
     ahead: Option<Schedule>,
     /// Operations due before that instant.
     due: u64,
-    /// Operations that its stream gave.
+    /// Operations taken from the lane's stream.
     pub(super) taken: u64,
 }
 
@@ -91,7 +90,7 @@ impl Arrived {
         Self { ahead, due: 0, taken: 0 }
     }
 
-    /// Operations due before `at_ns` and not taken. Instants ascend from call to call.
+    /// Operations due before `at_ns` and not taken. `at_ns` must not decrease from call to call.
     pub(super) fn behind(&mut self, at_ns: u64) -> u64 {
         self.due += self.ahead.as_mut().map_or(0, |ahead| ahead.count_before(at_ns));
         self.due.saturating_sub(self.taken)
@@ -125,9 +124,8 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// The cause of a lane's long wait for a slot: this program, which was late with the operations before; a device
-    /// that holds one of the slots for about as long; or else too few slots, which is charged to the device unless the
-    /// user chose their number.
+    /// The cause of a lane's long wait for a slot: flashproof, if it was late with earlier operations; a device, if it
+    /// has held a slot for about as long; else too few slots, charged to the device unless the user chose their number.
     fn blame(&self, lane: u32, behind_ns: u64) -> Cause {
         let Lane { limit, name, .. } = &self.lanes[lane as usize];
         let state = &self.limits[*limit as usize];
@@ -143,8 +141,7 @@ impl<W: BlockEngine> Shard<W> {
         self.lag_cause(*limit, name, whose, behind_ns)
     }
 
-    /// The cell of the operation that has held a slot of a limit longest, if that is about the lag
-    /// allowed.
+    /// The cell of the operation that has held a slot of a limit longest, if for more than half of the allowed lag.
     fn holder(&self, limit: u32) -> Option<u32> {
         let out = self.out().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
         let oldest = out.min_by_key(|slot| slot.eligible_ns)?;
@@ -217,7 +214,7 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// Counts the wanted operations that never came back: in flight, waiting, or still in a schedule.
+    /// Counts the due operations that never completed: in flight, waiting, or still in a schedule.
     pub(super) fn count_unissued(&mut self) {
         let out: Vec<_> = self.out().copied().collect();
         for slot in out {
@@ -237,8 +234,8 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// Counts the operations of a lane from the one wanted at `intended_ns` on, slice by slice. Without this program
-    /// the lane would have been less behind by `own_ns`: the operations due first would have been issued.
+    /// Counts the operations of a lane from the one due at `intended_ns` on, slice by slice. Those due within the first
+    /// `own_ns` would have been issued without flashproof's delays.
     pub(super) fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, own_ns: u64) {
         let Lane { arrival: Arrival::Scheduled(schedule), stream, .. } = &mut self.lanes[lane as usize] else {
             return;
@@ -247,7 +244,7 @@ impl<W: BlockEngine> Shard<W> {
         let (end_ns, own_until_ns) = (self.stop_ns.min(stream.until_ns()), intended_ns.saturating_add(own_ns));
         while intended_ns < end_ns {
             let slice_end_ns = recorder.slice_end_ns(intended_ns).min(end_ns);
-            // The current one, already taken from the schedule, and those after it.
+            // The current operation, already taken from the schedule, and those after it.
             let ours = match own_until_ns.min(slice_end_ns) {
                 own_until_ns if own_until_ns <= intended_ns => 0,
                 own_until_ns => 1 + schedule.clone().count_before(own_until_ns),
@@ -263,7 +260,7 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// Counts an operation wanted at `intended_ns` that was never issued, and its followers: its stream is told that no
+    /// Counts an operation due at `intended_ns` that was never issued, and its followers. Its stream is told that no
     /// byte moved.
     pub(super) fn count_chain(&mut self, lane: u32, request: Request, intended_ns: u64, ours: bool) {
         let mut next = Some(request);

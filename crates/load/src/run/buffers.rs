@@ -5,15 +5,15 @@ use crate::stream::Request;
 use engine::BlockEngine;
 use sys::buffer::Buf;
 
-/// Most bytes salted in one go: a few microseconds, so that salting a large block delays no other
-/// operation noticeably.
+/// Maximum bytes salted at once: a few microseconds, so that salting a large block does not noticeably delay
+/// operations.
 const SLICE_BYTES: usize = 32 * 1024;
 
 struct Shelf {
     ready: Vec<Buf>,
     /// Used buffers that need new salt. Empty for other fills: their buffers are ready at once.
     used: Vec<Buf>,
-    /// The one being salted and how far it is.
+    /// The buffer being salted, and its salted bytes.
     filling: Option<(Buf, usize)>,
     fill: Fill,
 }
@@ -24,7 +24,7 @@ pub(super) struct Buffers {
     unsalted: usize,
     /// The shelf that is salted first.
     first: usize,
-    /// True if no buffer has memory: those of drives that store no data.
+    /// True if no buffer has memory, because the drives store no data.
     are_empty: bool,
 }
 
@@ -38,7 +38,7 @@ impl Buffers {
             let mut fill = class.fill;
             match &mut fill {
                 Fill::Fresh(salt) => ready.iter_mut().for_each(|buf| salt.fill(buf)),
-                // Memory that was never written costs the kernel a fault with each write from it.
+                // Each write from memory that was never written to costs a page fault.
                 Fill::AsIs => ready.iter_mut().for_each(|buf| buf.fill(0)),
                 Fill::Placed(_) | Fill::Made => {}
             }
@@ -49,7 +49,7 @@ impl Buffers {
         Some(buffers)
     }
 
-    /// A buffer for an operation, filled as its class requires; `None` while salting is behind.
+    /// A buffer for an operation, filled as its class requires; `None` if no salted buffer is ready.
     #[inline]
     pub(super) fn take(&mut self, request: &Request) -> Option<Buf> {
         if self.are_empty {
@@ -94,7 +94,7 @@ impl Buffers {
 
     pub(super) fn salt_slice(&mut self) {
         let mut budget = SLICE_BYTES;
-        // Starts with another shelf each time, so that none starves when salt is short.
+        // Begins with another shelf each time, so that no shelf starves when salt is short.
         self.first = (self.first + 1) % self.shelves.len().max(1);
         let (before, from_first) = self.shelves.split_at_mut(self.first);
         for Shelf { ready, used, filling, fill } in from_first.iter_mut().chain(before) {

@@ -16,7 +16,7 @@ use sys::process;
 
 type CallShard = Box<Shard<Calls>>;
 
-/// Period of the watching thread: it takes over a call that it sees twice.
+/// Period of the watching thread, which takes over a call that it sees twice.
 const WATCH: Duration = Duration::from_millis(100);
 
 /// Shortest sleep of the watching thread during a call, however the issuing thread passes its time.
@@ -24,13 +24,13 @@ const SLEEP_MIN: Duration = Duration::from_millis(1);
 
 struct Contents {
     shard: Option<CallShard>,
-    /// The issuing thread is in a call: the shard is for whoever comes first. Otherwise it is the issuing thread's to take.
+    /// The issuing thread is in a call: either thread may take the shard. Otherwise only the issuing thread may.
     in_call: bool,
     /// Calls begun.
     calls: u64,
     /// Completion of a call whose shard the watching thread took.
     answer: Option<Completion>,
-    /// The run is over for one of the threads, and so for both.
+    /// One thread has ended the run; the other ends, too.
     closed: bool,
 }
 
@@ -88,8 +88,8 @@ impl Desk {
         self.changed.notify_all();
     }
 
-    /// Waits a period, less if the desk is closed. Returns the shard of a call that was under way before the period,
-    /// too: `calls` is the number of calls begun then.
+    /// Waits a period, or until the desk is closed. Returns the shard if the current call already ran before the
+    /// period: `calls` is the number of calls begun by then.
     fn overdue(&self, calls: &mut u64) -> Option<CallShard> {
         let contents = self.lock();
         let wait = self.changed.wait_timeout_while(contents, WATCH, |contents| !contents.closed);
@@ -106,13 +106,13 @@ impl Desk {
     }
 }
 
-/// The issuing thread of a shard, and the thread that watches over it: each holds one. Not scoped: a thread in a call on a
-/// hung device never ends.
+/// Held by the issuing thread of a shard and by the thread that watches over it. The issuing thread is not scoped: in a
+/// call on a hung device it never ends.
 pub(super) struct Issuer {
     desk: Arc<Desk>,
 }
 
-/// Closes the desk also if its thread panics, so that the other does not wait for it forever.
+/// Closes the desk also when its thread panics, so that the other thread does not wait forever.
 impl Drop for Issuer {
     fn drop(&mut self) {
         self.desk.close();
@@ -148,7 +148,7 @@ impl Issuer {
         let desk = &self.desk;
         shard.start_ns = start_ns;
         if let Pacing::Sleep { gathers, .. } = &mut shard.settings.pacing {
-            // The thread has nothing else to do: it is awake for each operation.
+            // The issuing thread has nothing else to do, so it wakes for each operation.
             *gathers = false;
         }
         desk.hand_over(Box::new(shard));

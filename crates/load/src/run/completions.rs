@@ -17,7 +17,7 @@ impl<W: BlockEngine> Shard<W> {
         let mut completions = std::mem::take(&mut self.completions);
         for completion in &mut completions {
             if self.engine.is_virtual() {
-                // Of several in one turn each is taken at its own instant.
+                // Several completions in one turn: each is handled at its own instant.
                 self.now_ns = completion.completed_ns.saturating_sub(self.start_ns);
             }
             self.complete(completion);
@@ -52,7 +52,7 @@ impl<W: BlockEngine> Shard<W> {
         }
         self.buffers.give(buffers, &mut completion.buf);
         if let Some(request) = lane.stream.on_completion(&slot.request, completion.outcome) {
-            // The follower keeps the slot and is wanted from now on.
+            // The follower keeps the slot and is due now.
             let (intended_ns, eligible_ns) = (completed_ns, completed_ns);
             let (lag_before_ns, unseen_before_ns) = (lag_ns, unseen_ns);
             let follower = Slot { request, intended_ns, eligible_ns, lag_before_ns, unseen_before_ns, ..slot };
@@ -66,9 +66,9 @@ impl<W: BlockEngine> Shard<W> {
             self.wake(slot.lane, completed_ns);
         }
         let limit = self.lanes[slot.lane as usize].limit;
-        // Without our lag, this operation and those before it would have freed their slot that much earlier. The lane
-        // that waits for the slot waits that long for us, not for the device. The time for which completions lay unseen
-        // is known as an upper bound only, so this share is an upper bound, too.
+        // Without flashproof's lag, this operation and those before it would have freed their slot that much earlier.
+        // For that time the next lane on the slot waits for flashproof, not for the device. The unseen time of
+        // completions is only known as an upper bound, so this share is an upper bound, too.
         (self.limits[limit as usize].lag_ns, self.limits[limit as usize].unseen_ns) = (lag_ns, unseen_ns);
         self.free_slot(limit, Place { freed_ns: completed_ns.saturating_sub(lag_ns), unseen_ns });
     }
@@ -76,7 +76,7 @@ impl<W: BlockEngine> Shard<W> {
     fn times(&self, slot: &Slot, completion: &Completion, completed_ns: u64) -> Times {
         let issued_ns = completion.issued_ns.saturating_sub(self.start_ns).min(completed_ns);
         if self.is_closed(slot.lane) {
-            // A closed lane wants its operation when it issues it: service only.
+            // Operations of a closed lane are due when they are issued: only service counts.
             return Times::new(issued_ns, issued_ns, issued_ns, completed_ns).with_behind_ns(slot.behind_ns);
         }
         Times::new(slot.intended_ns.min(issued_ns), slot.eligible_ns.min(issued_ns), issued_ns, completed_ns)
@@ -118,8 +118,8 @@ impl<W: BlockEngine> Shard<W> {
         Late { overtime, missed, ours: missed && completed_ns.saturating_sub(own_ns) <= deadline_ns }
     }
 
-    /// Deadline of an operation wanted at `intended_ns`, including the grace period after its slice, or after its
-    /// stream if that ends earlier. A follower can be wanted later than that.
+    /// Deadline of an operation due at `intended_ns`: the end of its slice, or of its stream if earlier, plus the grace
+    /// period. A follower can be due later than that.
     fn deadline_ns(&self, lane: u32, intended_ns: u64) -> u64 {
         let end_ns = self.lanes[lane as usize].stream.last_ns().min(self.end_ns(lane));
         let end_ns = end_ns.min(self.recorder.slice_end_ns(intended_ns));
@@ -138,11 +138,11 @@ impl<W: BlockEngine> Shard<W> {
         let limit = &mut self.limits[limit_index as usize];
         limit.free.push_back(place);
         if std::mem::take(&mut limit.starved) {
-            // None of the free places was usable before.
+            // While starved, the limit could not use its free slots: all count as freed now.
             let freed_ns = |free: &Place| free.freed_ns.max(place.freed_ns);
             limit.free.iter_mut().for_each(|free| *free = Place { freed_ns: freed_ns(free), ..place });
         }
-        // A lane that turns out to have ended leaves the slot to the next.
+        // If a lane's stream has ended, the next lane gets the slot.
         while !self.abandoned
             && self.now_ns < self.stop_ns.saturating_add(GRACE_NS)
             && let limit = &mut self.limits[limit_index as usize]

@@ -1,4 +1,4 @@
-//! How a run goes on, how it passes the time, and its end: requested from outside, or caused by an event in a shard.
+//! Settings, pacing and end of a run. The end is requested from outside, or caused by an event in a shard.
 
 pub use results::judge::Whose;
 use results::units;
@@ -16,10 +16,10 @@ pub struct Settings {
     pub errors_max: u64,
     /// How to pass the time.
     pub pacing: Pacing,
-    /// After the end a device with operations in flight is waited for as long as it returns something within this time;
-    /// operations still in flight then are lost.
+    /// After the end, a device with operations in flight is given up once it completes nothing for this long; its
+    /// operations are then lost.
     pub hang_ns: u64,
-    /// Part of the duration before anything counts.
+    /// Ramp: initial part of the duration that does not count.
     pub ramp_ns: u64,
 }
 
@@ -40,7 +40,7 @@ pub enum Pacing {
     /// because waking costs far more than taking one: they lie unseen for up to a period. With one or two in flight the
     /// thread wakes for the first completion.
     Sleep {
-        /// Longest time without a look.
+        /// Maximum time between two polls.
         period_ns: u64,
         /// True to issue only once every period, all operations that are due then: fewer wake-ups for a lag of up to a
         /// period. False to wake for each operation.
@@ -50,7 +50,7 @@ pub enum Pacing {
     Spin,
 }
 
-/// Longest sleep, so that a signal is answered.
+/// Maximum sleep, so that signals are handled in time.
 pub(super) const SLEEP_MAX_NS: u64 = 100_000_000;
 
 /// Why a run ended before its time.
@@ -114,7 +114,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The switch that all shards and the recorder watch.
+/// Stop flag that all shards and the recorder watch.
 #[derive(Debug, Default)]
 pub struct Control {
     stopped: AtomicBool,
@@ -130,7 +130,7 @@ impl Control {
         self.stopped.store(true, Ordering::Release);
     }
 
-    /// True if the run is to end now.
+    /// True if the run must end now.
     pub fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! The shards of a run, each on a thread of its own, and their intervals merged into those of the run.
+//! The shards of a run, each on its own thread, and the merging of their intervals into intervals of the run.
 //!
 //! All shards are ready before any begins, and all count from the same instant. Their records arrive here, off the
 //! issuing threads, and go to a [`Sink`] interval by interval.
@@ -17,7 +17,7 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 use sys::process;
 
-/// From "all are ready" to the first operation: enough for every thread to have woken.
+/// Delay from "all are ready" to the first operation: every thread has woken by then.
 const START_DELAY_NS: u64 = 5_000_000;
 
 /// Period of the sink's idle calls.
@@ -33,8 +33,7 @@ pub trait Sink {
         Ok(())
     }
 
-    /// An interval of the whole run is over. Intervals come in order. An error ends the run, and no
-    /// interval follows it.
+    /// Receives an interval of the whole run, in order. An error ends the run, and no interval follows.
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError>;
 
     /// An operation failed. Only the first failures of an interval are reported here; all are counted in it.
@@ -75,7 +74,7 @@ pub enum RunError {
 /// Makes the engine of a synchronous shard by its plan.
 pub type MakeCalls<'a> = dyn Fn(&Plan) -> io::Result<Calls> + Sync + 'a;
 
-/// Runs `plans`, one a shard, to the end. The control holds the cause of the end.
+/// Runs `plans`, one per shard, to the end. The control holds the cause of the end.
 ///
 /// `engine` makes a shard's engine, by its number and its plan, on the shard's own thread. Errors: the run did not
 /// begin, or `sink` failed, which ends the run.
@@ -114,7 +113,7 @@ where
             let ended = |_| Err(RunError::IoEngine { shard, source: io::Error::other("its thread ended") });
             member.ready.recv().unwrap_or_else(ended)
         };
-        // Dropping the members, on any error, sends the threads home.
+        // On any error the members are dropped, which ends their threads.
         let ready = members.iter().enumerate().map(ready).collect::<Result<Vec<_>, _>>()?;
         let all_ready = Instant::now();
         sink.ready().map_err(RunError::Sink)?;
@@ -124,7 +123,7 @@ where
             true => now_ns,
             false => now_ns + all_ready.elapsed().as_nanos() as u64 + START_DELAY_NS,
         };
-        // A thread that is gone shows in its feed.
+        // If a thread has ended, its feed shows that.
         for member in &members {
             let _ = member.go.send(start_ns);
         }
@@ -148,7 +147,7 @@ struct Ready {
     feed: Feed,
 }
 
-/// Name of an issuing thread, by which telemetry finds it.
+/// Name of an issuing thread; telemetry finds the thread by this name.
 fn thread_name(number: usize) -> String {
     format!("issue-{number}")
 }
@@ -173,7 +172,8 @@ fn start_calls<'scope>(
     start_thread(scope, run, shard, format!("watch-{shard}"), plan, make)
 }
 
-/// Starts the thread of a shard. `make`, called on it, makes its engine and the function that runs it from an instant on.
+/// Starts the thread of a shard. `make`, called on it, makes its engine and the function that runs the shard from a
+/// given instant.
 fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
     scope: &'scope Scope<'scope, '_>,
     run: &'scope Run,
@@ -197,7 +197,7 @@ fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
         });
         let (ready, shard, drive) = match made {
             Ok(made) => made,
-            // Without a receiver the run is cancelled already.
+            // No receiver: the run is cancelled already.
             Err(error) => return drop(tell_ready.send(Err(error))),
         };
         let _ = tell_ready.send(Ok(ready));
@@ -226,7 +226,7 @@ fn merge(feeds: &[Feed], control: &Control, sink: &mut dyn Sink) -> Result<(), R
             control.stop(Cause::Failed { message: error.to_string() });
             result = Err(RunError::Sink(error));
         }
-        // Returned only now: in virtual time a shard with its interval back knows the reaction to it.
+        // Returned only now: in virtual time, a shard that gets its interval back knows the reaction to it.
         intervals.into_iter().for_each(|(feed, interval)| feed.give_back(interval));
     }
 }

@@ -48,7 +48,7 @@ pub struct Shard<W> {
     lanes: Vec<Lane>,
     limits: Vec<LimitState>,
     buffers: Buffers,
-    /// (intended instant, lane): the next operation of each lane that waits for nothing but time.
+    /// Next operation of each lane that waits only for its start time, ordered by (intended instant, lane).
     due: EventQueue<(u64, u32), ()>,
     /// Operations that have a slot under their limit and wait for a salted buffer.
     unsalted: VecDeque<Slot>,
@@ -57,7 +57,7 @@ pub struct Shard<W> {
     completions: Vec<Completion>,
     /// Instant 0 of the run on the engine's clock.
     start_ns: u64,
-    /// Operations intended from here on are no longer wanted.
+    /// Operations due from this instant on are not issued.
     stop_ns: u64,
     /// The run failed: remaining operations are counted instead of issued.
     abandoned: bool,
@@ -73,9 +73,9 @@ pub struct Shard<W> {
     follows: bool,
     /// Per lane: true if the stream has ended.
     ended: Vec<bool>,
-    /// Operations of each closed lane that its stream does not let go now.
+    /// By closed lane: operations that its stream does not allow at present.
     resting: Vec<u32>,
-    /// Instant at which a closed lane is asked again, because its stream had no operation for now; 0: none.
+    /// Instant at which to ask a closed lane's stream again, because it had no operation; 0: none.
     again_ns: Vec<u64>,
     silence: Silence,
     oversleep: Oversleep,
@@ -88,7 +88,7 @@ pub struct Shard<W> {
 }
 
 /// Turns of the loop in which virtual time has to advance by [`VIRTUAL_NS_MIN`]. Each turn handles all completions of
-/// an instant: no drive has a hundred million of them a second.
+/// an instant: no drive has a hundred million of these per second.
 const VIRTUAL_TURNS: u64 = 1_000_000;
 const VIRTUAL_NS_MIN: u64 = 10_000_000;
 
@@ -154,7 +154,7 @@ impl<W: BlockEngine> Shard<W> {
         Ok((shard, feed))
     }
 
-    /// Wants as many more operations of a closed lane as its stream lets go.
+    /// Schedules more operations of a closed lane, as many as its stream allows.
     #[inline]
     fn wake(&mut self, lane: u32, now_ns: u64) {
         let Lane { arrival: Arrival::Closed { depth, think_ns }, stream, .. } = &mut self.lanes[lane as usize] else {
@@ -173,7 +173,7 @@ impl<W: BlockEngine> Shard<W> {
         self.engine.now()
     }
 
-    /// Puts the lane's next scheduled operation into the queue, unless the run will be over.
+    /// Queues the lane's next scheduled operation, unless it is due after the end of the run.
     #[inline]
     fn schedule_next(&mut self, lane: u32) {
         if let Arrival::Scheduled(schedule) = &mut self.lanes[lane as usize].arrival
@@ -240,7 +240,7 @@ impl<W: BlockEngine> Shard<W> {
         self.note_silence(self.now_ns);
         self.count_unissued();
         if self.recorder.ramps {
-            // A run that ended before anything counts has the errors of that time.
+            // The run ended during its ramp, whose errors still count.
             self.rotate(self.stop_ns);
         }
         self.rotate(self.stop_ns);
@@ -309,8 +309,8 @@ impl<W: BlockEngine> Shard<W> {
         if self.now_ns >= self.checked_ns || self.turns.is_multiple_of(TURNS_UNCHECKED_MAX) {
             self.checked_ns = self.now_ns + SLEEP_MAX_NS / 2;
             self.check_lag();
-            // In virtual time only a user's signal is handled in between: the reaction to an interval is applied at the
-            // end of a later one, because a moment that depends on threads would give other results each time.
+            // In virtual time only a user's signal is handled in between. The reaction to an interval is applied at the
+            // end of a later one: an instant that depends on threads would not be reproducible.
             if let Some(cause) = self.control.cause()
                 && (!self.engine.is_virtual() || matches!(cause, Cause::Asked { .. }))
             {
@@ -319,7 +319,7 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// True if nothing is left to do, or no time for it.
+    /// True if nothing is left to do, or no time is left for it.
     fn over(&self) -> bool {
         if self.now_ns < self.stop_ns {
             return self.is_done();
@@ -335,7 +335,7 @@ impl<W: BlockEngine> Shard<W> {
         !self.abandoned && self.now_ns < self.stop_ns.saturating_add(GRACE_NS) && is_wanted()
     }
 
-    /// Time of the next operation that waits only for its time.
+    /// Time of the next operation that waits only for its start time.
     #[inline]
     fn next_due_ns(&self) -> u64 {
         self.due.first().map_or(u64::MAX, |((intended_ns, _), ())| intended_ns)
@@ -379,13 +379,13 @@ impl<W: BlockEngine> Shard<W> {
     /// `waited`: true if it waited for a slot.
     #[inline]
     fn issue(&mut self, lane: u32, intended_ns: u64, waited: bool) {
-        // A closed lane wants its operation when it issues it: nothing after its end.
+        // Operations of a closed lane are due when they are issued: none after the end.
         let is_closed = self.is_closed(lane);
         let grace_ns = if is_closed { 0 } else { GRACE_NS };
         let until_ns = self.lanes[lane as usize].stream.until_ns();
         let end_ns = until_ns.min(self.stop_ns);
         if intended_ns >= end_ns || self.now_ns >= end_ns.saturating_add(grace_ns) {
-            // An operation that finds a slot free and did not wait for it is late because of this program alone.
+            // An operation that found a free slot without waiting is late because of flashproof alone.
             let limit = &self.limits[self.lanes[lane as usize].limit as usize];
             let own_ns = if waited || limit.free.is_empty() { limit.own_ns() } else { u64::MAX };
             self.count_schedule(lane, intended_ns, own_ns);
@@ -429,7 +429,7 @@ impl<W: BlockEngine> Shard<W> {
         self.schedule_next(lane);
     }
 
-    /// Asks a closed lane for its operation again at `at_ns`. One place under its limit asks, the others rest until then.
+    /// Asks a closed lane for its operation again at `at_ns`. One slot asks then; the lane's other slots rest.
     #[cold]
     fn ask_again(&mut self, lane: u32, at_ns: u64) {
         match self.again_ns[lane as usize] > self.now_ns {
@@ -488,14 +488,14 @@ impl<W: BlockEngine> Shard<W> {
         self.control.stop(cause);
     }
 
-    /// Ends this shard's part now. If the run was asked to end, or has enough data, late operations and those in flight
-    /// are still completed, as at the regular end.
+    /// Ends this shard's part of the run now. If the run was asked to end, or has enough data, late operations and
+    /// those in flight are still completed, as at the regular end.
     fn end(&mut self, cause: &Cause) {
         self.stop_ns = self.stop_ns.min(self.now_ns);
         self.abandoned |= !matches!(cause, Cause::Asked { .. } | Cause::Enough { .. });
     }
 
-    /// The operations that are out now. Not for the hot path.
+    /// Operations that hold a slot now. Not for the hot path.
     fn out(&self) -> impl Iterator<Item = &Slot> {
         let mut out = vec![true; self.slots.len()];
         self.free_slots.iter().for_each(|token| out[*token as usize] = false);

@@ -5,28 +5,28 @@ use super::control::{Pacing, SLEEP_MAX_NS};
 use engine::{BlockEngine, Wait};
 use results::cell::GRACE_NS;
 
-/// Time between two looks when somebody waits for one of many operations.
+/// Polling interval when a lane waits for one of many operations in flight, nanoseconds.
 const LOOK_NS: u64 = 30_000;
 
-/// Longest time by which a sleep for an operation ends early, and longest spin after it, nanoseconds.
+/// Maximum time by which a sleep for an operation is shortened, and maximum spin after the sleep, nanoseconds.
 const EARLY_MAX_NS: u64 = 30_000;
 
 /// Change of [`Oversleep::usual_ns`] with each sleep, nanoseconds.
 const OVERSLEEP_STEP_NS: u64 = 100;
 
-/// How much later than asked for the kernel wakes the thread: some microseconds, tens of them in a virtual machine. Sleeps
-/// for an operation end earlier by the lower quartile of that, and the thread spins for the rest: else every operation would
-/// be late.
+/// How late the kernel wakes the thread: some microseconds, tens of them in a virtual machine. A sleep for an operation
+/// is shortened by the lower quartile of this, and the thread spins for the rest: otherwise every operation would be
+/// late.
 #[derive(Debug, Default)]
 pub(super) struct Oversleep {
     /// Lower quartile of the lateness, nanoseconds: three of four sleeps end after the instant, and few long before it.
     usual_ns: u64,
-    /// End of the sleep under way; `u64::MAX`: none for an operation.
+    /// End of the current sleep; `u64::MAX`: the sleep is not for an operation.
     aimed_ns: u64,
 }
 
 impl Oversleep {
-    /// A sleep for the operation due at `next_ns`, or a look at the completions if there is no time for one.
+    /// A sleep until the operation due at `next_ns`, or a poll for completions if there is no time to sleep.
     fn aim(&mut self, now_ns: u64, next_ns: u64, start_ns: u64, completions: u32) -> Wait {
         let until_ns = next_ns.saturating_sub(self.usual_ns);
         if until_ns <= now_ns {
@@ -57,7 +57,7 @@ impl<W: BlockEngine> Shard<W> {
             return Wait { until_ns: 0, completions: 1 };
         }
         let next_ns = self.next_due_ns();
-        // Operations after the end are never issued, nor any of an abandoned run: nothing waits for them.
+        // Operations due after the end are never issued, nor any of an abandoned run: nothing waits for them.
         let is_over = self.now_ns >= self.stop_ns.saturating_add(GRACE_NS);
         let next_ns = if next_ns < self.stop_ns && !is_over && !self.abandoned { next_ns } else { u64::MAX };
         if next_ns <= self.now_ns && !self.engine.is_virtual() {
@@ -71,14 +71,14 @@ impl<W: BlockEngine> Shard<W> {
             false => self.silence.hangs_at_ns(self.settings.hang_ns),
         };
         let (until_ns, completions) = match self.settings.pacing {
-            // Completions before then trigger nothing: one turn takes all of them.
+            // Completions before `next_ns` trigger nothing: one turn takes all of them.
             _ if self.engine.is_virtual() && next_ns < bound_ns && self.is_undisturbed() => (next_ns, u32::MAX),
             _ if self.engine.is_virtual() => (next_ns.min(bound_ns), 1),
             Pacing::Spin => (0, 1),
             Pacing::Sleep { period_ns, gathers } => {
                 let least_ns = if gathers { self.issued_ns + period_ns } else { 0 };
                 let wake_ns = next_ns.max(least_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
-                // More completions than can come: the clock alone wakes.
+                // More completions than are in flight: only the clock ends the wait.
                 let by_clock = self.engine.in_flight() as u32 + 1;
                 match self.unseen_max_ns(period_ns).filter(|_| next_ns < u64::MAX) {
                     None => (wake_ns, 1),
@@ -99,7 +99,8 @@ impl<W: BlockEngine> Shard<W> {
         self.lanes_waiting == 0 && self.closed_out == 0 && !self.follows
     }
 
-    /// For how long a completion may lie unseen while the thread sleeps; `None`: the first wakes the thread.
+    /// Maximum time that a completion may stay unseen while the thread sleeps; `None`: the first completion wakes the
+    /// thread.
     #[inline]
     fn unseen_max_ns(&self, period_ns: u64) -> Option<u64> {
         let in_flight = self.engine.in_flight() as u32;
@@ -109,7 +110,7 @@ impl<W: BlockEngine> Shard<W> {
             // Few are in flight, or most of them block the next operation.
             _ if in_flight <= 2 || (slots > 0 && slots >= in_flight / 4) => None,
             0 => Some(period_ns),
-            // Somebody waits for one of the few, and waking for each of the many would cost too much.
+            // A lane waits for one of a few operations, and waking for each of the many would cost too much.
             _ => Some(LOOK_NS.min(period_ns)),
         }
     }

@@ -17,8 +17,8 @@ const SPARES: usize = 3;
 /// Failed operations reported one by one in each interval; the rest are only counted.
 const FAILURES_TOLD_MAX: u32 = 8;
 
-/// A thread without a CPU for this part of the time raises a doubt: as many operations can have met such a
-/// moment as the default limits allow over their tightest threshold. An idle machine is far below.
+/// Fraction of the time without a CPU that raises a doubt: it may affect as many operations as the default limits allow
+/// over their tightest threshold. An idle machine is far below.
 const RUN_DELAY_MIN: f64 = 0.05;
 
 /// Operations of a cell that this thread may have delayed because it lacked a CPU.
@@ -28,7 +28,7 @@ struct Missed {
     ops: f64,
     /// Backlog at the end of the last interval.
     backlog: u64,
-    /// Part of it that this program delayed.
+    /// Operations in the backlog that flashproof delayed.
     late: u64,
 }
 
@@ -37,9 +37,9 @@ struct Missed {
 pub(super) struct Late {
     /// Came back after the end of its stream, or of the run.
     pub(super) overtime: bool,
-    /// Was not back within the grace period after its slice, or after its stream in it.
+    /// Did not complete within the grace period after its slice, or after its stream if that ended earlier.
     pub(super) missed: bool,
-    /// And would have been but for this program.
+    /// Missed only because of flashproof.
     pub(super) ours: bool,
 }
 
@@ -93,20 +93,20 @@ pub(super) struct Recorder {
     clean: Receiver<Box<Interval>>,
     interval_ns: u64,
     slice_ns: u64,
-    /// When the slice of the current interval began, nanoseconds since the run did.
+    /// Start of the current interval's slice, nanoseconds since the run began.
     slice_start_ns: u64,
     duration_ns: u64,
-    /// Part of the duration before anything counts.
+    /// Ramp: initial part of the duration that does not count.
     ramp_ns: u64,
-    /// True while the ramp goes on, and nothing counts yet.
+    /// True during the ramp, when nothing but errors counts.
     pub(super) ramps: bool,
-    /// End of the current interval, or of that part: from then on it is full.
+    /// End of the current interval, or of the ramp.
     pub(super) end_ns: u64,
     /// Begin an interval only when the one before the last was consumed: for virtual time, which never waits. One
     /// interval is simulated while the previous one is consumed, so a stop takes effect at a reproducible instant, the
     /// end of the next interval.
     patient: bool,
-    /// A clean interval that came back already.
+    /// A clean interval that has already come back.
     spare: Option<Box<Interval>>,
     failures_told: u32,
     wrong_told: u32,
@@ -167,18 +167,18 @@ impl Recorder {
         self.slice_start_ns = self.ramp_ns + self.current.index * self.interval_ns / self.slice_ns * self.slice_ns;
     }
 
-    /// The slice of an operation wanted at `intended_ns`, from 0. The first slice includes operations wanted before the
+    /// The slice of an operation due at `intended_ns`, from 0. The first slice includes operations due before the
     /// measurement.
     fn slice(&self, intended_ns: u64) -> u64 {
         intended_ns.saturating_sub(self.ramp_ns) / self.slice_ns
     }
 
-    /// End of the slice of an operation wanted at `intended_ns`.
+    /// End of the slice of an operation due at `intended_ns`.
     pub(super) fn slice_end_ns(&self, intended_ns: u64) -> u64 {
         self.ramp_ns.saturating_add((self.slice(intended_ns) + 1).saturating_mul(self.slice_ns))
     }
 
-    /// Applies `change` to a cell for operations wanted at `intended_ns`, with separate counts for an earlier slice.
+    /// Applies `change` to a cell for operations due at `intended_ns`, with separate counts for an earlier slice.
     #[inline]
     fn record(&mut self, cell: u32, intended_ns: u64, change: impl FnOnce(&mut Cell)) {
         match intended_ns >= self.slice_start_ns {
@@ -201,15 +201,15 @@ impl Recorder {
         add_carried(&mut self.current.carried, Carried { cell: cell as usize, slice, counts });
     }
 
-    /// Begins the first interval: CPU time that was used before is not its, and in virtual time no CPU holds it
-    /// up.
+    /// Begins the first interval. CPU time used before does not count, and in virtual time no operation waits for a
+    /// CPU.
     pub(super) fn begin(&mut self, is_virtual: bool) {
         self.cpu_clock = Some(ThreadClock::of_this_thread());
         self.cpu_ns = self.used_cpu_ns();
         self.run_delay = (!is_virtual).then(RunDelay::of_this_thread);
     }
 
-    /// Records an operation that ended well.
+    /// Records a successful operation.
     #[inline]
     pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64, late: Late) {
         let back_ns = times.completed_ns().saturating_sub(self.ramp_ns);
@@ -224,12 +224,12 @@ impl Recorder {
         self.current.record_gap(unseen_ns);
     }
 
-    /// Records an operation that failed, wanted at `intended_ns`; `why`: what is wrong with its data.
+    /// Records a failed operation due at `intended_ns`; `why`: what is wrong with its data.
     pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome, why: Option<String>) {
         let &Request { cell, kind, offset, len, .. } = request;
         self.record(cell, intended_ns, |cell| cell.record_errors(1));
         let is_wrong_data = outcome.is_wrong_data() || why.is_some();
-        // Wrong data is reported however many other failures there are.
+        // Wrong data is reported regardless of the number of other failures.
         let told = if is_wrong_data { &mut self.wrong_told } else { &mut self.failures_told };
         if *told < FAILURES_TOLD_MAX {
             *told += 1;
@@ -241,13 +241,13 @@ impl Recorder {
         }
     }
 
-    /// Records `n` operations wanted at `intended_ns` or later in its slice that were never issued; this program
-    /// delayed `ours` of them.
+    /// Records `n` operations, due at `intended_ns` or later in its slice, that were never issued; flashproof delayed
+    /// `ours` of them.
     pub(super) fn unissued(&mut self, cell: u32, intended_ns: u64, n: u64, ours: u64) {
         self.record(cell, intended_ns, |cell| cell.record_unissued(n, ours));
     }
 
-    /// Records an operation, wanted at `intended_ns`, that never came back from a device that last returned something at
+    /// Records an operation due at `intended_ns` that never completed. Its device last completed an operation at
     /// `last_back_ns`.
     pub(super) fn lost(&mut self, cell: u32, intended_ns: u64, last_back_ns: u64) {
         let last_back_ns = last_back_ns.saturating_sub(self.ramp_ns);
@@ -278,8 +278,8 @@ impl Recorder {
         }
     }
 
-    /// The watch over devices: one is silent after the largest threshold, and behind after a lag of a twentieth of the tightest
-    /// threshold or of the time of grace.
+    /// The watch over devices. A device is silent after the largest threshold, and behind after a lag of a twentieth of
+    /// the tightest threshold or of the grace period, whichever is less.
     pub(super) fn silence(&self) -> Silence {
         let thresholds_ns = &self.layout.thresholds_ns;
         let [tightest_ns, largest_ns] =
@@ -313,12 +313,12 @@ impl Recorder {
         self.cpu_clock.as_ref().and_then(|clock| clock.ns().ok()).unwrap_or(0)
     }
 
-    /// Sends the current interval out, as ended at `end_ns`, and starts the next.
+    /// Sends the current interval, ending at `end_ns`, and starts the next.
     pub(super) fn rotate(&mut self, end_ns: u64) {
         let next_index = self.current.index + 1;
         let cpu_ns = self.used_cpu_ns();
         if std::mem::take(&mut self.ramps) {
-            // A failed operation is counted whenever it comes back.
+            // Failed operations count even during the ramp.
             let errors: Vec<_> = self.current.cells.iter().map(|cell| cell.counts.errors).collect();
             self.current.clear();
             self.current.cells.iter_mut().zip(errors).for_each(|(cell, errors)| cell.record_errors(errors));
@@ -343,9 +343,9 @@ impl Recorder {
         let _ = self.messages.send(Message::Interval(full));
     }
 
-    /// Charges the part `share` of the interval, in which the thread had no CPU, to this program: that large a part of
-    /// the operations can have been delayed by it. The same part of the operations that wait since then is charged,
-    /// too, and the operations that were late when the interval began, which are done first.
+    /// Charges flashproof for the fraction `share` of the interval in which the thread had no CPU: that fraction of the
+    /// operations may be delayed. Also charged are that fraction of the operations waiting since then, and the
+    /// operations that were late when the interval began, which are done first.
     fn excuse(&mut self, share: f64) {
         for (cell, missed) in self.current.cells.iter_mut().zip(&mut self.missed) {
             let wanted =

@@ -1,5 +1,5 @@
-//! Devices that owe answers: when each last returned something, for how long it was silent, and how far behind this program
-//! has put it.
+//! Devices with operations in flight: time of the last completion, length of silence, and delay due to operations that
+//! flashproof issued late.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy)]
 struct Device {
     in_flight: u32,
-    /// When it last returned something, nanoseconds since the run began.
+    /// Time of the last completion, nanoseconds since the run began.
     last_back_ns: u64,
-    /// Time since which an answer is due: the device returned something, or got an operation while it had none.
+    /// Time since which an answer is due: of the last completion, or of an operation submitted to the idle device.
     since_ns: u64,
     /// Operations in flight before the last one that was issued in time.
     usual: u32,
-    /// The longest lag of operations issued late since then. The device is behind by that much at most, until no more
-    /// operations are in flight than usual.
+    /// The longest lag of operations issued late since then: an upper bound of how far the device is behind, until no
+    /// more operations are in flight than usual.
     behind_ns: u64,
 }
 
@@ -23,13 +23,13 @@ struct Device {
 struct Asked {
     device: usize,
     in_flight: u32,
-    /// Since when some are in flight.
+    /// Time since which the stream has operations in flight.
     since_ns: u64,
-    /// Silence up to here is counted.
+    /// Silence before this instant is counted.
     counted_ns: u64,
-    /// Silence in the interval under way.
+    /// Silence in the current interval.
     silent_ns: u64,
-    /// An earlier silence that was too short when its interval ended.
+    /// Silence before the current interval, from and to, that had not been long enough to count.
     before_ns: (u64, u64),
 }
 
@@ -37,9 +37,9 @@ struct Asked {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Silent {
     pub(super) cell: usize,
-    /// In the interval that ends.
+    /// Silence in the interval that ends.
     pub(super) silent_ns: u64,
-    /// And before it, from and to: it became too long in this interval.
+    /// Silence before it, from and to, which became long enough to count only in this interval.
     pub(super) before_ns: Range<u64>,
 }
 
@@ -48,13 +48,13 @@ pub(super) struct Silent {
 pub(super) struct Silence {
     devices: Vec<Device>,
     cells: Vec<Asked>,
-    /// Longer gaps are silence, nanoseconds.
+    /// Gaps longer than this are silence, nanoseconds.
     longest_ns: u64,
-    /// A longer lag puts a device behind.
+    /// A lag longer than this puts a device behind.
     harmless_ns: u64,
-    /// When the interval under way began.
+    /// Start of the current interval.
     began_ns: u64,
-    /// When the run ends: silence after that does not count.
+    /// End of the run: silence after it does not count.
     end_ns: u64,
 }
 
@@ -71,18 +71,18 @@ impl Asked {
 }
 
 impl Silence {
-    /// For a run with this many devices and cells.
+    /// A watch over the devices of a run with this many devices and cells.
     pub(super) fn new(devices: usize, cells: usize, longest_ns: u64, harmless_ns: u64) -> Self {
         // The first operations may be late, and the usual number in flight is unknown yet.
         let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual: u32::MAX, behind_ns: 0 };
         let devices = vec![device; devices.max(1)];
-        // On the path of each operation a division would be felt.
+        // A table: a division per operation would be noticeable on the hot path.
         let cells = (0..cells).map(|cell| Asked { device: cell % devices.len(), ..Asked::default() }).collect();
         Self { devices, cells, longest_ns, harmless_ns, began_ns: 0, end_ns: u64::MAX }
     }
 
-    /// Records an operation issued at `now_ns`, late by `lag_ns`. Returns the upper bound of the time by which the
-    /// device is behind because of late operations: a device with a queue would have answered that much earlier.
+    /// Records an operation issued at `now_ns`, late by `lag_ns`. Returns an upper bound of the device's delay due to
+    /// late operations: a device with a queue would have answered that much earlier.
     #[inline]
     pub(super) fn submitted(&mut self, cell: u32, now_ns: u64, lag_ns: u64) -> u64 {
         let asked = &mut self.cells[cell as usize];
@@ -103,7 +103,7 @@ impl Silence {
         device.behind_ns
     }
 
-    /// An operation came back at `at_ns`, or up to `unseen_ns` before that.
+    /// Records a completion at `at_ns`, or up to `unseen_ns` earlier.
     #[inline]
     pub(super) fn returned(&mut self, cell: u32, at_ns: u64, unseen_ns: u64) {
         let number = self.cells[cell as usize].device;
@@ -151,12 +151,12 @@ impl Silence {
         silent
     }
 
-    /// Ends the run at `end_ns`. A silence that lasts then can still become too long.
+    /// Ends the run at `end_ns`. A silence in progress can still become long enough to count.
     pub(super) fn end(&mut self, end_ns: u64) {
         self.end_ns = end_ns;
     }
 
-    /// When a device last returned something; 0 if it never did.
+    /// Time of a device's last completion; 0 if there was none.
     pub(super) fn last_back_ns(&self, cell: u32) -> u64 {
         self.devices[self.cells[cell as usize].device].last_back_ns
     }

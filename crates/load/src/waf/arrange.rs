@@ -119,7 +119,7 @@ impl<'a> Layout<'a> {
     pub fn tenants(&self) -> Tenants {
         let of = |placed: &Placed<'a>| {
             let drive = &self.drives[placed.drive];
-            // Of a drive of one handle there is nothing to name.
+            // A drive with one handle needs no placement.
             let handle = |handle: u16| (drive.drive.spec.handles > 1).then_some(handle + 1);
             Tenant {
                 device: Some(drive.name.clone()),
@@ -187,8 +187,8 @@ fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, CannotRun> {
     }
 }
 
-/// A drive of `bytes` out of `all` that tenants have of `drive`: as large a part of its flash, in as many dies, behind as
-/// much of its write buffer. Superblocks are smaller in the same proportion.
+/// The fraction `bytes` / `all` of `drive` as a drive of its own, with the same fraction of its flash, dies and write
+/// buffer. Superblocks are smaller in the same proportion.
 fn part_of(drive: &FtlDrive, bytes: u64, all: u64) -> FtlDrive {
     let FtlDrive { spec, flash, .. } = drive;
     let part = |whole: u64, unit: u64| {
@@ -208,7 +208,7 @@ fn part_of(drive: &FtlDrive, bytes: u64, all: u64) -> FtlDrive {
         flash: Flash {
             channels,
             dies,
-            // A stripe of its one handle can wait in it beside another.
+            // Room for two stripes: a partly filled one can wait beside the one being programmed.
             buffer_bytes: part(flash.buffer_bytes, stripe).max(2 * stripe),
             ..flash.clone()
         },

@@ -21,12 +21,12 @@ pub struct Meter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enough {
     Steady,
-    /// As many drive fills as were allowed.
+    /// The maximum number of drive fills was written.
     Fills,
 }
 
 impl Meter {
-    /// Of the drive `name` of `logical_bytes`, which has counted `now` so far; for `fills_max` drive fills at most.
+    /// A meter for the drive `name` of `logical_bytes`, whose counters are `now`; for at most `fills_max` drive fills.
     pub fn new(name: &str, logical_bytes: u64, fills_max: usize, now: Bytes) -> Self {
         let drive = Drive { name: name.to_owned(), logical_bytes, octiles: Vec::new() };
         let found = Found { drives: vec![drive], tenants: Vec::new(), steady_after: None };
@@ -35,7 +35,7 @@ impl Meter {
 
     /// Adds `bytes` written to the drive; `count` reads the drive's counters, if that is due.
     ///
-    /// Errors: those of `count`, and of counters that went back.
+    /// Errors: those of `count`, and counters that went backwards.
     pub fn written(
         &mut self,
         bytes: u64,
@@ -77,14 +77,14 @@ impl Meter {
         &self.found
     }
 
-    /// Bytes written to the drive here, and host bytes that it counted in whole octiles.
+    /// Bytes written to the drive here, and host bytes counted by the drive in whole octiles.
     pub fn host_bytes(&self) -> (u64, u64) {
         let counted = self.before.since(self.first).map_or(0, |since| since.host);
         (self.written, counted)
     }
 }
 
-/// Octiles of a drive fill that are over.
+/// Number of completed octiles of drive fills.
 fn octile_of(written: u64, logical_bytes: u64) -> u64 {
     (u128::from(written) * OCTILES as u128 / u128::from(logical_bytes.max(1))) as u64
 }
@@ -95,7 +95,7 @@ mod tests {
 
     const SIZE: u64 = 800;
 
-    /// A drive that counts `waf` media bytes for each of a host, in parts of `step` bytes.
+    /// Writes `step` bytes at a time to a drive that counts `waf` media bytes per host byte.
     fn run(step: u64, fills: usize, waf: impl Fn(u64) -> f64) -> (Meter, Option<Enough>) {
         let mut drive = Bytes { host: 1_000, media: 5_000, erased: 0 };
         let mut meter = Meter::new("drive", SIZE, fills, drive);

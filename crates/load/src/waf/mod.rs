@@ -41,7 +41,7 @@ pub struct Interleaving {
 }
 
 impl Default for Interleaving {
-    /// Commands as many kernels and controllers limit them, and a block of each of a few tenants.
+    /// Commands of a size that many kernels and controllers allow, and blocks of a few tenants at once.
     fn default() -> Self {
         Self { command_bytes: 128 << 10, in_flight: 4 }
     }
@@ -57,10 +57,10 @@ struct Writer {
     block_units: u32,
     /// Handles of client writes and of defragmentation's writes.
     handles: [u16; 2],
-    /// When its clients fill the next block, and how far apart their blocks are, seconds.
+    /// Time at which its clients fill the next block, and interval between their blocks, seconds.
     due: f64,
     interval: f64,
-    /// Units that the drive took of clients and of defragmentation.
+    /// Units written to the drive by clients and by defragmentation.
     written: [u64; 2],
 }
 
@@ -116,7 +116,7 @@ impl Experiment {
                 first_unit: placed.range.start / unit_bytes,
                 block_units: tenant.write_block_bytes / layout.unit_bytes(),
                 handles: placed.handles,
-                // Not in step: no tenant is always the first of an instant.
+                // Staggered: no tenant is always the first at an instant.
                 due: interval * (number as f64 + 0.5) / layout.tenants.len() as f64,
                 interval,
                 written: [0; 2],
@@ -136,7 +136,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Writes each tenant's space once from its beginning to its end, a block of each in turn.
+    /// Writes each tenant's space once sequentially; tenants take turns, block by block.
     fn fill(&mut self, layout: &Layout<'_>) {
         let mut block = 0;
         let mut any = true;
@@ -154,8 +154,8 @@ impl Experiment {
         }
     }
 
-    /// Runs until it is steady, or for `fills_max` drive fills; calls `progress` after each, which may return `false`
-    /// to end it.
+    /// Runs until amplification is steady, or for `fills_max` drive fills. Calls `progress` after each drive fill;
+    /// `false` ends the run.
     ///
     /// Errors: a store has no free block.
     pub fn run(&mut self, fills_max: usize, mut progress: impl FnMut(&Found) -> bool) -> Result<Found, CannotRun> {
@@ -169,7 +169,7 @@ impl Experiment {
         let mut before: Vec<Bytes> = self.drives.iter().map(Ftl::counters).collect();
         let mut written = 0;
         for octile in 1..=fills_max * OCTILES {
-            // Of a drive of few units, too, eight octiles are a drive fill.
+            // Multiplied first, so that eight octiles are a drive fill even on a drive of few units.
             let until = (u128::from(units) * octile as u128 / OCTILES as u128) as u64;
             while written < until {
                 written += u64::from(self.command()?);
@@ -193,7 +193,7 @@ impl Experiment {
         Ok(found)
     }
 
-    /// The next command reaches its drive; returns its units.
+    /// Writes the next command to its drive. Returns its units.
     #[inline]
     fn command(&mut self) -> Result<u32, CannotRun> {
         while self.in_flight.len() < self.in_flight_max {

@@ -1,5 +1,5 @@
-//! How far a preparation leaves a drive from the steady state of random overwrites: write amplification while such
-//! overwrites follow, and the valid units of its superblocks. On simulated drives, without time.
+//! How far a preparation leaves a drive from the steady state of random overwrites, by two measures: write
+//! amplification of the overwrites that follow, and valid units of the superblocks. On simulated drives, without time.
 
 use crate::workload::prepare::{Order, OrderSpec, permuted};
 use conclusions::waf::{OCTILES, Prepared};
@@ -7,7 +7,7 @@ use ftl::{Ftl, Spec, SpecError};
 use std::fmt;
 use sys::random::Random;
 
-/// Drive fills after which random overwrites are steady, and those over which the steady state is measured.
+/// Drive fills until random overwrites are steady, and drive fills over which the steady state is then measured.
 const STEADY_AFTER: u64 = 5;
 const STEADY_FILLS: u64 = 4;
 
@@ -17,7 +17,7 @@ const AFTER: usize = 2 * OCTILES;
 /// Quantiles of the superblocks that are compared.
 const QUANTILES: usize = 256;
 
-/// Regions of SPRandom, as fio's default.
+/// Number of SPRandom's regions: fio's default.
 const SPRANDOM_REGIONS: u64 = 100;
 
 /// A drive under random overwrites of single units.
@@ -42,7 +42,7 @@ impl Overwritten {
         (0..self.ftl.units()).for_each(|unit| self.ftl.write(unit, 1, 0));
     }
 
-    /// Writes each region: first again the units that the region before left to be overwritten, then new ones.
+    /// Writes each region: first the units that the previous region left to be overwritten, then new ones.
     fn sprandom(&mut self, over_provisioning: f64, seed: u64) {
         let units = self.ftl.units();
         let region = (units as f64 * (1.0 + over_provisioning)) as u64 / SPRANDOM_REGIONS;
@@ -69,9 +69,9 @@ impl Overwritten {
 /// A preparation of a new or discarded drive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Method {
-    /// Random overwrites of so many drive fills.
+    /// Random overwrites of this many drive fills.
     Random(u64),
-    /// A sequential fill, then random overwrites of so many drive fills.
+    /// A sequential fill, then random overwrites of this many drive fills.
     SequentialThenRandom(u64),
     /// A pass in the order of an [`Order`], for flash of 1 + this over-provisioning.
     Ordered { over_provisioning: f64, block_bytes: u32, cache_bytes: u64 },
@@ -92,10 +92,10 @@ impl fmt::Display for Method {
     }
 }
 
-/// Share of the writes of each region of SPRandom that last, the first region first.
+/// Fraction of each SPRandom region's writes that are not overwritten later, first region first.
 ///
-/// The flash of each share of valid units is in inverse proportion to the share, which falls from 1 to 1 - 1/WAF, with a WAF of
-/// 0.5/OP + 0.7. Regions are equal parts of the flash.
+/// The amount of flash with a given fraction of valid units is inversely proportional to that fraction, which falls
+/// from 1 to 1 - 1/WAF, with WAF = 0.5/OP + 0.7. Regions are equal parts of the flash.
 fn sprandom_shares(over_provisioning: f64) -> Vec<f64> {
     let last = SPRANDOM_REGIONS as usize - 1;
     let least = 1.0 - 1.0 / (0.5 / over_provisioning + 0.7);
@@ -126,7 +126,7 @@ pub struct Steady {
 }
 
 impl Steady {
-    /// Writes to such a drive until it is steady.
+    /// Overwrites a drive of `spec` until it is steady.
     ///
     /// Errors: an invalid drive.
     pub fn of(spec: &Spec, seed: u64) -> Result<Self, SpecError> {
@@ -138,16 +138,16 @@ impl Steady {
         Ok(Self { spec: spec.clone(), seed, waf, valid: drive.quantiles() })
     }
 
-    /// Over-provisioning of the whole superblocks that there are.
+    /// Over-provisioning, rounded to whole superblocks.
     pub fn over_provisioning(&self) -> f64 {
         self.spec.superblocks() as f64 * self.spec.superblock_bytes as f64 / self.spec.logical_bytes as f64 - 1.0
     }
 
-    /// Prepares another such drive by `method`, and overwrites it then.
+    /// Prepares another such drive by `method`, then overwrites it.
     ///
     /// Errors: an order that is not possible.
     pub fn after(&self, method: Method) -> Result<Prepared, String> {
-        // Other writes than those that made the steady state.
+        // A different random sequence than that of the steady state.
         let seed = self.seed ^ 1 << 32;
         let mut drive = Overwritten::new(&self.spec, seed).map_err(|error| error.to_string())?;
         let units = drive.ftl.units();
@@ -188,7 +188,7 @@ mod tests {
     use sys::buffer::Buf;
     use sys::op::{Op, OpKind};
 
-    /// A gibibyte in superblocks of so many units.
+    /// A drive of one GiB with superblocks of `superblock_units`.
     fn spec(over_provisioning: f64, superblock_units: u64) -> Spec {
         Spec { over_provisioning, superblock_bytes: superblock_units * 4096, ..Spec::of(1 << 30) }
     }
@@ -207,7 +207,7 @@ mod tests {
             let (error, distance) = (prepared.error(), prepared.distance);
             assert!(error < 0.02 && distance < 0.005, "{over_provisioning} {superblock_units}: {prepared:?}");
             assert!((prepared.fills / (1.0 + steady.over_provisioning()) - 1.0).abs() < 1e-4, "{}", prepared.fills);
-            // The measure sees what a fill without its overwrites leaves.
+            // A fill without its overwrites has a large error.
             if over_provisioning == 0.07 {
                 assert!(steady.after(Method::SequentialThenRandom(0)).unwrap().error() > 0.1);
             }

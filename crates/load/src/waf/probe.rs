@@ -18,20 +18,20 @@ use std::convert::Infallible;
 use sys::random::Random;
 use thiserror::Error;
 
-/// Share of the written bytes that may be moved before firmware is blamed, beside one superblock: metadata, open
-/// superblocks.
+/// Fraction of the written bytes that may be moved before firmware is blamed, in addition to one superblock: metadata,
+/// open superblocks.
 const TOLERANCE: f64 = 0.02;
 /// Maximum relative difference of the drive's host count from the bytes written.
 const OFF_MAX: f64 = 0.02;
 /// Percent of the drive for the hot stream, and for all cold ones together. The rest is never written.
 const HOT_PCT: u64 = 45;
 const COLD_PCT: u64 = 50;
-/// Passes over the hot range after which every superblock was used, up to 80 % over-provisioning.
+/// Passes over the hot range after which all superblocks were used, for up to 80 % over-provisioning.
 const PASSES: u32 = 4;
 /// One random write out of this many goes to a cold stream.
 const COLD_EVERY: u64 = 5;
-/// Drive fills that a probe writes: everything twice, four drives at random, the hot range alone, measured once in
-/// order and twice after it was deallocated, and as many commands beside each other in the end.
+/// Drive fills that a probe writes: the hot range in order ([`PASSES`] times, once measured, twice after it was
+/// deallocated, and once beside as many random cold writes), everything twice, and four drives at random.
 pub const DRIVE_FILLS: f64 = ((PASSES as u64 + 7) * HOT_PCT + 2 * COLD_PCT + 4 * 100) as f64 / 100.0;
 
 /// A drive as the probe knows it. Positions and lengths are in commands of one size.
@@ -39,15 +39,15 @@ pub trait Probed {
     /// Error of the drive.
     type Error;
 
-    /// Commands that it has room for.
+    /// Capacity of the drive in commands.
     fn commands(&self) -> u64;
 
     fn command_bytes(&self) -> u32;
 
-    /// Bytes that are erased as one: a superblock, a reclaim unit.
+    /// Bytes that are erased together: a superblock, a reclaim unit.
     fn superblock_bytes(&self) -> u64;
 
-    /// Writes one under a handle, from 0.
+    /// Writes a command under a handle; handles count from 0.
     fn write(&mut self, command: u64, handle: u16) -> Result<(), Self::Error>;
 
     fn deallocate(&mut self, first: u64, commands: u64) -> Result<(), Self::Error>;
@@ -135,12 +135,12 @@ pub enum Behaviour {
     MixesHandles,
     /// Overwriting one handle's data moves the data of others.
     MovesOthers,
-    /// Superblocks of a sequential stream are collected before the stream is through with them.
+    /// Superblocks of a sequential stream are collected before the stream has overwritten them.
     CollectsSequentialEarly,
 }
 
 impl Behaviour {
-    /// All that a probe can find.
+    /// All behaviours that a probe can find.
     pub const ALL: [Self; 3] = [Self::MixesHandles, Self::MovesOthers, Self::CollectsSequentialEarly];
 
     pub fn sentence(self) -> &'static str {
@@ -162,7 +162,7 @@ impl Behaviour {
 /// Result of the probe.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Probe {
-    /// In the order run.
+    /// Phases in the order run.
     pub phases: Vec<Phase>,
     /// Behaviours found; empty if the handles isolate.
     pub found: Vec<Behaviour>,
@@ -171,7 +171,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Behaviours not tested, as the probe ended before, or hidden by another that was found.
+    /// Behaviours not tested because the probe ended early, or hidden by another that was found.
     pub fn unknown(&self) -> impl Iterator<Item = Behaviour> {
         Behaviour::ALL.into_iter().filter(|one| !self.found.contains(one) && !self.not_found.contains(one))
     }
@@ -181,7 +181,7 @@ impl Probe {
     }
 }
 
-/// Why a probe ended before all was run.
+/// Why a probe ended early.
 #[derive(Debug, Error)]
 pub enum Ended<E> {
     /// The drive refused an operation.
@@ -189,7 +189,7 @@ pub enum Ended<E> {
     Drive(E),
     #[error("{0}")]
     WentBack(#[from] WentBack),
-    /// The drive counted something else.
+    /// The drive's count of host bytes does not match the bytes written.
     #[error(
         "{} were written, and the drive counted {} by hosts: {}",
         bytes(*written as f64), bytes(*counted as f64),
@@ -228,7 +228,8 @@ struct Streams<'a, D> {
 impl<D: Probed> Streams<'_, D> {
     /// Runs all phases.
     fn run(&mut self, all: u64) -> Result<(), Ended<D::Error>> {
-        // First, as nothing else is on the drive that could be moved. Several passes, until all of the flash is in use.
+        // First, while the drive holds nothing else that could be moved. Several passes, until all of the flash is in
+        // use.
         self.deallocate(all)?;
         for _ in 0..PASSES {
             self.in_order()?;
@@ -250,7 +251,7 @@ impl<D: Probed> Streams<'_, D> {
         let moves = self.measure("once more", "one each", true, again)?;
         let moves_others = moves.excess_over(1.0) > 0.0;
         self.probe.tell(Behaviour::MovesOthers, moves_others);
-        // Data moved on each pass hides data moved because it was mixed in: other handles' data can be mixed in again.
+        // If data is moved on each pass, mixing cannot be detected: data of other handles may be moved in both cases.
         if !moves_others {
             self.probe.tell(Behaviour::MixesHandles, mixed.excess_over(moves.waf + moves.off()) > 0.0);
         }
@@ -291,7 +292,7 @@ impl<D: Probed> Streams<'_, D> {
         self.drive.deallocate(0, commands).map_err(Ended::Drive)
     }
 
-    /// Everything once, the streams beside each other.
+    /// Writes everything once, all streams interleaved.
     fn fill(&mut self, apart: bool) -> Result<(), Ended<D::Error>> {
         for at in 0..self.hot.max(self.cold) {
             if at < self.hot {
@@ -309,7 +310,7 @@ impl<D: Probed> Streams<'_, D> {
         self.write(self.hot + stream * self.cold + at, handle)
     }
 
-    /// This many random writes, most of them hot.
+    /// Issues this many random writes, most of them hot.
     fn random(&mut self, writes: u64, apart: bool) -> Result<(), Ended<D::Error>> {
         for write in 0..writes {
             if write % COLD_EVERY == 0 {
@@ -405,7 +406,7 @@ mod tests {
             assert_eq!(probe.unknown().collect::<Vec<_>>(), [Behaviour::MixesHandles]);
         }
     }
-    /// A drive that shows others than its own counters, and fails when it was written so often.
+    /// A drive that shows altered counters, and fails after a number of writes.
     struct Odd<F> {
         drive: Simulated,
         shown: F,
@@ -444,7 +445,7 @@ mod tests {
         }
     }
 
-    /// Of a drive that isolates and shows `shown` in place of its counters.
+    /// Result for an isolating drive that shows `shown` instead of its own counters.
     fn odd(writes: u64, shown: impl FnMut(Bytes) -> Bytes) -> (Probe, Option<String>) {
         let spec = isolating(128 << 20);
         let drive = Simulated::new(Ftl::new(&spec, 5).unwrap(), 128 << 10);

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The one idea: the experiment without time is the preconditioning. Stores and drives continue in its final state, so
-//! a part of a drive fill shows the tails, and the drives' counts in it must agree with those without time.
+//! a fraction of a drive fill shows the tail latencies, and its write amplification must agree with the experiment's.
 
 use super::{Experiment, Layout};
 use crate::run::{Cause, Control, Pacing, Run, Settings, Sink, SinkError, run};
@@ -45,7 +45,7 @@ pub struct Timed {
     pub ended: Option<Cause>,
 }
 
-/// Continues `experiment`, made from `layout`, on a virtual clock. `base` gives the drives' properties beside their
+/// Continues `experiment`, made from `layout`, on a virtual clock. `base` gives the drives' properties other than their
 /// FTLs.
 ///
 /// Errors: a load that the run loop rejects.
@@ -119,7 +119,7 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
     Ok(Timed { streams, bytes, fills, seconds, ended: control.cause() })
 }
 
-/// Random numbers that are no tenant's.
+/// Random numbers of the drives, apart from those of all tenants.
 const DRIVES_PART: u64 = 1 << 32;
 
 /// All intervals merged.

@@ -40,17 +40,17 @@ use sys::op::Placement;
 use sys::random::Random;
 use sys::salt::Salt;
 
-/// Operations a second of one issuing thread before a second one is used. A core can do several times as many, and
-/// needs the rest for the kernel's part of them.
+/// Operations per second of one issuing thread before a second thread is used. A core can issue several times as many,
+/// but it also does the kernel's part of the work.
 const SHARD_IOPS: f64 = 200_000.0;
 
-/// Duration of a run that its streams end, seconds: practically unlimited.
+/// Duration of a run that ends with its streams, seconds: practically unlimited.
 const NO_END_SEC: u64 = u64::MAX / 4 / 1_000_000_000;
 
 /// Maximum lag before a run ends, seconds: ACT's value.
 const MAX_LAG_SEC: u64 = 10;
 
-/// A stream to be recorded, judged by the limits or not, that offers so many operations a second.
+/// A stream to record that offers `offered_iops`; `judged`: limits apply to it.
 fn recorded(name: &str, judged: bool, offered_iops: f64) -> StreamInfo {
     StreamInfo { name: name.to_owned(), judged, offered_iops, ..StreamInfo::default() }
 }
@@ -90,8 +90,8 @@ pub trait Workload {
         self.writes().then_some(None).into_iter().collect()
     }
 
-    /// Through the page cache: the part of a device of `size_bytes` that is read before the run, while the cache keeps what
-    /// it has of the device; `None`: the cache of the device is dropped.
+    /// For a load through the page cache: range of a device of `size_bytes` to read before the run, while the cache
+    /// keeps its contents; `None`: the device's cache is dropped.
     fn cached_range(&self, _device: &DeviceName, _size_bytes: u64) -> Option<Range<u64>> {
         None
     }
@@ -101,7 +101,7 @@ pub trait Workload {
         Extras::default()
     }
 
-    /// Adds its load and its records on `devices`, which are those of its spec, to `run`; returns the configuration in
+    /// Adds its load and its records on `devices`, the devices of its spec, to `run`. Returns the configuration in
     /// force.
     ///
     /// Errors: a device that cannot take the load.
@@ -153,7 +153,7 @@ pub struct Extras {
     pub ramp_ns: u64,
     /// Operations go through the page cache.
     pub buffered: bool,
-    /// Operations after which all of its streams have ended; `None`: they end with the time.
+    /// Number of operations after which all its streams end; `None`: they end by time.
     pub operations: Option<u64>,
     /// All issuing threads perform system calls ([`Plan::synchronous`]).
     pub synchronous: bool,
@@ -166,7 +166,8 @@ pub struct Extras {
 }
 
 impl RunSpec {
-    /// A run on `device_names`, not files, with a report each second, no bound on lag and our choice of everything else.
+    /// A run on `device_names`, not files, with a report every second, no bound on lag, and defaults for everything
+    /// else.
     pub fn new(device_names: Vec<DeviceName>, duration_sec: u64) -> Self {
         Self {
             device_names,
@@ -238,10 +239,10 @@ pub struct DeviceShape {
     /// Index among the devices of the run.
     pub target: u16,
     pub size_bytes: u64,
-    /// The smallest direct I/O that it does, in bytes: 512 to 4096.
+    /// Smallest direct I/O that the device supports, in bytes: 512 to 4096.
     pub min_io_bytes: u32,
-    /// Requests that its queue in the kernel holds at once, if it has one. More in flight would be handed to
-    /// threads of the kernel's until there is room.
+    /// Requests that fit its queue in the kernel, if it has one. Further ones would be handed to kernel threads until
+    /// there is room.
     pub queue_requests: Option<u32>,
     /// Key of the stamps in written data (`sys::salt`).
     pub stamp_key: u64,
@@ -255,7 +256,7 @@ impl DeviceShape {
         Self { name: name.into(), target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0, zoned: None }
     }
 
-    /// New salt for writes to it, `of which `compress_pct` percent is random.
+    /// New salt for writes to this device; `compress_pct` percent of it is random.
     fn salt(&self, mut random: Random, compress_pct: u32) -> Salt {
         Salt::new(random.next_u64(), compress_pct, self.stamp_key)
     }
@@ -270,13 +271,13 @@ pub struct Choices {
     pub shards_max: u32,
     /// CPUs of the machine. ACT's number of service threads depends on it.
     pub cpus: u32,
-    /// Operations of this workload that the engine carries at once on one issuing thread, if it has a bound:
-    /// more would wait for the engine, which is our own lag, and not for a slot.
+    /// Maximum operations of this workload that the engine carries at once on one issuing thread, if it has a bound:
+    /// more would wait for the engine, which is flashproof's lag, and not for a slot.
     pub in_flight_max: Option<u32>,
 }
 
 impl Choices {
-    /// Number of issuing threads for `iops` operations a second.
+    /// Number of issuing threads for `iops` operations per second.
     fn shards_for(&self, iops: f64) -> u32 {
         ((iops / SHARD_IOPS).ceil() as u32).clamp(1, self.shards_max.max(1))
     }
@@ -300,13 +301,13 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
-    /// Nothing on `devices`, judged by `thresholds_ns`.
+    /// An empty plan for `devices`, judged by `thresholds_ns`.
     pub fn new(devices: Vec<String>, thresholds_ns: Arc<[u64]>) -> Self {
         let layout = Layout { streams: Vec::new(), devices, thresholds_ns };
         Self { layout, shards: Vec::new(), workload: 0, prefix: String::new() }
     }
 
-    /// Starts the workload of this number; `name` distinguishes its streams, empty for a single workload.
+    /// Begins workload number `workload`; `name` distinguishes its streams, empty for a single workload.
     pub fn begin(&mut self, workload: usize, name: &str) {
         self.workload = workload;
         self.prefix = if name.is_empty() { String::new() } else { format!("{name}/") };
@@ -332,9 +333,9 @@ impl RunPlan {
 
     /// Pins each shard to a CPU, if there are enough `cpus` and all shards are closed loops that may run anywhere.
     ///
-    /// The kernel gathers threads that sleep a hundred thousand times a second on the CPU where they are woken, while
-    /// another CPU idles: at depth 1 that halves the rate. An open loop is not pinned, because another thread on its
-    /// CPU would make it late.
+    /// The kernel gathers threads that sleep a hundred thousand times per second on the CPU where they are woken, while
+    /// another CPU idles: at depth 1 this halves the rate. Open loops are not pinned, because another thread on the
+    /// same CPU would make them late.
     pub fn spread(&mut self, cpus: &[u32]) {
         let is_closed = |lane: &Lane| matches!(lane.arrival, Arrival::Closed { .. });
         let is_free = |plan: &Plan| plan.cpus.is_empty() && !plan.synchronous && plan.lanes.iter().all(is_closed);

@@ -12,12 +12,12 @@ use sys::op::Op;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// Seed 1, and so many issuing threads on a machine of two CPUs.
+/// Seed 1, and at most `shards_max` issuing threads on a machine of two CPUs.
 pub(super) fn choices(shards_max: u32) -> Choices {
     Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None }
 }
 
-/// A plan of nothing yet on `devices`.
+/// An empty plan on `devices`.
 pub(super) fn plan_on(devices: &[DeviceShape]) -> RunPlan {
     RunPlan::new(devices.iter().map(|device| device.name.clone()).collect(), [1_000_000].into())
 }
@@ -75,7 +75,7 @@ where
     (what.layout, counted.0)
 }
 
-/// A drive that answers after so long, and tells of its requests.
+/// A drive that answers after a fixed time, and calls `see` with its requests.
 struct Ledger<F> {
     see: F,
     after_ns: u64,
@@ -102,7 +102,7 @@ impl<F: FnMut(u64, &Op)> DriveModel for Ledger<F> {
     }
 }
 
-/// As [`count`], on a drive that answers after `after_ns`; and what `see` made of each of its requests.
+/// As [`count`], on a drive that answers after `after_ns`; also returns the results of `see` for its requests.
 pub(super) fn seen_by_a_drive<T: Send>(
     plan: RunPlan,
     duration_sec: u64,
@@ -115,7 +115,7 @@ pub(super) fn seen_by_a_drive<T: Send>(
     (layout, counted, seen.into_inner().unwrap())
 }
 
-/// The cases of a text file: what is given, and below it, indented, what is said of it. A blank line parts cases.
+/// The cases of a text file: the input, and below it, indented, the expected text. A blank line separates cases.
 pub(super) fn cases(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.trim_end().split("\n\n").map(|case| case.rsplit_once("\n    ").expect("what is said"))
 }

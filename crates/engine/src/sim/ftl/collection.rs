@@ -3,7 +3,7 @@
 //! Collection works in steps of one stripe each: the valid units of the stripe are read, then the stripes that they
 //! fill are programmed. While the host fills a superblock, collection frees the next one. The less space is left, the
 //! more steps run in parallel, up to [`STEPS`] per die. If only the reserve is left, host writes wait. So this drive
-//! needs the same reserve as the FTL without time, which collects when the host finds no space.
+//! needs the same reserve as the untimed FTL, which collects when the host finds no space.
 
 use ftl::{Append, Ftl};
 
@@ -40,21 +40,21 @@ impl Collection {
     pub(super) fn is_due(&self, ftl: &Ftl, handles: &[u16], dies: u32) -> bool {
         let superblock = i64::from(ftl.superblock_units());
         let beyond_reserve = i64::from(ftl.free_superblocks()) - i64::from(ftl.spec().reserve_superblocks);
-        // Target: as much free space beyond the reserve as the handles have filled of their superblocks, so that each
-        // finds another one.
+        // Target: free space beyond the reserve equals what the handles have filled of their open superblocks. So each
+        // handle finds a free superblock when its own is full.
         let filled: i64 = handles.iter().map(|handle| superblock - i64::from(ftl.room(*handle))).sum();
         let short = (filled - beyond_reserve * superblock).clamp(0, superblock);
         let steps_max = (STEPS * u64::from(dies) * short as u64).div_ceil(superblock as u64) as u32;
         self.running < steps_max
     }
 
-    /// Units that the host can write under a handle before it waits for garbage collection, of one superblock at most.
+    /// Units that the host can write under a handle before it waits for garbage collection, at most one superblock.
     #[inline]
     pub(super) fn room(&self, ftl: &Ftl, handle: u16) -> u32 {
         let (room, reserve) = (ftl.room(handle), ftl.spec().reserve_superblocks);
         let erased = ftl.free_superblocks().saturating_sub(self.erasing_superblocks);
         let collects = self.running > 0 || self.erasing_superblocks > 0;
-        // A shared append point is in the reserve, too, when garbage collection has taken it.
+        // With a shared append point, the open superblock itself is in the reserve if garbage collection opened it.
         let in_reserve = ftl.spec().append == Append::Shared && erased < reserve;
         match (collects, room) {
             (true, 0) if erased <= reserve => 0,
@@ -64,13 +64,13 @@ impl Collection {
         }
     }
 
-    /// A new step.
+    /// Index of a new step.
     pub(super) fn step(&mut self) -> u16 {
         vacant(&mut self.steps, |step| step.reads + step.programs == 0)
     }
 
-    /// A step, or none, has so many stripes to read, and fills those of `programs`; takes them if they have to wait until
-    /// all is read.
+    /// Begins `step` (or none), which has `reads` stripes to read and fills the stripes of `programs`. Takes `programs`
+    /// if they must wait until all stripes are read.
     pub(super) fn begin(&mut self, step: u16, reads: usize, programs: &mut Vec<(u32, u32)>) {
         let Some(step) = self.steps.get_mut(usize::from(step)) else { return };
         (step.reads, step.programs) = (reads as u32, programs.len() as u32);
@@ -80,8 +80,8 @@ impl Collection {
         }
     }
 
-    /// A read of a step, or of none, is done. The stripes that begin now, if it was the last: give them back
-    /// ([`Self::give_back`]).
+    /// Records a finished read of `step` (or of none). After the last one, returns the stripes to program now; return
+    /// their memory by [`Self::give_back`].
     pub(super) fn collected(&mut self, step: u16) -> Option<Vec<(u32, u32)>> {
         let of = self.steps.get_mut(usize::from(step))?;
         of.reads -= 1;
@@ -92,20 +92,20 @@ impl Collection {
         Some(std::mem::take(&mut of.filled))
     }
 
-    /// Keeps the memory of the stripes of a step.
+    /// Keeps the memory of a step's stripes for reuse.
     pub(super) fn give_back(&mut self, step: u16, mut filled: Vec<(u32, u32)>) {
         filled.clear();
         self.steps[usize::from(step)].filled = filled;
     }
 
-    /// A stripe is programmed that a step, or none, has filled.
+    /// Records that a stripe filled by `step` (or by none) is programmed.
     pub(super) fn programmed(&mut self, step: u16) {
         let Some(of) = self.steps.get_mut(usize::from(step)) else { return };
         of.programs -= 1;
         self.running -= u32::from(of.reads + of.programs == 0);
     }
 
-    /// A superblock is erased on so many dies; returns its slot.
+    /// Begins the erase of a superblock on `dies` dies. Returns its slot.
     pub(super) fn erase(&mut self, dies: u32) -> u16 {
         let slot = vacant(&mut self.erasing, |left| *left == 0);
         self.erasing[usize::from(slot)] = dies;

@@ -13,7 +13,7 @@ const READS_IN_ROW: u32 = 16;
 /// Work of a die.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Work {
-    /// Host read for the operation `token`; not before `from_ns`, when the controller has passed it.
+    /// Host read for the operation `token`; starts at `from_ns` at the earliest, when the controller has passed it on.
     Read { token: u32, bytes: u32, from_ns: u64 },
     /// Reads valid units for a step of garbage collection.
     Collect { step: u16, bytes: u32 },
@@ -23,7 +23,7 @@ pub(super) enum Work {
     Erase { slot: u16 },
 }
 
-/// End of a die's current work, void if that work is suspended before.
+/// End of a die's current work; void if the work is suspended before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     die: u16,
@@ -37,11 +37,11 @@ struct Die {
     /// Bytes that the array is reading; the channel transfers them afterwards.
     reading_bytes: u32,
     ends_ns: u64,
-    /// Number of times that the die began or resumed work.
+    /// Number of times that the die has begun or resumed work.
     count: u32,
     /// Work suspended for reads, and its remaining time.
     suspended: Option<(Work, u64)>,
-    /// The current work is not suspended before this time, nanoseconds.
+    /// The current work cannot be suspended before this time, nanoseconds.
     unbroken_ns: u64,
     reads: VecDeque<Work>,
     reads_in_row: u32,
@@ -52,7 +52,7 @@ struct Die {
 pub(super) struct Dies {
     flash: Flash,
     dies: Vec<Die>,
-    /// Instant at which each channel finishes its transfers.
+    /// By channel: end of its last transfer.
     channel_free_ns: Vec<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Dies {
         self.dies.len() as u32
     }
 
-    /// Gives a die work. If the die begins it at once: the end of that turn.
+    /// Adds work to a die. If the work starts at once, returns the end of its turn.
     #[inline]
     pub(super) fn add(&mut self, at: u32, work: Work, now_ns: u64) -> Option<(u64, Turn)> {
         let die = &mut self.dies[at as usize];
@@ -98,8 +98,8 @@ impl Dies {
         }
     }
 
-    /// Ends a turn: the work that the die has finished, and its next turn. No work if the turn was suspended, or if
-    /// the channel now transfers what the array has read; only then is the channel occupied.
+    /// Ends a turn. Returns the finished work and the die's next turn. No work is finished if the turn was suspended,
+    /// or if the array read has ended and its transfer begins: only the transfer occupies the channel.
     #[inline]
     pub(super) fn end(&mut self, turn: Turn, now_ns: u64) -> (Option<Work>, Option<(u64, Turn)>) {
         let at = u32::from(turn.die);

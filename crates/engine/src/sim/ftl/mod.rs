@@ -6,9 +6,9 @@
 //! little room for the host -> steps of garbage collection: reads -> programs, erases, on the same dies
 //! ```
 //!
-//! The FTL maps at once, and its flash operations become timed work of the dies, in the same order on each die. A
-//! stripe is what a die programs at once. A unit stays buffered until its stripe is programmed. The write buffer
-//! survives a power loss (database drives have capacitors), so a flush has nothing to wait for.
+//! The FTL updates its map at once. Its flash operations become timed work of the dies, in the same order on each die.
+//! A stripe is the amount that a die programs at once. A unit stays buffered until its stripe is programmed. The write
+//! buffer survives a power loss (database drives have capacitors), so a flush has nothing to wait for.
 //!
 //! * `dies`: scheduling of the dies; `collection`: pace of garbage collection
 
@@ -89,7 +89,7 @@ struct Writing {
 struct Stripes {
     units_each: u32,
     superblock_units: u32,
-    /// By stripe, a bit: the stripe is in the buffer.
+    /// By stripe, one bit: set while the stripe is in the buffer.
     buffered: Vec<u64>,
     /// Partly filled stripes, with their number of host units.
     begun: Vec<(u32, u32)>,
@@ -203,7 +203,7 @@ impl FtlModel {
         Ok(Self::in_use(drive, of, ftl, random))
     }
 
-    /// [`Self::new`] with an existing `ftl` in its current state, whose spec must be that of `of`.
+    /// [`Self::new`] with an existing `ftl` in its current state. Its spec must equal the spec in `of`.
     pub fn in_use(drive: &DriveSpec, of: &FtlDrive, ftl: Ftl, random: Random) -> Self {
         Self {
             controller_ns: of.flash.controller_ns.max(1),
@@ -231,7 +231,7 @@ impl FtlModel {
         self.ftl.check()
     }
 
-    /// Errno and end of an operation that fails.
+    /// Errno and end of an operation that fails; `None` for a valid one.
     fn refusal(&mut self, op: &Op, now_ns: u64) -> Option<(i32, u64)> {
         let op_end = op.offset.saturating_add(op.len.into());
         let later_ns = now_ns + self.controller_ns;
@@ -360,7 +360,7 @@ impl FtlModel {
         }
     }
 
-    /// Begins as many steps of garbage collection as are due.
+    /// Begins all garbage collection steps that are due.
     #[inline]
     fn collect(&mut self, now_ns: u64) {
         while self.collection.is_due(&self.ftl, &self.handles, self.dies.count()) {
@@ -372,7 +372,7 @@ impl FtlModel {
         }
     }
 
-    /// Gives the dies what the layer did to the flash in its last call, which was that `step` or a write.
+    /// Gives the dies the flash operations of the last FTL call: garbage collection for `step`, or a write.
     #[inline]
     fn work_of_call(&mut self, step: u16, now_ns: u64) {
         self.collection.begin(step, self.media.reads.len(), &mut self.media.programs);
@@ -406,7 +406,7 @@ impl FtlModel {
     }
 }
 
-/// Fills the drive once sequentially, then overwrites it randomly: `fills` times in all.
+/// Fills the drive `fills` times: once sequentially, then by random overwrites.
 fn precondition(ftl: &mut Ftl, fills: u32, random: &mut Random) {
     let units = ftl.units();
     if fills > 0 {

@@ -22,7 +22,7 @@ pub struct Flash {
     pub channels: u32,
     /// Dies per channel.
     pub dies: u32,
-    /// Planes of a die, which read and program at once.
+    /// Planes per die; a die reads and programs all its planes at once.
     pub planes: u32,
     /// Bytes of a page; a die reads and programs one page of each plane at once.
     pub page_bytes: u32,
@@ -55,7 +55,7 @@ impl Flash {
     }
 }
 
-/// Parameters of a drive with an FTL; those of all models come first.
+/// Parameters of a drive with an FTL; the parameters of all models come first.
 pub(super) const FTL_NAMES: &str = "capacity, min-io, error-rate, bad, gone-at-s, seed, name, op, op-of-flash, unit, \
     superblock, victim, append, handles, isolation, reserve, wear-gap, firmware, channels, dies, planes, page, read-us, \
     program-us, erase-us, bus-mbps, suspend-us, controller-us, buffer, precondition";
@@ -63,7 +63,7 @@ pub(super) const FTL_NAMES: &str = "capacity, min-io, error-rate, bad, gone-at-s
 /// Smallest and largest mapping unit.
 const UNIT_BYTES: RangeInclusive<u64> = 4 << 10..=64 << 10;
 
-/// Without a given size, a superblock has this fraction of the capacity: 1/512.
+/// Default size of a superblock: the capacity divided by this.
 const SUPERBLOCKS: u64 = 512;
 
 impl Default for FtlDrive {

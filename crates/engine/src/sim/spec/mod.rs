@@ -38,14 +38,14 @@ pub struct DriveSpec {
     pub read_iops: u64,
     /// Writes per second of the whole drive; 0: unlimited.
     pub write_iops: u64,
-    /// If above 0, limits work by windows of this length, as in cloud volumes and cgroups: operations up to the limit
-    /// run at full speed, the others wait for the next window. Unused parts are lost.
+    /// If above 0, limits apply per window of this length, as in cloud volumes and cgroups: operations up to the limit
+    /// run at full speed, the others wait for the next window. The unused rest of a window is lost.
     pub window_ns: u64,
     /// Service times vary uniformly by this percentage in both directions.
     pub jitter_pct: u32,
     /// Freezes of the whole drive.
     pub stalls: Stalls,
-    /// Share of operations that fail with EIO, in [0, 1].
+    /// Fraction of operations that fail with EIO, in [0, 1].
     pub error_rate: f64,
     /// Operations that touch these bytes fail with EIO.
     pub bad_range: Option<Range<u64>>,
@@ -55,7 +55,7 @@ pub struct DriveSpec {
     pub slow_factor: f64,
     /// Instant from which the drive is gone: ENODEV.
     pub gone_at_ns: Option<u64>,
-    /// The drive's own seed; none: the run's.
+    /// The drive's own seed; `None`: the seed of the run.
     pub seed: Option<u64>,
     /// FTL model, if chosen; its flash then determines times and channels.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,7 +188,7 @@ impl DriveSpec {
         is_bad || is_unlucky
     }
 
-    /// The first of the parameters `given` without effect, the reason, and advice.
+    /// The first parameter in `given` that has no effect, the reason, and advice.
     fn without_effect(&self, given: &[&str]) -> Option<(&'static str, &'static str, &'static str)> {
         if given.contains(&"slow-factor") && self.slow_after_ns.is_none() {
             return Some(("slow-factor", "without slow-after-s", "say from when on the drive is slow, 0 for always"));

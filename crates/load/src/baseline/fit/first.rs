@@ -6,15 +6,15 @@
 use super::{CHANNELS, Datum, JITTER, READ, STALL_EVERY, STALL_MS, Values, WAY, WINDOW, normal};
 use conclusions::baseline::Done;
 
-/// A stall is that many times longer than what 99 % of operations take, and half a millisecond at least.
+/// Minimum length of a stall: this multiple of the 98th percentile, and half a millisecond.
 const STALL_FACTOR: f64 = 4.0;
 const STALL_US: f64 = 500.0;
-/// Fewer stalls than that are no period.
+/// Fewer stalls than this do not determine a period.
 const STALLS_MIN: f64 = 3.0;
-/// Windows of limits are that long at least: below, operations are as if they came evenly.
+/// Minimum window of a limit: with shorter ones, operations are practically evenly spaced.
 const WINDOW_US: f64 = 2_000.0;
 
-/// Below this part of a value another one is clearly lower.
+/// A value below this fraction of another is clearly lower.
 const FEWER: f64 = 0.8;
 
 /// A closed loop of reads alone, or of writes alone.
@@ -24,7 +24,7 @@ struct Pure<'a> {
     met_stall: bool,
 }
 
-/// Reads (0) or writes (1) that ran alone, flat out.
+/// Closed-loop points with reads (0) or writes (1) only.
 fn pure<'a>(data: &'a [Datum<'_>], way: usize) -> Vec<Pure<'a>> {
     let of = |datum: &'a Datum<'_>| {
         let done = [&datum.point.reads, &datum.point.writes];
@@ -37,23 +37,25 @@ fn pure<'a>(data: &'a [Datum<'_>], way: usize) -> Vec<Pure<'a>> {
 
 /// Measurements of one direction.
 struct Way {
-    /// Median of a small operation alone, microseconds, and its bytes.
+    /// Latency of a small operation at the lowest depth, microseconds (the median; above depth 1 the first percentile),
+    /// and its bytes.
     alone_us: f64,
     bytes: f64,
-    /// Megabytes a second by the difference between small and large operations alone.
+    /// MB/s from the difference in latency between small and large operations.
     slope_mbps: Option<f64>,
     most_mbps: f64,
     most_iops: f64,
-    /// Megabytes a second of small operations, and how many large ones a second, where sizes differ.
+    /// Highest MB/s of small operations, and highest IOPS of large ones; 0 if not measured.
     small_mbps: f64,
     large_iops: f64,
-    /// Uniformly so much to either side, percent.
+    /// Uniform variation in both directions, percent.
     jitter_pct: f64,
-    /// At the greatest depth at which most are quick and the rest wait for long: that, the median, and the wait, microseconds.
+    /// Depth, median and wait, microseconds, at the greatest depth at which most operations are fast and the rest wait
+    /// long.
     window: Option<(f64, f64, f64)>,
 }
 
-/// Microseconds; 0 where too few operations tell it.
+/// A percentile in microseconds; 0 if there are too few operations for it.
 fn at(done: &Done, percent: f64) -> f64 {
     done.answer_at(percent).us().unwrap_or(0.0)
 }
@@ -87,15 +89,15 @@ impl Way {
             most_iops: most(&|done| done.iops),
             small_mbps: most(&|done| if is_small(done) { done.iops * done.bytes_each / 1e6 } else { 0.0 }),
             large_iops: most(&|done| if is_small(done) { 0.0 } else { done.iops }),
-            // From the 5th to the 95th percentile are nine tenths of the range.
+            // The 5th to the 95th percentile span nine tenths of the range.
             jitter_pct: (at(times, 95.0) - at(times, 5.0)) / (1.8 * alone_us.max(0.1)) * 100.0,
             window: window.max_by(|one, other| one.0.total_cmp(&other.0)),
         })
     }
 }
 
-/// Length (milliseconds) and period (seconds) of stalls, by what they add to the times of operations that were alone in the drive:
-/// each stall holds up one of them, for its length.
+/// Length (milliseconds) and period (seconds) of stalls, from latencies at queue depth 1: each stall delays one
+/// operation, by its length.
 fn stalls(data: &[Datum<'_>]) -> Option<(f64, f64)> {
     let (mut lengths_us, mut alone) = (Vec::new(), Vec::new());
     for way in [0, 1] {
@@ -105,7 +107,7 @@ fn stalls(data: &[Datum<'_>]) -> Option<(f64, f64)> {
             if length_us > (STALL_FACTOR * at(done, 98.0)).max(STALL_US) {
                 lengths_us.push(length_us);
             }
-            // Sum of squares around the median, without that of the 98 % that are usual.
+            // Mean square around the median, minus the share of the 98 % of operations that are normal.
             let all = times.stdev_us.powi(2) + (times.mean_us - usual_us).powi(2);
             let usual = ((at(done, 98.0) - at(done, 1.0)) / 2.0).powi(2) / 3.0;
             alone.push((done.ops as f64 / done.iops, done.ops as f64 * (all - usual).max(0.0)));
@@ -115,12 +117,12 @@ fn stalls(data: &[Datum<'_>]) -> Option<(f64, f64)> {
     let length_us = *lengths_us.get(lengths_us.len() / 2)?;
     let seconds: f64 = alone.iter().map(|(seconds, _)| seconds).sum();
     let stalls = alone.iter().map(|(_, squares)| squares).sum::<f64>() / length_us.powi(2);
-    // Time outside of stalls is what the drive had between them.
+    // The period is at least 10 % longer than a stall.
     (stalls >= STALLS_MIN).then(|| (length_us / 1e3, (seconds / stalls).max(length_us * 1.1 / 1e6)))
 }
 
-/// Starting points of the search; `stalls_known`: a watch has measured the stalls. Empty if the points lack reads alone
-/// or writes alone.
+/// Starting points of the search; `stalls_known`: a watch has measured the stalls. Empty without points of reads alone
+/// and of writes alone.
 pub(super) fn starts(data: &[Datum<'_>], stalls_known: bool) -> Vec<Values> {
     let (Some(reads), Some(writes)) = (Way::of(data, 0), Way::of(data, 1)) else { return Vec::new() };
     let ways = [&reads, &writes];
@@ -150,15 +152,16 @@ pub(super) fn starts(data: &[Datum<'_>], stalls_known: bool) -> Vec<Values> {
             }
         }
     }
-    // At the limit most is quick, and the rest waits for its window.
+    // At a windowed limit most operations are fast, and the rest wait for the next window.
     let of_window = |way: &Way| way.window.map(|window| (window, way.alone_us));
     if let Some(((depth, median_us, wait_us), alone_us)) = of_window(&reads).or(of_window(&writes)) {
         for ops_alone in [false, true] {
             let mut values = Values::default();
             for (way, of) in ways.into_iter().zip(WAY) {
                 values[of.us] = way.alone_us;
-                // Operations are limited if small ones bring fewer bytes than large ones, bytes if large ones are fewer than small
-                // ones; where no large ones were measured flat out either may be.
+                // IOPS are limited if small operations move fewer bytes per second than large ones; bandwidth is
+                // limited if large ones have fewer IOPS than small ones. Without saturated large ones, either may be
+                // limited.
                 let by_ops = ops_alone || way.small_mbps < FEWER * way.most_mbps;
                 let by_bytes = !ops_alone && (!by_ops || way.large_iops < FEWER * way.most_iops);
                 values[of.iops] = if by_ops { way.most_iops } else { 0.0 };

@@ -6,8 +6,8 @@
 //!        -> the nearest one, its parameters varied one by one until none comes nearer
 //!        -> how far each can be varied before it is clearly worse: its interval
 //! ```
-//! Stalls that are rarer than a job is long are no parameter of the search: a watch has measured them ([`Stalls`]).
-//! Jobs that met one are compared by values that a stall does not affect.
+//! Stalls that a short job seldom meets are not searched for: a watch has measured them ([`Stalls`]). Jobs that met one
+//! are compared by values that a stall does not affect.
 //!
 //! The one idea: any model that reproduces the points may represent the drive, because it is used only between them. A
 //! parameter that no point determines gets an interval without an end.
@@ -38,7 +38,7 @@ const fn kind(name: &'static str, whole: bool, more_is_faster: bool, max: f64) -
 
 const COUNT: usize = 11;
 
-/// A value for each of [`KINDS`]; 0 where the drive has no such thing.
+/// A value for each of [`KINDS`]; 0: the drive has no such property.
 type Values = [f64; COUNT];
 
 const KINDS: [Kind; COUNT] = [
@@ -72,19 +72,19 @@ struct OfWay {
 
 const WAY: [OfWay; 2] = [OfWay { us: READ, mbps: 3, iops: 5 }, OfWay { us: WRITE, mbps: 4, iops: 6 }];
 
-/// Drives are at least that large, so that every job fits.
+/// Minimum capacity, so that every job fits.
 const CAPACITY_MIN: u64 = 8 << 30;
 
-/// A rate below that part of what was offered is not the drive's at that load: what waits grows without end.
+/// Below this fraction of the offered rate a point is not compared: its backlog grows without end.
 const DONE_OF_OFFERED: f64 = 0.97;
 
-/// Expected deviation, as a fraction: operations a second, then times at [`PERCENTS`].
+/// Expected deviation, as a fraction: IOPS, then times at [`PERCENTS`].
 const IOPS_NEAR: f64 = 0.01;
 const TIMES_NEAR: [f64; PERCENTS.len()] = [0.05, 0.01, 0.03, 0.06, 0.20];
 /// Times are known to about a microsecond.
 const RESOLUTION_US: f64 = 1.0;
 
-/// The histograms of which percentiles are read have steps of that part: all of one distribution may be off by it.
+/// Resolution of the latency histograms, as a fraction: all percentiles of a distribution may be off by it.
 const STEP_OF_TIMES: f64 = 0.01;
 
 /// Steps of the search, as fractions of a parameter.
@@ -93,30 +93,30 @@ const STEP_FINE: f64 = 0.005;
 /// More points would take too long; a baseline has some 100.
 const POINTS_MAX: usize = 1_000;
 
-/// The best of so many starts are searched from, roughly; then the best of these.
+/// Number of best starting points for the rough search. The fine search begins at its best result.
 const STARTS: usize = 2;
-/// Comparisons of all points in a search.
+/// Maximum number of comparisons with all points in one search.
 const LOOKS_MAX: usize = 120;
 
-/// A rate that is off by more than that, or a time by more than that factor, is a miss.
+/// A point is a miss if its rate is off by more than this fraction, or a time by more than this factor...
 const MISS_IOPS: f64 = 0.15;
 const MISS_FACTOR: f64 = 2.0;
-/// ... if the time is off by more than that, too.
+/// ... and by more than this, microseconds.
 const MISS_US: f64 = 250.0;
-/// With more than that part of points missed, a drive is not described.
+/// If more than this fraction of the points is missed, the fit does not describe the drive.
 const MISSED_MAX: f64 = 0.25;
 
-/// A closed loop tells its rate and its tail badly if it met a stall; percentiles from this one on are left out.
+/// Of a closed loop that met a stall, the rate and the percentiles from this one on are not compared.
 const UNSTALLED_PERCENT: f64 = 99.0;
-/// A job met a stall, or a part of one, if an operation took this part of its length longer than the median.
+/// A job met a stall if an operation took longer than the median by this fraction of a stall...
 const STALL_MET: f64 = 0.2;
-/// Or if it lasted so many periods.
+/// ... or if the job lasted this many stall periods.
 const STALLS_SURE: f64 = 2.0;
 
-/// A simulated drive without the stalls that a watch has measured, and these.
+/// A simulated drive, and the stalls that a watch has measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FittedDrive {
-    /// As it is named wherever a device is: `sim:...`.
+    /// Device name without these stalls: `sim:...`.
     pub steady: String,
     /// Length of a stall, milliseconds, and the time from one to the next, seconds.
     pub stalls: Option<(f64, f64)>,
@@ -133,7 +133,7 @@ impl std::fmt::Display for FittedDrive {
     }
 }
 
-/// The simulated drive that is nearest to a drive.
+/// Result of a fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     /// The best fit.
@@ -144,7 +144,7 @@ pub struct Fit {
     pub fast: FittedDrive,
     /// Fitted parameters with their intervals.
     pub parameters: Vec<Parameter>,
-    /// Points that it was fitted to.
+    /// Number of points that were fitted.
     pub points: usize,
     /// Deviation from the points, percent: the median over rates, medians and 99th percentiles.
     pub error_pct: f64,
@@ -154,9 +154,9 @@ pub struct Fit {
     pub doubtful: bool,
 }
 
-/// Fits a drive of `capacity_bytes`, whose smallest operation has `min_io_bytes`, and which has `stalls`, to `points`.
+/// Fits a drive of `capacity_bytes`, with smallest operations of `min_io_bytes` and with `stalls`, to `points`.
 ///
-/// Errors: why the points do not say enough.
+/// Errors: why the points are insufficient.
 pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Option<&Stalls>) -> Result<Fit, String> {
     let data: Vec<_> = points.iter().filter_map(|point| Datum::of(point, stalls)).collect();
     if data.len() > POINTS_MAX {
@@ -216,11 +216,12 @@ impl<'a> Datum<'a> {
         let job = Job::of(point).filter(|_| sound)?;
         let shown = ways.map(|done| done.and_then(Shown::measured));
         let met_stall = stalls.is_some_and(|stalls| met_stall(point, stalls));
-        // In an open loop all that waits behind a stall is late: nothing of it tells how the drive is without.
+        // In an open loop everything behind a stall is late, so such a point says nothing about the drive without
+        // stalls.
         (!met_stall || job.is_closed()).then_some(Self { point, job, shown, met_stall })
     }
 
-    /// Logarithms of what `shown` has by what was measured, with what is expected of each.
+    /// Logarithms of simulated over measured values, each with its expected deviation.
     fn compared(&self, shown: &[Option<Shown>; 2]) -> Vec<(f64, f64)> {
         let mut all = Vec::with_capacity(12);
         let done = [&self.point.reads, &self.point.writes];
@@ -234,7 +235,7 @@ impl<'a> Datum<'a> {
             let times = measured.times_us.iter().zip(shown.times_us).zip(PERCENTS.into_iter().zip(TIMES_NEAR));
             let times = times.filter(|(_, (percent, _))| !self.met_stall || *percent < UNSTALLED_PERCENT);
             all.extend(times.filter_map(|((measured, shown), (percent, near))| {
-                // By few operations beyond it a percentile is as far off as chance puts it.
+                // With few operations beyond it, a percentile has a larger random error.
                 let by_chance = (BEYOND_COMPARED / done.beyond(percent)).sqrt().max(1.0);
                 Some((((shown? + RESOLUTION_US) / ((*measured)? + RESOLUTION_US)).ln(), near * by_chance))
             }));
@@ -243,7 +244,7 @@ impl<'a> Datum<'a> {
     }
 }
 
-/// True where the job of `point` met one of `stalls`.
+/// True if the job of `point` met one of `stalls`.
 fn met_stall(point: &Point, stalls: &Stalls) -> bool {
     let longest_us = |done: &conclusions::baseline::Done| {
         Some(done.answer.max_us.max(done.service.max_us) - done.answer_at(50.0).us()?)
@@ -277,25 +278,26 @@ impl Search<'_> {
         text
     }
 
-    /// Distance of a drive from the points; infinite for an invalid one.
+    /// Distance of a drive from the points; infinite for an invalid drive.
     fn cost(&self, values: &Values) -> f64 {
         let Ok(drive) = self.text(values).parse::<DriveSpec>() else { return f64::INFINITY };
         let of = |datum: &Datum<'_>| {
             let compared = datum.compared(&datum.job.run(&drive));
-            // As squares where it is near, as magnitudes far away: one point that no drive explains is not to bend all.
+            // Quadratic for small deviations, linear for large ones: a single outlier must not dominate the fit.
             compared.iter().map(|(off, near)| 2.0 * ((1.0 + (off / near).powi(2)).sqrt() - 1.0)).sum::<f64>()
         };
         self.data.iter().map(of).sum()
     }
 
-    /// Varies parameters one by one, by `step` and then by less, until not even `last` brings it nearer.
+    /// Varies parameters one by one, by `step` and then by smaller steps down to `last`, until nothing reduces the
+    /// cost.
     fn nearest(&self, (mut cost, mut values): (f64, Values), mut step: f64, last: f64) -> (f64, Values) {
         let mut looks = 0;
         while step >= last && looks < LOOKS_MAX {
             let before = cost;
             for place in 0..COUNT {
                 for factor in [1.0 + step, 1.0 / (1.0 + step)] {
-                    // An improvement is repeated.
+                    // A change is repeated while it improves the fit.
                     while let Some(varied) = varied(&values, place, factor).filter(|_| looks < LOOKS_MAX) {
                         looks += 1;
                         let now = self.cost(&varied);
@@ -338,10 +340,10 @@ impl Search<'_> {
         let compared = shown.iter().flat_map(|(datum, shown)| datum.compared(shown));
         let (compared, allowed): (Vec<f64>, Vec<f64>) =
             compared.map(|(off, near)| (off.abs(), (STEP_OF_TIMES / near).powi(2))).unzip();
-        // 95 % of an estimate's chances, if what is left over is chance: 4 of its variance, which is what an observation costs.
+        // 95 % confidence, if the residuals are random: a cost of 4 times the variance of one observation.
         let free = values.iter().filter(|value| **value > 0.0).count();
         let variance = cost / compared.len().saturating_sub(free).max(1) as f64;
-        // Steps of histograms move all numbers together, so they do not become less with the number of points.
+        // Histogram resolution shifts all numbers together, so more points do not reduce its error.
         let worse = cost + (4.0 * variance).max(allowed.iter().sum());
         let (mut slow, mut fast) = (values, values);
         let mut parameters = Vec::new();
@@ -379,7 +381,7 @@ impl Search<'_> {
 }
 
 impl Datum<'_> {
-    /// Deviation and a sentence, if the deviation is large.
+    /// Deviation, and a sentence about it if it is large.
     fn miss(&self, shown: &[Option<Shown>; 2]) -> Option<(f64, String)> {
         let one = |(way, (measured, shown)): (usize, (&Option<Shown>, &Option<Shown>))| {
             let (measured, shown) = (measured.as_ref()?, shown.as_ref()?);
@@ -415,7 +417,7 @@ impl Datum<'_> {
     }
 }
 
-/// The same with one parameter `factor` times as large; `None` if it has none, or that is no other.
+/// `values` with one parameter multiplied by `factor`; `None` if the parameter is absent or leaves its range.
 fn varied(values: &Values, place: usize, factor: f64) -> Option<Values> {
     let (kind, value) = (&KINDS[place], values[place]);
     let mut next = value * factor;
@@ -430,7 +432,7 @@ fn varied(values: &Values, place: usize, factor: f64) -> Option<Values> {
     })
 }
 
-/// The nearest that a drive can have.
+/// The nearest values that a drive can have.
 fn normal(values: &Values) -> Values {
     let of = |place: usize| {
         let (kind, value) = (&KINDS[place], values[place]);
@@ -443,14 +445,14 @@ fn normal(values: &Values) -> Values {
     std::array::from_fn(of)
 }
 
-/// A parameter with the ends of its interval, as they are printed.
+/// A parameter with the ends of its interval, rounded as they are printed.
 fn parameter(name: &str, whole: bool, value: f64, ends: [Option<f64>; 2]) -> Parameter {
     let printed = |value: f64| if whole { value.round() } else { rounded(value).parse().unwrap_or(value) };
     let [low, high] = ends.map(|end| end.map(printed));
     Parameter { name: name.to_owned(), value: printed(value), low, high }
 }
 
-/// Four digits of a number above 0.
+/// Rounds a number above 0 to four significant digits.
 fn rounded(value: f64) -> String {
     let decimals = (3 - value.abs().max(1e-9).log10().floor() as i32).clamp(0, 6) as usize;
     format!("{value:.decimals$}")

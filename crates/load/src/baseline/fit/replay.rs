@@ -1,4 +1,4 @@
-//! The job of a point on a simulated drive: a closed loop of so many operations in flight, or reads and writes at rates.
+//! The job of a point on a simulated drive: a closed loop at a queue depth, or reads and writes at rates.
 //!
 //! A run loop in miniature: no threads, no buffers, no histograms, so that a fit can afford thousands.
 
@@ -12,19 +12,19 @@ use sys::random::Random;
 
 const NS_PER_SEC: f64 = 1e9;
 
-/// Operations of a job: enough for a 99th percentile, and more where a stall or a window is rare.
+/// Bounds on the operations of a job: enough for a 99th percentile, and more where stalls or windows are rare.
 const OPS_MIN: usize = 4_000;
 const OPS_MAX: usize = 20_000;
-/// Stalls, or windows of limits, that a job is to see.
+/// Minimum periods of stalls, or of a limit's windows, in a job.
 const PERIODS: u64 = 4;
-/// Operations in flight of a job at most.
+/// Maximum queue depth of a job.
 const DEPTH_MAX: u32 = 4_096;
 
 /// Minimum length of a job, seconds.
 const SECONDS_MIN: f64 = 0.1;
 const SECONDS_MAX: f64 = 1e6;
 
-/// Operations a second that can be offered.
+/// Range of offered rates, operations per second.
 const RATES: RangeInclusive<f64> = 1e-2..=1e9;
 
 /// Percentiles of an operation's times that are compared.
@@ -33,14 +33,14 @@ pub(super) const PERCENTS: [f64; 5] = [10.0, 50.0, 90.0, 99.0, 99.9];
 /// Results of one direction of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shown {
-    /// Operations a second.
+    /// Operations per second.
     pub(super) iops: f64,
-    /// Microseconds at [`PERCENTS`]; none where too few operations tell it.
+    /// Microseconds at [`PERCENTS`]; `None` if there are too few operations for it.
     pub(super) times_us: [Option<f64>; PERCENTS.len()],
 }
 
 impl Shown {
-    /// As it was measured; `None` of one that tells nothing.
+    /// The measured results; `None` if they are unusable.
     pub(super) fn measured(done: &Done) -> Option<Self> {
         let times_us = PERCENTS.map(|percent| done.answer_at(percent).us());
         let sound = times_us.iter().flatten().all(|us| us.is_finite() && *us >= 0.0);
@@ -61,7 +61,7 @@ pub(super) struct Job {
     depth: u32,
     read_share: f64,
     bytes: [u32; 2],
-    /// Operations a second; none in a closed loop.
+    /// Operations per second; `None`: closed loop.
     offered: Option<[f64; 2]>,
     poisson: bool,
     /// Measured time, nanoseconds: a short job includes the beginning, when nothing waits yet.
@@ -69,7 +69,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// The job of `point`; `None` of one that nothing can be compared with.
+    /// The job of `point`; `None` if it cannot be compared with a simulation.
     pub(super) fn of(point: &Point) -> Option<Self> {
         let ways = [point.reads.as_ref(), point.writes.as_ref()];
         let bytes = ways.map(|done| done.map_or(0, |done| done.bytes_each.clamp(0.0, f64::from(u32::MAX)) as u32));
@@ -99,17 +99,17 @@ impl Job {
         self.offered.is_none()
     }
 
-    /// Runs it on `drive`; what reads and writes showed.
+    /// Runs the job on `drive`. Returns the results of reads and of writes.
     pub(super) fn run(&self, drive: &DriveSpec) -> [Option<Shown>; 2] {
         let period_ns = drive.stalls.every_ns.max(drive.window_ns).max(1);
         let mut periods = 0;
-        // Whole periods of stalls: of a part of one it would have a whole stall, or none.
+        // Whole periods of stalls: a fraction of a period would contain a whole stall, or none.
         let whole = |every_ns: u64| (self.lasts_ns + every_ns / 2) / every_ns * every_ns;
         let lasts_ns = match drive.stalls.every_ns {
             every_ns if (1..=self.lasts_ns).contains(&every_ns) => whole(every_ns),
             _ => self.lasts_ns,
         };
-        // At the end of a period: a part of one has more or less than its share.
+        // Ends with a period: a fraction of one has more or less than its share of stalls.
         let enough = |ops, now_ns| {
             let ended = std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
             ops >= OPS_MAX || now_ns >= lasts_ns || (ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)
@@ -118,7 +118,7 @@ impl Job {
         times_ns.map(|times_ns| Shown::of(times_ns, seconds))
     }
 
-    /// For `at_least_ns`: all times, nanoseconds, and how many seconds passed.
+    /// Runs for `at_least_ns`. Returns all times, nanoseconds, and the seconds that passed.
     #[cfg(test)]
     pub(super) fn all(&self, drive: &DriveSpec, at_least_ns: u64) -> ([Vec<u64>; 2], f64) {
         Running::new(self, drive).run(|_, now_ns| now_ns >= at_least_ns)
@@ -129,10 +129,10 @@ impl Job {
 struct Running<'a> {
     job: &'a Job,
     model: QueueModel,
-    /// When it begins: between two stalls, so that any number of periods has as many of them.
+    /// Start of the job: between two stalls, so that n periods contain n stalls.
     begin_ns: u64,
     random: Random,
-    /// Direction and wanted time of each operation in flight.
+    /// Direction and scheduled time of each operation in flight.
     wanted: Vec<(usize, u64)>,
     times_ns: [Vec<u64>; 2],
 }
@@ -152,15 +152,15 @@ impl<'a> Running<'a> {
         self.model.submit(&Op { token, ..Op::new(kind, 0, len, buf) }, now_ns);
     }
 
-    /// Until it is enough, by the operations that were done and the time that they took. In an open loop each direction has
-    /// its own places in the queue, `depth` of them.
+    /// Runs until `enough`, called with the number of finished operations and the elapsed time, returns true. In an
+    /// open loop each direction has its own `depth` slots.
     fn run(mut self, mut enough: impl FnMut(usize, u64) -> bool) -> ([Vec<u64>; 2], f64) {
         let (depth, begin_ns, is_closed) = (self.job.depth, self.begin_ns, self.job.is_closed());
         let offered = self.job.offered.unwrap_or_default();
         let mut free: [Vec<u32>; 2] = [(0..depth).collect(), (depth..2 * depth).collect()];
         let mut waiting: [VecDeque<u64>; 2] = Default::default();
         let mut next = offered.map(|iops| if iops > 0.0 { NS_PER_SEC / iops } else { f64::INFINITY });
-        // A quarter of a period apart, or both would come at once whenever they can.
+        // A quarter of a period apart: otherwise reads and writes at equal rates would always coincide.
         next[1] *= 0.75;
         next = next.map(|ns| ns + begin_ns as f64);
         let (mut ops, mut now_ns) = (0, begin_ns);
@@ -175,7 +175,7 @@ impl<'a> Running<'a> {
                 next[way] += gaps * NS_PER_SEC / offered[way];
                 match free[way].pop() {
                     Some(token) => self.submit(token, way, now_ns, now_ns),
-                    // The model does not come near these rates.
+                    // The model cannot sustain these rates.
                     None if waiting[way].len() >= OPS_MAX => break,
                     None => waiting[way].push_back(now_ns),
                 }

@@ -1,4 +1,4 @@
-//! Every key that any ACT ever read: the releases that knew it and its fate.
+//! Every key that any ACT release read, with the releases that read it and its fate.
 //!
 //! Source: the option names in the sources of all releases in ACT's repository, from the first
 //! (2012, here ACT 1) to 6.6. docs/act-keys.md is this table.
@@ -19,11 +19,11 @@ impl fmt::Display for Release {
 #[derive(Debug, Clone, Copy)]
 pub struct ActKey {
     pub name: &'static str,
-    /// Tests whose program read it: `act`, from 5.0 on `act_storage`, and since 5.0 `act_index`.
+    /// Tests that read the key: storage (program `act`, from 5.0 on `act_storage`), index (`act_index`, since 5.0).
     pub tests: &'static [Test],
-    /// The first release that did.
+    /// First release that read the key.
     pub since: Release,
-    /// The last one; `None`: 6.6 still has it.
+    /// Last release that read the key; `None`: 6.6 still does.
     pub until: Option<Release>,
     /// Fate in later versions.
     pub fate: &'static str,
@@ -116,7 +116,7 @@ keys! {
     STORAGE "no-defrag-reads" from (6, 4) => SAME;
 }
 
-/// `docs/act-keys.md`, whole.
+/// Full text of `docs/act-keys.md`.
 pub fn markdown() -> String {
     let mut text = String::from(
         "# Keys of every ACT, and what became of them\n\n\

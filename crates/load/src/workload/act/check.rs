@@ -187,13 +187,13 @@ impl Conflicts<'_> {
             );
             self.add(&["direct-frees", "total-lbw-per-sec"], what);
         }
-        // Of writes that are packed into large blocks only the mean counts.
+        // For writes that are packed into large blocks, only the mean size matters.
         let issued_writes = config.write_sizes().filter(|_| config.commit_to_device);
         self.of_sizes(READ_HISTOGRAM, "read-size-offset", config.read_sizes(), config.read_sizes(), large_block_bytes);
         self.of_sizes(WRITE_HISTOGRAM, "write-size-offset", config.write_sizes(), issued_writes, large_block_bytes);
     }
 
-    /// A separate read or write is of one record, and a record is within one large block.
+    /// Each separate read or write is of one record, and a record fits a large block.
     fn of_sizes(
         &mut self,
         key: &'static str,

@@ -1,4 +1,4 @@
-//! Queries on a configuration, and how it is run.
+//! Queries on a configuration, and its run parameters.
 
 use super::act_keys;
 use super::dialect::Quoted;
@@ -40,7 +40,7 @@ impl ActConfig {
         self.text(key)?.parse().ok()
     }
 
-    /// Sets values that follow from keys not given. `given` returns true for a given key.
+    /// Sets values that depend on which keys were given. `given` returns true for a given key.
     pub fn settle(&mut self, given: &dyn Fn(&str) -> bool) {
         // A histogram gives the sizes, so a default size must not apply.
         if self.has_histograms() && !given("record-bytes") {
@@ -75,22 +75,22 @@ impl ActConfig {
         stored_bytes(self.record_bytes_max())
     }
 
-    /// Client writes a second that reach this node, over all devices.
+    /// Client writes per second that reach this node, over all devices.
     pub(super) fn replicated_writes(&self) -> u64 {
         u64::from(self.write_reqs_per_sec) * u64::from(self.replication_factor)
     }
 
-    /// Bound on the operations in flight that clients wait for, over all devices.
+    /// Maximum number of operations in flight that clients wait for, over all devices.
     ///
     /// ACT's service threads each do one operation at a time, so their number bounds the queue depth that a drive can
-    /// see. Default: 1024 for each device, an upper bound, of which a run uses as many as queue and memory allow.
+    /// see. Default: 1024 per device, an upper bound: a run uses as many as queue and memory allow.
     pub fn service_threads_or_default(&self) -> u32 {
-        // At most 128 devices, so this saturates only for a configuration that no check let through.
+        // At most 128 devices: saturates only for a configuration that failed its checks.
         let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);
         self.service_threads.unwrap_or_else(|| devices.saturating_mul(SERVICE_THREADS_PER_DEVICE))
     }
 
-    /// The histograms that ACT's log has of a stream.
+    /// The histograms of a stream in ACT's log.
     pub(super) fn histograms(&self, per_device: bool) -> ActHistograms {
         let scale = match self.microsecond_histograms {
             true => ActScale::Microseconds,
@@ -115,7 +115,7 @@ impl ActConfig {
             odsync: !self.disable_odsync,
             engine: self.engine,
             pacing: self.pacing,
-            // ACT wakes for each request; gathered, its bursts would be others.
+            // ACT's threads wake for each request; gathering operations would change its bursts.
             keeps_instants: self.arrival == Arrival::Act,
             seed: self.seed,
         }
@@ -139,7 +139,7 @@ pub(super) fn threads_of_queues(queues: u32, threads: u32) -> Result<u32, Proble
     })
 }
 
-/// A key that `test` does not have.
+/// The error for a key that `test` does not have.
 pub(super) fn unknown(key: &str, test: Test) -> Problem {
     match all().find(|spec| spec.name == key && !spec.tests.contains(&test)) {
         Some(OptionSpec { tests: [of, ..], .. }) => Problem::Other(format!(

@@ -13,7 +13,7 @@
 use results::units::{in_one_line, quoted};
 use std::fmt;
 
-/// Most bytes that a configuration can have. 128 devices with the longest of names fit twice.
+/// Maximum size of a configuration, bytes. 128 devices with the longest names fit twice.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// Largest number of devices in one test. Source: ACT 6.6, `cfg_storage.h`.
@@ -54,17 +54,17 @@ impl fmt::Display for Quoted {
 pub(crate) struct Line<'a> {
     /// Line number, from 1.
     pub number: usize,
-    /// Before the colon; never empty.
+    /// Text before the colon; never empty.
     pub key: &'a str,
-    /// After it, without white space around it; may be empty.
+    /// Text after the colon, without white space around it; may be empty.
     pub value: &'a str,
 }
 
 /// White space of ACT's `cfg.h`, without the line end.
 pub(crate) const WHITE_SPACE: [char; 3] = [' ', '\t', '\r'];
 
-/// Start of the second line in files of ACT 3 and 4's config helper: a title between two lines of `#`, without one of
-/// its own.
+/// Start of the second line in files of ACT 3 and 4's config helper: a title between two lines of `#`, itself without a
+/// `#`.
 const HELPER_TITLE: &[u8] = b"act config file for testing ";
 
 /// The line of `bytes` that gives `key`, from 1; `None` if the key has its default.

@@ -31,8 +31,8 @@ pub fn configuration(config: &ActConfig) -> Vec<(String, String)> {
 
 /// The lines of ACT's DERIVED CONFIGURATION block, key and value, in its order.
 ///
-/// Units: operations a second over all devices; records rounded down, large blocks to two digits.
-/// ACT's 32-bit integers wrap where these do not.
+/// Units: operations per second over all devices; records rounded down, large blocks to two digits. ACT's 32-bit
+/// integers wrap; these values do not.
 pub fn derived(config: &ActConfig, derived: &Derived) -> Vec<(String, String)> {
     let lines = match derived {
         Derived::Storage(derived) => {
@@ -54,16 +54,15 @@ pub fn derived(config: &ActConfig, derived: &Derived) -> Vec<(String, String)> {
     lines.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// Page updates a second, in doubles and truncated. If the exact rate is whole, the last bit of the double decides.
+/// Page updates per second, in doubles and truncated. If the exact rate is whole, the last bit of the double decides.
 fn updates_as_act_computes(config: &ActConfig) -> u64 {
     (config.replicated_writes() as f64 * (100.0 / f64::from(100 - config.defrag_lwm_pct))) as u64
 }
 
-/// Large-block reads and writes a second, in doubles and in the order of ACT's operations.
+/// Large-block reads and writes per second, in doubles and in the order of ACT's operations.
 ///
-/// Of a histogram load, which no ACT knows, the exact rates. Two decimals of a double are not always
-/// two decimals of the exact rate: where the third is a 5 and nothing follows, the last bit of the
-/// double decides.
+/// Histogram loads, which no ACT supports, get the exact rates. If an exact rate is halfway between two decimals, the
+/// last bit of the double decides in which direction it is rounded.
 fn large_blocks_as_act_computes(config: &ActConfig, derived: &StorageDerived) -> (f64, f64) {
     if config.has_histograms() {
         return (derived.large_block_read_rate.per_sec_f64(), derived.large_block_write_rate.per_sec_f64());

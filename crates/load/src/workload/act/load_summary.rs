@@ -1,4 +1,4 @@
-//! Meaning of a load: operations and bytes a second, bytes a day, drive writes a day.
+//! Meaning of a load: operations and bytes per second, bytes per day, drive writes per day.
 //!
 //! Computed from the derived rates alone, so it always matches the load that runs. Doubles are used only here: these
 //! numbers are only printed. Properties that depend on the device (sector size) or on the run (the tomb raider's speed)
@@ -13,7 +13,7 @@ use crate::rate::Rate;
 use device::discover::Drive;
 use results::units::{self, Grouped};
 
-/// Smallest operation that is assumed of a drive that cannot be asked, in bytes.
+/// Assumed smallest operation of a drive that cannot be asked, in bytes.
 const SECTOR_BYTES: u32 = 512;
 const SEC_PER_DAY: f64 = 86_400.0;
 
@@ -25,7 +25,7 @@ pub struct Flow {
     /// True if it writes.
     pub writes: bool,
     pub rate: Rate,
-    /// Mean size of an operation in bytes, as it goes to the device.
+    /// Mean size of the operations on the device, in bytes.
     pub bytes_mean: f64,
 }
 
@@ -93,7 +93,7 @@ impl LoadSummary {
         Self::of_flows(config, &flows, &["service reads"], drives)
     }
 
-    /// `by_clients`: the streams that have no rate where arrivals are closed.
+    /// `by_clients`: the streams that have no rate if arrivals are closed.
     fn of_flows(
         config: &ActConfig,
         flows: &[(&'static str, bool, Rate, f64)],
@@ -113,9 +113,9 @@ impl LoadSummary {
         }
     }
 
-    /// Bytes a second that are written, or read.
+    /// Bytes written, or read, per second.
     fn bytes_per_sec(&self, writes: bool) -> f64 {
-        // From a positive zero: an empty sum of floats is a negative one, and prints as such.
+        // Begins at 0.0: `sum` of no floats is -0.0, and prints as such.
         self.flows.iter().filter(|flow| flow.writes == writes).fold(0.0, |sum, flow| sum + flow.bytes_per_sec())
     }
 
@@ -126,7 +126,7 @@ impl LoadSummary {
         Some(self.bytes_per_sec(true) * SEC_PER_DAY * share / drive.size_bytes? as f64)
     }
 
-    /// Description, one line each, the remarks last. `rated`: rated drive writes a day, if known.
+    /// Description, one line each, the remarks last. `rated`: rated drive writes per day, if known.
     pub fn lines(&self, rated: Option<f64>) -> Vec<String> {
         let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
         let mut lines = vec![format!(
@@ -188,7 +188,8 @@ impl Flow {
     }
 }
 
-/// Mean over devices of a value that depends on their smallest operation; each device has the same share.
+/// Mean over all devices of a value that depends on the device's smallest operation; all have an equal share of the
+/// load.
 fn mean_over_devices(drives: &[Drive], bytes: impl Fn(u32) -> f64) -> f64 {
     let devices: usize = drives.iter().map(|drive| drive.members.len()).sum();
     let sum = |drive: &Drive| bytes(drive.min_io_bytes.unwrap_or(SECTOR_BYTES).max(1)) * drive.members.len() as f64;

@@ -3,14 +3,14 @@
 //! ```text
 //! bytes --dialect--> lines --parse--> ActConfig --check, rates--> ActWorkload --build--> streams, lanes
 //!                               |                                     |
-//!                             table (one row an option)             echo: what ACT 6.6 prints of both
+//!                             table (one row per option)            echo: what ACT 6.6 prints of both
 //! ```
 //!
 //! The one idea: [`table`] declares each option once, and the configuration, parsing, checking, the echo, the help text
 //! and the option reference follow from it. The configuration as given ([`ActConfig`]) and the load that runs
 //! ([`Derived`]) are separate types, and everything here is pure: no file, device or clock is touched.
 //!
-//! Each uses those above it:
+//! Each module uses the modules above it:
 //!
 //! * [`dialect`]: a file as lines of key and value; [`sizes`]: sizes as a live database counted them
 //! * [`problem`]: all errors, one line each

@@ -29,7 +29,7 @@ pub(super) fn tests_word(tests: &[Test]) -> &'static str {
 pub enum Since {
     /// ACT 6.6 reads it.
     Act66,
-    /// Only ACT 4 read it; using it is answered with a warning.
+    /// Only ACT 4 read it; its use gives a warning.
     Act4,
     /// The sizing paper announced it for ACT 4; no released ACT reads it. For histogram loads only.
     Paper,
@@ -81,7 +81,7 @@ pub struct OptionSpec {
     pub kind: Kind,
     /// Value when the key is missing, as a file would have it.
     pub default: Default,
-    /// The program that knew it first.
+    /// Program that first read the option.
     pub since: Since,
     /// Tests that read the option.
     pub tests: &'static [Test],
@@ -163,7 +163,7 @@ impl OptionSpec {
         self.since == Since::Act4 && matches!(self.default, Default::Unset { .. })
     }
 
-    /// Sets the field `setting` from `text`. On an error it keeps its value.
+    /// Sets the field `setting` from `text`. On an error the field keeps its value.
     pub(super) fn set(&self, setting: &mut dyn Setting, text: &str) -> Result<(), Problem> {
         let set = match text {
             "" if self.kind != Kind::Devices => Err(ValueProblem::Other("no value".to_owned())),
@@ -172,7 +172,7 @@ impl OptionSpec {
         set.map_err(|found| self.problem(found))
     }
 
-    /// The mistake of a value that it does not take.
+    /// The problem of a value that the option does not allow.
     pub(super) fn problem(&self, found: ValueProblem) -> Problem {
         match found {
             ValueProblem::NoSuchDrive(message) => Problem::Other(format!("{}: {message}", self.name)),
@@ -183,10 +183,10 @@ impl OptionSpec {
 
 /// A field of a configuration that a line of a file can set.
 ///
-/// The type of a field decides how it is read, the option's row in the table which values it takes: parsing
-/// a file and checking a configuration that a program made go through the same range check.
+/// The type of a field determines how it is parsed, and the option's row which values are allowed. So a parsed file and
+/// a configuration made by a program go through the same range check.
 pub trait Setting {
-    /// Sets the value from `text`, which has no white space around it. On an error it keeps its value.
+    /// Sets the value from `text`, which has no white space around it. On an error the field keeps its value.
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem>;
 
     /// Checks the value against `spec`.

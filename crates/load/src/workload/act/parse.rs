@@ -77,7 +77,7 @@ impl Reader {
         self.problems.extend(result.err().map(|problem| (Some(number), problem)));
     }
 
-    /// Keys that have to be there and are not.
+    /// Reports mandatory keys that are missing.
     fn missing(&mut self) {
         for spec in options_of(self.config.test) {
             if let Default::Mandatory(example) = spec.default

@@ -49,11 +49,11 @@ pub enum Problem {
     /// A key that only older ACTs had.
     #[error("{0} is a key of an older ACT - \"flashproof size config\" with this file writes today's equivalent")]
     OldKey(Quoted),
-    /// A key that has to be there is not.
+    /// A mandatory key is missing.
     #[error("{key}: missing, and it has no default - add a line such as \"{key}: {example}\"")]
     MissingKey {
         key: &'static str,
-        /// A value that could be meant.
+        /// An example value.
         example: &'static str,
     },
     /// Values that contradict each other.
@@ -78,7 +78,7 @@ impl Problem {
     }
 }
 
-/// Why an option does not take a value.
+/// Why an option does not allow a value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ValueProblem {
     /// Below the allowed range.
@@ -87,13 +87,13 @@ pub enum ValueProblem {
     /// An invalid description of a simulated drive: a sentence with its remedy.
     #[error("{0}")]
     NoSuchDrive(String),
-    /// Any other: a phrase.
+    /// Any other reason: a phrase.
     #[error("{0}")]
     Other(String),
 }
 
 impl ValueProblem {
-    /// `text`, which is not as an option needs it: it `is` something else.
+    /// An error: `text` `is` something that the option does not allow.
     pub(super) fn of(text: &str, is: &str) -> Self {
         Self::Other(format!("{} {is}", Quoted::new(text)))
     }

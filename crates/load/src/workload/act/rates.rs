@@ -9,8 +9,8 @@
 //!                 blocks x defrag-lwm-pct / (100 - defrag-lwm-pct)
 //! ```
 //!
-//! In a histogram load the sizes and rates are those of a live database's device, so that replication,
-//! updates and defragmentation are in them, and there is nothing to pack:
+//! In a histogram load the sizes and rates are those of a live database's device. They already include replication,
+//! updates and defragmentation, and nothing is packed:
 //!
 //! ```text
 //! blocks        = write rate x mean size written / large block
@@ -19,9 +19,9 @@
 //! large reads   = blocks x (1 - direct-frees / total-lbw-per-sec) x lbr-req-offset %
 //! ```
 //!
-//! In an index test the primary index lies on the devices, in 4 KiB pages behind a mapping. A client's read or
-//! write looks one page up, and waits for it; changed pages, and those that defragmentation touches, are
-//! read and written back behind the clients' backs, by the cache threads:
+//! In an index test the primary index lies on the devices, in memory-mapped pages of 4 KiB. A client's read or write
+//! looks up one page and waits for it. Cache threads read and write back, in the background, the pages that are changed
+//! or touched by defragmentation:
 //!
 //! ```text
 //! client writes = write-reqs-per-sec x replication-factor
@@ -29,8 +29,8 @@
 //! page updates  = client writes x 100 / (100 - defrag-lwm-pct)    each one read, then one write
 //! ```
 //!
-//! All rates are exact fractions, totals over the devices. ACT computes some of them in 32-bit
-//! integers, which truncate and wrap, and some in doubles: what it *prints* is `echo`'s business.
+//! All rates are exact fractions, totals over the devices. ACT computes some of them in 32-bit integers, which truncate
+//! and wrap, and some in doubles: `echo` reproduces the values that ACT *prints*.
 //! Source of the rules: ACT 6.6, `cfg_storage.c` and `cfg_index.c`, `derive_configuration`; for histograms Aerospike's
 //! "Advanced Flash Device Sizing".
 
@@ -55,24 +55,24 @@ pub enum Derived {
 /// Values derived from the configuration of a storage test. Rates are totals over all devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageDerived {
-    /// Size of the smallest record as stored, in bytes, a multiple of 16; with histograms the smallest
-    /// size of any, which need not be one.
+    /// Size of the smallest record as stored, in bytes, a multiple of 16. With histograms the smallest size of all, not
+    /// necessarily such a multiple.
     pub record_stored_bytes_min: u32,
     /// Size of the largest record as stored, in bytes, likewise.
     pub record_stored_bytes_max: u32,
     /// Size of a large block, in bytes.
     pub large_block_bytes: u32,
-    /// Records of mean size in a large block, at least 1: they do not straddle blocks. With histograms no
-    /// rate depends on it.
+    /// Records of mean size per large block, at least 1: records do not straddle blocks. With histograms no rate
+    /// depends on this.
     pub records_per_large_block: u32,
     /// Sizes of record reads, if a histogram gives them; otherwise they are uniform from the smallest
     /// record to the largest.
     pub read_sizes: Option<HistogramSizes>,
     /// Sizes of records written, likewise.
     pub write_sizes: Option<HistogramSizes>,
-    /// Record reads: the clients' and those of updates.
+    /// Record reads by clients and by updates.
     pub read_rate: Rate,
-    /// Records written by themselves; zero without `commit-to-device`.
+    /// Records written individually; zero without `commit-to-device`.
     pub commit_write_rate: Rate,
     pub large_block_read_rate: Rate,
     pub large_block_write_rate: Rate,
@@ -87,10 +87,9 @@ pub struct IndexDerived {
     pub update_rate: Rate,
 }
 
-/// Derives the rates and sizes of `config`. Errors: everything that [`check`] finds, so that no invalid configuration
-/// can run.
+/// Derives the rates and sizes of `config`.
 ///
-/// Errors: everything that [`check`] finds, so that no other configuration can be run.
+/// Errors: everything that [`check`] finds, so that no invalid configuration can run.
 pub fn derive(config: &ActConfig) -> Result<Derived, Vec<Problem>> {
     match config.test {
         Test::Storage => derive_storage(config).map(Derived::Storage),
@@ -98,13 +97,13 @@ pub fn derive(config: &ActConfig) -> Result<Derived, Vec<Problem>> {
     }
 }
 
-/// The same of a storage test.
+/// As [`derive`], for a storage test.
 pub fn derive_storage(config: &ActConfig) -> Result<StorageDerived, Vec<Problem>> {
     checked(config)?;
     Ok(if config.has_histograms() { from_histograms(config) } else { from_records(config) })
 }
 
-/// The same of an index test.
+/// As [`derive`], for an index test.
 pub fn derive_index(config: &ActConfig) -> Result<IndexDerived, Vec<Problem>> {
     checked(config)?;
     let writes = u128::from(config.replicated_writes());
@@ -159,7 +158,7 @@ fn from_histograms(config: &ActConfig) -> StorageDerived {
     let (mean_bytes, mean_of) = write_sizes.map_or((0, 1), |sizes| sizes.mean_bytes());
     let block = mean_of * u128::from(large_block_bytes);
     let blocks_rate = Rate::nearest(u128::from(config.write_reqs_per_sec) * mean_bytes, block);
-    // Neither is known: all blocks are defragmented.
+    // If neither key is given, all blocks are defragmented.
     let total_lbw = u128::from(config.total_lbw_per_sec.max(1));
     let defragmented = total_lbw - u128::from(config.direct_frees);
     let defragmented_rate =
@@ -183,8 +182,8 @@ fn from_histograms(config: &ActConfig) -> StorageDerived {
     }
 }
 
-/// A rate whose parts are within the bounds of the option table: at most 2^32 requests a second,
-/// 10^6 replicas and 100 %, so less than 2^59.
+/// A rate whose parts are within the bounds of the option table: at most 2^32 requests per second, 10^6 replicas and
+/// 100 %, so less than 2^59.
 fn exact(ops: u128, seconds: u128) -> Rate {
     Rate::new(ops, seconds).expect("rates of checked options fit 64 bits")
 }

@@ -18,7 +18,7 @@ use super::table::{all, find, options_of};
 use results::units::wrapped;
 use std::fmt::{self, Write};
 
-/// Columns that the narrowest common terminal shows, so that it need not break lines again.
+/// Width of the narrowest common terminal, so that it does not wrap lines again.
 const HELP_COLUMNS: usize = 79;
 
 /// Widest line of a comment, in characters.
@@ -49,7 +49,7 @@ pub fn help_text(test: Test) -> String {
     text
 }
 
-/// The whole of `docs/options.md`.
+/// Full text of `docs/options.md`.
 pub fn markdown() -> String {
     let mut text = String::from(
         "# Options of a configuration file\n\n\
@@ -174,7 +174,7 @@ fn comment(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// No note can end its comment.
+/// Replaces control characters, so that no note can end its comment.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,7 +1,7 @@
 //! Multiples of an ACT load: "Nx" of a number of drives, and every rate of a configuration.
 //!
-//! A rate is an option whose unit is something a second, unless only its ratio to another one counts; shares, sizes and
-//! times are unchanged. Rates are whole numbers in a file, so rounding is reported.
+//! A rate is an option whose unit is something per second, unless only its ratio to another option matters. Shares,
+//! sizes and times are unchanged. Rates are whole numbers in a file, so rounding is reported.
 
 use super::config::ActConfig;
 use super::options::{Kind, OptionSpec};
@@ -9,27 +9,27 @@ use super::table::options_of;
 use crate::factor::{Factor, ONE, decimal};
 use std::fmt;
 
-/// Reads a second and drive in the load called 1x. Source: ACT's README.
+/// Reads per second and drive in the load called 1x. Source: ACT's README.
 pub const READS_PER_SEC_1X: u64 = 2000;
-/// Writes a second and drive in the load called 1x. Source: ACT's README.
+/// Writes per second and drive in the load called 1x. Source: ACT's README.
 pub const WRITES_PER_SEC_1X: u64 = 1000;
-/// The keys of a load, with their rates a second and drive at 1x.
+/// The keys of a load, with their rates per second and drive at 1x.
 pub const LOAD_1X: [(&str, u64); 2] =
     [("read-reqs-per-sec", READS_PER_SEC_1X), ("write-reqs-per-sec", WRITES_PER_SEC_1X)];
-/// Large blocks of a live database; only their ratio counts.
+/// Large-block rates of a live database; only their ratio matters, so they are not scaled.
 ///
-/// Scaled and rounded one by one they would have another ratio, and large-block reads another share:
-/// half of 3 of 4 blocks would be 2 of 2. Large blocks follow write-reqs-per-sec, which is scaled.
+/// Scaled and rounded one by one, they would change their ratio and with it the share of large-block reads: half of 3
+/// of 4 blocks would be 2 of 2. Large blocks follow `write-reqs-per-sec`, which is scaled.
 const RATIO_KEYS: [&str; 2] = ["total-lbw-per-sec", "direct-frees"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scaled {
     pub key: &'static str,
-    /// Rate before, a second.
+    /// Rate before, per second.
     pub from: u64,
-    /// After, a second: rounded to the nearest whole number, halves up.
+    /// Rate after, per second: rounded to the nearest whole number, halves up.
     pub to: u64,
-    /// The exact product, where it is no whole number.
+    /// The exact product, if it is not a whole number.
     pub rounded: Option<String>,
 }
 
@@ -45,8 +45,8 @@ impl fmt::Display for Scaled {
 
 /// Multiplies every rate of `config` that is not 0.
 ///
-/// Shape: the rates that were multiplied, in the order of the option table. Errors: a sentence for each rate
-/// that cannot be; nothing changes then.
+/// Returns the rates that were multiplied, in the order of the option table. Errors: a sentence for each rate that
+/// cannot be multiplied; nothing changes then.
 pub fn scale(config: &mut ActConfig, factor: Factor) -> Result<Vec<Scaled>, Vec<String>> {
     let rates: Vec<_> = options_of(config.test)
         .filter(|spec| is_rate(spec))
@@ -57,7 +57,7 @@ pub fn scale(config: &mut ActConfig, factor: Factor) -> Result<Vec<Scaled>, Vec<
 
 /// Sets the rates of `config` to `factor` times the 1x load of `drives` drives.
 ///
-/// Shape and errors as those of [`scale`].
+/// Result and errors as for [`scale`].
 pub fn set_load(config: &mut ActConfig, factor: Factor, drives: u64) -> Result<Vec<Scaled>, Vec<String>> {
     let specs = options_of(config.test).filter_map(|spec| {
         let (_, rate) = LOAD_1X.iter().find(|(key, _)| *key == spec.name)?;
@@ -104,7 +104,7 @@ fn set_all(
     }
     let scaled: Vec<_> = scaled.into_iter().flatten().collect();
     for rate in &scaled {
-        // Within the range of its option, as was just made sure; a test tries the largest.
+        // Cannot fail: the range was checked above. A test tries the largest value.
         let _ = config.set(rate.key, &rate.to.to_string());
     }
     Ok(scaled)

@@ -150,7 +150,7 @@ fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
         return Err(wrong("with more than four decimals"));
     }
     let outside = || wrong("not within 0 to 100");
-    // Both are digits, so a parse error means too large a number.
+    // Both parts are digits, so a parse error means too large a number.
     let percent: u32 = whole.parse().map_err(|_| outside())?;
     let parts: u32 = format!("{kept:0<DECIMALS_MAX$}").parse().map_err(|_| outside())?;
     let ppm = percent.checked_mul(WHOLE_PPM / 100).and_then(|ppm| ppm.checked_add(parts));
@@ -268,7 +268,7 @@ impl HistogramSizes {
         SizeTable::new(weights)
     }
 
-    /// Weights of the sizes in a bucket by whole steps. The sum is [`Self::one`] for each bucket.
+    /// Weights of the sizes in a bucket, in whole steps. The sum is [`Self::one`] for each bucket.
     fn steps_of(&self, bucket: Bucket, step_bytes: u32) -> Vec<(u64, u64)> {
         // In hundredths of bytes, so that every scaled edge is a whole number.
         let offset = u64::from(self.offset_pct);
@@ -282,7 +282,7 @@ impl HistogramSizes {
                 let steps = lower / step + 1..=upper.div_ceil(step);
                 let up_to = |at: u64| match within {
                     Within::LogUniform => self.log_share(at, lower),
-                    // Both widths are powers of two times the offset.
+                    // Divides exactly: both widths are powers of two times the offset.
                     _ => (at - lower) * (self.one() / (upper - lower)),
                 };
                 let below = |step_number: u64| up_to((step_number * step).clamp(lower, upper));

@@ -5,9 +5,8 @@
 //!                           > 1x on n devices --at(factor, k of them)--> factor * k/n of every rate
 //! a file, all its devices  /
 //! ```
-//! The one idea: a configuration is a load of 1x on *all* devices that it names. A device therefore gets the same load
-//! alone as with others, and so do its threads: bounds on operations in flight over all devices shrink and grow with
-//! the rates.
+//! The one idea: a configuration is a load of 1x on *all* devices that it names. So a device gets the same load alone
+//! as with others. Bounds on operations in flight over all devices scale with the number of devices only.
 
 use super::config::ActConfig;
 use super::echo::to_text;
@@ -38,14 +37,14 @@ const ISSUE_KEYS: [&str; 8] = [
 /// A load of 1x on all its devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
-    /// With the devices of the series.
+    /// The load on the devices of the series.
     config: ActConfig,
-    /// As it was given, with its own devices: rates are rounded once, on the way from here to a run.
+    /// The load as given, on its own devices: rates are rounded only once, from here to a run.
     given: ActConfig,
 }
 
 impl Base {
-    /// ACT's own load of 1x, 2,000 reads and 1,000 writes a second on each of `devices`, paced by `arrival`.
+    /// ACT's own load of 1x, 2,000 reads and 1,000 writes per second on each of `devices`, paced by `arrival`.
     pub fn of_act(devices: &[DeviceName], arrival: Arrival) -> Self {
         let times = |rate: u64| u32::try_from(rate.saturating_mul(devices.len() as u64)).unwrap_or(u32::MAX);
         let config = ActConfig {
@@ -59,7 +58,8 @@ impl Base {
         Self { given: config.clone(), config }
     }
 
-    /// The load of `config`, on `devices` instead of its own if any are named: each gets the load of one of its own.
+    /// The load of `config`, on `devices` if any are named, else on its own. Each device gets the load of one device of
+    /// `config`.
     ///
     /// Errors: rates that cannot be multiplied, each a sentence.
     pub fn of_config(config: ActConfig, devices: &[DeviceName]) -> Result<Self, Vec<String>> {
@@ -86,7 +86,7 @@ impl Base {
         (self.config.test_duration_sec, self.given.test_duration_sec) = (seconds, seconds);
     }
 
-    /// `factor` times the load of 1x on those of its devices, by their position.
+    /// `factor` times the load of 1x, on the devices at these positions.
     ///
     /// Errors: rates that cannot be multiplied, each a sentence.
     pub fn at(&self, factor: Factor, devices: &[usize]) -> Result<Load<ActWorkload>, Vec<String>> {
@@ -101,7 +101,7 @@ impl Base {
         Ok(Load { workload, text, rounded })
     }
 
-    /// True if the load of 1x is that of published ratings. Only the load counts, not how it is issued and reported.
+    /// True if the load of 1x is the load of published ratings, however it is issued and reported.
     pub fn is_standard(&self) -> bool {
         let own = &self.given;
         let act = Self::of_act(&own.device_names, Arrival::Paced).given;
@@ -121,7 +121,7 @@ impl Base {
     }
 }
 
-/// Multiplies all rates by `factor`, and the rates of `of` devices to those of `devices`; bounds scale with the devices
+/// Multiplies all rates by `factor` and by `devices` / `of`. Bounds on operations in flight scale with the devices
 /// alone.
 fn spread(config: &mut ActConfig, factor: Factor, devices: usize, of: usize) -> Result<Vec<String>, Vec<String>> {
     let share = |factor: Factor| factor.share(devices as u64, of as u64).map_err(|error| vec![error.to_string()]);

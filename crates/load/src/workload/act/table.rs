@@ -15,10 +15,10 @@ const ANY: Kind = Kind::Whole { min: 0, max: U32_MAX, power_of_two: false };
 pub(super) const U32_MAX: u64 = u32::MAX as u64;
 /// Aerospike's largest write block. Source: ACT 6.6, `WBLOCK_SIZE`.
 pub(crate) const LARGE_BLOCK_KBYTES_MAX: u64 = 8 * 1024;
-/// As many threads as their stack-allocated handles leave room for in ACT's 8 MiB of stack.
+/// ACT keeps thread handles on its 8 MiB stack, which has room for this many.
 pub(crate) const SERVICE_THREADS_MAX: u64 = 1 << 20;
 pub(crate) const RECORD_BYTES_MAX: u64 = LARGE_BLOCK_KBYTES_MAX * 1024;
-/// The paper adjusts by a tenth; ten times is another load.
+/// Ten times: the paper adjusts by a tenth, and more would be another load.
 const REQ_OFFSET_PCT_MAX: u64 = 1000;
 /// The edges of a bucket are a factor of two apart.
 const SIZE_OFFSET_PCT_MAX: u64 = 200;
@@ -394,7 +394,7 @@ pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
 /// The name most similar to `meant`; `None` if nothing is close: more than a third of the letters differ and no name
 /// begins with it.
 pub(in crate::workload) fn similar(meant: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    // Nothing that long is near any name, and the work grows with the product of the lengths.
+    // Longer words resemble no name, and the cost grows with the product of the lengths.
     const LEN_MAX: usize = 64;
     if meant.len() > LEN_MAX {
         return None;

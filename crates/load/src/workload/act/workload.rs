@@ -49,7 +49,7 @@ impl ActWorkload {
         echo::blocks(&self.config, &self.derived)
     }
 
-    /// Client operations a second as a multiple of those of 1x, over all devices; `None` for an index test, which has
+    /// Client operations per second as a multiple of the 1x load, over all devices; `None` for an index test, which has
     /// no 1x.
     pub fn times_1x(&self) -> Option<f64> {
         let Self { config, derived: Derived::Storage(_) } = self else { return None };

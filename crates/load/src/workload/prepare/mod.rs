@@ -1,8 +1,8 @@
 //! Preparation: a device is written from end to end, and samples of it are read back, by the run loop
 //! with streams of its own.
 //!
-//! [`Sweep`] writes, [`Sample`] reads; both end, and with them the run. The written data follow from seed, pass and
-//! offset ([`Content`]), so that a later process can resume or compare. The caller chooses the order of passes and
+//! [`Sweep`] writes, [`Sample`] reads; both end, and with them the run. The written data are a function of seed, pass
+//! and offset ([`Content`]), so that a later process can resume or compare. The caller chooses the order of passes and
 //! records their progress. An [`Order`] makes a sweep random.
 
 mod order;
@@ -26,8 +26,8 @@ use std::sync::atomic::AtomicU64;
 use sweep::Sweep;
 use sys::salt::PlacedSalt;
 
-/// Bytes kept in flight, and the bounds of their operations: enough for a drive of many channels to be busy while we
-/// fill buffers.
+/// Bytes in flight, and bounds on the number of operations: enough to keep a drive of many channels busy while buffers
+/// are filled.
 const IN_FLIGHT_BYTES: u32 = 4 << 20;
 const DEPTHS: RangeInclusive<u32> = 32..=128;
 
@@ -35,7 +35,7 @@ const DEPTHS: RangeInclusive<u32> = 32..=128;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     Zeros,
-    /// Salt that follows from its place.
+    /// Salt that is a function of the offset.
     Salt(PlacedSalt),
 }
 
@@ -50,7 +50,7 @@ impl Content {
 
     fn fill(&self) -> Fill {
         match self {
-            // Buffers begin as zeros, and writes do not change them.
+            // Buffers are zeroed initially, and writes do not change them.
             Self::Zeros => Fill::AsIs,
             Self::Salt(salt) => Fill::Placed(*salt),
         }
@@ -63,11 +63,11 @@ pub struct Pass {
     pub device: DeviceName,
     /// Byte range: begins at a multiple of [`BLOCK_BYTES`], ends at one of the device's minimum direct I/O.
     pub range: Range<u64>,
-    /// Follows: all of the part before it is written.
+    /// Progress: everything in the range before this offset is written.
     pub mark: Arc<AtomicU64>,
     /// Data to write.
     pub content: Content,
-    /// Writes are not from end to end; the range counts bytes written.
+    /// For random order; the range then counts bytes written.
     pub random: Option<RandomPass>,
 }
 
@@ -87,7 +87,7 @@ pub struct ReadBack {
     pub device: DeviceName,
     /// Places are before this byte.
     pub end: u64,
-    /// Only places of blocks that so many writes of this order wrote for good.
+    /// Reads only blocks whose lasting write is among this many first writes of the order.
     pub order: Option<(Arc<Order>, u64)>,
     /// Number of places to read.
     pub spots: u64,
@@ -126,7 +126,7 @@ impl Workload for Pass {
 }
 
 impl ReadBack {
-    /// Places that are read in all: fewer than wanted where there are no more.
+    /// Number of places read: fewer than requested if the device has no more.
     pub fn spots(&self) -> u64 {
         self.spots.min(self.end.div_ceil(SPOT_BYTES as u64))
     }
@@ -154,7 +154,7 @@ impl Workload for ReadBack {
     }
 }
 
-/// Lasts until the stream ends.
+/// Run parameters; the run ends with its stream.
 fn spec(device: &DeviceName) -> RunSpec {
     RunSpec::new(vec![device.clone()], NO_END_SEC)
 }

@@ -5,11 +5,11 @@
 //! lasting   1 - 1/WAF ... rising ... 1                          share of the writes that no later write overwrites
 //! ```
 //!
-//! In the steady state of a drive that collects its oldest or emptiest superblock, a unit that lies in the flash behind
-//! `x` of it is still valid with a probability that falls exponentially with `x` (Desnoyers, "Analytic modeling of SSD
-//! write performance", 2012). The mean of these shares is the capacity over the flash, which fixes the exponent. Thus the
-//! pass is cut into regions, and in each the lasting writes have their share, at random places. The others are the
-//! first of the two writes of their block: a later region has the second.
+//! In the steady state of a drive that collects its oldest or emptiest superblock, the probability that a unit is still
+//! valid falls exponentially with the fraction of the flash that was written after it (Desnoyers, "Analytic modeling of
+//! SSD write performance", 2012). The mean probability is capacity / flash, which fixes the exponent. So the pass is
+//! cut into regions, each with its share of lasting writes, at random places. A write that does not last is the first
+//! of the two writes of its block; the second is in a later region.
 //!
 //! Every write follows from its number, so a pass resumes anywhere. The counts before each region are the only table.
 //! Counting uses additions and multiplications alone, which give the same bits on every machine.
@@ -20,18 +20,19 @@ use sys::random::Random;
 /// Regions of a pass, each with one share of lasting writes: steps of 0.1 % of the flash.
 const REGIONS: u64 = 1024;
 
-/// Largest cache: this part of the pass. Its newest writes of that size all last, which is not quite as it should be.
+/// Maximum cache: the pass divided by this. All of the newest writes within a cache size last, unlike in the steady
+/// state.
 const CACHE_SHARE: u64 = 8;
 
 /// Rounds of the permutation.
 const ROUNDS: u64 = 6;
 
-/// Parameters of an order, beside the size of the device.
+/// Parameters of an order, in addition to the size of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderSpec {
     /// Bytes of a write.
     pub block_bytes: u32,
-    /// Bytes that the pass writes, a multiple of the block: the flash that is thought to be there.
+    /// Bytes that the pass writes, a multiple of the block: the assumed capacity of the flash.
     pub pass_bytes: u64,
     /// The two writes of a block are farther apart than this, so that no cache merges them.
     pub cache_bytes: u64,
@@ -45,9 +46,9 @@ pub struct Order {
     blocks: u64,
     /// Writes in a region; fewer in the last.
     region: u64,
-    /// A block that is first written in a region is written again this many regions later at the earliest.
+    /// A block that is first written in a region is written again at the earliest this many regions later.
     lead: u64,
-    /// Before each region, and after the last.
+    /// Counts before each region, and after the last.
     before: Vec<Counts>,
 }
 
@@ -76,7 +77,7 @@ pub struct OrderedWrite {
 }
 
 impl Order {
-    /// On a device of `bytes`.
+    /// The order for a device of `bytes`.
     ///
     /// Errors: why there is no such order.
     pub fn new(bytes: u64, spec: OrderSpec) -> Result<Self, String> {
@@ -187,7 +188,7 @@ fn counts(blocks: u64, all: u64, region: u64, lead: u64) -> Vec<Counts> {
         let all = total.min(end * region);
         let lasting = match regions - end > lead {
             true => (sum.round() as u64).clamp(now.lasting, now.lasting + all - now.all),
-            // Exactly, so that none of the newest regions has a first write.
+            // Exact, so that none of the newest regions has a first write.
             false => blocks.saturating_sub(total - all),
         };
         let due = end.checked_sub(lead).map_or(0, |end| before[end as usize].first());
@@ -228,7 +229,7 @@ mod tests {
 
     const BLOCK: u32 = 4096;
 
-    /// An order on so many blocks, with that over-provisioning, where a cache takes so many.
+    /// An order for this many blocks, with this over-provisioning and a cache of this many blocks.
     fn order(blocks: u64, over_provisioning: f64, cache: u64, seed: u64) -> Result<Order, String> {
         let block = u64::from(BLOCK);
         let pass_bytes = (blocks as f64 * (1.0 + over_provisioning)).round() as u64 * block;
@@ -257,7 +258,7 @@ mod tests {
                     let lasting = lasting.expect("a lasting write");
                     assert!(first.is_none_or(|first| first + order.gap() < lasting), "{first:?} {lasting}");
                 }
-                // Of regions that are over, the blocks with a lasting write are known.
+                // In completed regions, the blocks with a lasting write are known.
                 for writes in [0, order.writes() / 3, order.writes() / 2 + 7, order.writes()] {
                     let of = order.lasting(writes.min(order.writes()));
                     let known: BTreeSet<_> = (0..of).map(|at| order.lasting_offset(at, of)).collect();

@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sys::op::OpKind;
 use sys::random::Random;
 
-/// Bytes read at a place, and the alignment of places: the largest minimum of direct I/O, and the unit
-/// of salt that follows from its place.
+/// Bytes read at a place, and the alignment of places: the largest minimum of direct I/O, and the unit of salt that
+/// depends on the offset.
 pub const SPOT_BYTES: usize = sys::salt::UNIT_BYTES;
 
 /// Bytes shown of expected and found data.
 const SHOWN_BYTES: usize = 16;
 
-/// A place that is not as it ought to be.
+/// A place whose data differ from the expected data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
     /// Offset of the first byte that differs.
@@ -86,7 +86,7 @@ impl Compared {
 #[derive(Debug)]
 pub(super) struct Sample {
     end: u64,
-    /// Places are those of its lasting writes, of so many blocks.
+    /// Only blocks of its lasting writes are read; with the number of these blocks.
     order: Option<(Arc<Order>, u64)>,
     /// Places on the device, places to read, places requested so far.
     places: u64,
@@ -144,7 +144,7 @@ impl Stream for Sample {
         let (first, end) = (self.stretch(self.next), self.stretch(self.next + 1));
         self.next += 1;
         let place = match () {
-            // Both ends of a device are where damage is likeliest.
+            // Damage is likeliest at both ends of a device.
             () if first == 0 => 0,
             () if end == self.places => self.places - 1,
             () => first + self.random.below(end - first),

@@ -8,7 +8,7 @@
 //! Blocks complete in any order. The mark is the first byte not known to be written: a sweep resumed there skips
 //! nothing. The mark is shared, so that it can be recorded during the sweep.
 //!
-//! The sweep of an [`Order`] writes its blocks at other places. Its positions are bytes written, not bytes of the device.
+//! The sweep of an [`Order`] writes its blocks in that order. Its positions are bytes written, not bytes of the device.
 
 use super::DEPTHS;
 use super::order::Order;
@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use sys::op::{OpKind, Outcome};
 
-/// Bytes of a write: ACT prepares with the same.
+/// Bytes of a write: the same as ACT's preparation.
 pub const BLOCK_BYTES: u32 = 128 * 1024;
 
-/// Buffer classes: of writes that last, and of those that a later write overwrites.
+/// Buffer classes of writes that last, and of writes that are overwritten later.
 const LASTING: u16 = 0;
 const FIRST: u16 = 1;
 
@@ -39,8 +39,8 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// Writes the bytes in `range`, starting at a multiple of [`BLOCK_BYTES`] and ending at one of the device's minimum
-    /// direct I/O. `mark` follows: the range before it is written.
+    /// Writes the bytes in `range`, which starts at a multiple of [`BLOCK_BYTES`] and ends at a multiple of the
+    /// device's minimum direct I/O. `mark`: everything in the range before this offset is written.
     pub(super) fn new(range: Range<u64>, mark: Arc<AtomicU64>) -> Self {
         mark.store(range.start, Ordering::Release);
         let Range { start, end } = range;
@@ -48,7 +48,7 @@ impl Sweep {
         Self { next: start, end, reached: end, order: None, open, mark }
     }
 
-    /// Makes the writes of `order` from position `from` on, on a device of `reached` bytes.
+    /// Performs the writes of `order` from position `from` on, on a device of `reached` bytes.
     pub(super) fn ordered(from: u64, order: Arc<Order>, reached: u64, mark: Arc<AtomicU64>) -> Self {
         let end = order.writes() * u64::from(order.block_bytes());
         Self { reached, order: Some(order), ..Self::new(from..end, mark) }
@@ -75,7 +75,7 @@ impl Stream for Sweep {
                 }
             };
             self.next += step;
-            // Direct I/O reaches none of a last block that is shorter than its unit.
+            // Direct I/O cannot write a last block that is shorter than its unit.
             let len = self.reached.saturating_sub(offset).min(step);
             if len > 0 {
                 self.open.push((position, offset));

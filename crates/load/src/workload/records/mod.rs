@@ -9,7 +9,7 @@
 //! operations to transactions: key digests and record contents are its business.
 //!
 //! Each shard has its own keys, every n-th: so one engine sees all writes of a key, and engines need no coordination.
-//! Of skewed keys each shard has the same distribution over its own.
+//! With skewed keys, each shard has the same distribution over its own keys.
 
 use super::{
     Built, CannotRun, Choices, DeviceShape, Extras, MAX_LAG_SEC, Place, RunPlan, RunSpec, Workload, offered, recorded,
@@ -34,7 +34,7 @@ pub struct Records {
     pub target: DeviceName,
     /// Size, if it is a file.
     pub file_size_bytes: Option<u64>,
-    /// Least size of a device, bytes.
+    /// Minimum size of a device, bytes.
     pub device_bytes_min: u64,
     /// Number of keys. At least 1.
     pub keys: u32,
@@ -46,11 +46,11 @@ pub struct Records {
     pub next_key: Keys,
     /// Bytes of a record's values.
     pub record_bytes: u32,
-    /// Records of a read. At least 1; several are a batch.
+    /// Records per read. At least 1; with several, each read is a batch.
     pub batch_records: u32,
-    /// Transactions in flight at most. At least 1.
+    /// Maximum transactions in flight. At least 1.
     pub depth: u32,
-    /// Transactions a second; `None`: closed loop.
+    /// Transactions per second; `None`: closed loop.
     pub rate: Option<Rate>,
     /// Issuing threads, each with keys of its own.
     pub threads: u32,
@@ -63,7 +63,7 @@ pub struct Records {
 /// Operations on the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mix {
-    /// Each is written once, in order.
+    /// Each key is written once, in order.
     Insert,
     /// Reads and updates.
     ReadUpdate {
@@ -110,9 +110,9 @@ impl std::str::FromStr for Mix {
 
 /// Kind of the workload.
 pub const TRANSACTIONS: &str = "transactions";
-/// Setting of runs whose reads are batches: records of each.
+/// Setting with the records per batch, in runs whose reads are batches.
 pub const BATCH_SIZE: &str = "batch-read-size";
-/// The stream of reads, and that of writes.
+/// The streams of reads and of writes.
 pub const READS: &str = "reads";
 pub const WRITES: &str = "writes";
 
@@ -155,8 +155,8 @@ impl Records {
         (self.keys - shard).div_ceil(shards)
     }
 
-    /// Further keys of the batches of a shard, by its number and the number of shards: of the shard's own keys, with the
-    /// distribution of the first.
+    /// Given a shard's number and the number of shards: draws the further keys of the shard's batches, from its own
+    /// keys and with the distribution of the first key.
     pub fn batch_keys(&self, seed: u64) -> impl Fn(usize, usize) -> Box<dyn FnMut() -> u64> + Send + Sync + 'static {
         let records = self.clone();
         move |shard, shards| {
@@ -229,7 +229,7 @@ impl Workload for Records {
                 Some(rate) => Arrival::even(rate, shard.into(), shards.into(), phase(place.workload))
                     .ok_or_else(|| CannotRun("the rate is below one transaction - give a higher one".to_owned()))?,
             };
-            // The record is the engine's: there is nothing to pass.
+            // The engine produces the record: no data is passed.
             plan.add_buffers(BufferClass::plain(0, depth));
             let stream = self.stream(shard, shards, &place, device.target, choices);
             let limit = plan.add_limit(depth, true);
@@ -290,7 +290,7 @@ impl Stream for Transactions {
     }
 
     fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
-        // Billions can be lost.
+        // Counted at once: billions can be lost.
         self.expect(arrivals, lost);
         self.left = self.left.map(|left| left.saturating_sub(u32::try_from(arrivals).unwrap_or(u32::MAX)));
     }

@@ -6,13 +6,13 @@
 //!                        Replay (a Workload): one open lane for each stream on each device
 //! ```
 //!
-//! The one idea: a stream's schedule is the list of its instants, and its operations are the list beside it; both are
-//! shared, so any number of shards takes every n-th of either. An operation is issued when the traced one was wanted,
-//! whatever happened to earlier ones: a trace does not show dependencies.
+//! The one idea: a stream's schedule is the list of its instants, and its operations are a parallel list. Both are
+//! shared, so any number of shards can take every n-th entry. An operation is issued at the instant of the traced one,
+//! whatever happened to earlier operations: a trace does not show dependencies.
 //!
-//! Reads below ACT's large block (128 KiB) are judged, as what a client waits for; in a trace without any, the first
-//! existing class of small writes, large reads, large writes, flushes, discards. A device with coarser direct I/O than
-//! the traced one gets a covering operation. Writes carry our own data.
+//! Reads below ACT's large block (128 KiB) are judged, because clients wait for them; in a trace without such reads,
+//! the first existing class of small writes, large reads, large writes, flushes, discards. On a device with coarser
+//! direct I/O than the traced one, operations are enlarged to whole units. Writes carry flashproof's own data.
 
 mod trace;
 
@@ -37,7 +37,7 @@ use trace::{Class, Group, LANE_MEMORY_BYTES, Operation};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// Operations in flight of a stream on a device at most.
+/// Maximum operations in flight of a stream on a device.
 const SLOTS_MAX: u64 = 1_024;
 
 /// A lower number of slots, limited by memory, is reported.
@@ -53,10 +53,10 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// `trace` on `devices`, one for each of its own in the order of their numbers, `laps` times one after the other.
-    /// `fit`: offsets beyond the end of a device begin again at its start.
+    /// `trace` on `devices`, one for each traced device in the order of device numbers, in `laps` consecutive laps.
+    /// `fit`: offsets beyond the end of a device wrap around to its start.
     ///
-    /// Errors: it would last longer than can be counted.
+    /// Errors: the run would be too long.
     pub fn new(trace: Trace, devices: Vec<DeviceName>, laps: u32, fit: bool) -> Result<Self, CannotRun> {
         let replay = Self { trace: Arc::new(trace), devices, laps, fit };
         match replay.duration_sec() {
@@ -94,7 +94,7 @@ impl Replay {
         self.trace.span_ns.saturating_mul(self.laps.into()) / NS_PER_SEC + 1
     }
 
-    /// Arrivals a second of a stream over the whole run.
+    /// Arrivals per second of a stream over the whole run.
     fn iops(&self, class: Class) -> f64 {
         self.trace.totals(class).0 as f64 * f64::from(self.laps) / self.duration_sec() as f64
     }
@@ -140,9 +140,9 @@ impl Replay {
 /// Operations that are not replayed as they were recorded.
 #[derive(Debug, Default)]
 struct Changes {
-    /// Cover whole units of the device's direct I/O.
+    /// Enlarged to whole units of the device's direct I/O.
     rounded: u64,
-    /// Begin again at the start of the device.
+    /// Wrapped around to the start of the device.
     moved: u64,
 }
 
@@ -155,12 +155,12 @@ struct Span {
 
 impl Span {
     fn of(device: &DeviceShape, class: Class) -> Self {
-        // A flush has no place.
+        // A flush has no offset.
         let unit_bytes = if class == Class::Flushes { 1 } else { device.min_io_bytes.into() };
         Self { unit_bytes, usable_bytes: device.size_bytes / unit_bytes * unit_bytes }
     }
 
-    /// The whole units that an operation is in: offset and length.
+    /// Offset and length of the whole units that contain an operation.
     fn covering(self, operation: &Operation) -> (u64, u64) {
         let (start, end) = (operation.start(), operation.start() + operation.bytes());
         let offset = start / self.unit_bytes * self.unit_bytes;
@@ -172,7 +172,7 @@ impl Span {
         group.operations.iter().map(|operation| self.covering(operation).1).max().unwrap_or(0)
     }
 
-    /// The same, on the device: beyond its end it begins again.
+    /// As [`Self::covering`]; beyond the end of the device, the offset wraps around to its start.
     fn place(self, operation: &Operation) -> (u64, u32) {
         let (offset, len) = self.covering(operation);
         let offset = match offset + len > self.usable_bytes {
@@ -198,12 +198,12 @@ impl Workload for Replay {
     }
 
     fn unit_bytes(&self) -> u64 {
-        // A unit of direct I/O more where it has to be covered.
+        // Covering may add one unit of direct I/O.
         self.trace.largest_bytes() + 4_096
     }
 
     fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan) -> Built {
-        // While it lasts, and not over the whole seconds of the run.
+        // The rate over the trace's span, not over the whole seconds of the run.
         let iops = self.trace.operations as f64 * NS_PER_SEC as f64 / self.trace.span_ns.max(1) as f64;
         let shards = choices.shards_for(iops);
         let groups: Vec<_> = self.trace.devices().into_iter().map(|device| self.trace.on(device)).collect();
@@ -269,7 +269,7 @@ impl Replay {
     }
 }
 
-/// Maximum operations in flight of a stream on a device: the capacity of its queue, most of it for small ones.
+/// Maximum operations in flight of a stream on a device: the capacity of its queue, most of it for small operations.
 fn slots(
     device: &DeviceShape,
     groups: &[(Class, &Group)],
@@ -287,7 +287,7 @@ fn slots(
     carried_by_memory(class, largest).min(share).max(1) as u32
 }
 
-/// Operations of a stream, the largest of `largest` bytes, for which there is memory.
+/// Number of operations of a stream, the largest of `largest` bytes, whose buffers fit in memory.
 fn carried_by_memory(class: Class, largest: u64) -> u64 {
     let buffers = if class.kind().moves_data() { LANE_MEMORY_BYTES / largest.max(1) } else { SLOTS_MAX };
     match class.kind() {
@@ -301,7 +301,7 @@ fn carried_by_memory(class: Class, largest: u64) -> u64 {
 #[derive(Debug, Clone)]
 struct Playback {
     operations: Arc<[Operation]>,
-    /// Its part of them, over all laps.
+    /// Its part of the operations, over all laps.
     indices: StepBy<Range<u64>>,
     span: Span,
     /// Fields that all requests share.

@@ -1,4 +1,4 @@
-//! A trace in memory: 24 bytes an operation, by device and stream.
+//! A trace in memory: 24 bytes per operation, by device and stream.
 
 use crate::factor::{Factor, ONE};
 use crate::workload::CannotRun;
@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use sys::op::{OpKind, WriteSync};
 
-/// Most operations that are taken: 240 MB, and as much again for a moment while the largest stream is put in order.
+/// Maximum operations: 240 MB, and briefly as much again while the largest stream is sorted.
 pub const OPERATIONS_MAX: u64 = 10_000_000;
 
-/// Smaller operations are small: ACT's large block, and the smallest write block of the servers that it models.
+/// Operations below this size are small: ACT's large block, and the smallest write block of the servers that it models.
 const LARGE_BYTES: u64 = 128 << 10;
 
 /// Memory for the buffers of a stream on a device, including those salted ahead, bytes.
 pub(super) const LANE_MEMORY_BYTES: u64 = 32 << 20;
 
-/// No request of the kernel's moves more, and one has to fit the memory of its stream.
+/// No kernel request moves more, and one must fit in the memory of its stream.
 const BYTES_MAX: u64 = LANE_MEMORY_BYTES;
 
 /// The kernel counts the bytes of a request in 32 bits; one more unit of direct I/O may be covered.
@@ -107,7 +107,7 @@ impl Operation {
 /// The operations of a stream on a device, in the order of their instants.
 #[derive(Debug)]
 pub struct Group {
-    /// When, nanoseconds since the first of the trace.
+    /// Instants, nanoseconds since the first operation of the trace.
     pub at_ns: Arc<[u64]>,
     pub operations: Arc<[Operation]>,
 }
@@ -127,7 +127,7 @@ pub struct TraceBuilder {
 }
 
 impl TraceBuilder {
-    /// Takes one. Errors: there are too many.
+    /// Adds a request. Errors: too many requests.
     pub fn add(&mut self, request: &Request) -> Result<(), CannotRun> {
         let Some(class) = Class::of(request) else {
             self.left_out += 1;
@@ -155,7 +155,7 @@ impl TraceBuilder {
         self.operations += 1;
         // A flush has no offset, whatever the trace has.
         let (sector, sectors) = if class == Class::Flushes { (0, 0) } else { (request.sector, request.sectors) };
-        // Bios can request a flush before them; on the medium they are all equal.
+        // Bios can request a flush before them, or FUA; both are replayed as durable writes.
         let sync = if request.flags.fua || request.flags.preflush { WriteSync::Data } else { WriteSync::No };
         let operation = Operation { sector, sectors, sync };
         self.groups.entry((request.device, class)).or_default().push((request.wanted_ns(), operation));
@@ -199,7 +199,7 @@ pub struct Trace {
     pub operations: u64,
     /// Requests that are not replayed: passthrough commands and the like.
     pub left_out: u64,
-    /// From the first to the last, nanoseconds, at its speed.
+    /// Time from the first operation to the last, nanoseconds, at the speed of the replay.
     pub span_ns: u64,
     /// Speed relative to the recording.
     pub speed: Factor,
@@ -220,7 +220,7 @@ impl Trace {
         classes
     }
 
-    /// The stream that is judged: the first there is.
+    /// The stream that is judged: the first that exists.
     pub fn judged(&self) -> Option<Class> {
         self.classes().first().copied()
     }

@@ -15,13 +15,13 @@ use toml::Spanned;
 /// Longest name of a tenant: it becomes part of stream names.
 const NAME_MAX: usize = 32;
 
-/// Most tenants of a file; an NVMe drive has 128 placement handles at most.
+/// Maximum tenants in a file; an NVMe drive has at most 128 placement handles.
 const TENANTS_MAX: usize = 128;
 
-/// Write blocks, as the server takes them and smaller.
+/// Allowed write blocks: the server's sizes, and smaller ones.
 const WRITE_BLOCK_BYTES: RangeInclusive<u64> = 32 << 10..=8 << 20;
 
-/// Maximum rate, a second.
+/// Maximum rate, per second.
 const OPERATIONS_MAX: u64 = 1_000_000_000;
 
 #[derive(Deserialize)]
@@ -37,7 +37,7 @@ struct File {
     tenant: Vec<Spanned<Options>>,
 }
 
-/// Options of a tenant, or of all.
+/// Options of one tenant, or of all tenants.
 #[derive(Deserialize, Default, Clone)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Options {
@@ -90,7 +90,7 @@ fn wrong<T>(key: &'static str, why: impl Into<String>) -> Result<T, Wrong> {
     Err(Wrong { key, why: why.into() })
 }
 
-/// `value`, which `fits` or is wrong: the key is to be given as `wanted` says.
+/// `value` if it `fits`; otherwise an error that asks for a value of `key` as described by `wanted`.
 fn fitting<T: std::fmt::Display>(
     key: &'static str,
     value: T,
@@ -162,7 +162,7 @@ impl Tenants {
         let device = units::printable(device);
         let mut placed: Vec<(usize, Range<u64>)> = Vec::new();
         let on = || self.tenants.iter().enumerate().filter(|(_, tenant)| is_on(tenant));
-        // So that each range begins at a multiple of its own block size.
+        // The largest block, so that each range begins at a multiple of its own block size.
         let step = on().map(|(_, tenant)| u64::from(tenant.write_block_bytes)).max().unwrap_or(1);
         let mut next = 0;
         for (place, tenant) in on() {
@@ -220,8 +220,8 @@ impl Tenants {
     }
 }
 
-/// Offset of `key` for a tenant that begins at `start`: in its own table, among the defaults or at the top; else
-/// `start`.
+/// Offset in the text of `key`, for a tenant whose table begins at `start`: in its own table, among the defaults or at
+/// the top; else `start`.
 fn offset_of(text: &str, start: usize, key: &str) -> usize {
     let within = |from: usize| {
         let mut offset = from;
@@ -244,7 +244,7 @@ fn weight(own: &Options, defaults: &Options) -> u32 {
     own.weight.or(defaults.weight).unwrap_or(1)
 }
 
-/// The tenant of `own`, with its part of the operations of all.
+/// The tenant with the options `own`, and its part of the operations of all tenants.
 fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, Wrong> {
     let defaults = &file.defaults;
     macro_rules! given {
@@ -305,7 +305,7 @@ fn name(own: &Options) -> Result<String, Wrong> {
     }
 }
 
-/// A text from a file as a message shows it: shortened, because it can be a megabyte long.
+/// Text from a file for a message: shortened, because it can be a megabyte long.
 fn shown(text: &str) -> String {
     quoted(&text.chars().take(80).collect::<String>())
 }
@@ -359,7 +359,7 @@ fn space(own: &Options, defaults: &Options) -> Result<Space, Wrong> {
     Ok(Space { size, at: bytes("at", &own.at)? })
 }
 
-/// Tenants without a size share equally the space that others of their device leave, as far as known now: as shares.
+/// Divides the percentage of a device that is not given to other tenants equally among its tenants without a size.
 fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
     let devices: Vec<_> = tenants.iter().map(|tenant| tenant.device.clone()).collect();
     for device in &devices {
@@ -374,7 +374,7 @@ fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
     tenants
 }
 
-/// Reads and writes a second.
+/// Reads and writes per second.
 fn rates(own: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), Wrong> {
     let defaults = &file.defaults;
     let absolute = [

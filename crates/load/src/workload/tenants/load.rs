@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Defragmentation follows the client's write in its slot, so it keeps up by itself and its rates are the model's. The
-//! space counts as long in use when a run begins: earlier data are not read back, only their places matter. A real drive
-//! gets to be in use by [`TenantFill`], which writes the space once from its beginning to its end.
+//! store counts as long in use when a run begins: earlier data are not read back, only their positions matter. On a
+//! real drive, [`TenantFill`] first writes the space once from its beginning to its end.
 
 use super::host::{BlockWrite, Cause, Host, Step};
 use super::{Tenant, Tenants};
@@ -33,13 +33,13 @@ use sys::random::Random;
 /// Memory for the buffers of a tenant's reads, and of its blocks.
 const MEMORY_BYTES: u64 = 32 << 20;
 
-/// Reads in flight of a tenant at most.
+/// Maximum reads in flight of a tenant.
 const READ_SLOTS: u64 = 1_024;
 
 /// Maximum client blocks in flight of a tenant, each with its followers.
 const BLOCK_SLOTS: u64 = 64;
 
-/// Blocks in flight of a fill at most.
+/// Maximum blocks in flight of a fill.
 const FILL_SLOTS: u64 = 16;
 
 /// A tenant, and its device.
@@ -48,14 +48,14 @@ pub struct TenantLoad {
     tenants: Arc<Tenants>,
     place: usize,
     device: DeviceName,
-    /// True if its device is that of tenants that name none.
+    /// True if the tenant's device is the default device.
     is_default: bool,
     /// Its store, if already in use.
     host: Option<Host>,
 }
 
 impl TenantLoad {
-    /// All of `tenants`, those that name no device on `default`.
+    /// All of `tenants`; those that name no device are on `default`.
     ///
     /// Errors: one has no device, or an invalid simulated drive.
     pub fn all(tenants: Tenants, default: Option<&DeviceName>) -> Result<Vec<Self>, CannotRun> {
@@ -89,7 +89,7 @@ impl TenantLoad {
     /// Refuses handles that a simulated drive lacks. Handles of real drives are checked before they are opened.
     fn check_placements(&self) -> Result<(), CannotRun> {
         let Some(drive) = self.device.drive() else { return Ok(()) };
-        // With one handle there is nothing to name, and the drive takes no placement.
+        // A drive with one handle accepts no placement.
         let handles = drive.ftl.as_ref().map_or(0, |ftl| ftl.spec.handles);
         let handles = if handles > 1 { handles } else { 0 };
         match self.placements(&self.device).iter().flatten().find(|placement| placement.0 > handles) {
@@ -131,7 +131,7 @@ const WRITES: &str = "writes";
 const DEFRAG_READS: &str = "defrag-reads";
 const DEFRAG_WRITES: &str = "defrag-writes";
 
-/// Tenant and operation, reads or writes, of a run's stream that clients wait for.
+/// Tenant and operation (reads or writes) of a stream that clients wait for.
 pub fn client_stream(name: &str) -> Option<(&str, &str)> {
     name.rsplit_once('/').filter(|(_, stream)| [READS, WRITES].contains(stream))
 }
@@ -183,7 +183,7 @@ impl Workload for TenantLoad {
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             builder.reads(shard, plan);
         }
-        // Tenants take turns, so that the blocks of all are not one shard's.
+        // Tenants take turns over the shards: no shard gets the blocks of all.
         if tenant.writes != Rate::ZERO {
             builder.blocks(host, &mut run.shards[self.place % shards as usize]);
         }
@@ -244,7 +244,7 @@ impl Builder<'_> {
     fn slots(&self, most: u64, bytes: u32) -> u32 {
         let queue = u64::from(self.device.queue_requests.unwrap_or(u32::MAX));
         let carried = u64::from(self.choices.in_flight_max.unwrap_or(u32::MAX)).min(queue);
-        // The blocks' share of it; reads get the rest.
+        // The blocks' share of `carried`; reads get the rest.
         let blocks = (carried / 8).clamp(1, BLOCK_SLOTS);
         let room = if most == BLOCK_SLOTS { blocks } else { carried.saturating_sub(blocks) };
         (MEMORY_BYTES / u64::from(bytes)).max(4).min(most).min(room).max(1) as u32
@@ -294,7 +294,7 @@ impl Builder<'_> {
     }
 }
 
-/// Random numbers that are not the host's, of a tenant's seed.
+/// Random numbers of a tenant's reads, apart from the host's.
 const READS_PART: u64 = 1 << 32;
 const SALT_PART: u64 = 2 << 32;
 
@@ -348,7 +348,7 @@ impl Stream for Blocks {
     }
 }
 
-/// The first writes of a tenant, even a read-only one.
+/// The initial writes of a tenant, even a read-only one.
 #[derive(Debug, Clone)]
 pub struct TenantFill(pub TenantLoad);
 
@@ -401,7 +401,7 @@ impl Workload for TenantFill {
     }
 }
 
-/// Blocks one after the other, up to the end of the space.
+/// Sequential blocks up to the end of the space.
 #[derive(Debug, Clone)]
 struct Filling {
     next: Request,

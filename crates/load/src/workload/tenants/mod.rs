@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The one idea: such a store writes whole blocks to a drive, and their order follows from its keys, its fill and its
-//! low-water mark. The [`Host`] models that without a clock; so the same tenants run on a drive, and without time
-//! through a model of one.
+//! low-water mark. The [`Host`] models this without a clock, so the same tenants can run on a drive, or without time on
+//! a model of a drive.
 
 mod file;
 mod host;
@@ -57,9 +57,9 @@ pub struct Tenant {
     pub keys: Keys,
     /// Choice of the next free block.
     pub reuse: Reuse,
-    /// Records read in a second.
+    /// Records read per second.
     pub reads: Rate,
-    /// Records written in a second.
+    /// Records written per second.
     pub writes: Rate,
     /// Placement handle of client writes, from 1.
     pub placement: Option<u16>,
@@ -73,7 +73,7 @@ impl Tenant {
         self.write_block_bytes / self.record_bytes
     }
 
-    /// Write blocks that its clients fill in a second.
+    /// Write blocks that its clients fill per second.
     pub fn client_blocks(&self) -> Rate {
         Rate::nearest(
             self.writes.ops().into(),
@@ -87,11 +87,11 @@ impl Tenant {
     }
 }
 
-/// A part of a device. Parts without a place follow each other in the order of the tenants.
+/// A part of a device. Parts without an offset follow each other in the order of the tenants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Space {
     pub size: Size,
-    /// First byte, if it has one.
+    /// Offset of the first byte, if given.
     pub at: Option<u64>,
 }
 

@@ -3,9 +3,9 @@
 //! The one idea: everything about a stream on a device (its cell, buffers, phase and random numbers)
 //! follows from the stream, the device and the shard. Pure: it sees devices as sizes only.
 //!
-//! Here are arrivals of a rate, in-flight limits and the number of issuing threads, as both tests have them.
-//! [`storage`](mod@storage), [`index`](mod@index) check that the devices are large enough, and add the streams of either test
-//! with their limits and buffers, shard by shard.
+//! This module has what both tests share: arrivals at a rate, in-flight limits and the number of issuing threads.
+//! [`storage`](mod@storage) and [`index`](mod@index) check that the devices are large enough, and add the streams of
+//! their test with limits and buffers, shard by shard.
 
 mod index;
 mod storage;
@@ -26,11 +26,11 @@ use std::sync::Arc;
 use sys::op::OpKind;
 use sys::random::Random;
 
-/// Memory for the buffers of the operations that clients wait for, over all devices, when the
-/// configuration does not say how many may be in flight.
+/// Memory for the buffers of operations that clients wait for, over all devices, if the configuration does not limit
+/// the number in flight.
 const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
 
-/// Fewest operations in flight that clients wait for on a device, however large they are.
+/// Minimum number of operations in flight that clients wait for on a device, however large they are.
 const CLIENT_SLOTS_MIN: u64 = 16;
 
 /// Default number of operations in flight on each device for `arrival: closed`.
@@ -40,7 +40,7 @@ const CLOSED_DEPTH_PER_DEVICE: u32 = 32;
 const ACT_THREADS_PER_CPU: u32 = 5;
 
 /// Upper bound of the delay with which ACT 6.6's threads wake from usleep, with few exceptions, nanoseconds: the
-/// kernel's timer slack of 50 us and waiting for a CPU among each other. Measured: docs/method.md.
+/// kernel's timer slack of 50 us, and competition of the threads for CPUs. Measured: docs/method.md.
 const ACT_WAKES_LATE_NS: u64 = 150_000;
 
 /// Larger than the number of streams of a workload, so that streams of several workloads are not in phase.
@@ -54,19 +54,19 @@ struct Builder<'a, D> {
     choices: &'a Choices,
     /// Bytes of the largest operation that a client waits for, on any device, at least 1.
     client_bytes: u32,
-    /// Operations in flight on each device that no client waits for, at most.
+    /// Maximum number of operations in flight on each device that no client waits for.
     other_slots: u32,
     /// Sizes that a histogram gives, of reads and of commit writes on each device. Empty in an index test.
     tables: Vec<[Option<Arc<SizeTable>>; 2]>,
     /// Number of issuing threads.
     shards: u32,
-    /// Its place among the workloads of the run.
+    /// Place of this workload in the run.
     place: Place,
 }
 
 impl<D> Builder<'_, D> {
-    /// Divides the load, `iops` operations a second in at most `parts`, into shards of `run`: the requested number of them,
-    /// or as many as it needs. Adds its `streams`, and the work of each shard by `add`.
+    /// Divides the load of `iops` operations per second into shards of `run`: as many as requested or needed, at most
+    /// `parts`. Adds its `streams`, and the work of each shard by `add`.
     fn build(
         mut self,
         run: &mut RunPlan,
@@ -76,7 +76,7 @@ impl<D> Builder<'_, D> {
         add: impl Fn(&Self, u32, &mut Plan),
     ) {
         let needed = match self.config.arrival {
-            // Without a rate each device may get as much as one core can issue.
+            // Without a rate, each device may get as much as one core can issue.
             Arrivals::Closed => self.devices.len() as u32,
             _ => (iops / SHARD_IOPS).ceil() as u32,
         };
@@ -93,7 +93,7 @@ impl<D> Builder<'_, D> {
             Arrivals::Paced | Arrivals::Closed => {
                 return Arrival::even(rate, part, parts, phase(STREAMS_MAX * self.place.workload + stream));
             }
-            // ACT's threads all begin at the same moment, each at its part of the rate.
+            // ACT's threads all begin at the same moment, each at its fraction of the rate.
             Arrivals::Act => {
                 Schedule::Woken(Woken::new(Even::new(rate.divided(parts)?, 0, 1, 0)?, ACT_WAKES_LATE_NS, random()))
             }
@@ -102,7 +102,7 @@ impl<D> Builder<'_, D> {
         Some(Arrival::Scheduled(schedule))
     }
 
-    /// The arrivals on a device of this shard's part of a stream that `shards` of them share.
+    /// This shard's part of the arrivals on a device, of a stream that is divided among `shards` shards.
     fn arrival_on(&self, stream: usize, rate: Rate, index: usize, shard: u32, shards: u32) -> Option<Arrival> {
         let devices = self.devices.len() as u64;
         self.arrival(stream, rate, u64::from(shard) * devices + index as u64, devices * u64::from(shards))
@@ -131,8 +131,8 @@ impl<D> Builder<'_, D> {
         self.place.lane_name(stream, &self.devices[index].name)
     }
 
-    /// Threads of ACT, `threads` over all shards: each does the operations of its `pattern` one at a time
-    /// and has its part of the arrivals.
+    /// ACT's threads, `threads` over all shards: each performs the operations of its `pattern` one at a time and has
+    /// its part of the arrivals.
     fn act_threads<S: Stream + 'static>(
         &self,
         (shard, threads, name): (u32, u32, &str),
@@ -165,7 +165,7 @@ impl<D> Builder<'_, D> {
         Arrival::Closed { depth: share(self.client_slots_on(index), self.shards, shard), think_ns: 0 }
     }
 
-    /// Operations in flight at most that clients wait for, over all devices and shards.
+    /// Maximum operations in flight that clients wait for, over all devices and shards.
     fn client_slots_total(&self) -> u32 {
         match (self.config.service_threads, self.config.arrival) {
             (Some(threads), _) => threads,
@@ -174,7 +174,7 @@ impl<D> Builder<'_, D> {
         }
     }
 
-    /// The same on one device, over all shards.
+    /// Maximum operations in flight that clients wait for on one device, over all shards.
     fn client_slots_on(&self, index: usize) -> u32 {
         let devices = self.devices.len() as u32;
         match (self.config.service_threads, self.config.arrival) {
@@ -183,7 +183,7 @@ impl<D> Builder<'_, D> {
             (None, _) => {
                 let fit = CLIENT_MEMORY_BYTES / u64::from(devices) / u64::from(self.client_bytes);
                 let fit = fit.clamp(CLIENT_SLOTS_MIN, SERVICE_THREADS_PER_DEVICE.into()) as u32;
-                // The others need the engine and the device's queue, too.
+                // Operations that no client waits for use the engine and the device's queue, too.
                 let carried = self.choices.in_flight_max.map_or(u32::MAX, |most| most / devices);
                 let queued = self.devices[index].queue_requests.unwrap_or(u32::MAX);
                 fit.min(carried.min(queued).saturating_sub(self.other_slots)).max(1)
@@ -203,7 +203,7 @@ fn check_room(device: &DeviceShape, bytes: u32, unit: &str, advice: &str) -> Res
     }
 }
 
-/// `whole` shared out over `parts`: the part that `part` gets.
+/// Part number `part` of `whole`, divided as evenly as possible into `parts`.
 fn share(whole: u32, parts: u32, part: u32) -> u32 {
     whole / parts + u32::from(part < whole % parts)
 }

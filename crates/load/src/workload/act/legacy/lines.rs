@@ -39,7 +39,7 @@ impl Lines {
         file
     }
 
-    /// Every key that is there, once or more.
+    /// Every key in the file, once or more.
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().map(|entry| entry.key.as_str())
     }
@@ -83,14 +83,14 @@ impl Lines {
         taken
     }
 
-    /// Line and number of a key; removes its lines. `None` also for a value that is no number from `min` on, which is
-    /// an error.
+    /// Line and number of a key; removes its lines. Any value but a number of at least `min` gives `None`, and is
+    /// recorded as an error.
     pub(super) fn take_number(&mut self, key: &'static str, min: u32) -> Option<(usize, u32)> {
         self.take_as(key, from(min.into(), U32_MAX))
     }
 
-    /// Line and value of a key that no table has, as `kind` allows; removes its lines. `None` also for any other value,
-    /// which is an error.
+    /// Line and value of a key that is in no table, parsed as `kind`; removes its lines. Any other value gives `None`,
+    /// and is recorded as an error.
     pub(super) fn take_as<T: Setting + Default>(&mut self, key: &'static str, kind: Kind) -> Option<(usize, T)> {
         let (line, text) = self.take(key)?;
         let mut value = T::default();
@@ -103,7 +103,7 @@ impl Lines {
         }
     }
 
-    /// Puts a line in the place of a removed one.
+    /// Inserts a line in place of a removed one.
     pub(super) fn put(&mut self, number: usize, key: &str, value: impl ToString) {
         let place = self.lines.partition_point(|entry| entry.number <= number);
         self.lines.insert(place, Entry { number, key: key.to_owned(), value: value.to_string() });
@@ -121,12 +121,12 @@ impl Lines {
         self.added.push((key, value.to_string()));
     }
 
-    /// Notes a difference to the old file with its reason, at the current key that it concerns.
+    /// Records a difference from the old file with its reason, at the current key that it concerns.
     pub(super) fn changed(&mut self, key: &'static str, change: impl Into<String>) {
         self.changes.push((key, change.into()));
     }
 
-    /// Notes something that is wrong.
+    /// Records a problem.
     pub(super) fn problem(&mut self, line: Option<usize>, problem: Problem) {
         self.problems.push((line, problem));
     }

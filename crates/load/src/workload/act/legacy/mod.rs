@@ -57,7 +57,7 @@ pub struct Translation {
     pub warnings: Vec<Located<String>>,
 }
 
-/// Reads a configuration of any ACT, or of today.
+/// Reads a configuration of any ACT release, or in the current format.
 ///
 /// `file` is only named in messages. Errors: every mistake of the file.
 pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, ConfigErrors> {
@@ -65,7 +65,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     let told = test_of(&lines);
     let test = reading.test.or(told).unwrap_or_default();
     if bytes.len() > FILE_BYTES_MAX {
-        // The parser reports it, which is enough.
+        // The parser reports the excessive size, which is enough.
         lines = Lines::new(b"");
     }
     let candidates = candidates(&lines);
@@ -95,7 +95,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     let parsed = parse(test, file, if bytes.len() > FILE_BYTES_MAX { bytes } else { text.as_bytes() });
     let mut found = parsed.as_ref().err().map(|errors| errors.0.clone()).unwrap_or_default();
     if reading.act.is_none() && candidates.is_err() {
-        // The keys of an ACT are not unknown; which ACT it was is the question.
+        // Keys of old ACT releases are not unknown here; only the release is in question.
         found.retain(|problem| !matches!(problem.what, Problem::OldKey(_) | Problem::MissingKey { .. }));
     }
     let given = options_of(test).map(|spec| spec.name).filter(|key| lines.gives(key)).collect();
@@ -114,7 +114,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
 /// First words of the files that `flashproof size config` writes.
 pub const WRITTEN_BY: &str = "Written by flashproof";
 
-/// True for a file of flashproof: it has the header, or it has keys of ours and none that ACT 6 lacks.
+/// True for a file of flashproof: it has flashproof's header or one of its keys, and no ACT key that ACT 6 lacks.
 fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool {
     let says_so =
         || String::from_utf8_lossy(bytes).lines().any(|line| line.trim_start_matches('#').contains(WRITTEN_BY));
@@ -129,7 +129,7 @@ fn test_of(lines: &Lines) -> Option<Test> {
     let only = |test| options_of(test).filter(lives).map(|spec| spec.name);
     let of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
     let has = |test: Test| only(test).any(|key| lines.has(key));
-    // With keys of both the parser reports the wrong ones.
+    // If keys of both tests are present, the parser reports the wrong ones.
     match (has(Test::Storage), has(Test::Index) || lines.keys().any(of_index)) {
         (true, _) => Some(Test::Storage),
         (false, true) => Some(Test::Index),
@@ -137,7 +137,7 @@ fn test_of(lines: &Lines) -> Option<Test> {
     }
 }
 
-/// The majors that read all keys of the file that any ACT reads; else two keys that exclude each other.
+/// The major versions that read every ACT key of the file; if there is none, two keys that exclude each other.
 fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
     let known: Vec<_> = lines.keys().filter_map(act_keys::find).collect();
     let newest = known.iter().max_by_key(|key| key.since.0);

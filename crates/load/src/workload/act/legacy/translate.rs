@@ -12,16 +12,16 @@ use super::super::table::{all, nearest, options_of};
 use super::lines::Lines;
 
 const KIB: u64 = 1024;
-/// Step of a record as ACT 3 and 4 stored it. Source: `RBLOCK_SIZE` of ACT 4's `configuration.c`.
+/// Step of the size of a record as stored by ACT 3 and 4. Source: `RBLOCK_SIZE` of ACT 4's `configuration.c`.
 const STEP_BYTES: u32 = 128;
-/// Requests in the queues that stopped ACT 1 to 4, and by default ACT 5.
+/// Queue length at which ACT 1 to 4 stopped, and by default ACT 5.
 const QUEUED_MAX: u32 = 100_000;
 /// Threads for each queue by default. Source: ACT 5, `cfg_storage.c`.
 const ACT5_THREADS_PER_QUEUE: u32 = 4;
 /// Service threads for each CPU by default. Source: ACT 6, `cfg_storage.c`.
 const ACT6_THREADS_PER_CPU: u32 = 5;
 
-/// Makes the file of ACT `act` one of today.
+/// Translates the file of ACT `act` to the current format.
 pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32>) {
     if act >= 6 {
         return default_threads(lines, act, ACT6_THREADS_PER_CPU, cpus);
@@ -50,7 +50,7 @@ pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32
     leftovers(lines);
 }
 
-/// ACT 1 to 5 went on after a key that they did not know.
+/// ACT 1 to 5 ignored keys that they did not know.
 ///
 /// Keys that no ACT had and flashproof has were added for flashproof, and stay.
 fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
@@ -58,7 +58,7 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
     let meant = |key: &str| nearest(test, key).filter(|near| absent.contains(near));
     let unknown = |key: &str| match act_keys::find(key) {
         Some(of_act) => !of_act.known_to(act),
-        // Without its intended key there is no test: the parser reports both.
+        // A misspelt mandatory key stays: the parser reports it, and the key that is missing.
         None => !all().any(|spec| spec.name == key) && !meant(key).is_some_and(|key| is_asked_for(key, act)),
     };
     for (key, value) in lines.take_all(unknown) {
@@ -109,9 +109,9 @@ fn large_blocks(lines: &mut Lines) {
     }
     let Some((line, rate)) = lines.take_number("large-block-ops-per-sec", 1) else { return };
     let block_bytes = lines.number("large-block-op-kbytes").map_or(0, |kbytes| u64::from(kbytes) * KIB);
-    // No whole record in a block is a mistake that the parser names; the rate is then of no matter.
+    // If no whole record fits a block, the parser reports that, and the rate does not matter.
     let per_block = record_bytes.map_or(0, |record_bytes| block_bytes / record_bytes).max(1);
-    // Too many for any configuration is the parser's to name, with all its digits.
+    // The parser reports a number that is too large for any configuration, with all its digits.
     let records = u128::from(rate) * u128::from(per_block);
     let (lwm_pct, writes) = if records.is_multiple_of(2) { (50, records / 2) } else { (0, records) };
     lines.put(line, "write-reqs-per-sec", writes);
@@ -227,7 +227,7 @@ fn product(lines: &mut Lines, line: usize, queues: u32, threads: u32) {
     }
 }
 
-/// Threads that were left to the number of CPUs.
+/// Threads whose default number depended on the number of CPUs.
 fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Option<u32>) {
     // 0 means "not given".
     if lines
@@ -250,8 +250,8 @@ fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Optio
     lines.changed("service-threads", change);
 }
 
-/// ACT 3 and 4 stored records in larger steps; the same step today gives the same large blocks, and the
-/// same reads, because sectors are multiples of it.
+/// ACT 3 and 4 stored records in larger steps. The same step today gives the same large blocks, and the same reads,
+/// because sectors are multiples of the step.
 fn stored_sizes(lines: &mut Lines) {
     let stored = |bytes: u32| bytes.checked_next_multiple_of(STEP_BYTES).unwrap_or(bytes);
     let rounded = |bytes: u32| {
@@ -264,7 +264,7 @@ fn stored_sizes(lines: &mut Lines) {
         lines.change("record-bytes", stored(bytes));
         lines.changed("record-bytes", rounded(bytes));
     }
-    // A range that goes down is the parser's to report, as it was written.
+    // The parser reports a descending range, as it was written.
     let (Some(min), Some(max)) = (min, max.filter(|max| min.is_some_and(|min| *max > min))) else { return };
     if stored(min) == stored(max) {
         let change = format!("was {max}: as ACT 3 and 4 stored them, in steps of 128 bytes, all records had one size");

@@ -43,7 +43,7 @@ use wheel::Wheel;
 pub enum Cause {
     /// Clients filled it with updates.
     Client,
-    /// Defragmentation filled it with records that were live in others.
+    /// Defragmentation filled it with live records of other blocks.
     Defrag,
 }
 
@@ -58,7 +58,7 @@ pub struct BlockWrite {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Write(BlockWrite),
-    /// Defragmentation reads it, because there are too few live records in it.
+    /// Defragmentation reads this block, because it has too few live records.
     Read(u32),
 }
 
@@ -69,7 +69,7 @@ pub struct HostCounters {
     pub client_blocks: u64,
     /// Blocks that defragmentation filled.
     pub defrag_blocks: u64,
-    /// Blocks that were collected, and are or will be free.
+    /// Blocks that were collected, and are free or will be.
     pub collected_blocks: u64,
     /// Live records in them.
     pub collected_live: u64,
@@ -94,7 +94,7 @@ pub struct Host {
     /// Records that wait in the defrag buffer.
     waiting: u64,
     expected_engine_wa: f64,
-    /// Collected blocks that become free after this many more records are moved in all.
+    /// Collected blocks, and the total of moved records from which each is free.
     vacated: VecDeque<(u32, u64)>,
     moved: u64,
     counters: HostCounters,
@@ -166,7 +166,7 @@ impl Host {
         let spread = tenant.fill <= steady.fill_max && tenant.keys != Keys::Sequential;
         let mut host = Self::with(tenant, steady, spread, seed)?;
         if tenant.keys != Keys::Uniform {
-            // In the second turn it is as it stays.
+            // The second pass over all records is in the steady state.
             for _ in 0..2 {
                 host.counters = HostCounters::default();
                 while host.counters.client_blocks < host.loaded_blocks() {
@@ -180,7 +180,7 @@ impl Host {
     }
 
     fn with(tenant: &Tenant, steady: Steady, spread: bool, seed: u64) -> Result<Self, CannotRun> {
-        // A free one is in two lists while the store is made.
+        // A free block is in two lists while the store is made.
         let bytes = Wheel::memory_bytes(steady.blocks) + 8 * steady.blocks;
         memory::check(bytes).map_err(|why| {
             let blocks = Grouped(steady.blocks);
@@ -189,7 +189,7 @@ impl Host {
             ))
         })?;
         let mut random = Random::for_part(seed, 0);
-        // Taken from the end.
+        // Blocks are taken from the end.
         let mut blocks: Vec<u32> = (0..steady.blocks as u32).rev().collect();
         if spread {
             shuffle(&mut blocks, &mut random);
@@ -283,7 +283,7 @@ impl Host {
         }
     }
 
-    /// The next block that it writes. Errors: as of [`Self::step`].
+    /// The next block that the store writes. Errors: as of [`Self::step`].
     #[inline]
     pub fn next_block(&mut self) -> Result<BlockWrite, CannotRun> {
         loop {
@@ -357,7 +357,7 @@ impl Host {
         self.expected_engine_wa
     }
 
-    /// Blocks that a load fills.
+    /// Blocks filled by loading all records.
     pub fn loaded_blocks(&self) -> u64 {
         self.steady.records.div_ceil(self.steady.records_per_block.into())
     }

@@ -23,14 +23,14 @@ pub(super) struct Records {
     /// The key written at each place; its record is live if the key's place is this one.
     keys: Box<[u32]>,
     live: Box<[u32]>,
-    /// Below the mark, to be collected.
+    /// Blocks below the mark, to be collected.
     due: VecDeque<u32>,
     /// Places whose records defragmentation will write.
     moving: VecDeque<u32>,
 }
 
 impl Records {
-    /// Bytes of memory that it would need.
+    /// Bytes of memory that such a store needs.
     pub(super) fn memory_bytes(steady: &Steady) -> u64 {
         4 * (steady.records + steady.blocks + steady.blocks * u64::from(steady.records_per_block))
     }
@@ -78,7 +78,7 @@ impl Records {
         store
     }
 
-    /// A block of client writes goes to `block`.
+    /// Fills `block` with client writes.
     pub(super) fn clients(&mut self, block: u32) {
         self.live[block as usize] = 0;
         let first = block * self.per_block;

@@ -1,14 +1,14 @@
 //! The store under skewed keys: a time of death for each record, no places.
 //!
-//! The one idea: a key that is updated with a chance of p at each update leaves a record alone for an exponentially
-//! distributed time of mean 1/p, whatever happened before. So a record's death can be drawn when the record is written,
-//! and after that neither its key nor its place matters. The lives of all records that clients write come from one
-//! distribution, that of Exp(p) with a chance of p; so the share of them that outlives the low-water mark is the order
-//! statistic of as many uniform variates, and the survivors of a block are drawn when it is collected. Records that
-//! defragmentation writes keep their times of death.
+//! The one idea: if each update hits a key with probability p, the key's record lives for an exponentially distributed
+//! time of mean 1/p, whatever happened before. So a record's death can be drawn when the record is written, and after
+//! that neither its key nor its place matters. The lives of all records that clients write have one distribution:
+//! Exp(p) with probability p. So the share of them that outlives the low-water mark is an order statistic of as many
+//! uniform variates, and a block's survivors are drawn when it is collected. Records that defragmentation writes keep
+//! their times of death.
 //!
-//! Given up as under uniform keys ([`super::uniform`]): that one record dies for each that is written. Time is
-//! in blocks of client writes, and records of one key that is written several times in a block die in the next.
+//! As under uniform keys ([`super::uniform`]), one record dies for each one written only on average. Time is in blocks
+//! of client writes: records that are overwritten within one block die in the next.
 
 use super::steady::Steady;
 use super::uniform::{Gamma, age};
@@ -17,34 +17,34 @@ use crate::keys::{Class, Keys};
 use std::collections::VecDeque;
 use sys::random::Random;
 
-/// The longest life, in blocks of client writes.
+/// Maximum life, in blocks of client writes.
 const LIFE_MAX: f64 = 2e9;
 
 #[derive(Debug, Clone)]
 pub(super) struct Skewed {
     random: Random,
     per_block: usize,
-    /// Records that are live in a block when it is collected, at most.
+    /// Maximum live records in a block when it is collected.
     survivors: usize,
     /// Lifetimes of records that clients write.
     lives: Lives,
     deaths: Gamma,
     mark: Gamma,
     wheel: Wheel,
-    /// Per block: for client blocks, the time of the write, and the share of such records that are alive when it is
-    /// collected. The share is 0 for defragmentation's blocks, whose survivors' deaths are in `ends`.
+    /// By block: for client blocks, the time of the write, and the share of the records written then that are alive
+    /// when the block is collected. The share is 0 for defragmentation's blocks, whose survivors' deaths are in `ends`.
     written: Box<[(u32, f32)]>,
     ends: Box<[u32]>,
     /// Deaths of records that wait to be written by defragmentation.
     moving: VecDeque<u32>,
     ready: Vec<u32>,
-    /// Of a block that is being written: how long its records will live.
+    /// Remaining lives of the records in the block being written.
     left: Vec<i32>,
     sorted: Vec<i32>,
 }
 
 impl Skewed {
-    /// Bytes of memory that it would need.
+    /// Bytes of memory that such a store needs.
     pub(super) fn memory_bytes(steady: &Steady) -> u64 {
         Wheel::memory_bytes(steady.blocks) + steady.blocks * (8 + 4 * u64::from(steady.mark - 1))
     }
@@ -89,7 +89,7 @@ impl Skewed {
         store
     }
 
-    /// `block` is filled with client writes. Time advances.
+    /// Fills `block` with client writes. Time advances.
     pub(super) fn clients(&mut self, block: u32) {
         self.wheel.advance(&mut self.ready);
         let (deaths, mark) = Gamma::pair(self.deaths, self.mark, &mut self.random);
@@ -112,7 +112,7 @@ impl Skewed {
         self.sorted.clone_from(&self.left);
         let wait = *self.sorted.select_nth_unstable(below_mark).1;
         let now = self.wheel.now();
-        // In order of arrival: chance decides which of them share their next block.
+        // In order of arrival, not of death: chance decides which survivors share their next block.
         let survivors = self.left.iter().filter(|left| **left > wait).chain(std::iter::repeat(&0));
         let ends = &mut self.ends[block as usize * self.survivors..][..self.survivors];
         ends.iter_mut().zip(survivors).for_each(|(end, left)| *end = now.wrapping_add_signed(*left));
@@ -143,29 +143,29 @@ impl Skewed {
 
 /// Lifetimes of records, in blocks of client writes.
 ///
-/// A table by the share that lives longer: 128 steps for each halving of it, a straight line between them.
+/// A table by the share of records that live longer: 128 steps for each halving of the share, linear in between.
 #[derive(Debug, Clone)]
 struct Lives {
     lives: Box<[f32]>,
 }
 
-/// Bits of a share that are left out: its sign, exponent and 7 more remain.
+/// Low bits of a share that are dropped: its sign, exponent and 7 more bits remain.
 const STEP_BITS: u32 = 52 - 7;
 
 /// Shares below 2^-32 are equal.
 const LEAST: f64 = 1.0 / (1_u64 << 32) as f64;
 
 impl Lives {
-    /// For records of each class of keys with probability `weight`; clients write `per_block` in a block.
+    /// Lives for classes of keys with probability `weight` each; clients write `per_block` records in a block.
     fn new(classes: &[Class], weight: impl Fn(&Class) -> f64, per_block: f64) -> Self {
-        // By class: the chance, and deaths in the time of a block.
+        // By class: probability, and death rate per block of client writes.
         let classes: Vec<_> =
             classes.iter().map(|class| (weight(class), class.updates / class.keys * per_block)).collect();
         let outlive = |life: f64| classes.iter().map(|(weight, rate)| weight * (-rate * life).exp()).sum::<f64>();
         let fastest = classes.iter().map(|class| class.1).fold(0.0, f64::max);
         let steps = (1.0_f64.to_bits() - LEAST.to_bits()) >> STEP_BITS;
         let mut lives = vec![0.0; steps as usize + 1];
-        // From short lives to long ones, each a hundredth longer; between them by a straight line of its logarithm.
+        // From short lives to long ones, in steps of 1 %; in between, the logarithm of the life is linear.
         let (mut life, mut share) = (1e-4 / fastest, 1.0);
         for (step, entry) in lives.iter_mut().enumerate().rev().skip(1) {
             let wanted = f64::from_bits(LEAST.to_bits() + ((step as u64) << STEP_BITS));
@@ -177,13 +177,13 @@ impl Lives {
             }
             let part = if before.1 > share { (before.1 - wanted) / (before.1 - share) } else { 1.0 };
             *entry = (before.0 * (life / before.0).powf(part)).min(LIFE_MAX) as f32;
-            // The next is wanted from there on.
+            // The search for the next entry continues from there.
             (life, share) = before;
         }
         Self { lives: lives.into() }
     }
 
-    /// The life that a `share` of all is longer than, at least 1.
+    /// The life that a fraction `share` of all records exceeds, at least 1.
     #[inline]
     fn after(&self, share: f64) -> u32 {
         let bits = share.max(LEAST).to_bits() - LEAST.to_bits();

@@ -1,8 +1,8 @@
 //! Values derived from a tenant's fill and low-water mark by arithmetic.
 //!
-//! Under uniform keys each record of a block has the same chance to be the next that is updated, so a block with L live
-//! records keeps them for N / L updates of a store of N records. A block is written with R records and collected when it
-//! holds fewer than K (the low-water mark), with K - 1 of them. Hence
+//! Under uniform keys each record of a block is equally likely to be updated next, so in a store of N records a block
+//! keeps its L live records for N / L updates. A block is written with R records and collected when it holds fewer than
+//! K (the low-water mark), with K - 1 of them. Hence
 //!
 //! ```text
 //! a block lives for      N (1/R + 1/(R-1) + ... + 1/K)         updates
@@ -10,10 +10,10 @@
 //! engine WA              R / (R - K + 1), which is 1 / (1 - x) with x = (K - 1) / R
 //! ```
 //!
-//! With many records a block that is the live share (1 - x) / ln(1 / x) on average: 72 % at a mark of 50 %. A store
-//! that was just loaded needs more, because its blocks are all of one age: until they cross the mark N ln(1 / x)
-//! records are written and few blocks freed, so 1 / (1 + ln(1 / x)), 59 %, is the highest fill that it survives,
-//! whatever the number of records.
+//! With many records per block, the live share of the blocks is (1 - x) / ln(1 / x) on average: 72 % at a mark of 50 %.
+//! A store that was just loaded needs more space, because its blocks are all of one age: until they cross the mark, N
+//! ln(1 / x) records are written and few blocks are freed. So the highest fill that it survives is 1 / (1 + ln(1 / x)),
+//! 59 %, whatever the number of records.
 
 use super::super::Tenant;
 use crate::keys::Keys;
@@ -24,7 +24,7 @@ use results::units::{self, Grouped};
 /// Aerospike server, `drv_common.h`), one buffer of each kind, and one more.
 pub(super) const RESERVE: u64 = 8;
 
-/// Minimum number of blocks of a space: with fewer, chance decides if it fills up.
+/// Minimum number of blocks of a space: with fewer, chance decides whether the space fills up.
 const BLOCKS_MIN: u64 = 32;
 
 /// A tenant's store in whole records and blocks.
@@ -36,7 +36,7 @@ pub struct Steady {
     pub records: u64,
     /// Records that a block holds (R).
     pub records_per_block: u32,
-    /// A block is collected when it holds fewer live records (K).
+    /// A block is collected when it holds fewer live records than this (K).
     pub mark: u32,
     /// Blocks in use on average under uniform keys.
     pub blocks_used: f64,
@@ -45,7 +45,7 @@ pub struct Steady {
 }
 
 impl Steady {
-    /// `tenant` on a space of `blocks`. Errors: it cannot be.
+    /// Values for `tenant` on a space of `blocks`. Errors: such a store is impossible.
     pub fn of(tenant: &Tenant, blocks: u64) -> Result<Self, CannotRun> {
         let (block_bytes, record_bytes) = (tenant.write_block_bytes, tenant.record_bytes);
         if blocks < BLOCKS_MIN {
@@ -80,7 +80,7 @@ impl Steady {
         let lifetime: f64 = (mark..=records_per_block).map(|live| 1.0 / f64::from(live)).sum();
         let freed = f64::from(records_per_block - mark + 1);
         let blocks_used = records as f64 * lifetime / freed;
-        // As many as there are plus random variation, the root of their number.
+        // Blocks in use plus their random variation, the square root of their number, must fit.
         let usable = (((1.0 + 4.0 * (blocks - RESERVE) as f64).sqrt() - 1.0) / 2.0).powi(2);
         let fill_max = (tenant.fill * usable / blocks_used).min(1.0);
         Ok(Self { blocks, records, records_per_block, mark, blocks_used, fill_max })

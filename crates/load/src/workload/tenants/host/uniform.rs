@@ -1,7 +1,7 @@
-//! The store under uniform keys, a count for each block and no records.
+//! The store under uniform keys: a count for each block, and no records.
 //!
-//! The one idea: each record of a block is the next to be updated with the same chance, so the instant at which a block
-//! falls below the low-water mark follows from its number of records, and can be drawn once, when it is written. In a
+//! The one idea: each record of a block is equally likely to be updated next, so the instant at which a block falls
+//! below the low-water mark depends only on its number of records, and is drawn once, when the block is written. In a
 //! store of N records, of which clients update one at a time, each lives for an exponentially distributed number of
 //! updates of mean N. A block of L records is below a mark of K when L - K + 1 of them are gone: that order statistic
 //! is N ln(1 + G(L - K + 1) / G(K)) with two gamma variates. Then it holds K - 1, exactly. The blocks wait for their
@@ -18,18 +18,18 @@ use sys::random::Random;
 #[derive(Debug, Clone)]
 pub(super) struct Uniform {
     random: Random,
-    /// Deaths until a full block is collected, and live records that prevent that.
+    /// Gamma distributions of shape R - K + 1, the deaths until a full block is collected, and of shape K.
     deaths: Gamma,
     mark: Gamma,
     survivors: u32,
-    /// Client blocks in which as many records are written as the store has.
+    /// Number of client blocks that hold as many records as the store.
     turn: f64,
     wheel: Wheel,
     ready: Vec<u32>,
 }
 
 impl Uniform {
-    /// In its steady state: blocks in use are taken from `blocks`, until all records have a place.
+    /// A store in its steady state: blocks in use are taken from `blocks`, until all records have a place.
     pub(super) fn new(steady: &Steady, blocks: &mut Vec<u32>, random: Random) -> Self {
         let mut store = Self::empty(steady, random);
         let mut live = 0;
@@ -45,7 +45,7 @@ impl Uniform {
 
     pub(super) fn empty(steady: &Steady, random: Random) -> Self {
         let turn = steady.records as f64 / f64::from(steady.records_per_block);
-        // Longer than a block of many records lives.
+        // Exceeds the life of a block of many records.
         let life = turn * (f64::from(steady.records_per_block) / f64::from(steady.mark)).ln().max(0.5);
         Self {
             random,
@@ -58,14 +58,14 @@ impl Uniform {
         }
     }
 
-    /// `block` is filled with client writes. Time advances.
+    /// Fills `block` with client writes. Time advances.
     #[inline]
     pub(super) fn clients(&mut self, block: u32) {
         self.wheel.advance(&mut self.ready);
         self.write(block);
     }
 
-    /// `block` is full of live records.
+    /// Notes that `block` is full of live records.
     #[inline]
     pub(super) fn write(&mut self, block: u32) {
         self.schedule(block, self.deaths);
@@ -98,8 +98,8 @@ pub(super) fn age(random: &mut Random, mark: u32, full: u32) -> u32 {
     }
 }
 
-/// The gamma distribution of a whole shape from 1. Source: Marsaglia, Tsang, "A simple method for generating gamma
-/// variables", 2000.
+/// The gamma distribution with a whole shape of at least 1. Source: Marsaglia, Tsang, "A simple method for generating
+/// gamma variables", 2000.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gamma {
     d: f64,
@@ -136,7 +136,7 @@ impl Gamma {
     }
 }
 
-/// Two of the standard normal distribution, by Marsaglia's polar method.
+/// Two standard normal variates, by Marsaglia's polar method.
 #[inline]
 fn normals(random: &mut Random) -> (f64, f64) {
     loop {

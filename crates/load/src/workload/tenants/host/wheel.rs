@@ -1,13 +1,13 @@
 //! A timing wheel in two stages: blocks by the instant at which they are due.
 //!
-//! A block that is due in a later span of instants is put behind the others of that span, and its blocks are sorted by
-//! instant only when the span begins. So memory is written and read in order, without random access per block, and a
+//! A block that is due in a later span of instants is appended to the list of that span, which is sorted by instant
+//! only when the span begins. So memory is written and read in order, without random access per block, and a
 //! store of millions of blocks touches only the present span.
 
 /// No block.
 const NONE: u32 = u32::MAX;
 
-/// Maximum number of spans of the wheel; half as many at least. Only their ends are written to.
+/// Maximum number of spans of the wheel; at least half as many are used. Blocks are only appended to them.
 const SPANS: usize = 1024;
 
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub(super) struct Wheel {
     bits: u32,
     /// By span, including later turns of the wheel: instants and blocks.
     spans: Box<[Vec<(u32, u32)>]>,
-    /// Of the present span: by instant, the first of `here`, which has a block and the next.
+    /// Current span, by instant: first entry in `here`. Each entry there is a block and the next entry.
     first: Box<[u32]>,
     here: Vec<(u32, u32)>,
     /// The emptied list of a span, for reuse.
@@ -51,7 +51,7 @@ impl Wheel {
         (instant >> self.bits) as usize % SPANS
     }
 
-    /// A block becomes due after `wait` instants, 1 to 2^31.
+    /// Schedules a block to become due after `wait` instants, 1 to 2^31.
     #[inline]
     pub(super) fn push(&mut self, block: u32, wait: u32) {
         let due = self.now.wrapping_add(wait);
@@ -112,7 +112,7 @@ mod tests {
         for instants in [1.0, 20_000.0, 1e6] {
             let mut wheel = Wheel::new(instants);
             wheel.now = u32::MAX - 50_000;
-            // Now is the last of a span.
+            // The last instant of a span is now.
             wheel.now |= (1 << wheel.bits) - 1;
             let mut wanted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
             for elapsed in 0..200_000_u32 {

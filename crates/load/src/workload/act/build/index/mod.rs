@@ -23,7 +23,7 @@ const READS: &str = "reads";
 const WRITES: &str = "writes";
 const STREAMS: usize = 2;
 
-/// The streams that arrive: reads that clients wait for, and updates that nobody waits for.
+/// Streams by origin: reads that clients wait for, and updates in the background.
 const SERVICE: usize = 0;
 const UPDATES: usize = 1;
 
@@ -34,11 +34,11 @@ const ACT_BUNDLE: u32 = 100;
 /// ACT's number of cache threads; any other is the user's choice.
 const ACT_CACHE_THREADS: u32 = 8;
 
-/// Memory for the buffers of writes, over all devices of a shard, and the fewest of a device.
+/// Memory for write buffers over all devices of a shard, and minimum number of write buffers per device.
 const WRITE_MEMORY_BYTES: u32 = 64 << 20;
 const WRITE_BUFFERS_MIN: u32 = 64;
 
-/// Buffer class of reads; those of writes follow, one for each device.
+/// Buffer class of reads; write classes follow, one per device.
 const PAGE_READS: u16 = 0;
 
 /// Buffer class of the writes to a device.
@@ -86,7 +86,7 @@ fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
     };
     let updates_iops = derived.update_rate.per_sec_f64();
     let reads_iops = match config.arrival {
-        // Flat out there is no rate to be offered.
+        // A closed loop offers no rate.
         Arrivals::Closed => 0.0,
         _ => derived.service_read_rate.per_sec_f64() + updates_iops,
     };
@@ -131,10 +131,10 @@ impl Builder<'_, IndexDerived> {
         }
     }
 
-    /// Page updates, by device; `cache-threads` bounds their sum over all devices.
+    /// Page updates, by device; `cache-threads` bounds the updates in flight over all devices.
     fn updates(&self, shard: u32, plan: &mut Plan) {
         let threads = self.config.cache_threads;
-        // More shards than threads would make the bound larger.
+        // More shards than threads would exceed the bound: each shard has at least one thread.
         let shards = self.shards.min(threads);
         if shard >= shards || self.derived.update_rate.is_zero() {
             return;

@@ -20,7 +20,7 @@ use results::cell::StreamInfo;
 use std::sync::Arc;
 use sys::op::OpKind;
 
-/// The streams of the model, in the order of the layout; the layout has only those of the configuration.
+/// All streams of the model, in the order of the layout. A layout has only the streams that are configured.
 const STREAMS: [&str; 5] = ["reads", "large-block-reads", "large-block-writes", "writes", "tomb-raider"];
 
 const READS: usize = 0;
@@ -29,7 +29,7 @@ const LARGE_BLOCK_WRITES: usize = 2;
 const WRITES: usize = 3;
 const TOMB_RAIDER: usize = 4;
 
-/// Buffer classes for reads, by place in the plan; those for writes follow, two for each device.
+/// Buffer classes of reads, by position in the plan; write classes follow, two per device.
 const RECORD_READS: u16 = 0;
 const BLOCK_READS: u16 = 1;
 
@@ -83,12 +83,12 @@ pub(in super::super) fn storage(
     Ok(if has_records { slots } else { 0 })
 }
 
-/// Recorded streams: those that the configuration has, on every device.
+/// Recorded streams: the configured ones, on every device.
 fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
     let (reads, writes) = (derived.read_rate, derived.commit_write_rate);
     // ACT's log includes the large blocks of a load with writes, whatever their rate.
     let has_large_blocks = config.write_reqs_per_sec > 0;
-    // The verdict is about client operations; a load of large blocks alone is judged by those.
+    // The verdict is about client operations; without any, it is about large blocks.
     let large_blocks_alone = reads.is_zero() && writes.is_zero();
     let record_iops = |rate: Rate| if config.arrival == Arrivals::Closed { 0.0 } else { rate.per_sec_f64() };
     let records = |stream: usize, rate: Rate| {
@@ -147,21 +147,22 @@ impl Builder<'_, StorageDerived> {
         self.record_rates().iter().any(|(_, rate)| !rate.is_zero())
     }
 
-    /// Step of the place and size of record operations on a device: its minimum, and `commit-min-bytes` for commit writes.
-    /// Both are powers of two and no larger than a large block, so a record still fits one when rounded up.
+    /// Alignment of offsets and sizes of record operations on a device: its minimum, or `commit-min-bytes` for commit
+    /// writes if larger. Both are powers of two and at most a large block, so a rounded-up record still fits a large
+    /// block.
     fn step_bytes(&self, stream: usize, device: &DeviceShape) -> u32 {
         let least_bytes = if stream == WRITES { self.config.commit_min_bytes } else { 0 };
         device.min_io_bytes.max(least_bytes)
     }
 
-    /// Once for each device, because the smallest step may differ; its lanes share them.
+    /// Size tables of a device, shared by its lanes; the alignment may differ between devices.
     fn size_tables(&self, device: &DeviceShape) -> [Option<Arc<SizeTable>>; 2] {
         let commits = self.derived.write_sizes.filter(|_| self.has_commits());
         [(READS, self.derived.read_sizes), (WRITES, commits)]
             .map(|(stream, sizes)| Some(Arc::new(sizes?.table(self.step_bytes(stream, device)))))
     }
 
-    /// Operations a second that the load offers, over all devices.
+    /// Operations per second that the load offers, over all devices.
     fn iops(&self) -> f64 {
         let derived = self.derived;
         let rates = [
@@ -203,7 +204,7 @@ impl Builder<'_, StorageDerived> {
         }
     }
 
-    /// Operations of a stream on a device. Whole large blocks are in use, a partial one at the end is left alone.
+    /// Operations of a stream on a device. Only whole large blocks are used, not a partial block at the end.
     fn extent(&self, stream: usize, index: usize) -> Extent {
         let (kind, class) = match stream {
             READS => (OpKind::Read, RECORD_READS),
@@ -287,7 +288,7 @@ impl Builder<'_, StorageDerived> {
 
     /// Bytes of the largest record operation on any device, at least 1.
     fn largest_record_bytes(&self) -> u32 {
-        // With histograms either can have the larger ones; otherwise the steps of writes are the wider ones.
+        // With histograms, either stream can have the larger operations; otherwise writes do, because of their step.
         let streams = self.record_rates().into_iter().filter(|(_, rate)| !rate.is_zero());
         let sizes = streams.flat_map(|(stream, _)| {
             (0..self.devices.len()).map(move |index| self.record_sizes(stream, index).max_bytes())
@@ -295,8 +296,8 @@ impl Builder<'_, StorageDerived> {
         sizes.max().unwrap_or(0).max(1)
     }
 
-    /// The buffers that the lanes of a plan from `first_lane` on need. `record_slots`: record operations in
-    /// flight at most.
+    /// The buffers that the lanes of a plan from `first_lane` on need. `record_slots`: maximum record operations in
+    /// flight.
     fn buffers(&self, shard: u32, plan: &Plan, first_lane: usize, record_slots: u32) -> Vec<BufferClass> {
         let slots_of = |stream: usize, index: usize| -> u32 {
             let name = self.name(stream, index);
@@ -333,13 +334,13 @@ impl Builder<'_, StorageDerived> {
     }
 }
 
-/// Sum of two rates of checked options, whose parts fit 64 bits.
+/// Sum of two rates of checked options; the result fits 64 bits.
 fn sum(a: Rate, b: Rate) -> Rate {
     let ops = u128::from(a.ops()) * u128::from(b.seconds()) + u128::from(b.ops()) * u128::from(a.seconds());
     Rate::new(ops, u128::from(a.seconds()) * u128::from(b.seconds())).expect("rates of checked options fit 64 bits")
 }
 
-/// Of `.1` operations `.0` are reads. Rates too odd for 64 bits are rounded to within 2^-63.
+/// Reads are `.0` of `.1` operations. Rates whose fractions exceed 64 bits are rounded to within 2^-63.
 fn proportion(reads: Rate, writes: Rate) -> (u64, u64) {
     let reads_part = u128::from(reads.ops()) * u128::from(writes.seconds());
     let whole = reads_part + u128::from(writes.ops()) * u128::from(reads.seconds());
