@@ -29,7 +29,7 @@ pub(crate) const UNIT: usize = 16;
 /// Bytes before the set.
 pub(crate) const HEADER: usize = 48;
 
-/// Fewest bytes of a record on the device: no body is empty.
+/// Minimum bytes of a record on the device: no body is empty.
 pub(crate) const RECORD_MIN: usize = HEADER + UNIT;
 
 /// Longest name of a set, bytes.
@@ -53,7 +53,7 @@ pub(crate) struct Record<'a> {
     pub(crate) set: &'a [u8],
     /// Particle type and bytes; empty: not stored.
     pub(crate) key: &'a [u8],
-    /// Bins; of a tombstone the sequence number of the first write block that holds nothing older of this record.
+    /// Bins. In a tombstone: sequence number of the first write block that holds no older version of the record.
     pub(crate) body: &'a [u8],
 }
 
@@ -67,7 +67,7 @@ impl<'a> Record<'a> {
         self.bytes().div_ceil(UNIT) as u32
     }
 
-    /// Writes it at the begin of `out`, which has room for it.
+    /// Writes the record at the begin of `out`, which must have room for it.
     pub(crate) fn write(&self, out: &mut [u8], seed: u32) {
         let (bytes, units) = (self.bytes(), self.units());
         let out = &mut out[..units as usize * UNIT];
@@ -90,7 +90,7 @@ impl<'a> Record<'a> {
         seal(out, seed);
     }
 
-    /// The record that `bytes` begin with, if they do.
+    /// The record at the begin of `bytes`; `None` if there is no valid one.
     pub(crate) fn read(bytes: &'a [u8], seed: u32) -> Option<Self> {
         let header = bytes.first_chunk::<HEADER>()?;
         let len = length(header)?;
@@ -115,7 +115,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Replaces the checksum of a whole record by that for another write block.
+/// Replaces the checksum of a whole record by the one for another write block.
 pub(crate) fn seal(record: &mut [u8], seed: u32) {
     let sum = checksum(&record[4..], seed);
     record[..4].copy_from_slice(&sum.to_le_bytes());
@@ -137,13 +137,13 @@ pub(crate) fn is_later(moves: u8, other: u8) -> bool {
     (1..64).contains(&(moves.wrapping_sub(other) & 127))
 }
 
-/// Start value of the checksum of a record at byte `at` of a block with this seed: a copy of it elsewhere is none.
+/// Start value of the checksum of a record at byte `at` of a block with this seed. A copy elsewhere is invalid.
 pub(crate) fn seed_at(seed: u32, at: usize) -> u32 {
     // An odd factor, so that no two positions have the same.
     seed.wrapping_add((at as u32).wrapping_mul(0x9e37_79b1))
 }
 
-/// Of bytes in a write block whose checksums begin with `seed`.
+/// Checksum of bytes in a write block; `seed` is its start value.
 pub(crate) fn checksum(bytes: &[u8], seed: u32) -> u32 {
     let mut hasher = Hasher::new_with_initial(seed);
     hasher.update(bytes);
@@ -161,7 +161,7 @@ pub(crate) fn length(header: &[u8; HEADER]) -> Option<usize> {
 const BLOCK_MAGIC: u32 = 0xf1a5_b10c;
 const BLOCK_HEADER_BYTES: usize = 36;
 
-/// First position of a record. The first record begins at the end of the sector, whatever its length.
+/// Position of the first seal: behind the block's header.
 pub(crate) const FIRST_BYTE: usize = 48;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -182,7 +182,7 @@ pub(crate) struct BlockHeader {
 pub(crate) enum Header {
     /// No header of this device.
     None,
-    /// A damaged header of this device, or that of another of its blocks.
+    /// A damaged header of this device, or the header of another block of this device.
     Damaged,
     Whole(BlockHeader),
 }
@@ -218,7 +218,7 @@ impl BlockHeader {
         let is_whole = u32_at(header, 0) == BLOCK_MAGIC && u32_at(header, 4) == crc32fast::hash(&header[8..]);
         match (found.id == id, found.block == block) {
             (true, true) if is_whole => Header::Whole(found),
-            // A bit of any field, or more of most.
+            // Recognizes one changed bit in any field, and more in most fields.
             (true, _) => Header::Damaged,
             (_, true) if !is_whole && u32_at(header, 0) == BLOCK_MAGIC && (found.id ^ id).count_ones() < 4 => {
                 Header::Damaged
@@ -249,9 +249,9 @@ pub(crate) fn u64_at(bytes: &[u8], byte: usize) -> u64 {
 pub(crate) struct Flaw {
     /// Where it begins.
     pub(crate) at: u32,
-    /// Bytes, without whole records between them.
+    /// Unreadable bytes; whole records between them do not count.
     pub(crate) bytes: u32,
-    /// Records that it held at most.
+    /// Upper bound of the records that it held.
     pub(crate) records: u32,
 }
 
@@ -270,9 +270,9 @@ pub(crate) enum Found<'a> {
     Seal(Seal),
     /// A record, where it begins, and the bytes that it takes.
     Record(Record<'a>, usize, usize),
-    /// Followed by a whole piece, or within one.
+    /// An unreadable part before a whole piece, or within one.
     Flaw(Flaw),
-    /// The end, with what follows the last whole piece. `None`: the pieces reach the end of the block.
+    /// The end, with the unreadable part behind the last whole piece. `None`: the pieces reach the end of the block.
     End(Option<Flaw>),
 }
 
@@ -294,12 +294,12 @@ pub(crate) struct Walk {
     piece: Option<Piece>,
     /// Where the current flaw begins, and its bytes that are not records.
     flaw: Option<(usize, usize)>,
-    /// Bytes whose checksum may still be wrong: crafted bytes could otherwise force a checksum at every unit.
+    /// Remaining bytes in wrong checksums: crafted bytes could otherwise force a checksum at every unit.
     patience: usize,
 }
 
 impl Walk {
-    /// A walk through a block of `block_bytes` with this seed.
+    /// Begins a walk through a block of `block_bytes`. `seed`: start value of the block's checksums.
     pub(crate) fn new(block_bytes: usize, seed: u32) -> Self {
         Self { at: FIRST_BYTE, seed, piece: None, flaw: None, patience: 8 * block_bytes }
     }
