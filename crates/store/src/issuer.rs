@@ -22,7 +22,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) outcome: Outcome,
     /// Bins returned.
     pub(crate) bins: &'a [u8],
-    /// True if the transaction may have been done, or may still be.
+    /// True if the result is unknown: the transaction may have been done, or may still be.
     pub(crate) in_doubt: bool,
 }
 

@@ -7,7 +7,7 @@ use std::net::Ipv6Addr;
 /// The port of the database's clients.
 pub const DEFAULT_PORT: u16 = 3000;
 
-/// Addresses of one node, at most.
+/// Maximum number of addresses of one node.
 const HOSTS_MAX: usize = 64;
 
 /// A host name or an address, and a port.
@@ -76,7 +76,7 @@ pub struct Peer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeersQuery {
     pub tls: bool,
-    /// By their alternate addresses.
+    /// Asks for alternate addresses.
     pub alternate: bool,
 }
 
@@ -87,7 +87,7 @@ impl PeersQuery {
         format!("peers-{tls}-{alternate}")
     }
 
-    /// The name of servers before 3.10, which know no TLS.
+    /// The name to ask servers before 3.10 for, which have no TLS.
     pub fn old_name(self) -> &'static str {
         if self.alternate { "services-alternate" } else { "services" }
     }

@@ -1,6 +1,6 @@
-//! A blocking connection to a node: plain or TLS, logged in, with a limit of time for each exchange.
+//! A blocking connection to a node: plain or TLS, logged in, with a time limit for each exchange.
 //!
-//! The limit holds for the whole exchange, so a server that sends a byte a second cannot block the caller.
+//! The limit holds for the whole exchange, so a server that sends one byte per second cannot block the caller.
 //!
 //! Sockets to nodes: connecting, and reads and writes until a deadline.
 //!
@@ -38,7 +38,7 @@ impl Default for Access {
     }
 }
 
-/// A connection. After an error it is of no more use.
+/// A connection. Unusable after an error.
 pub struct Connection {
     socket: Timed,
     tls: Option<Box<ClientConnection>>,
@@ -63,7 +63,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Its socket and the state of its TLS, for a ring.
+    /// The socket and the TLS state, for use in a ring.
     pub(crate) fn into_parts(self) -> (TcpStream, Option<Box<ClientConnection>>) {
         let Timed { socket, .. } = self.socket;
         // The ring has deadlines of its own.
@@ -71,7 +71,7 @@ impl Connection {
         (socket, self.tls)
     }
 
-    /// Asks for the values of `names`; `None` for what the server passes over.
+    /// Asks for the values of `names`; `None` for names that the server skips.
     pub fn ask(&mut self, names: &[String]) -> Result<Vec<Option<String>>, String> {
         let body = self.exchange(Kind::Info, &info_request(names))?;
         info_replies(names, &body)
@@ -95,7 +95,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The code and the session's token.
+    /// Sends a security message. Returns the result code and the session's token.
     fn security(&mut self, request: &[u8]) -> Result<(u8, Option<Vec<u8>>), String> {
         security_reply(&self.exchange(Kind::Security, request)?)
     }
@@ -133,7 +133,7 @@ trait ReadWrite: Read + Write {}
 
 impl<T: Read + Write> ReadWrite for T {}
 
-/// Fills `buffer`; `had` bytes came before.
+/// Fills `buffer`. `had`: bytes received before.
 fn receive(stream: &mut impl Read, buffer: &mut [u8], had: usize, timeout: Duration) -> Result<(), String> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -149,7 +149,7 @@ fn receive(stream: &mut impl Read, buffer: &mut [u8], had: usize, timeout: Durat
     Ok(())
 }
 
-/// Addresses of one host name that are tried.
+/// Maximum number of addresses of one host name that are tried.
 const ADDRESSES_MAX: usize = 8;
 
 /// Connects to the first address of `host` that answers, within `timeout` for all.
@@ -170,7 +170,7 @@ pub(crate) fn connect(host: &Host, timeout: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// A socket with a deadline for all that it does.
+/// A socket with one deadline for all its reads and writes.
 pub(super) struct Timed {
     pub(super) socket: TcpStream,
     pub(super) deadline: Instant,
@@ -211,7 +211,7 @@ pub(super) fn why(error: &io::Error, timeout: Duration) -> String {
     }
 }
 
-/// Bytes of a file of certificates, at most; those of a whole system have 200 kB.
+/// Maximum bytes of a certificate file. The bundle of a whole system has 200 kB.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 
 /// TLS settings.
