@@ -72,7 +72,8 @@ impl Store {
                     (Flaw { records: sure.records.max(1), ..sure }, true)
                 }
             });
-            // Without a trace of a record, the rest of the block was probably not written yet: nothing was cut off.
+            // The part behind the last piece was cut off only if records are in it: otherwise nothing was written
+            // there.
             let end = end.filter(|(_, is_sure)| *is_sure || suspect.is_torn);
             let (sure, unsure): (Vec<_>, Vec<_>) = inner.chain(end).partition(|(_, is_sure)| *is_sure);
             self.add(number, block, &mut verdict.losses, &sure.into_iter().map(|(flaw, _)| flaw).collect::<Vec<_>>());

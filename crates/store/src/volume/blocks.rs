@@ -208,8 +208,8 @@ impl Blocks {
         }
     }
 
-    /// True if a torn write to the block can be told from damage: the block waits for no write, or its former use has
-    /// ended for certain.
+    /// True if a torn write to the block can be told from damage: the block has no former use, or that use has ended
+    /// for certain.
     pub(crate) fn may_be_torn(&self, block: u32) -> bool {
         let is_used = self.unwritten.iter().any(|(unwritten, _)| *unwritten == block);
         !is_used || self.announced.get(&block).is_some_and(|ended| self.get(block).sequence <= *ended)

@@ -138,7 +138,7 @@ pub(crate) struct Volume {
     closed: usize,
     /// Empty headers that are being written.
     renewals: usize,
-    /// Units of records in the block that collection filled last.
+    /// Filled units of the block that collection closed last.
     pub(crate) packed_units: u32,
     flying: usize,
     /// Sequence numbers of blocks whose pieces do not reach the end.
