@@ -2,8 +2,9 @@
 //! core's marks.
 //!
 //! ```text
-//! magic "flashproof store" 16 | version u32 | checksum u32 | set u64 | write-block size u32 | devices u16 | index of this one u16 |
-//! cores u16 | length of name u16 | name of the namespace, and at byte 4088 the device's size, bytes, u64              little-endian
+//! magic "flashproof store" 16 | version u32 | checksum u32 | set u64 | write-block size u32 | devices u16 |
+//! index of this device u16 | cores u16 | length of name u16 | name of the namespace
+//! at byte 4088: the device's size, bytes, u64                                                         little-endian
 //! ```
 //!
 //! Written once, when the device is formatted, after both of its ends were cleared. Devices of a namespace that are

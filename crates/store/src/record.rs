@@ -2,19 +2,21 @@
 //!
 //! ```text
 //!  0 checksum u32 | magic u16 | length of key u16
-//!  8 length u32: units of 16 bytes in the upper 28 bits, bytes that pad the last in the lower 4 | generation u16 | moves and, in the lowest bit, tombstone u8 | length of set u8
+//!  8 length u32: units of 16 bytes in the upper 28 bits, bytes of padding in the last unit in the lower 4
+//! 12 generation u16 | moves and, in the lowest bit, tombstone u8 | length of set u8
 //! 16 version u64 | digest 20 | void time u32
-//! 48 set | key (particle type and bytes) | body: bins as ops entries | padding                                little-endian
+//! 48 set | key (particle type and bytes) | body: bins as ops entries | padding                       little-endian
 //! ```
 //!
 //! The checksum is CRC-32 over all that follows it (crc32fast: the IEEE polynomial with the CPU's carry-less
-//! multiplication), begun with the position and the seed of the write block: the device's id, the block's sequence number and the number
-//! of the opening. Leftovers of earlier uses of the block or the device therefore never pass as records.
+//! multiplication). Its start value depends on the position and on the seed of the write block: the device's id, the
+//! block's sequence number and the number of the opening. So leftovers of earlier uses of the block or the device never
+//! pass as records.
 //!
 //! The first sector of a write block: owner, and the current use of the block.
 //!
 //! ```text
-//! magic u32 | checksum u32 | id of the device u64 | sequence u64 | opening u64 | block u32                     little-endian
+//! magic u32 | checksum u32 | id of the device u64 | sequence u64 | opening u64 | block u32             little-endian
 //! ```
 //!
 //! [`Walk`] goes through the pieces of a write block: its records, and the bytes that should be records and are not.

@@ -1,7 +1,7 @@
 //! One core's part of a namespace.
 //!
 //! ```text
-//! execute -> what is asked needs the record? -> from memory, or a read of its device -> write -> volume, index -> reply
+//! execute -> needs the record's bytes? -> from memory, or a read of its device -> write -> volume, index -> reply
 //! ```
 //!
 //! Writes of one record are done one after another: while one write reads the record's old bytes, later ones wait.

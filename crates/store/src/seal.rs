@@ -3,22 +3,25 @@
 //! ```text
 //! block:  header | piece | piece | ...       a piece is what one write adds: seal, records, padding to the sector
 //! seal:   checksum u32 | magic u32 | position u32 | length u32 | end of the records u32 | records u32 | bounds
-//! bounds: sequence u64 | closed before u64 | certain blocks u32 | 2 times: sequence u64, bytes u32 | 5 times: block u32, ended u64    little-endian
+//! bounds: sequence u64 | closed before u64 | certain blocks u32 | 2 times: sequence u64, bytes u32
+//!         | 5 times: block u32, ended u64                                                             little-endian
 //! ```
 //!
 //! The pieces of a block follow each other without gap and are written one after the other. A block whose pieces reach
-//! its end is complete. Each seal also says what was on the device when it was written ([`Bounds`]): such statements
-//! stay true, so a cold start joins those of all seals and marks, and anything that contradicts them is damage.
+//! its end is complete. Each seal also says what was on the device when it was written ([`Bounds`]). Such statements
+//! stay true, so a cold start joins the statements of all seals and marks, and anything that contradicts them is
+//! damage.
 //!
-//! A drive that loses power in the middle of a write may have written any of its sectors. In a block that is used again
-//! that destroys records of its former use. Therefore the first write to such a block waits until a durable seal or
-//! mark has announced the block: a cold start then ignores the former use.
+//! A drive that loses power in the middle of a write may have written any of its sectors. In a block that is used
+//! again, this destroys records of the former use. Therefore the first write to such a block waits until a durable seal
+//! or mark has announced the block: a cold start then ignores the former use.
 //!
 //! A mark: the state of a volume at rest, and the losses that were accepted. Two slots before the blocks hold marks in
 //! turn, so that one is always whole.
 //!
 //! ```text
-//! magic u32 | checksum u32 | id of the device u64 | number u64 | bounds | losses: blocks u64 | bytes u64 | records u64    little-endian
+//! magic u32 | checksum u32 | id of the device u64 | number u64 | bounds
+//! | losses: blocks u64 | bytes u64 | records u64                                                      little-endian
 //! ```
 
 use crate::Losses;

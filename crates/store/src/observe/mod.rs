@@ -85,8 +85,8 @@ pub struct Facts {
     /// Counts of all cores.
     pub counts: Counts,
     /// Latencies of the last ticker interval: a name such as `{test}-read`, and a text with the unit, the transactions
-    /// per second, and the percentages that took at least 1, 2, 4 and so on of the unit. Empty: no transactions since
-    /// the start.
+    /// per second, and the percentages that took at least 1, 2, 4 and so on of the unit. The text is empty if there was
+    /// no transaction since the start.
     pub latencies: Vec<(String, String)>,
 }
 

@@ -7,7 +7,7 @@
 //! again.
 //!
 //! ```text
-//! sets of the devices u64 | write blocks lost in the record's store u64 | in the others u64 | mode u8          big-endian
+//! sets of the devices u64 | write blocks lost in the record's store u64 | in the others u64 | mode u8       big-endian
 //! ```
 //!
 //! Earlier versions wrote the mode in the last of 8 bytes.
