@@ -14,8 +14,8 @@ const WORKS_MAX: usize = 8;
 /// Start value of the checksum of a record between nodes.
 const IMAGE_SEED: u32 = 0;
 
-/// Takes messages off `bytes`, puts each again, and handles the records, requests and replies in them. Returns true for
-/// a message.
+/// Parses messages from `bytes`, encodes each again, and handles the records, requests and replies in them. Returns
+/// true if there is a message.
 pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
     let (mut rest, mut works) = (bytes, Vec::new());
     loop {

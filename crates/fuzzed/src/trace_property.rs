@@ -61,7 +61,7 @@ pub(crate) fn assert_trace_property(bytes: &[u8]) -> bool {
     true
 }
 
-/// Fewest bytes of a record with an event: its header, and the event's type and process.
+/// Minimum bytes of a record with an event: its header, and the event's type and process.
 const EVENT_BYTES: usize = 8;
 
 /// Reads the events in a page, and pairs them. Returns true if there are any. An input is the text of

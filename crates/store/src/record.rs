@@ -123,7 +123,7 @@ pub(crate) fn seal(record: &mut [u8], seed: u32) {
     record[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Counts another move of a whole record, and replaces its checksum by that for its new place.
+/// Counts another move of a whole record, and replaces its checksum by the one for its new place.
 pub(crate) fn seal_moved(record: &mut [u8], seed: u32) {
     record[14] = record[14] & TOMBSTONE | moves(record).wrapping_add(1) << 1;
     seal(record, seed);

@@ -166,7 +166,7 @@ impl Client {
         self.list(slot);
     }
 
-    /// Has the connection's bytes sent with the next flush.
+    /// Lists the connection, so that its bytes are sent with the next flush.
     fn list(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         if !connection.is_listed {

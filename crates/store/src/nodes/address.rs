@@ -87,7 +87,7 @@ impl PeersQuery {
         format!("peers-{tls}-{alternate}")
     }
 
-    /// The name to ask servers before 3.10 for, which have no TLS.
+    /// The name to ask for on servers before 3.10, which have no TLS.
     pub fn old_name(self) -> &'static str {
         if self.alternate { "services-alternate" } else { "services" }
     }

@@ -205,7 +205,7 @@ pub struct Transactions {
 }
 
 impl Transactions {
-    /// All transactions, and those among them that were refused for want of a node or timed out.
+    /// Number of transactions, and of those among them that were refused for want of a node or timed out.
     pub(crate) fn requests(&self) -> [u64; 2] {
         let kinds = [self.read, self.write, self.delete, self.proxy];
         let ended: u64 = kinds.iter().map(|of| of.success + of.error + of.not_found).sum();

@@ -38,7 +38,7 @@ pub(super) struct Raider {
     is_urgent: bool,
     /// True if the last search gained little.
     pub(super) is_fruitless: bool,
-    /// Tombstones that this search removed, and blocks that it had collected.
+    /// Number of tombstones that this search removed, and of blocks that it queued for collection.
     gained: u64,
     began_ns: u64,
     /// When the next urgent search may begin.
@@ -203,7 +203,7 @@ impl Store {
         }
     }
 
-    /// True if little memory is left for the index, and tombstones take a part of it.
+    /// True if little memory is left for the index, and more than 1/64 of its entries are tombstones.
     pub(super) fn is_short_of_memory(&self) -> bool {
         self.index.is_nearly_full() && self.statistics.tombstones * 64 > self.index.len()
     }

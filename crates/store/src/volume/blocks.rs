@@ -49,7 +49,7 @@ pub(crate) enum State {
 /// State of a write block in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
-    /// Sequence number of the header on the device; during the write of a new header, that of the old one.
+    /// Sequence number of the header on the device. Changes when the write of a new header is complete.
     pub(crate) sequence: u64,
     /// Start value of its records' checksums.
     pub(crate) seed: u32,
@@ -411,7 +411,8 @@ impl Blocks {
         (of.sequence, of.state, of.is_empty) = (0, State::Bad, false);
     }
 
-    /// Sorts the blocks after the cold start has read those before `end`. Those of `renew` have to get an empty header.
+    /// Sorts the blocks after the cold start, which has read the blocks before `end`. Blocks in `renew` have to get an
+    /// empty header.
     pub(crate) fn start(&mut self, end: u32, renew: &BTreeSet<u32>) {
         self.used = end;
         let mut free = Vec::new();

@@ -239,8 +239,8 @@ pub(super) struct Marks {
 }
 
 impl Volume {
-    /// Starts after a cold start with what it found: the newest mark, the joined evidence, the blocks used, and those
-    /// that have to get an empty header.
+    /// Starts after a cold start, with its findings: the newest mark, the joined evidence, the end of the used blocks,
+    /// and the blocks that have to get an empty header.
     pub(crate) fn start(&mut self, mark: Option<Mark>, evidence: &Evidence, used: u32, renew: &BTreeSet<u32>) {
         self.sequence = self.sequence.max(evidence.sequence);
         let sequences = renew.iter().map(|block| self.blocks.get(*block));

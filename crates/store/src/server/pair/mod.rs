@@ -121,8 +121,7 @@ struct Words {
 }
 
 impl Words {
-    /// True if the other node has no records in any namespace where this node has none; then the same the other way
-    /// round.
+    /// First: true if the other node has no records in any namespace where this node has none. Second: the reverse.
     fn covers(&self) -> [bool; 2] {
         let [own, other] = self.empty;
         [own & !other == 0, other & !own == 0]

@@ -259,7 +259,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Has a connection's replies sent at the end of this pass.
+    /// Lists a connection, so that its replies are sent at the end of this pass.
     pub(super) fn list(&mut self, at: u32) {
         if let Some(connection) = self.connections.get(at).filter(|connection| !connection.is_listed) {
             connection.is_listed = true;

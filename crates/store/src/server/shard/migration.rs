@@ -224,7 +224,7 @@ impl Shard {
         }
     }
 
-    /// True if this core, at a node with this word, still compares: it does not hand over before a record is copied.
+    /// True if this core still compares under this word: it hands over only after the record is copied.
     pub(super) fn may_copy_later(&self, word: Word) -> bool {
         let Some(Migration { of, is_begun: true, is_over: false, .. }) = &self.migration else { return false };
         of.sends && word.mode == Mode::Ahead && of.number == word.changes
