@@ -104,7 +104,7 @@ impl Index {
         }
     }
 
-    /// Entries, tombstones among them.
+    /// Number of entries, including tombstones.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }

@@ -185,7 +185,7 @@ impl Issuer {
 /// Delay before the first retry, and the maximum, ns. Each delay is twice the previous one.
 const PAUSES_NS: std::ops::RangeInclusive<u64> = 1_000_000..=64_000_000;
 
-/// A transaction that waits for longer fails: the drive hangs.
+/// A transaction that is held back for longer fails: the drive hangs.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
 /// Overload behaviour of issuers on several threads, and its statistics.

@@ -208,7 +208,7 @@ impl BlockHeader {
         out[4..8].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The header of block `block` of the device `id`, if `bytes` begin with one, whole or damaged.
+    /// The header at the begin of `bytes`, if it is that of block `block` of the device `id`, whole or damaged.
     pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> Header {
         let Some(header) = bytes.first_chunk::<BLOCK_HEADER_BYTES>() else { return Header::None };
         let found = Self {

@@ -42,7 +42,7 @@ pub struct Node {
     tls_name: String,
     /// Session token: replaces the password on further connections.
     session: Option<Vec<u8>>,
-    /// Rack of the node in the namespace; `None` if servers report none, as those without racks do.
+    /// Rack of the node in the namespace; `None` if its server reports none, as servers without racks do.
     pub rack: Option<u32>,
     /// Server version.
     pub build: String,
@@ -96,7 +96,7 @@ pub struct Cluster {
     pub(super) ask: Sender<()>,
 }
 
-/// A connection to a node; or the error number of operations that waited for it, and a sentence.
+/// A connection to a node. Errors: the error number for operations that waited for it, and a sentence.
 pub(super) type Connected = Result<Connection, (i32, String)>;
 
 impl Cluster {
@@ -164,7 +164,7 @@ pub(super) fn connected(node: &Node, access: &Access) -> Connected {
 
 /// Starts a thread.
 ///
-/// Errors: the system allows none, a sentence.
+/// Errors: the system allows no further thread; a sentence.
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), String> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(body);
     spawned.map(drop).map_err(|error| format!("cannot start a thread that asks the cluster: {error}"))
@@ -252,7 +252,7 @@ impl Asked {
 impl Asker {
     /// Queries `nodes` for `namespace`, and nodes that join them.
     ///
-    /// Errors: no thread, a sentence.
+    /// Errors: a thread cannot be started; a sentence.
     fn new(
         nodes: Vec<nodes::Node>,
         namespace: &str,

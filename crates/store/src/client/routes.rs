@@ -20,7 +20,7 @@ use sys::op::Outcome;
 /// Time between two checks of the cluster's map.
 pub(super) const MAP_NS: u64 = 10_000_000;
 
-/// Time between two attempts to connect to a node, and between two checks of the requests waiting for that.
+/// Time between two attempts to connect to a node, and between two checks of the requests waiting for a connection.
 const RETRY_NS: u64 = 50_000_000;
 
 /// Maximum number of concurrent attempts to connect to a node.
@@ -262,7 +262,7 @@ impl Client {
             return;
         }
         let pipeline = self.settings.pipeline.max(1) as usize;
-        // To a node that did not answer only one connection is attempted at a time. Each attempt has a thread.
+        // A node that did not answer gets one attempt to connect at a time, because each attempt has a thread.
         let most = if self.nodes[node].errno.is_some() { 1 } else { ATTEMPTS_MAX };
         while self.nodes[node].wanted < most && self.nodes[node].wanted * pipeline < self.nodes[node].waiting.len() {
             let Some(slot) = self.slot(node) else { return };

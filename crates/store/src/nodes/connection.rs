@@ -27,12 +27,12 @@ pub struct Access {
     pub login: Option<Login>,
     /// TLS settings, if TLS is used.
     pub tls: Option<Tls>,
-    /// Longest time for a connection, and for an exchange.
+    /// Time limit for connecting, and for each exchange.
     pub timeout: Duration,
 }
 
 impl Default for Access {
-    /// Without login and TLS; two seconds.
+    /// No login, no TLS, and a timeout of two seconds.
     fn default() -> Self {
         Self { login: None, tls: None, timeout: Duration::from_secs(2) }
     }
@@ -46,8 +46,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Begins TLS, and logs in where there is a login: by the `session` of an earlier connection to the node, or by
-    /// password, which begins one. `tls_name` is the name in the node's certificate.
+    /// Begins TLS, and logs in if there is a login: by the `session` of an earlier connection to the node, or by
+    /// password, which begins a session. `tls_name` is the name in the node's certificate.
     pub(crate) fn begin(
         socket: TcpStream,
         tls_name: &str,
@@ -222,8 +222,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Trusts the `authorities` of a PEM file; shows the certificate and the key of `client`, if there are any. `name` is
-    /// the name in all certificates of nodes.
+    /// Trusts the `authorities` of a PEM file. `client`: files with this client's certificate and key, if it has one.
+    /// `name`: the name in the certificates of all nodes.
     ///
     /// Errors: a file that cannot be used, a sentence.
     pub fn new(authorities: &Path, client: Option<(&Path, &Path)>, name: Option<String>) -> Result<Self, String> {
@@ -248,7 +248,7 @@ impl Tls {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// Shakes hands with a node whose certificate is to be for `name`.
+    /// Does the TLS handshake with a node. Its certificate must be for `name`, or for the name given for all.
     pub(super) fn begin(&self, name: &str, socket: &mut Timed, timeout: Duration) -> Result<ClientConnection, String> {
         let wanted = self.name.as_deref().unwrap_or(name);
         let server = ServerName::try_from(wanted.to_owned());

@@ -36,7 +36,7 @@ const ROUNDS_MAX: u32 = 8;
 /// Longest version of a server, bytes.
 const BUILD_BYTES_MAX: usize = 64;
 
-/// Nodes of a cluster, at most. Source: the server's `AS_CLUSTER_SZ` is 256 in its largest edition.
+/// Maximum number of nodes of a cluster. Source: the server's `AS_CLUSTER_SZ` is 256 in its largest edition.
 pub(crate) const NODES_MAX: usize = 256;
 
 pub struct Node {

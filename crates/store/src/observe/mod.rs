@@ -29,7 +29,7 @@ pub struct Node {
     pub id: u64,
     /// Host and port for clients.
     pub address: (IpAddr, u16),
-    /// The other nodes that are there.
+    /// The other nodes that are up.
     pub peers: Vec<server::Node>,
     /// Incremented when the peers change.
     pub peers_generation: u32,

@@ -196,7 +196,7 @@ fn latency(unit: &str, seconds: f64, now: &Buckets, before: &Buckets) -> String 
     let all: u64 = differences.iter().sum();
     let mut text = format!("{unit},{:.1}", all as f64 / seconds);
     for column in 0..COLUMNS {
-        // Bucket b holds 2^(b-1) and more, so values over 2^column begin after that bucket.
+        // Bucket b begins at 2^(b-1), so values of at least 2^column are in the buckets after `column`.
         let over: u64 = differences[column + 1..].iter().sum();
         let _ = write!(text, ",{:.2}", over as f64 * 100.0 / all.max(1) as f64);
     }

@@ -44,7 +44,7 @@ pub(super) struct Connection {
     pub(super) input: Vec<u8>,
     /// Since when `input` has held an incomplete frame.
     pub(super) half_since_ns: Option<u64>,
-    /// When something arrived last.
+    /// When bytes arrived last.
     pub(super) arrived_ns: u64,
     /// For a link: send time of the last message that the node has answered.
     pub(super) heard_ns: u64,

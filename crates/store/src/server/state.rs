@@ -121,7 +121,7 @@ pub struct State {
     pub(super) process: u64,
     /// Digest of the record with this node's mode, which no client writes.
     pub(super) record_digest: Digest,
-    /// Requests, and failed ones among them, when the link to a node was lost.
+    /// Numbers of requests, and of failed ones among them, at the time when the link to a node was lost.
     pub(super) cut: Mutex<Option<[u64; 2]>>,
     /// I/O of all stores.
     pub(super) io: Arc<IoCounts>,

@@ -24,7 +24,7 @@ const NOTHING: u64 = u64::MAX;
 const EMPTIED: usize = 16;
 const LEFT: usize = 4;
 
-/// Blocks among which the emptiest is sought when few are free.
+/// Number of blocks in which the emptiest is searched when few are free.
 const LOOKED_AT: usize = 10_000;
 
 /// Blocks that are examined at each allocation, to know the oldest.
@@ -79,7 +79,7 @@ pub(crate) struct Blocks {
     free: VecDeque<u32>,
     /// Freed blocks, each with the number of the last record that must be durable before it is free.
     freed: VecDeque<(u64, u32)>,
-    /// Blocks that were used, from the first on.
+    /// Blocks that were ever used, counted from the first.
     pub(crate) used: u32,
     /// Blocks that wait to be collected.
     pub(crate) queue: VecDeque<u32>,

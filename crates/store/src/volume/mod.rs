@@ -29,7 +29,7 @@ const SPARE_MAX: usize = 8;
 /// Free blocks that clients' records leave to tombstones, and that tombstones leave to collection.
 const RESERVED: [usize; 2] = [4, 2];
 
-/// Empty headers that are written at once.
+/// Maximum number of empty headers that are being written.
 const RENEWALS_MAX: usize = 4;
 
 /// Free blocks above the limits for writes, in blocks and in percent of all, at which collection becomes urgent.

@@ -255,7 +255,7 @@ impl Shard {
             Some(Comparison { sends: true, .. }) => self.state.pair.compare_again(),
             Some(of) => self.begin_migration(of, AGAIN_NS),
         }
-        // A lost link, or another core that has not begun, has a reason that the log tells elsewhere.
+        // The log has the reason for a lost link, or for a core that has not begun, in other lines.
         if matches!(result, ResultCode::UNAVAILABLE | ResultCode::TIMEOUT) {
             return;
         }
@@ -375,7 +375,8 @@ impl Shard {
         self.complete(number, reply);
     }
 
-    /// The reply to a write that is here, and perhaps not at the other node. A node that is ahead answers for itself.
+    /// The reply to a write that is here, and perhaps not at the other node. A node that is ahead does not need the
+    /// other.
     pub(super) fn not_copied(&mut self, number: u32, key: Key, reply: Reply, result: ResultCode) -> Reply {
         let word = self.state.pair.word();
         if matches!(word.mode, Mode::Ahead | Mode::Handing) {

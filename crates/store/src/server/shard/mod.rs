@@ -390,7 +390,7 @@ impl Shard {
         due_ns = self.resting.iter().fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
         let busy = self.connections.len() + self.pending.len() > 0 || self.stops_ns.is_some();
         let busy = busy || self.core == 0 && self.state.pair.takes_over();
-        // The other node is told of a new mode at once: until it knows, it passes requests on that are refused here.
+        // Tell the other node a new mode at once: until it knows, it passes on requests that are refused here.
         let word = self.state.pair.told();
         if std::mem::replace(&mut self.told, word) != word {
             self.links.clone().into_iter().flatten().for_each(|at| self.ping(at));
@@ -449,7 +449,7 @@ impl Shard {
         let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
         let (mut reaped, mut due) = (0, Vec::new());
         for (at, connection) in self.connections.iter().filter(|(_, connection)| !connection.ended) {
-            // Another program than a server, a node that hangs, or a broken network.
+            // The other side is not a server, or hangs, or the network is broken.
             let is_deaf = matches!(connection.role, Role::Outbound(_)) && late(connection.heard_ns, LEASE_NS);
             let stalls = connection.half_since_ns.is_some_and(|since_ns| late(since_ns, stalled_ns))
                 || (connection.is_sending() && late(connection.sending_since_ns, stalled_ns));

@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// Has this node's mode recorded, if it is not.
+    /// Makes one core record this node's mode, if it is not recorded.
     pub(in crate::server) fn record(&self) {
         if let Some((_, core)) = self.record_place()
             && self.pair.must_record()
@@ -185,7 +185,7 @@ impl Shard {
         }
     }
 
-    /// Has a transaction wait until this node's mode is recorded.
+    /// Parks a transaction until this node's mode is recorded.
     pub(super) fn park(&mut self, number: u32, transaction: Transaction, at_master: bool) {
         self.parked.push((number, transaction, at_master));
         self.state.record();
