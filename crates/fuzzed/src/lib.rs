@@ -5,8 +5,8 @@
 //!                  -> libFuzzer: inputs made of them -> its property      scripts/fuzz
 //! ```
 //!
-//! Some properties lie beside the tests of their crate, which try them, too. `fuzz/dict` has pieces that
-//! parsers stumble over, in the format of libFuzzer.
+//! Some properties are next to the tests of their crate, which use them, too. `fuzz/dict` is a libFuzzer dictionary of
+//! pieces that are hard for parsers.
 
 #[path = "../../load/tests/common/config_property.rs"]
 mod config_property;
@@ -31,7 +31,7 @@ mod wire_property;
 mod witness_property;
 mod words_property;
 
-/// A parser that is fuzzed, and its property: panics if something that must hold of an input does not. Returns true for a valid
+/// Name and property of a fuzzed parser. The property panics if an input violates it, and returns true for a valid
 /// input.
 pub type Target = (&'static str, fn(&[u8]) -> bool);
 
@@ -48,13 +48,13 @@ pub const TARGETS: [Target; 15] = [
     ("server_log", server_property::assert_server_property),
     ("trace", trace_property::assert_trace_property),
     ("trace_page", trace_property::assert_trace_page_property),
-    // Frames of clients, and configurations of the server, which begin as no frame does.
+    // Frames of clients, and configurations of the server: no configuration begins like a frame.
     ("wire", |bytes| wire_property::assert_wire_property(bytes) | wire_property::assert_configuration_property(bytes)),
     ("witness", witness_property::assert_witness_property),
     ("words", words_property::assert_words_property),
 ];
 
-/// A message is one line that leaves the terminal alone.
+/// Asserts that a message is one line without control characters.
 fn assert_one_line(message: &str) {
     assert!(!message.is_empty() && !message.contains(char::is_control), "{message:?}");
 }

@@ -1,5 +1,5 @@
-//! `FUZZ_TARGET=NAME fuzzed [OPTION...] [DIR...]`: libFuzzer on a target, with inputs of the directories; new ones go into the
-//! first. `scripts/fuzz` builds it with the coverage that guides libFuzzer.
+//! `FUZZ_TARGET=NAME fuzzed [OPTION...] [DIR...]`: runs libFuzzer on a target, with the inputs in the directories. New
+//! inputs go into the first directory. `scripts/fuzz` builds it with the coverage that guides libFuzzer.
 
 #![no_main]
 

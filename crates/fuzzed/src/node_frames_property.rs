@@ -8,14 +8,14 @@ use store::{Digest, Exists, Policy, ResultCode, Work, Write, ops};
 
 const LIMITS: wire::Limits = wire::Limits { batch_requests: 100, batch_bytes: 1 << 12 };
 
-/// Records and comparisons that a store gets from one input: more take too long.
+/// Maximum number of records and comparisons that a store gets from one input: more take too long.
 const WORKS_MAX: usize = 8;
 
 /// Start value of the checksum of a record between nodes.
 const IMAGE_SEED: u32 = 0;
 
-/// Takes messages off `bytes`, puts each again, and handles the records, requests and replies in them. Returns true for
-/// a message.
+/// Parses messages from `bytes`, encodes each again, and handles the records, requests and replies in them. Returns
+/// true if there is a message.
 pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
     let (mut rest, mut works) = (bytes, Vec::new());
     loop {
@@ -57,7 +57,8 @@ pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
     rest.len() < bytes.len()
 }
 
-/// A store takes and compares records of another node. It has the same records after a restart, and can change them.
+/// A store that has taken and compared another node's records has the same records after a restart, and can change
+/// them.
 fn assert_store(works: Vec<(Digest, Work)>) {
     let mut open = Open::on(Contents::new(512, 1));
     let mut digests = Vec::new();
@@ -82,7 +83,7 @@ fn assert_store(works: Vec<(Digest, Work)>) {
     open.close();
 }
 
-/// Gives a record the digest and the checksum that its message needs, so that the rest is looked at, too.
+/// Gives a record the digest and the checksum that its message needs, so that the rest is parsed, too.
 fn seal(image: &mut [u8], digest: &Digest) {
     let Some(header) = image.first_chunk::<12>() else { return };
     let len = (u32::from_le_bytes([header[8], header[9], header[10], header[11]]) >> 4) as usize * 16;

@@ -1,7 +1,7 @@
 //! Properties of the files of a run directory and of a series, with arbitrary bytes.
 //!
-//! An input has the files one behind the other, each below a line `== NAME`. Checksums are made right in JSON, so that
-//! what they guard is read, too.
+//! An input is a sequence of files, each below a line `== NAME`. Checksums in JSON are corrected, so that the data that
+//! they guard is parsed, too.
 
 use crate::assert_one_line;
 use conclusions::series::Series;
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Files of a run or a series. Other names are left out.
+/// Files of a run or a series. Others are ignored.
 const NAMES: [&str; 10] = [
     "act.log",
     "checksums.csv",
@@ -104,7 +104,7 @@ fn files(bytes: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     files
 }
 
-/// Makes the checksum at the begin of a JSON file right, if there is one.
+/// Corrects the checksum at the begin of a JSON file, if there is one.
 fn put_checksum(contents: &mut [u8]) {
     const BEFORE: &[u8] = b"{\n  \"crc32\": \"";
     let digits = BEFORE.len()..BEFORE.len() + 8;

@@ -6,7 +6,7 @@ use load::factor::Factor;
 use load::workload::replay::TraceBuilder;
 use std::io::{self, Read};
 
-/// Some bytes at a time, as a pipe gives them.
+/// Reader that returns a few bytes at a time, like a pipe.
 struct Pieces<'a>(&'a [u8]);
 
 impl Read for Pieces<'_> {
@@ -61,11 +61,12 @@ pub(crate) fn assert_trace_property(bytes: &[u8]) -> bool {
     true
 }
 
-/// Fewest bytes of a record with an event: its header, and the event's type and process.
+/// Minimum bytes of a record with an event: its header, and the event's type and process.
 const EVENT_BYTES: usize = 8;
 
-/// Reads the events in a page, and pairs them. Returns true if there are some. An input has the texts `events/header_page`,
-/// the formats of issue and of completion, and the page, with a zero byte after each text.
+/// Reads the events in a page, and pairs them. Returns true if there are any. An input is the text of
+/// `events/header_page`, the formats of the issue and the completion event, and the page, with a zero byte after each
+/// text.
 pub(crate) fn assert_trace_page_property(bytes: &[u8]) -> bool {
     let mut parts = bytes.splitn(4, |byte| *byte == 0);
     let mut text = || String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();

@@ -1,4 +1,5 @@
-//! Properties of what a witness of `check durability` is sent, of its file, and of the sectors that are read after a cut.
+//! Properties of the messages to a witness of `check durability`, of its file, and of sectors that are read after a
+//! power cut.
 
 use crate::assert_one_line;
 use conclusions::durability::examine::{Slot, examine, find_session};
@@ -6,7 +7,8 @@ use conclusions::durability::session::{Lane, Mode, SessionId};
 use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Register, Reply, line, parse};
 use std::convert::Infallible;
 
-/// The lines of two connections by turns, the same as a file, and sectors. Returns true if a line was accepted.
+/// Takes `bytes` as alternate lines of two connections, as a file of the same lines, and as sectors. Returns true if a
+/// line was accepted.
 pub(crate) fn assert_witness_property(bytes: &[u8]) -> bool {
     let mut register = Register::default();
     let mut own = [None, None];

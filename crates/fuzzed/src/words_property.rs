@@ -13,7 +13,7 @@ use std::str::FromStr;
 use store::nodes::Host;
 use store::object::Value;
 
-/// Reads `bytes` as each of them. Returns true if one is valid.
+/// Parses `bytes` as each of these texts. Returns true if one is valid.
 pub(crate) fn assert_words_property(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     // Words come from lines of files, and from a command line.

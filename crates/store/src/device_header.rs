@@ -1,8 +1,10 @@
-//! The first 8 MiB of a device: owner, and the settings for reading its blocks. After 4 KiB the marks of each core follow.
+//! The first 8 MiB of a device: a header of 4 KiB with the owner and the settings for reading the blocks, then each
+//! core's marks.
 //!
 //! ```text
-//! magic "flashproof store" 16 | version u32 | checksum u32 | set u64 | write-block size u32 | devices u16 | index of this one u16 |
-//! cores u16 | length of name u16 | name of the namespace, and at byte 4088 the device's size, bytes, u64              little-endian
+//! magic "flashproof store" 16 | version u32 | checksum u32 | set u64 | write-block size u32 | devices u16 |
+//! index of this device u16 | cores u16 | length of name u16 | name of the namespace
+//! at byte 4088: the device's size, bytes, u64                                                         little-endian
 //! ```
 //!
 //! Written once, when the device is formatted, after both of its ends were cleared. Devices of a namespace that are
@@ -18,13 +20,13 @@ use sys::random::Random;
 /// Bytes before the first block.
 pub const DEVICE_HEADER_BYTES: u64 = 8 << 20;
 
-/// Bytes of it that are written and read.
+/// Bytes of the header itself. The marks follow.
 pub const WRITTEN_BYTES: usize = 4096;
 
 /// Minimum blocks of a space: those reserved for collection, and some for records.
 const BLOCKS_MIN: u64 = 8;
 
-/// Most cores whose marks have room behind the header.
+/// Maximum number of cores: behind the header there is no room for the marks of more.
 const CORES_MAX: u16 = ((DEVICE_HEADER_BYTES - WRITTEN_BYTES as u64) / MARKS_BYTES) as u16;
 
 const MAGIC: &[u8; 16] = b"flashproof store";
@@ -41,11 +43,11 @@ pub struct DeviceHeader {
     pub devices: u16,
     /// Index of this device, from 0.
     pub index: u16,
-    /// Number of cores with a part of it.
+    /// Number of cores that share the device.
     pub cores: u16,
     /// The random number of the devices that were formatted together.
     pub set: u64,
-    /// Bytes of the device when it was formatted: where each core's part is follows from it.
+    /// Size of the device when it was formatted, bytes. Determines where each core's space begins.
     pub device_bytes: u64,
 }
 
@@ -94,8 +96,7 @@ impl DeviceHeader {
         bytes
     }
 
-    /// Step for a device that begins with `bytes` ([`WRITTEN_BYTES`]) and should have this header; the set is the
-    /// device's own.
+    /// Step for a device that begins with `bytes` ([`WRITTEN_BYTES`]) and should have this header. Any set is accepted.
     pub fn plan(&self, bytes: &[u8]) -> Plan {
         let Some(bytes) = bytes.get(..WRITTEN_BYTES) else { return Plan::Format };
         if !bytes.starts_with(MAGIC) {
@@ -137,10 +138,10 @@ impl DeviceHeader {
         Random::new(self.set.wrapping_add(self.index.into())).next_u64()
     }
 
-    /// The part of core `core` of a device of `device_bytes`, which is `target` in the engine and writes units of
-    /// `min_io_bytes`; set a larger write unit afterwards.
+    /// The space of core `core` on a device of `device_bytes`. `target`: the device's number in the engine.
+    /// `min_io_bytes` also becomes the write unit: set a larger one afterwards.
     ///
-    /// Errors: the device is too small; a sentence without its name.
+    /// Errors: the device is too small; the message does not name it.
     pub fn space(&self, device_bytes: u64, target: TargetId, core: u16, min_io_bytes: u32) -> Result<Space, String> {
         let block = u64::from(self.write_block_bytes);
         let blocks = device_bytes.saturating_sub(DEVICE_HEADER_BYTES) / block / u64::from(self.cores);
@@ -161,7 +162,7 @@ impl DeviceHeader {
     }
 }
 
-/// Of all bytes but the checksum's own.
+/// Checksum of all bytes except its own.
 fn checksum(bytes: &[u8]) -> u32 {
     let mut hasher = Hasher::new();
     hasher.update(&bytes[..20]);

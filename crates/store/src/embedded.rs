@@ -36,7 +36,7 @@ impl<E: BlockEngine> Disk for E {
     }
 }
 
-/// A disk at an instant of its clock: a turn's transactions need no time of their own.
+/// A disk whose clock stands still: all transactions of a turn get the same time.
 struct DiskAt<'a, D>(&'a mut D, u64);
 
 impl<D: Disk> Disk for DiskAt<'_, D> {
@@ -53,7 +53,7 @@ impl<D: Disk> Disk for DiskAt<'_, D> {
     }
 }
 
-/// A store on an engine that it has for itself.
+/// A store that owns its engine.
 #[derive(Debug)]
 pub struct Embedded<E: BlockEngine> {
     engine: E,
@@ -62,7 +62,7 @@ pub struct Embedded<E: BlockEngine> {
     replies: Replies,
     /// Operations that were submitted since the last turn.
     submitted: Vec<Op>,
-    /// Their transactions.
+    /// Transactions about to start. Empty between turns; kept for its memory.
     begun: Vec<(u32, Transaction)>,
     /// The engine's clock when it was read last.
     now_ns: u64,
@@ -73,7 +73,7 @@ pub struct Embedded<E: BlockEngine> {
     /// On a virtual engine: transactions by the instant at which the core is done with them.
     core: VecDeque<(u64, u32, Transaction)>,
     core_free_ns: u64,
-    /// When the store wants to be asked again.
+    /// When the store has to be polled again.
     poll_ns: u64,
 }
 
@@ -83,7 +83,7 @@ pub struct Embedding {
     pub namespace: Namespace,
     /// Devices of the store.
     pub spaces: Vec<Space>,
-    /// Operations on devices at most at once: the engine carries as many.
+    /// Maximum number of device operations in flight; the engine must allow as many.
     pub operations: u32,
     pub object: Arc<Object>,
     /// Counts of records read, and their verification.
@@ -136,7 +136,7 @@ impl<E: BlockEngine> Embedded<E> {
         self.store.statistics()
     }
 
-    /// Makes the store write its buffers, and waits for that, but not for a hanging device.
+    /// Makes the store write its buffers. Waits at most [`FLUSH_NS`] for that: a device may hang.
     fn flush(&mut self) -> io::Result<()> {
         if !self.store.is_ready() {
             return Ok(());
@@ -157,8 +157,8 @@ impl<E: BlockEngine> Embedded<E> {
         Ok(())
     }
 
-    /// Drops transactions of an ended run: their later answers are ignored. And writes all buffers, as if the run
-    /// opened the store again: the next run begins without pending writes.
+    /// Waits for the transactions of an ended run, drops their completions, and writes all buffers: the next run begins
+    /// without pending writes, as if it had opened the store.
     fn forget(&mut self) -> io::Result<()> {
         while self.issuer.in_flight() + self.submitted.len() > 0 {
             let until_ns = self.engine.now() + TURN_NS;
@@ -183,8 +183,8 @@ impl<E: BlockEngine> Embedded<E> {
         self.core.push_back((self.core_free_ns, token, transaction));
     }
 
-    /// Begins what was submitted since the last turn, in batches whose index entries are prefetched together: one after
-    /// another each transaction would wait for the memory.
+    /// Begins the operations submitted since the last turn, in batches. The index entries of a batch are prefetched
+    /// together: one by one, each transaction would wait for memory.
     fn begin(&mut self) {
         if self.submitted.is_empty() {
             return;
@@ -207,7 +207,7 @@ impl<E: BlockEngine> Embedded<E> {
         (self.submitted, self.begun) = (submitted, begun);
     }
 
-    /// Takes replies; `unseen_ns`: time for which the underlying completions may have lain unseen.
+    /// Takes replies. `unseen_ns`: upper bound of the time that the completions behind them waited to be seen.
     fn take_replies(&mut self, unseen_ns: u64) {
         while !self.replies.is_empty() {
             let seen = Seen { at_ns: self.engine.now(), unseen_ns };
@@ -228,7 +228,7 @@ impl<E: BlockEngine> Embedded<E> {
         }
     }
 
-    /// Has the engine work until something comes, or until that instant.
+    /// Runs the engine until something completes or `until_ns` has come, then does due work.
     fn turn(&mut self, until_ns: u64) -> io::Result<()> {
         let core_ns = self.core.front().map_or(u64::MAX, |(at_ns, ..)| *at_ns);
         let until_ns = until_ns.min(self.poll_ns).min(core_ns).min(self.issuer.again_ns());
@@ -255,7 +255,7 @@ impl<E: BlockEngine> Embedded<E> {
     }
 }
 
-/// The next user of the device must find all acknowledged writes. On virtual time there is none.
+/// The next user of the device must find all acknowledged writes. A virtual device has no next user.
 impl<E: BlockEngine> Drop for Embedded<E> {
     fn drop(&mut self) {
         if !self.engine.is_virtual() {
@@ -294,7 +294,7 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
             out.append(&mut self.done);
             self.now_ns = self.engine.now();
             self.begin();
-            // With enough completions the drives still get their operations, without a wait.
+            // With enough completions, operations are still submitted to the drives, but nothing is waited for.
             let until_ns = if out.len() + self.done.len() >= enough { 0 } else { wait.until_ns };
             self.poll();
             self.turn(until_ns)?;
@@ -310,7 +310,7 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
     }
 
     fn buffer(&mut self, _len: usize) -> Option<Buf> {
-        // Records are the engine's.
+        // The engine has its own memory for records.
         Some(Buf::empty())
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct Place {
 #[repr(C, align(64))]
 pub(crate) struct Entry {
     pub(crate) digest: Digest,
-    /// The next in its bucket, or the next unused one.
+    /// Number of the next entry in the bucket, or of the next unused entry.
     next: u32,
     /// Microseconds since 1970 of its last write, but at least one more than the previous version.
     pub(crate) version: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Entry {
     pub(crate) moves: u8,
 }
 
-/// Sizing counts on this size.
+/// The sizing commands assume this size.
 const _: () = assert!(size_of::<Entry>() == 64);
 
 const TOMBSTONE: u8 = 1;
@@ -58,7 +58,7 @@ impl Entry {
         self.flags & TOMBSTONE != 0
     }
 
-    /// True for a tombstone that was marked and not unmarked since.
+    /// True for a tombstone that was marked by `raid` and not unmarked since.
     pub(crate) fn is_marked(&self) -> bool {
         self.flags & MARKED != 0
     }
@@ -76,7 +76,7 @@ const SEGMENT: usize = 1 << 12;
 /// All entries of a store.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// Full but the last, so that memory is touched only where it is used.
+    /// All full except the last: memory is touched only where it is used.
     chunks: Vec<Vec<Entry>>,
     unused: u32,
     len: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Index {
     buckets: usize,
     /// The greatest power of two that is not above `buckets`.
     base: usize,
-    /// Keys of the hash: digests come from clients, who could choose digests of one bucket.
+    /// Random keys of the hash: clients choose the digests, and could otherwise fill a single bucket.
     keys: [u64; 2],
     bytes_max: u64,
 }
@@ -104,7 +104,7 @@ impl Index {
         }
     }
 
-    /// Entries, tombstones among them.
+    /// Number of entries, including tombstones.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
@@ -165,15 +165,15 @@ impl Index {
         self.find(digest).map(|number| self.at(number))
     }
 
-    /// Prefetches the entries of many records, and those that so many insertions would move, into the CPU's cache: one
-    /// after another each would wait for the memory two or three times. Returns the number examined.
+    /// Prefetches into the CPU cache the entries of `digests`, and the entries that `insertions` would move by splits.
+    /// One by one, each lookup would wait for memory two or three times. Returns the number of entries examined.
     pub(crate) fn warm<'a>(&self, digests: impl Iterator<Item = &'a Digest>, insertions: usize) -> u64 {
         let splits = (self.buckets - self.base..self.buckets).take(insertions);
         let buckets = splits.chain(digests.map(|digest| self.bucket(digest)));
         let heads = buckets.map(|bucket| self.segments[bucket / SEGMENT][bucket % SEGMENT]);
         let mut chains: Vec<_> = heads.collect();
         let mut seen = 0;
-        // The next of all chains before the one after it of any: these loads do not wait for each other.
+        // All chains advance together, one entry at a time: these loads do not wait for each other.
         while !chains.is_empty() {
             chains.retain(|number| *number != NONE);
             seen += chains.len() as u64;
@@ -182,11 +182,11 @@ impl Index {
         seen
     }
 
-    /// The record of this digest was moved to another place.
+    /// Sets the new place of a record that was moved.
     pub(crate) fn move_to(&mut self, digest: &Digest, place: Place) {
         if let Some(number) = self.find(digest) {
             let entry = self.at_mut(number);
-            // The block that it left may hold an older version, too.
+            // The block that a tombstone leaves may hold an older version, so the mark goes.
             (entry.place, entry.flags) = (place, entry.flags & !MARKED);
         }
     }
@@ -198,7 +198,8 @@ impl Index {
         }
     }
 
-    /// Takes the mark off this digest's entry, unless that is in `block` of `volume`. Returns true if it had one.
+    /// Removes the mark from this digest's entry, unless the entry is in `block` of `volume`. Returns true if a mark
+    /// was removed.
     pub(crate) fn unmark(&mut self, digest: &Digest, volume: u8, block: u32) -> bool {
         let Some(number) = self.find(digest) else { return false };
         let entry = self.at_mut(number);
@@ -209,7 +210,7 @@ impl Index {
         is_marked
     }
 
-    /// Inserts an entry, or replaces that of its digest, which is returned.
+    /// Inserts an entry. Replaces and returns the existing entry of the same digest.
     pub(crate) fn put(&mut self, entry: Entry) -> Option<Entry> {
         if let Some(number) = self.find(&entry.digest) {
             let slot = self.at_mut(number);
@@ -265,7 +266,7 @@ impl Index {
         Some(entry)
     }
 
-    /// Adds a bucket, which takes its part of another's entries.
+    /// Adds a bucket, and moves its share of the entries of an existing bucket into it.
     fn split(&mut self) {
         let (from, to) = (self.buckets - self.base, self.buckets);
         if to % SEGMENT == 0 {

@@ -14,39 +14,39 @@ use sys::op::{Completion, Op, OpKind, TargetId, WriteSync};
 /// Purpose of an operation.
 #[derive(Debug)]
 pub(crate) enum Pending {
-    /// A transaction that needs the record which was at `place`, in a block of this seed.
+    /// Read of a record for a transaction, at `place`. `seed`: start value of the record's checksum.
     Record { number: u64, transaction: Transaction, place: Place, seed: u32, skip: u32 },
-    /// A write buffer of a volume, up to this byte.
+    /// Write of a volume's buffer.
     Write { volume: u8, buffer: u32 },
-    /// The block that a volume collects.
+    /// Read of the block that a volume collects.
     Collect { volume: u8 },
-    /// Blocks of a volume at a cold start, and how often they were tried before.
+    /// Read of blocks at a cold start, and how often it was tried before.
     Scan { volume: u8, blocks: Range<u32>, tries: u32 },
-    /// The block being read for hidden versions.
+    /// Read of a block in the search for unneeded tombstones.
     Raid,
-    /// The marks of a volume at a cold start.
+    /// Read of a volume's marks at a cold start.
     Marks { volume: u8, tries: u32 },
-    /// A mark of a volume.
+    /// Write of a volume's mark.
     Mark { volume: u8 },
-    /// Ends a cold start.
+    /// Flush that ends a cold start.
     Flush { volume: u8, tries: u32 },
 }
 
-/// Numbers that reads of records leave to the rest.
+/// Operation numbers that reads of records leave to other operations.
 const RESERVED: usize = 8;
 
-/// Fewest numbers of a store.
+/// Minimum of operation numbers that a store needs.
 pub(crate) const TOKENS_MIN: u32 = 16;
 
 /// The operations of a store.
 #[derive(Debug)]
 pub(crate) struct Io {
     first: u32,
-    /// Each with its kind and bytes.
+    /// By number: purpose, kind and bytes of an operation in flight.
     pending: Vec<Option<(Pending, OpKind, u32)>>,
     pub(crate) counts: Arc<IoCounts>,
     unused: Vec<u32>,
-    /// Buffers that are not in use, by the power of two that is their length.
+    /// Unused buffers, indexed by the binary logarithm of their length.
     buffers: Vec<Vec<Buf>>,
 }
 
@@ -95,7 +95,7 @@ impl Io {
         }
     }
 
-    /// Begins an operation. There must be a number for it.
+    /// Submits an operation. Check first that a number is free.
     pub(crate) fn submit(
         &mut self,
         pending: Pending,
@@ -123,7 +123,7 @@ impl Io {
     }
 }
 
-/// The bytes to read from a device for a record, and the number of bytes before the record.
+/// The aligned bytes to read from a device for a record, and the offset of the record in them.
 pub(crate) fn read_range(begin: u64, place: Place, min_io: u64) -> (Range<u64>, u32) {
     let start = begin + u64::from(place.offset) * UNIT as u64;
     let end = start + u64::from(place.units) * UNIT as u64;
@@ -135,16 +135,16 @@ pub(crate) fn read_range(begin: u64, place: Place, min_io: u64) -> (Range<u64>, 
 #[derive(Debug, Default)]
 pub struct IoCounts([AtomicU64; 5]);
 
-/// [`IoCounts`] at an instant, or between two.
+/// [`IoCounts`] at an instant, or their difference between two.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IoCounted {
-    /// Operations that read, and their bytes.
+    /// Number of reads.
     pub reads: u64,
-    /// Bytes of those operations.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// Operations that wrote, and their bytes.
+    /// Number of writes.
     pub writes: u64,
-    /// Bytes of those operations.
+    /// Bytes written.
     pub write_bytes: u64,
     /// Sum of service times, ns.
     pub service_ns: u64,

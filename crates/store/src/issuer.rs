@@ -1,4 +1,4 @@
-//! Between the run loop's operations and transactions: state of the transactions in flight.
+//! Turns the run loop's operations into transactions. Keeps the state of the transactions in flight.
 //!
 //! Behaviour of a benchmark when a device is overloaded (code 18): a measurement counts a failure; an insertion waits
 //! and retries, as Aerospike's clients with retries do.
@@ -22,7 +22,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) outcome: Outcome,
     /// Bins returned.
     pub(crate) bins: &'a [u8],
-    /// True if nobody knows that it was not done, or will not be.
+    /// True if the result is unknown: the transaction may have been done, or may still be.
     pub(crate) in_doubt: bool,
 }
 
@@ -33,20 +33,20 @@ impl<'a> Answer<'a> {
         Self { outcome, bins, in_doubt: matches!(result, ResultCode::TIMEOUT | ResultCode::SERVER_ERROR) }
     }
 
-    /// A transaction without an answer, with the error.
+    /// A transaction without an answer; `errno` says why.
     pub(crate) fn lost(errno: i32, in_doubt: bool) -> Self {
         Self { outcome: Outcome::Errno(errno), bins: &[], in_doubt }
     }
 }
 
-/// When a transaction was issued and seen to be complete, ns.
+/// When a completion was seen, and how long at most it had waited to be seen, ns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) at_ns: u64,
     pub(crate) unseen_ns: u64,
 }
 
-/// The completion of an operation, and the token and transaction of the one that waited for it.
+/// The completion of an operation, and the write that waited for it: its token and transaction.
 type Ended = (Completion, Option<(u32, Transaction)>);
 
 #[derive(Debug)]
@@ -55,19 +55,19 @@ struct Out {
     key: u64,
     buf: Buf,
     issued_ns: u64,
-    /// Of a read: the write of its key that was acknowledged when it began.
+    /// For a read: the last write of its key that was acknowledged when the read began.
     acknowledged: u32,
-    /// For a write: its number among those of its key.
+    /// For a write: its number among the writes of its key.
     write: u32,
     /// Number of times it was held back.
     held: u32,
-    /// For a batch: each key, and the write of it that was acknowledged when the batch began.
+    /// For a batch: each key, and its last write that was acknowledged when the batch began.
     batch: Vec<(u64, u32)>,
     /// For a batch: the worst outcome of its records so far.
     worst: Outcome,
 }
 
-/// Makes transactions of operations, and completions of their answers.
+/// Turns operations into transactions, and answers into completions.
 #[derive(Debug)]
 pub(crate) struct Issuer {
     object: Arc<Object>,
@@ -91,7 +91,7 @@ impl Issuer {
         self.in_flight
     }
 
-    /// Takes an operation; its transaction, unless it has to wait for one before it on its key.
+    /// Takes an operation. Returns its transaction; `None` if it waits for an earlier write of its key.
     pub(crate) fn begin(&mut self, op: Op, now_ns: u64) -> Option<Transaction> {
         let (kind, key, token) = (op.kind, op.offset, op.token);
         self.insert(op, Vec::new(), now_ns);
@@ -100,7 +100,7 @@ impl Issuer {
         Some(self.object.transaction(kind, key, write))
     }
 
-    /// Takes a read of all `keys` at once; their digests, in the same order.
+    /// Takes a batch read of `keys`. Returns their digests, in the same order.
     pub(crate) fn begin_batch(&mut self, op: Op, keys: impl Iterator<Item = u64>, now_ns: u64) -> Vec<Digest> {
         let batch: Vec<_> = keys.map(|key| (key, self.verifier.acknowledged(key))).collect();
         let digests = batch.iter().map(|(key, _)| self.object.digest(*key)).collect();
@@ -120,7 +120,7 @@ impl Issuer {
             Some(Out { kind, key, buf, issued_ns: now_ns, acknowledged, write: 0, held: 0, batch, worst });
     }
 
-    /// Takes the answer about one record of the batch `token`, the `index`-th.
+    /// Takes the answer about record number `index` of the batch `token`.
     pub(crate) fn answer(&mut self, token: u32, index: u32, answer: Answer<'_>) {
         let Some(Some(out)) = self.out.get_mut(token as usize) else { return };
         let Some(begun) = out.batch.get(index as usize) else { return };
@@ -130,13 +130,13 @@ impl Issuer {
         }
     }
 
-    /// The read or write of `token` anew.
+    /// The transaction of `token` once more, for a retry.
     pub(crate) fn transaction(&self, token: u32) -> Option<Transaction> {
         let Out { kind, key, write, .. } = self.out.get(token as usize)?.as_ref()?;
         Some(self.object.transaction(*kind, *key, *write))
     }
 
-    /// Ends the operation `token`, unless it is held back; and starts the one that waited for it, if any.
+    /// Ends the operation `token`, and starts the write that waited for it, if any. `None`: the operation is held back.
     pub(crate) fn end(&mut self, token: u32, answer: Answer<'_>, seen: Seen) -> Option<Ended> {
         let place = self.out.get_mut(token as usize)?;
         let out = place.as_mut()?;
@@ -160,7 +160,7 @@ impl Issuer {
         let Seen { at_ns: completed_ns, unseen_ns } = seen;
         let completion = Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
         let next = next.and_then(|token| {
-            // The transaction is issued only now: until then this program delayed it.
+            // The waiting write is issued only now: until here flashproof delayed it.
             let out = self.out.get_mut(token as usize)?.as_mut()?;
             out.issued_ns = completed_ns;
             out.write = self.verifier.begin_write(key, token)?;
@@ -176,7 +176,7 @@ impl Issuer {
         Some((token, self.transaction(token)?))
     }
 
-    /// When [`Self::again`] has the next.
+    /// When the next held transaction is due.
     pub(crate) fn again_ns(&self) -> u64 {
         self.held.due.peek().map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns)
     }
@@ -185,7 +185,7 @@ impl Issuer {
 /// Delay before the first retry, and the maximum, ns. Each delay is twice the previous one.
 const PAUSES_NS: std::ops::RangeInclusive<u64> = 1_000_000..=64_000_000;
 
-/// A transaction that waits for longer fails: the drive hangs.
+/// A transaction that is held back for longer fails: the drive hangs.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
 /// Overload behaviour of issuers on several threads, and its statistics.
@@ -196,7 +196,7 @@ pub struct Overload {
 }
 
 impl Overload {
-    /// True from now on: transactions wait.
+    /// With `waits`, overloaded transactions wait from now on instead of failing.
     pub fn set_waits(&self, waits: bool) {
         self.waits.store(waits, Ordering::Relaxed);
     }
@@ -211,12 +211,12 @@ impl Overload {
 #[derive(Debug)]
 struct Held {
     overload: Arc<Overload>,
-    /// When each is due, and its token.
+    /// Due time and token of each, the earliest first.
     due: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 impl Held {
-    /// Holds `token` back, which was issued then and held so often before. `false`: it has failed.
+    /// Holds back `token`, which was issued at `issued_ns` and held back `before` times. `false`: it fails instead.
     fn hold(&mut self, token: u32, before: u32, issued_ns: u64, now_ns: u64) -> bool {
         if !self.overload.waits.load(Ordering::Relaxed) || now_ns.saturating_sub(issued_ns) > PATIENCE_NS {
             return false;

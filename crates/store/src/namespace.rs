@@ -21,7 +21,7 @@ pub struct Namespace {
     pub flush_max_ms: u32,
     /// `post-write-queue`: blocks that stay in memory after they were written.
     pub post_write_blocks: u32,
-    /// `max-write-cache`: bytes that wait to be written before writes are refused.
+    /// `max-write-cache`: limit of bytes waiting to be written; beyond it writes are refused.
     pub max_write_cache_bytes: u64,
     /// `commit-to-device`: a write is answered when it is on the device.
     pub commit_to_device: bool,
@@ -31,11 +31,11 @@ pub struct Namespace {
     pub nsup_period_sec: u32,
     /// `tomb-raider-period`: seconds between two searches for tombstones that hide nothing; 0: only when memory is short.
     pub tomb_raider_period_sec: u32,
-    /// `tomb-raider-sleep`: time between two blocks that are read for it, us.
+    /// `tomb-raider-sleep`: time between two blocks that this search reads, us.
     pub tomb_raider_sleep_us: u32,
     /// `single-bin`: records have one bin without a name.
     pub single_bin: bool,
-    /// `min-avail-pct` and its kind: writes stop when less of the blocks is free, percent.
+    /// `min-avail-pct` and the like: writes stop when the percentage of free blocks is below this.
     pub min_avail_pct: u8,
     /// `memory-size`: bytes for the index of the whole namespace.
     pub memory_bytes: u64,
@@ -79,11 +79,11 @@ impl Namespace {
 pub struct Space {
     /// The device's number in the engine.
     pub target: TargetId,
-    /// Bytes of the device that are the store's.
+    /// Range of the device's bytes that belongs to the store.
     pub range: Range<u64>,
-    /// Where its two marks are, [`crate::MARKS_BYTES`] outside of `range`.
+    /// Offset of the store's two marks ([`crate::MARKS_BYTES`]), which are outside of `range`.
     pub marks: u64,
-    /// The device's smallest direct I/O, bytes: of these records are read.
+    /// The device's smallest direct I/O, bytes: records are read in multiples of this.
     pub min_io_bytes: u32,
     /// Unit that the device writes as a whole, bytes: its physical block, or its smallest direct I/O if that is larger.
     /// For smaller writes the drive reads, changes and writes back the unit, and a power failure can lose the old data
@@ -93,7 +93,7 @@ pub struct Space {
     pub id: u64,
 }
 
-/// The [`Space::write_unit_bytes`] of a device. Drives whose physical block is larger than 4 KiB have capacitors.
+/// The [`Space::write_unit_bytes`] of a device, at most 4 KiB: drives with a larger physical block have capacitors.
 pub fn write_unit_bytes(target: &Target) -> u32 {
     target.min_io_bytes().max(target.facts().physical_sector_bytes.unwrap_or(0).min(4096))
 }
@@ -103,9 +103,9 @@ pub fn write_unit_bytes(target: &Target) -> u32 {
 pub struct Losses {
     /// Damaged write blocks.
     pub blocks: u64,
-    /// Bytes of them that cannot be read.
+    /// Unreadable bytes in these blocks.
     pub bytes: u64,
-    /// Records that are missing or older than they were, at most.
+    /// Upper bound of the records that are missing or older than they were.
     pub records: u64,
 }
 
@@ -174,12 +174,12 @@ pub struct Statistics {
     pub objects: u64,
     /// Current tombstones.
     pub tombstones: u64,
-    /// Of each device of the store.
+    /// Statistics of each device.
     pub devices: Vec<DeviceStatistics>,
     pub expired: u64,
     /// Tombstones that were dropped because a search of the devices found nothing that they hide.
     pub raided: u64,
-    /// Reads of records that memory answered.
+    /// Reads of records answered from memory.
     pub cache_reads: u64,
     /// Reads of records from a device.
     pub device_reads: u64,
@@ -201,7 +201,7 @@ pub struct Statistics {
     pub write_bytes: Buckets,
 }
 
-/// Of one device, in write blocks.
+/// Statistics of one device. Counts are of write blocks unless noted otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceStatistics {
     /// Bytes of live records.
@@ -218,7 +218,7 @@ pub struct DeviceStatistics {
     pub defrag_q: u64,
     /// Blocks queued to be collected.
     pub defrag_reads: u64,
-    /// Blocks that collecting wrote.
+    /// Blocks that collection filled and that were written.
     pub defrag_writes: u64,
     /// Queued blocks that were empty before they were read.
     pub defrag_io_skips: u64,
@@ -226,7 +226,7 @@ pub struct DeviceStatistics {
     pub direct_frees: u64,
     /// Writes of buffers that were not full.
     pub partial_writes: u64,
-    /// Operations that the device failed.
+    /// Operations that failed on the device.
     pub errors: u64,
     /// Time of each read of a record, us (`-read`).
     pub read_us: Buckets,

@@ -96,7 +96,7 @@ pub struct Object {
     pub value: Value,
     /// The namespace has single bins: they have no name.
     pub single_bin: bool,
-    /// A write leaves no bin that it does not write, so that the server need not read the record before.
+    /// A write removes bins that it does not write, so the server need not read the record first.
     pub replace: bool,
     /// Start of the run, in 10 ms since 1970: distinguishes its writes from others.
     pub began: u64,
@@ -167,7 +167,7 @@ impl Object {
         out.truncate(len);
     }
 
-    /// Number of the write in the bins of `key`, and the start of its run.
+    /// The start of the run that wrote the bins of `key`, and the number of the write.
     ///
     /// Errors: no write of this client to `key` leaves such bins.
     pub(crate) fn written(&self, key: u64, bins: &[u8]) -> Result<(u64, u32), WrongRecord> {

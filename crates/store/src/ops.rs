@@ -91,10 +91,10 @@ const REPLY_BYTES_MAX: usize = 16 << 20;
 /// Maximum bins of a record, as in the server.
 const BINS_MAX: usize = 32_767;
 
-/// Most bytes that are moved to put bytes before others: each operation moves the whole value.
+/// Limit of the bytes that a transaction's prepend operations move: each moves the whole value.
 const MOVED_BYTES_MAX: usize = 64 << 20;
 
-/// Records of fewer bins are searched from the first on.
+/// Up to this many bins are searched linearly.
 const FEW: usize = 16;
 
 struct Bin<'a> {
@@ -118,7 +118,7 @@ pub(crate) struct Applied {
 /// The bins of a record while operations are applied.
 struct Bins<'a> {
     list: Vec<Bin<'a>>,
-    /// Of each name its place in the list, once there are many.
+    /// Index in the list by name, once there are more than [`FEW`].
     places: HashMap<&'a [u8], usize>,
     single_bin: bool,
     answers_each: bool,
@@ -145,8 +145,7 @@ impl<'a> Bins<'a> {
     }
 }
 
-/// Does `ops` to a record of the bins `old`, of a namespace that may be `single_bin`. With `answers_each` each has an
-/// answer.
+/// Applies `ops` to a record with the bins `old`. With `answers_each` each operation has an entry in the reply.
 pub(crate) fn apply(old: &[u8], ops: &[u8], single_bin: bool, answers_each: bool) -> Result<Applied, ResultCode> {
     let list = entries(old).map(|bin| Bin { name: bin.name, particle: bin.particle, value: bin.value.into() });
     let mut bins = Bins { list: list.collect(), places: HashMap::new(), single_bin, answers_each };
@@ -220,7 +219,7 @@ fn check(op: &Entry<'_>) -> Result<(), ResultCode> {
     if is_number && op.value.len() != 8 { Err(ResultCode::PARAMETER) } else { Ok(()) }
 }
 
-/// Adds to a bin, or creates it from the added value.
+/// Adds, appends or prepends to a bin, or creates it from the operation's value.
 fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
     check(op)?;
     let adds = op.operation == operation::ADD;

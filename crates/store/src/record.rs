@@ -2,19 +2,21 @@
 //!
 //! ```text
 //!  0 checksum u32 | magic u16 | length of key u16
-//!  8 length u32: units of 16 bytes in the upper 28 bits, bytes that pad the last in the lower 4 | generation u16 | moves and, in the lowest bit, tombstone u8 | length of set u8
+//!  8 length u32: units of 16 bytes in the upper 28 bits, bytes of padding in the last unit in the lower 4
+//! 12 generation u16 | moves and, in the lowest bit, tombstone u8 | length of set u8
 //! 16 version u64 | digest 20 | void time u32
-//! 48 set | key (particle type and bytes) | body: bins as ops entries | padding                                little-endian
+//! 48 set | key (particle type and bytes) | body: bins as ops entries | padding                       little-endian
 //! ```
 //!
 //! The checksum is CRC-32 over all that follows it (crc32fast: the IEEE polynomial with the CPU's carry-less
-//! multiplication), begun with the position and the seed of the write block: the device's id, the block's sequence number and the number
-//! of the opening. Leftovers of earlier uses of the block or the device therefore never pass as records.
+//! multiplication). Its start value depends on the position and on the seed of the write block: the device's id, the
+//! block's sequence number and the number of the opening. So leftovers of earlier uses of the block or the device never
+//! pass as records.
 //!
 //! The first sector of a write block: owner, and the current use of the block.
 //!
 //! ```text
-//! magic u32 | checksum u32 | id of the device u64 | sequence u64 | opening u64 | block u32                     little-endian
+//! magic u32 | checksum u32 | id of the device u64 | sequence u64 | opening u64 | block u32             little-endian
 //! ```
 //!
 //! [`Walk`] goes through the pieces of a write block: its records, and the bytes that should be records and are not.
@@ -29,7 +31,7 @@ pub(crate) const UNIT: usize = 16;
 /// Bytes before the set.
 pub(crate) const HEADER: usize = 48;
 
-/// Fewest bytes of a record on the device: no body is empty.
+/// Minimum bytes of a record on the device: no body is empty.
 pub(crate) const RECORD_MIN: usize = HEADER + UNIT;
 
 /// Longest name of a set, bytes.
@@ -53,7 +55,7 @@ pub(crate) struct Record<'a> {
     pub(crate) set: &'a [u8],
     /// Particle type and bytes; empty: not stored.
     pub(crate) key: &'a [u8],
-    /// Bins; of a tombstone the sequence number of the first write block that holds nothing older of this record.
+    /// Bins. In a tombstone: sequence number of the first write block that holds no older version of the record.
     pub(crate) body: &'a [u8],
 }
 
@@ -67,7 +69,7 @@ impl<'a> Record<'a> {
         self.bytes().div_ceil(UNIT) as u32
     }
 
-    /// Writes it at the begin of `out`, which has room for it.
+    /// Writes the record at the begin of `out`, which must have room for it.
     pub(crate) fn write(&self, out: &mut [u8], seed: u32) {
         let (bytes, units) = (self.bytes(), self.units());
         let out = &mut out[..units as usize * UNIT];
@@ -90,7 +92,7 @@ impl<'a> Record<'a> {
         seal(out, seed);
     }
 
-    /// The record that `bytes` begin with, if they do.
+    /// The record at the begin of `bytes`; `None` if there is no valid one.
     pub(crate) fn read(bytes: &'a [u8], seed: u32) -> Option<Self> {
         let header = bytes.first_chunk::<HEADER>()?;
         let len = length(header)?;
@@ -115,13 +117,13 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Replaces the checksum of a whole record by that for another write block.
+/// Replaces the checksum of a whole record by the one for another write block.
 pub(crate) fn seal(record: &mut [u8], seed: u32) {
     let sum = checksum(&record[4..], seed);
     record[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Counts another move of a whole record, and replaces its checksum by that for its new place.
+/// Counts another move of a whole record, and replaces its checksum by the one for its new place.
 pub(crate) fn seal_moved(record: &mut [u8], seed: u32) {
     record[14] = record[14] & TOMBSTONE | moves(record).wrapping_add(1) << 1;
     seal(record, seed);
@@ -137,13 +139,13 @@ pub(crate) fn is_later(moves: u8, other: u8) -> bool {
     (1..64).contains(&(moves.wrapping_sub(other) & 127))
 }
 
-/// Start value of the checksum of a record at byte `at` of a block with this seed: a copy of it elsewhere is none.
+/// Start value of the checksum of a record at byte `at` of a block with this seed. A copy elsewhere is invalid.
 pub(crate) fn seed_at(seed: u32, at: usize) -> u32 {
     // An odd factor, so that no two positions have the same.
     seed.wrapping_add((at as u32).wrapping_mul(0x9e37_79b1))
 }
 
-/// Of bytes in a write block whose checksums begin with `seed`.
+/// Checksum of bytes in a write block; `seed` is its start value.
 pub(crate) fn checksum(bytes: &[u8], seed: u32) -> u32 {
     let mut hasher = Hasher::new_with_initial(seed);
     hasher.update(bytes);
@@ -161,7 +163,7 @@ pub(crate) fn length(header: &[u8; HEADER]) -> Option<usize> {
 const BLOCK_MAGIC: u32 = 0xf1a5_b10c;
 const BLOCK_HEADER_BYTES: usize = 36;
 
-/// First position of a record. The first record begins at the end of the sector, whatever its length.
+/// Position of the first seal: behind the block's header.
 pub(crate) const FIRST_BYTE: usize = 48;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -182,7 +184,7 @@ pub(crate) struct BlockHeader {
 pub(crate) enum Header {
     /// No header of this device.
     None,
-    /// A damaged header of this device, or that of another of its blocks.
+    /// A damaged header of this device, or the header of another block of this device.
     Damaged,
     Whole(BlockHeader),
 }
@@ -206,7 +208,7 @@ impl BlockHeader {
         out[4..8].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The header of block `block` of the device `id`, if `bytes` begin with one, whole or damaged.
+    /// The header at the begin of `bytes`, if it is that of block `block` of the device `id`, whole or damaged.
     pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> Header {
         let Some(header) = bytes.first_chunk::<BLOCK_HEADER_BYTES>() else { return Header::None };
         let found = Self {
@@ -218,7 +220,7 @@ impl BlockHeader {
         let is_whole = u32_at(header, 0) == BLOCK_MAGIC && u32_at(header, 4) == crc32fast::hash(&header[8..]);
         match (found.id == id, found.block == block) {
             (true, true) if is_whole => Header::Whole(found),
-            // A bit of any field, or more of most.
+            // Recognizes one changed bit in any field, and more in most fields.
             (true, _) => Header::Damaged,
             (_, true) if !is_whole && u32_at(header, 0) == BLOCK_MAGIC && (found.id ^ id).count_ones() < 4 => {
                 Header::Damaged
@@ -249,9 +251,9 @@ pub(crate) fn u64_at(bytes: &[u8], byte: usize) -> u64 {
 pub(crate) struct Flaw {
     /// Where it begins.
     pub(crate) at: u32,
-    /// Bytes, without whole records between them.
+    /// Unreadable bytes; whole records between them do not count.
     pub(crate) bytes: u32,
-    /// Records that it held at most.
+    /// Upper bound of the records that it held.
     pub(crate) records: u32,
 }
 
@@ -270,9 +272,9 @@ pub(crate) enum Found<'a> {
     Seal(Seal),
     /// A record, where it begins, and the bytes that it takes.
     Record(Record<'a>, usize, usize),
-    /// Followed by a whole piece, or within one.
+    /// An unreadable part before a whole piece, or within one.
     Flaw(Flaw),
-    /// The end, with what follows the last whole piece. `None`: the pieces reach the end of the block.
+    /// The end, with the unreadable part behind the last whole piece. `None`: the pieces reach the end of the block.
     End(Option<Flaw>),
 }
 
@@ -294,12 +296,12 @@ pub(crate) struct Walk {
     piece: Option<Piece>,
     /// Where the current flaw begins, and its bytes that are not records.
     flaw: Option<(usize, usize)>,
-    /// Bytes whose checksum may still be wrong: crafted bytes could otherwise force a checksum at every unit.
+    /// Remaining bytes in wrong checksums: crafted bytes could otherwise force a checksum at every unit.
     patience: usize,
 }
 
 impl Walk {
-    /// A walk through a block of `block_bytes` with this seed.
+    /// Begins a walk through a block of `block_bytes`. `seed`: start value of the block's checksums.
     pub(crate) fn new(block_bytes: usize, seed: u32) -> Self {
         Self { at: FIRST_BYTE, seed, piece: None, flaw: None, patience: 8 * block_bytes }
     }

@@ -1,7 +1,7 @@
 //! One core's part of a namespace.
 //!
 //! ```text
-//! execute -> what is asked needs the record? -> from memory, or a read of its device -> write -> volume, index -> reply
+//! execute -> needs the record's bytes? -> from memory, or a read of its device -> write -> volume, index -> reply
 //! ```
 //!
 //! Writes of one record are done one after another: while one write reads the record's old bytes, later ones wait.
@@ -45,13 +45,13 @@ const PENDING_MAX: usize = 20;
 /// Writes that may wait for space or memory; more are refused.
 const DEFERRED_MAX: usize = 10_000;
 
-/// How long, nanoseconds.
+/// How long a write may wait for space or memory, nanoseconds.
 const DEFERRED_NS: u64 = 1_000_000_000;
 
 /// Maximum number of pending log lines.
 const REMARKS_MAX: usize = 100;
 
-/// Reads of records of one device at once for which [`Store::needs`] has room.
+/// Reads of records in flight on each device that [`Store::needs`] has room for.
 const READS: usize = 256;
 
 /// Number of a transaction without a client.
@@ -89,7 +89,7 @@ pub struct Store {
     collectors: Vec<Collector>,
     expiry: Expiry,
     raider: Raider,
-    /// True while everything is being written, so that no further block is collected.
+    /// True while all buffers are being written: no further block is collected.
     draining: bool,
     statistics: Statistics,
     remarks: VecDeque<Remark>,
@@ -161,18 +161,19 @@ impl Store {
         Ok(store)
     }
 
-    /// Operations in flight, and bytes of buffers, that a store of `namespace` on `devices` devices uses at most.
+    /// Maximum of operations in flight, and of bytes of buffers, for a store of `namespace` on `devices` devices.
     ///
     /// A store works with fewer, but its reads wait for each other.
     pub fn needs(namespace: &Namespace, devices: usize) -> (u32, usize) {
         let block_bytes = namespace.write_block_bytes as usize;
         let reads = READS * devices;
-        // Chunks of the cold start; writes, a block to collect and one to look at for tombstones; flushes of parts; reads of records of some kilobytes.
+        // For each device: chunks of the cold start; writes, a block to collect and one to search for tombstones;
+        // writes of partly filled buffers. For each read: a record of some kilobytes.
         let device = scan::DEPTH * scan::chunk_bytes(block_bytes) + 7 * block_bytes + (256 << 10);
         ((reads + 16 * devices) as u32, devices * device + reads * (16 << 10))
     }
 
-    /// Counts I/O there from now on.
+    /// Counts I/O in `counts` from now on.
     pub fn count_into(&mut self, counts: Arc<IoCounts>) {
         self.io.counts = counts;
     }
@@ -189,7 +190,7 @@ impl Store {
         }
     }
 
-    /// Executes a transaction. The reply has its number, and comes here or later.
+    /// Executes a transaction. The reply has its number, and may come in a later call.
     pub fn execute(&mut self, number: u64, transaction: Transaction, disk: &mut impl Disk, replies: &mut Replies) {
         self.draining = false;
         if self.scan.is_some() {
@@ -202,7 +203,7 @@ impl Store {
         }
     }
 
-    /// Begins a transaction, behind those that its record is busy with.
+    /// Begins a transaction. A write waits for earlier writes of its record.
     fn dispatch(&mut self, number: u64, transaction: Transaction, disk: &mut impl Disk, replies: &mut Replies) {
         match if is_write(&transaction) { self.busy.get_mut(&transaction.digest) } else { None } {
             Some(queue) if queue.len() >= PENDING_MAX => replies.push((number, Reply::of(ResultCode::KEY_BUSY))),
@@ -233,7 +234,7 @@ impl Store {
         self.index.get(digest).filter(|entry| !entry.is_tombstone() && !is_over(entry)).copied()
     }
 
-    /// Does a transaction, or has the record read that it needs. `held`: the record is busy with it already.
+    /// Executes a transaction, or starts the read that it needs. `held`: it is the write that its record is busy with.
     fn begin(&mut self, (number, transaction): Numbered, held: bool, disk: &mut impl Disk, replies: &mut Replies) {
         let now = disk.now_ns();
         let digest = transaction.digest;
@@ -267,7 +268,7 @@ impl Store {
         }
     }
 
-    /// Continues the writes that waited for one of this record.
+    /// Continues the writes that waited for a write of this record.
     fn release(&mut self, digest: &Digest, disk: &mut impl Disk, replies: &mut Replies) {
         let Some(mut queue) = self.busy.remove(digest) else { return };
         while let Some(next) = queue.pop_front() {
@@ -300,7 +301,7 @@ impl Store {
         self.volumes.iter().any(|volume| volume.blocks.free() * 100 < min_pct * volume.blocks.len())
     }
 
-    /// Brings back an operation of the store's numbers.
+    /// Handles the completion of one of the store's operations.
     pub fn on_completion(&mut self, done: Completion, disk: &mut impl Disk, replies: &mut Replies) {
         match self.io.take(&done) {
             Some(Pending::Record { number, transaction, place, seed, skip }) => {
@@ -363,7 +364,7 @@ impl Store {
                     self.remark(Some(volume), format!("a record in write block {block} could not be read - {why}"));
                 }
                 match &transaction.work {
-                    // Only its key would have been kept.
+                    // A replacement needs no more than the old key: go on without the damaged record.
                     Work::Write(write) if replaces(write) => {
                         self.finish(number, &transaction, None, disk.now_ns(), replies);
                     }
@@ -377,7 +378,7 @@ impl Store {
         }
     }
 
-    /// Handles a completion and due work. Returns the time of the next work.
+    /// Does due work. Returns the time of the next work.
     fn go_on(&mut self, disk: &mut impl Disk, replies: &mut Replies) -> u64 {
         if self.scan.is_some() {
             return self.drive_scan(disk);
@@ -407,7 +408,7 @@ impl Store {
             let others = self.deferred.len();
             self.dispatch(number, transaction, disk, replies);
             if self.deferred.len() > others {
-                // In its old place, and as old as it is.
+                // Deferred again: back to the front, with its original time.
                 if let Some((_, number, transaction)) = self.deferred.pop_back() {
                     self.deferred.push_front((since_ns, number, transaction));
                 }
@@ -514,7 +515,7 @@ impl Store {
         })
     }
 
-    /// Recounts the running totals. Errors: the difference, a sentence.
+    /// Recounts the running totals. Errors: a sentence with the difference.
     pub fn check(&self) -> Result<(), String> {
         let (mut live, mut counted) = (HashMap::new(), [0_u64; 2]);
         for entry in (0..self.index.end()).filter_map(|number| self.index.nth(number)) {

@@ -3,22 +3,25 @@
 //! ```text
 //! block:  header | piece | piece | ...       a piece is what one write adds: seal, records, padding to the sector
 //! seal:   checksum u32 | magic u32 | position u32 | length u32 | end of the records u32 | records u32 | bounds
-//! bounds: sequence u64 | closed before u64 | certain blocks u32 | 2 times: sequence u64, bytes u32 | 5 times: block u32, ended u64    little-endian
+//! bounds: sequence u64 | closed before u64 | certain blocks u32 | 2 times: sequence u64, bytes u32
+//!         | 5 times: block u32, ended u64                                                             little-endian
 //! ```
 //!
 //! The pieces of a block follow each other without gap and are written one after the other. A block whose pieces reach
-//! its end is complete. Each seal also says what was on the device when it was written ([`Bounds`]): such statements
-//! stay true, so a cold start joins those of all seals and marks, and anything that contradicts them is damage.
+//! its end is complete. Each seal also says what was on the device when it was written ([`Bounds`]). Such statements
+//! stay true, so a cold start joins the statements of all seals and marks, and anything that contradicts them is
+//! damage.
 //!
-//! A drive that loses power in the middle of a write may have written any of its sectors. In a block that is used again
-//! that destroys records of its former use. Therefore the first write to such a block waits until a durable seal or
-//! mark has announced the block: a cold start then ignores the former use.
+//! A drive that loses power in the middle of a write may have written any of its sectors. In a block that is used
+//! again, this destroys records of the former use. Therefore the first write to such a block waits until a durable seal
+//! or mark has announced the block: a cold start then ignores the former use.
 //!
-//! A mark: the state of a volume at rest, and the losses that were accepted. Two sectors before the blocks hold it in turns, so
-//! that one is always whole.
+//! A mark: the state of a volume at rest, and the losses that were accepted. Two slots before the blocks hold marks in
+//! turn, so that one is always whole.
 //!
 //! ```text
-//! magic u32 | checksum u32 | id of the device u64 | number u64 | bounds | losses: blocks u64 | bytes u64 | records u64    little-endian
+//! magic u32 | checksum u32 | id of the device u64 | number u64 | bounds
+//! | losses: blocks u64 | bytes u64 | records u64                                                      little-endian
 //! ```
 
 use crate::Losses;
@@ -56,9 +59,9 @@ pub(crate) type Next = [(u32, u64); NEXT];
 /// Contents of a volume that are durable, at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// Of the block that was begun last.
+    /// Sequence number of the block that was begun last.
     pub(crate) sequence: u64,
-    /// All blocks with a lower sequence number are complete, but the open ones.
+    /// All blocks with a lower sequence number are complete, except the open ones.
     pub(crate) closed_before: u64,
     /// All blocks before this one have a header.
     pub(crate) certain: u32,
@@ -110,14 +113,14 @@ pub(crate) struct Seal {
     pub(crate) at: u32,
     /// End of the piece in the block.
     pub(crate) end: u32,
-    /// End of its records.
+    /// End of the piece's records.
     pub(crate) used: u32,
     pub(crate) records: u32,
     pub(crate) bounds: Bounds,
 }
 
 impl Seal {
-    /// Writes it into its block. `seed`: of the block's checksums.
+    /// Writes the seal into its block. `seed`: start value of the block's checksums.
     pub(crate) fn write(&self, block: &mut [u8], seed: u32) {
         let out = &mut block[self.at as usize..][..SEAL];
         out[4..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -150,14 +153,14 @@ pub(crate) struct Evidence {
     pub(crate) sequence: u64,
     pub(crate) closed_before: u64,
     pub(crate) certain: u32,
-    /// Durable bytes of blocks by sequence number, where no statement says that the block is complete.
+    /// Durable bytes of open blocks by sequence number: no seal or mark says that they are complete.
     open: BTreeMap<u64, u32>,
-    /// Sequence number up to which a use of a block has ended.
+    /// By block: sequence number up to which its uses have ended.
     ended: BTreeMap<u32, u64>,
 }
 
 impl Evidence {
-    /// Adds the bounds of a seal in a volume of `blocks` blocks, with sequence numbers below `limit`; those that no
+    /// Adds the bounds of a seal in a volume of `blocks` blocks, with sequence numbers below `limit`. Bounds that no
     /// store writes are ignored.
     pub(crate) fn add(&mut self, bounds: &Bounds, blocks: u32, limit: u64) {
         if bounds.sequence >= limit || bounds.closed_before > bounds.sequence + 1 || bounds.certain > blocks {
@@ -165,7 +168,7 @@ impl Evidence {
         }
         self.sequence = self.sequence.max(bounds.sequence);
         self.certain = self.certain.max(bounds.certain);
-        // A block that some statement calls open is complete by another that is about it and does not.
+        // A block that one seal calls open is complete if another seal covers it and does not call it open.
         let is_open = |sequence: u64| bounds.open.iter().any(|(open, _)| *open == sequence);
         self.open.retain(|sequence, _| *sequence >= bounds.closed_before || is_open(*sequence));
         for (sequence, bytes) in bounds.open {
@@ -212,17 +215,17 @@ pub(crate) struct Mark {
     /// Grows with each mark of the space.
     pub(crate) number: u64,
     pub(crate) bounds: Bounds,
-    /// All that were accepted since the device was formatted.
+    /// All losses that were accepted since the device was formatted.
     pub(crate) losses: Losses,
 }
 
 impl Mark {
-    /// Offset of its slot from the begin of the marks.
+    /// Offset of the mark's slot from the begin of the marks.
     pub(crate) fn slot(&self) -> u64 {
         self.number % 2 * SLOT_BYTES
     }
 
-    /// Writes it at the begin of `out`. `id`: of the device.
+    /// Writes the mark at the begin of `out`. `id`: the device's.
     pub(crate) fn write(&self, out: &mut [u8], id: u64) {
         out.fill(0);
         out[..4].copy_from_slice(&MARK_MAGIC.to_le_bytes());
@@ -235,7 +238,7 @@ impl Mark {
         out[4..8].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The mark in a slot. Errors: a damaged one.
+    /// The mark in a slot; `None` if the slot is empty. Errors: the mark is damaged.
     fn read(slot: &[u8], id: u64) -> Result<Option<Self>, ()> {
         let Some(bytes) = slot.get(..MARK_BYTES) else { return Err(()) };
         if bytes.iter().all(|byte| *byte == 0) {
@@ -250,13 +253,14 @@ impl Mark {
         Ok(Some(Self { number: u64_at(bytes, 16), bounds, losses: Losses { blocks, bytes: bytes_lost, records } }))
     }
 
-    /// The marks in both slots, older first, and how many are missing or damaged. Without any, both may be still to come.
+    /// The marks in both slots, older first, and the number of missing or damaged ones. If both slots are empty, none
+    /// counts as missing: they may not be written yet.
     pub(crate) fn read_both(bytes: &[u8], id: u64) -> (Vec<Self>, usize) {
         let slots: Vec<_> = bytes.chunks(SLOT_BYTES as usize).map(|slot| Self::read(slot, id)).collect();
         let damaged = slots.iter().filter(|slot| slot.is_err()).count();
         let mut marks: Vec<_> = slots.into_iter().filter_map(|slot| slot.unwrap_or_default()).collect();
         marks.sort_unstable_by_key(|mark| mark.number);
-        // The second follows the first at once.
+        // The second mark is written right after the first, so a single one means that the other is lost.
         let is_one_missing = damaged == 0 && marks.len() == 1;
         (marks, damaged + usize::from(is_one_missing))
     }

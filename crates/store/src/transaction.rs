@@ -13,7 +13,7 @@ impl ResultCode {
     pub const SERVER_ERROR: Self = Self(1);
     /// No such record.
     pub const NOT_FOUND: Self = Self(2);
-    /// The generation is not the one demanded.
+    /// The generation is not the expected one.
     pub const GENERATION: Self = Self(3);
     /// A parameter makes no sense.
     pub const PARAMETER: Self = Self(4);
@@ -31,7 +31,7 @@ impl ResultCode {
     pub const TOO_BIG: Self = Self(13);
     /// Too many transactions wait for the same record.
     pub const KEY_BUSY: Self = Self(14);
-    /// More waits to be written than may.
+    /// Too much data waits to be written.
     pub const DEVICE_OVERLOAD: Self = Self(18);
     /// No such namespace.
     pub const NO_NAMESPACE: Self = Self(20);
@@ -59,9 +59,9 @@ pub enum Exists {
     CreateOnly,
     /// The record must exist.
     UpdateOnly,
-    /// Nothing; bins that are not written are gone.
+    /// No condition. Bins that are not written are removed.
     CreateOrReplace,
-    /// There must be one; bins that are not written are gone.
+    /// The record must exist. Bins that are not written are removed.
     ReplaceOnly,
 }
 
@@ -71,13 +71,13 @@ pub enum Generation {
     /// No condition.
     #[default]
     Any,
-    /// Equal to this.
+    /// The record's generation must be equal to this.
     Equal(u16),
-    /// The given one is greater than it.
+    /// This must be greater than the record's generation.
     Less(u16),
 }
 
-/// Lifetime of a record: seconds from now, or one of the numbers with a meaning of their own. Source: the clients.
+/// Lifetime of a record: seconds from now, or one of the special values below. Source: the clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ttl(pub u32);
 
@@ -86,7 +86,7 @@ impl Ttl {
     pub const DEFAULT: Self = Self(0);
     /// Unlimited.
     pub const NEVER: Self = Self(u32::MAX);
-    /// As long as it would have without this write.
+    /// Not changed by the write.
     pub const KEEP: Self = Self(u32::MAX - 1);
 }
 
@@ -106,7 +106,7 @@ pub struct Write {
     pub key: Vec<u8>,
     /// [`crate::ops`]: writes, and reads that see earlier writes.
     pub ops: Vec<u8>,
-    /// Answers each operation, including those that read nothing.
+    /// The reply has an entry for each operation, including those that read nothing.
     pub answers_each: bool,
     /// The reply must contain the record as stored on the device, for a replica.
     pub image: bool,
@@ -141,9 +141,9 @@ pub enum Work {
     Delete(Delete),
     /// Applies another node's write, if it is newer.
     Image(Vec<u8>),
-    /// Tells the version that is here, of a record or a tombstone; 0: of neither.
+    /// Returns the version of the record or tombstone; 0: there is neither.
     Version,
-    /// The other node has this version. Unless that is the one here, the reply has an image with a greater version.
+    /// Compares with the version at the other node. If they differ, the reply has an image with a greater version.
     Compare(Version),
 }
 
@@ -170,7 +170,7 @@ pub struct Reply {
     pub ops: Vec<u8>,
     /// The record for a replica, if requested and written.
     pub image: Option<Vec<u8>>,
-    /// Version, if that was asked for.
+    /// Version, for [`Work::Version`] and [`Work::Compare`].
     pub version: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Verification of all that is read: which writes of a key its record may hold.
 //!
-//! The one idea: an issuer alone writes its keys, one write of a key at a time, so it knows for each key which writes were
-//! sent, acknowledged, and in doubt. A read must return one of the possible writes, and whole.
+//! The one idea: each key has one issuer, which sends one write of it at a time. So the issuer knows which writes of
+//! the key were sent, acknowledged, and in doubt. A read must return one of the possible writes, and whole.
 
 use crate::ResultCode;
 use crate::object::{NUMBER_MAX, Object};
@@ -20,7 +20,7 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Counts of records read; `is_on`: with verification of each.
+    /// With `is_on`, records that are read are also verified.
     pub fn new(is_on: bool) -> Self {
         Self { is_on, ..Self::default() }
     }
@@ -30,7 +30,7 @@ impl Verification {
         self.is_on
     }
 
-    /// Counts of a run that ends now.
+    /// Returns the counts of the run that ends now, and resets them.
     pub fn take(&self) -> RecordsRead {
         let refused = std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner));
         RecordsRead { records: self.records.swap(0, Ordering::Relaxed), refused: self.is_on.then_some(refused) }
@@ -41,12 +41,12 @@ impl Verification {
 #[derive(Debug, Default)]
 pub(crate) struct Verifier {
     verification: Arc<Verification>,
-    /// Numbers writes without verification.
+    /// Number of the last write, if nothing is verified.
     writes: u32,
     keys: HashMap<u64, Writes>,
-    /// Writes that may have been done and may still be: their answer never came.
+    /// Writes that may have been done or may still be, by key: their answer never came.
     in_doubt: HashMap<u64, Vec<u32>>,
-    /// Writes that wait for the one before them on their key, by the issuer's numbers.
+    /// Tokens of writes that wait for an earlier write of their key.
     waiting: HashMap<u64, VecDeque<u32>>,
 }
 
@@ -65,8 +65,8 @@ impl Verifier {
         Self { verification, ..Self::default() }
     }
 
-    /// The number of a new write of `key`; `None` if another write is in flight, for which the new one, `token` to the
-    /// issuer, has to wait. With two in flight the last one would be unknown.
+    /// Number of a new write of `key`. `None`: another write of the key is in flight, and the new one, `token`, has to
+    /// wait. With two in flight the last one would be unknown.
     pub(crate) fn begin_write(&mut self, key: u64, token: u32) -> Option<u32> {
         if !self.verification.is_on {
             self.writes = self.writes.wrapping_add(1);
@@ -78,13 +78,13 @@ impl Verifier {
             return None;
         }
         writes.is_out = true;
-        // More writes of a key than that are no run of a benchmark.
+        // No benchmark writes a key more often.
         writes.sent = (writes.sent + 1).min(NUMBER_MAX);
         Some(writes.sent)
     }
 
-    /// A write was answered; `done`: with success; `in_doubt`: it may still be done. Returns the write that waited for
-    /// it.
+    /// A write was answered. `done`: with success; `in_doubt`: it may still be done. Returns the token of the write
+    /// that waited for it.
     pub(crate) fn end_write(&mut self, key: u64, done: bool, in_doubt: bool) -> Option<u32> {
         let writes = self.keys.get_mut(&key)?;
         writes.is_out = false;
@@ -124,7 +124,7 @@ impl Verifier {
         let sent = self.keys.get(&key).map_or(0, |writes| writes.sent);
         let wrong = match outcome {
             Outcome::Done => self.wrong(object, (key, acknowledged, sent), bins),
-            // With a first write that is in doubt there need not be a record.
+            // If nothing is acknowledged yet, the first write may be in doubt: the record need not exist.
             Outcome::Result(code) if code == ResultCode::NOT_FOUND.0 && (acknowledged > 0 || sent == 0) => {
                 Some(WrongRecord::Missing { acknowledged })
             }
@@ -157,7 +157,7 @@ impl Verifier {
         };
         let is_earlier = began < object.began;
         match () {
-            // Never sent.
+            // A write that this run never sent.
             () if !is_earlier && (found == 0 || found > sent) => Some(WrongRecord::Foreign),
             () if is_earlier && acknowledged == 0 => None,
             () if is_earlier => Some(WrongRecord::Old { acknowledged, found: 0 }),

@@ -6,8 +6,8 @@
 //!   nodes that do not, peers that are unknown, seeds -> a thread of their own -> nodes that answer
 //! ```
 //!
-//! A node keeps its number for the run, also when it returns under another address. Replies are not trusted: an empty map,
-//! a truncated or endless reply costs the node its partitions, and nothing else.
+//! A node keeps its number for the run, also when it returns under another address. Replies are not trusted: an empty
+//! map, or a truncated or endless reply, costs the node its partitions, and nothing else.
 
 use super::replies::{COPIES_MAX, Owned, owned, rack};
 use crate::nodes::{self, Access, Connection, Host, NODES_MAX, Peer, PeersQuery, at_once, connect, peers};
@@ -21,16 +21,16 @@ use std::thread;
 use std::time::Duration;
 use sys::net::Waker;
 
-/// Time between two questions to all nodes.
+/// Time between two queries of all nodes.
 const TEND: Duration = Duration::from_secs(1);
 
 /// Delay of another query after a node lacked a partition that it had reported.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Namespaces that a message names.
+/// Maximum number of namespaces that a message names.
 const NAMESPACES_TOLD_MAX: usize = 32;
 
-/// A node as it was seen last.
+/// Last known state of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// Number among the nodes of a run; never changes.
@@ -40,9 +40,9 @@ pub struct Node {
     pub host: Host,
     /// The name in its certificate.
     tls_name: String,
-    /// Stands for the password on further connections.
+    /// Session token: replaces the password on further connections.
     session: Option<Vec<u8>>,
-    /// Rack of the node in the namespace; `None` if servers report none, as those without racks do.
+    /// Rack of the node in the namespace; `None` if its server reports none, as servers without racks do.
     pub rack: Option<u32>,
     /// Server version.
     pub build: String,
@@ -55,7 +55,7 @@ pub struct Node {
 pub struct Map {
     /// Indexed by [`Node::number`].
     pub nodes: Vec<Node>,
-    /// By copy and partition: the number of its node. The first copy is the master's.
+    /// Number of the node, by copy and partition. The first copy is the master's.
     copies: Vec<Vec<Option<u16>>>,
 }
 
@@ -92,15 +92,16 @@ pub struct Cluster {
     map: Arc<Mutex<Arc<Map>>>,
     /// True if records of the namespace have one bin without a name, an option of servers before 7.0.
     pub has_single_bins: bool,
-    /// Dropping it ends the thread; a message triggers a query at once.
+    /// Dropping the sender ends the thread; a message triggers a query at once.
     pub(super) ask: Sender<()>,
 }
 
-/// A connection to a node; or the error number of operations that waited for it, and a sentence.
+/// A connection to a node. Errors: the error number for operations that waited for it, and a sentence.
 pub(super) type Connected = Result<Connection, (i32, String)>;
 
 impl Cluster {
-    /// The cluster with one of `seeds` as a node, for `namespace`; `alternate`: by the nodes' alternate addresses.
+    /// Finds the cluster that has one of `seeds` as a node, for `namespace`. `alternate`: use the nodes' alternate
+    /// addresses.
     ///
     /// Errors: none of them answers, or the cluster has no such namespace; a sentence.
     pub fn find(seeds: &[Host], namespace: &str, access: Access, alternate: bool) -> Result<Arc<Self>, String> {
@@ -111,7 +112,7 @@ impl Cluster {
             let (why, advice) = (missing.join("; "), "check host, port, login and TLS, and that the server runs");
             return Err(format!("cannot find the cluster - no seed answered: {why} - {advice}"));
         }
-        // A run is named after the first node: a seed.
+        // The run is named after the first node, so seeds come first.
         nodes.sort_by_key(|node| seeds.iter().position(|seed| *seed == node.host).unwrap_or(seeds.len()));
         let mut asker = Asker::new(nodes, namespace, seeds, query, access.clone())?;
         let map = asker.ask();
@@ -163,7 +164,7 @@ pub(super) fn connected(node: &Node, access: &Access) -> Connected {
 
 /// Starts a thread.
 ///
-/// Errors: the system allows none, a sentence.
+/// Errors: the system allows no further thread; a sentence.
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), String> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(body);
     spawned.map(drop).map_err(|error| format!("cannot start a thread that asks the cluster: {error}"))
@@ -207,7 +208,7 @@ struct Asked {
     node: nodes::Node,
     /// Why the last query failed, if it did.
     failed: Option<String>,
-    /// Generations of peers and partitions, and the connection that they came on, at the last reply about these.
+    /// Generations of peers and partitions at the last reply about them, and the number of that reply's connection.
     generations: Option<(Vec<String>, u64)>,
     peers: Vec<Peer>,
     owned: Option<Owned>,
@@ -225,7 +226,7 @@ impl Asked {
 
     /// Queries the node for its generations, and for peers and partitions if they changed or are unknown.
     ///
-    /// Errors: it does not answer, or nonsense, a sentence. Its last valid replies hold.
+    /// Errors: the node does not answer, or answers nonsense; a sentence. Its last valid replies stay in use.
     fn refresh(&mut self, namespace: &str, query: PeersQuery, access: &Access) -> Result<(), String> {
         let names = ["peers-generation", "partition-generation"].map(str::to_owned);
         let generations = self.node.ask(&names, access)?;
@@ -251,7 +252,7 @@ impl Asked {
 impl Asker {
     /// Queries `nodes` for `namespace`, and nodes that join them.
     ///
-    /// Errors: no thread, a sentence.
+    /// Errors: a thread cannot be started; a sentence.
     fn new(
         nodes: Vec<nodes::Node>,
         namespace: &str,
@@ -275,7 +276,8 @@ impl Asker {
         Ok(Self { namespace, access, query, seeds, nodes, wanted, found, is_looking: false })
     }
 
-    /// Queries all nodes that answer for their partitions, and has others looked for, which takes their time-outs.
+    /// Queries all nodes that answer for their partitions. Another thread looks for the rest, because that takes
+    /// timeouts.
     fn ask(&mut self) -> Map {
         while let Ok(found) = self.found.try_recv() {
             self.is_looking = false;
@@ -291,8 +293,8 @@ impl Asker {
         self.map()
     }
 
-    /// Nodes that do not answer, at their last address and those that peers name; unknown peers; and while a node does not
-    /// answer, the seeds.
+    /// Peers to look for: nodes that do not answer, at their last address and at those that peers name; unknown peers;
+    /// and the seeds, while a node does not answer.
     fn missing(&self) -> Vec<Peer> {
         let (here, away): (Vec<_>, Vec<_>) = self.nodes.iter().partition(|asked| asked.answers());
         let named = here.iter().flat_map(|asked| &asked.peers);

@@ -31,25 +31,25 @@ pub(super) fn put_request(out: &mut Vec<u8>, namespace: &[u8], transaction: &Tra
 pub(super) struct Awaited {
     /// The transaction's token; `None` if nobody waits for it.
     pub(super) token: Option<u32>,
-    /// Nodes that were tried before.
+    /// Number of nodes that were tried before.
     pub(super) tries: usize,
     /// For a batch: its keys on this node.
     pub(super) part: Option<Part>,
 }
 
-/// A connection, or the place of one.
+/// A connection, or a free slot for one.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
     /// Number of its node.
     pub(super) node: usize,
     pub(super) socket: Option<Arc<TcpStream>>,
-    /// Between the bytes of its requests and replies and those of the socket.
+    /// TLS between requests and replies, and the socket.
     pub(super) tls: Option<Box<ClientConnection>>,
     /// True while the connection is being made.
     pub(super) is_wanted: bool,
     /// True while the connection closes: its operations on the ring are not back yet.
     pub(super) is_ending: bool,
-    /// In the order of the replies.
+    /// Requests with an outstanding reply, in the order of the replies.
     pub(super) awaited: VecDeque<Awaited>,
     /// Received bytes of an incomplete reply.
     pub(super) arrived: Vec<u8>,
@@ -66,7 +66,7 @@ pub(super) struct Connection {
 impl Connection {
     /// True if it can take a request; at most `most` may be in flight on it.
     pub(super) fn takes(&self, most: usize) -> bool {
-        // Behind a request that nobody waits for, others would wait too long as well.
+        // Behind a request that has timed out, further requests would time out as well.
         let is_stuck = self.awaited.front().is_some_and(|first| first.token.is_none());
         self.socket.is_some() && !self.is_ending && !is_stuck && self.awaited.len() < most
     }
@@ -82,7 +82,7 @@ impl Connection {
         let Some(tls) = &mut self.tls else { return Ok(plain) };
         let (mut rest, mut sealed) = (&plain[..], Vec::new());
         loop {
-            // Its buffers are bounded, so it takes a long request in parts.
+            // TLS buffers are bounded: a long request is taken in parts.
             let taken = tls.writer().write(rest)?;
             rest = &rest[taken..];
             while tls.wants_write() {
@@ -96,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// The bytes of replies in `bytes` from the socket. Errors: they are not the TLS that was begun.
+    /// The bytes of replies in `bytes` from the socket, decrypted if the connection has TLS. Errors: invalid TLS.
     pub(super) fn received<'a>(&mut self, mut bytes: &'a [u8]) -> io::Result<Cow<'a, [u8]>> {
         let Some(tls) = &mut self.tls else { return Ok(Cow::Borrowed(bytes)) };
         let mut plain = Vec::new();
@@ -115,7 +115,7 @@ impl Connection {
         self.is_ending && !self.is_sending && !self.is_receiving
     }
 
-    /// Ends it; its operations on the ring come back then.
+    /// Ends the connection. Its operations on the ring then complete.
     pub(super) fn end(&mut self) {
         self.is_ending = true;
         if let Some(socket) = &self.socket {
@@ -125,7 +125,7 @@ impl Connection {
     }
 }
 
-/// Keys, one after the other.
+/// Returns the next key.
 pub type Keys = Box<dyn FnMut() -> u64>;
 
 /// Settings of batch reads.
@@ -133,8 +133,8 @@ pub type Keys = Box<dyn FnMut() -> u64>;
 pub struct BatchReads {
     /// Records of a batch. At least 2.
     pub records: u32,
-    /// Further keys of the batches of an issuing thread, by its number and the number of threads. Each thread has keys of
-    /// its own.
+    /// Makes the source of further keys for an issuing thread, from the thread's number and the number of threads. Each
+    /// thread has its own keys.
     pub keys: Arc<dyn Fn(usize, usize) -> Keys + Send + Sync>,
 }
 
@@ -145,7 +145,7 @@ pub(super) type Key = (u32, Digest);
 /// Go client.
 const FLAGS: u8 = 0b101;
 
-/// Bits of a key: info bytes and a time to live follow; as in the key before.
+/// Flags of a key: info bytes and a time to live follow; everything is as in the previous key.
 const INFO_AND_TTL: u8 = 0b1010;
 const REPEAT: u8 = 1;
 
@@ -173,7 +173,7 @@ pub(super) fn put_batch(out: &mut Vec<u8>, namespace: &[u8], set: &[u8], keys: &
     frame::end(out, begin);
 }
 
-/// One node's part of a batch that is out.
+/// One node's part of a batch in flight.
 #[derive(Debug)]
 pub(super) struct Part {
     /// By position in the request; `None`: answered.
@@ -185,9 +185,9 @@ impl Part {
         Self { keys: keys.into_iter().map(Some).collect() }
     }
 
-    /// The keys that `entry` answers: one, or as the last entry, all that are left.
+    /// The keys that `entry` answers: one key, or all keys left if it is the last entry.
     ///
-    /// Errors: no such key, a second answer, or none for some.
+    /// Errors: `entry` answers an unknown or answered key, or is the last and leaves some without an answer.
     pub(super) fn answered(&mut self, entry: &Entry<'_>) -> Result<Vec<Key>, Malformed> {
         let wrong = Malformed::Body("records of a batch");
         match entry.is_last {

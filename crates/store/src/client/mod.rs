@@ -8,11 +8,11 @@
 //! * [`cluster`]: nodes and partitions; `routes`: connections to them, and requests waiting for one
 //! * `connection`: requests, of one record or several; [`replies`]: their replies, whose consequences are in `routes`
 //!
-//! The one idea: an issuing thread never waits but in its ring. Requests for a missing node wait for a connection until
-//! their timeout, so that a returning server is used at once, and a missing one does not cause a storm of failures.
-//! A read whose node fails goes to another one that has a copy, if [`Replica`] allows it; a write never does.
-//! Replies come in the order of the requests of their connection; with one request at a time on each, which is what
-//! Aerospike's own clients do, or several if the server supports that.
+//! The one idea: an issuing thread waits only in its ring. Requests for a missing node wait for a connection until
+//! their timeout, so that a returning server is used at once, and a missing one does not cause a storm of failures. A
+//! read whose node fails goes to another node with a copy, if [`Replica`] allows it; a write never does. Replies come
+//! in the order of their connection's requests. A connection has one request in flight, as in Aerospike's own clients,
+//! or several if the server supports that.
 
 pub mod cluster;
 mod connection;
@@ -40,7 +40,7 @@ use sys::buffer::Buf;
 use sys::net::{Op as NetOp, Outcome as NetOutcome};
 use sys::op::{Completion, Op, OpKind};
 
-/// Nodes that may join during a run.
+/// Number of nodes that may join during a run.
 const NODES_SPARE: usize = 2;
 
 /// Number of receive buffers.
@@ -55,7 +55,7 @@ pub struct ClientSettings {
     pub object: Arc<Object>,
     /// Counts of records read, and their verification.
     pub verification: Arc<Verification>,
-    /// Reads of several records at once; `None`: one each.
+    /// Batch reads; `None`: each read is of one record.
     pub batch: Option<BatchReads>,
     /// Nodes that reads go to.
     pub replica: Replica,
@@ -63,20 +63,20 @@ pub struct ClientSettings {
     pub rack: Option<u32>,
     /// Timeout of a transaction, ms. At least 1.
     pub timeout_ms: u32,
-    /// Requests on a connection at once. At least 1.
+    /// Maximum number of requests in flight on a connection. At least 1.
     pub pipeline: u32,
     /// Behaviour when a device is overloaded.
     pub overload: Arc<Overload>,
 }
 
-/// A transaction that is out.
+/// A transaction in flight.
 #[derive(Debug, Default)]
 struct Out {
     /// Distinguishes it from earlier users of its token; 0: unused.
     number: u64,
     /// Records without an answer.
     left: u32,
-    /// Connections that it went out on.
+    /// Connections on which its requests were sent.
     slots: Vec<usize>,
 }
 
@@ -166,7 +166,7 @@ impl Client {
         self.list(slot);
     }
 
-    /// Has the connection's bytes sent with the next flush.
+    /// Lists the connection, so that its bytes are sent with the next flush.
     fn list(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         if !connection.is_listed {
@@ -208,7 +208,7 @@ impl Client {
         let seen = Seen { at_ns: self.net.now(), unseen_ns: 0 };
         for Awaited { token, tries, part } in std::mem::take(&mut self.connections[slot].awaited) {
             let Some(token) = token else { continue };
-            // The request was sent, at least possibly.
+            // The request was sent, or may have been.
             let lost = Answer::lost(errno, true);
             match part {
                 Some(part) => part.rest().for_each(|key| self.record(token, key, tries, lost, seen)),
@@ -219,7 +219,7 @@ impl Client {
         self.vacate(slot);
     }
 
-    /// Once all of a connection is back, there can be another in its place.
+    /// Frees the slot of a connection that has ended, once all its operations are complete.
     fn vacate(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         if connection.is_over() {
@@ -360,7 +360,7 @@ impl IoEngine for Client {
     }
 
     fn buffer(&mut self, _len: usize) -> Option<Buf> {
-        // Records are the engine's.
+        // The engine has its own memory for records.
         Some(Buf::empty())
     }
 }

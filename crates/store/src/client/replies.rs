@@ -21,7 +21,7 @@ const REPLY_BYTES_MAX: usize = 16 << 20;
 /// Copies of a record that are used; more are ignored.
 pub(super) const COPIES_MAX: usize = 8;
 
-/// Partitions by bits of a byte.
+/// Bytes of a bitmap with a bit for each partition.
 const MAP_BYTES: usize = PARTITIONS as usize / 8;
 
 /// An answer about one record.
@@ -65,7 +65,7 @@ pub struct Owned {
 /// The partitions that a node has in `namespace`: `ns:regime,columns,map,map..;ns:..`, each map in Base64. `None`: it
 /// does not have the namespace.
 ///
-/// Errors: no such maps, a sentence.
+/// Errors: the maps are malformed; a sentence.
 pub fn owned(replicas: &str, namespace: &str) -> Result<Option<Owned>, String> {
     let Some(value) = of_namespace(replicas, namespace) else { return Ok(None) };
     let wrong = || format!("expected partitions such as {namespace}:0,1,MAP, found {}", begin_of(value));

@@ -1,7 +1,6 @@
-//! Routes to the nodes: connections, free ones, and requests waiting for one.
+//! Routes to the nodes: connections, and requests that wait for one.
 //!
-//! Answers: replies that arrive, and requests whose reply is lost or late; which of them end a transaction, and which are
-//! sent to another node.
+//! Answers: replies, and requests whose reply is lost or late. Each ends a transaction or is sent to another node.
 
 use super::Client;
 use super::cluster::connected;
@@ -18,13 +17,13 @@ use std::sync::Arc;
 use sys::net::Op as NetOp;
 use sys::op::Outcome;
 
-/// Time between two looks at the cluster's map.
+/// Time between two checks of the cluster's map.
 pub(super) const MAP_NS: u64 = 10_000_000;
 
-/// Time between two attempts to connect to a node, and between two checks of the requests waiting for that.
+/// Time between two attempts to connect to a node, and between two checks of the requests waiting for a connection.
 const RETRY_NS: u64 = 50_000_000;
 
-/// Attempts to connect to a node at once.
+/// Maximum number of concurrent attempts to connect to a node.
 const ATTEMPTS_MAX: usize = 64;
 
 /// Nodes that reads go to; writes go to the master. As `Replica` of Aerospike's clients.
@@ -66,7 +65,7 @@ pub(super) enum Request {
 pub(super) struct Waiting {
     pub(super) token: u32,
     pub(super) number: u64,
-    /// Nodes that were tried before.
+    /// Number of nodes that were tried before.
     pub(super) tries: usize,
     pub(super) request: Request,
 }
@@ -104,7 +103,7 @@ impl Client {
         Ok(())
     }
 
-    /// A place for a connection to `node`.
+    /// A free slot for a connection to `node`.
     fn slot(&mut self, node: usize) -> Option<usize> {
         let is_empty = |slot: &usize| self.connections[*slot].socket.is_none() && !self.connections[*slot].is_wanted;
         if let Some(slot) = self.nodes[node].slots.iter().copied().find(is_empty) {
@@ -118,7 +117,7 @@ impl Client {
                 self.connections.push(Connection::default());
                 self.connections.len() - 1
             }
-            // Of a node that left.
+            // Reuse the slot of a node that left.
             false => (0..self.connections.len()).find(is_empty)?,
         };
         let Connection { node: before, is_listed, .. } = self.connections[slot];
@@ -170,7 +169,7 @@ impl Client {
         None
     }
 
-    /// Sends a request, or queues it at its node; a batch in parts to several nodes.
+    /// Sends a request, or queues it at its node. A batch is split among its nodes.
     pub(super) fn route(&mut self, waiting: Waiting) {
         let Waiting { token, number, tries, request } = waiting;
         match request {
@@ -263,7 +262,7 @@ impl Client {
             return;
         }
         let pipeline = self.settings.pipeline.max(1) as usize;
-        // To a node that did not answer only one connection is attempted at a time. Each attempt has a thread.
+        // A node that did not answer gets one attempt to connect at a time, because each attempt has a thread.
         let most = if self.nodes[node].errno.is_some() { 1 } else { ATTEMPTS_MAX };
         while self.nodes[node].wanted < most && self.nodes[node].wanted * pipeline < self.nodes[node].waiting.len() {
             let Some(slot) = self.slot(node) else { return };
@@ -333,9 +332,9 @@ impl Client {
         (bytes, None)
     }
 
-    /// Takes a reply to the first request of a connection.
+    /// Takes a reply to the oldest request of a connection.
     ///
-    /// Errors: it is none.
+    /// Errors: `body` is not a valid reply.
     fn reply(&mut self, slot: usize, mut body: &[u8], seen: Seen) -> Result<(), Malformed> {
         loop {
             let entry = take_entry(&mut body)?;
@@ -396,11 +395,11 @@ impl Client {
         }
     }
 
-    /// True if the node has no copy of the record; then the nodes are queried again.
+    /// True if the node has no copy of the record; triggers a query of the nodes then.
     fn is_elsewhere(&self, outcome: Outcome) -> bool {
         let is_elsewhere = outcome == Outcome::Result(ResultCode::UNAVAILABLE.0);
         if is_elsewhere {
-            // Dropped by a cluster whose thread has ended.
+            // Fails only if the cluster's thread has ended.
             let _ = self.settings.cluster.ask.send(());
         }
         is_elsewhere

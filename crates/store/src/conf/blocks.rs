@@ -1,4 +1,4 @@
-//! The syntax of the file: directives and blocks of them, one per line, and their values: numbers, sizes, times, yes and no.
+//! The syntax of the file: directives and blocks of them, one per line. Values are numbers, sizes, times, yes and no.
 //!
 //! ```text
 //! namespace test {                # a block, of which "test" is the value
@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 
 /// Longest file, bytes. The longest of the real server's examples has 5 KB.
 pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
-/// Blocks in one another: namespace, storage-engine; logging, file.
+/// Maximum nesting of blocks. Examples: namespace, storage-engine; logging, file.
 const DEPTH_MAX: usize = 4;
 
 /// A directive, with the contents of its block if it has one.
@@ -92,7 +92,7 @@ pub(super) fn text<'a>(directive: &Directive<'a>) -> Result<&'a str, String> {
     }
 }
 
-/// `true`, `yes`, `false`, `no`; nothing is true.
+/// `true`, `yes`, `false`, `no`. A missing value means true.
 pub(super) fn flag(directive: &Directive<'_>) -> Result<bool, String> {
     match directive.values[..] {
         [] | ["true" | "yes"] => Ok(true),
@@ -104,7 +104,7 @@ pub(super) fn flag(directive: &Directive<'_>) -> Result<bool, String> {
 fn suffixed(text: &str, suffixes: &[(char, u64)]) -> Option<u64> {
     let found = suffixes.iter().find_map(|(suffix, factor)| Some((text.strip_suffix(*suffix)?, *factor)));
     let (digits, factor) = found.unwrap_or((text, 1));
-    // A sign would be taken by parse.
+    // `parse` alone would accept a sign.
     digits.starts_with(|c: char| c.is_ascii_digit()).then(|| digits.parse::<u64>().ok()?.checked_mul(factor))?
 }
 

@@ -38,12 +38,12 @@ pub struct Config {
     pub log_millis: bool,
     /// `logging`: where lines go.
     pub logs: Vec<Log>,
-    /// `network`, `service`, `address` and `port`: where clients are awaited.
+    /// `network`, `service`, `address` and `port`: addresses and port for clients.
     pub listen: Listen,
     /// `access-address` and `access-port`: the address advertised to clients, if it differs.
     pub access: Option<(IpAddr, u16)>,
-    /// `network`, `heartbeat`, `mesh-seed-address-port`: host and service port of each node of the cluster, this one among them;
-    /// empty: it is alone.
+    /// `network`, `heartbeat`, `mesh-seed-address-port`: host and service port of each node of the cluster, including
+    /// this one; empty: there is no other.
     pub nodes: Vec<(String, u16)>,
     pub namespaces: Vec<NamespaceConfig>,
 }
@@ -94,14 +94,14 @@ pub enum Level {
     Detail,
 }
 
-/// A place for the log's lines.
+/// A destination of log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     /// Path; `None`: the console, which is stderr.
     pub path: Option<String>,
-    /// `context any`: how much of everything.
+    /// `context any`: level of all contexts.
     pub any: Level,
-    /// `context drv_ssd`: how much of the devices, if that is another.
+    /// `context drv_ssd`: level of the devices' lines, if it differs.
     pub drv_ssd: Option<Level>,
 }
 
@@ -110,7 +110,7 @@ pub struct Log {
 pub struct NamespaceConfig {
     /// Settings of its stores.
     pub settings: Namespace,
-    /// `replication-factor`: nodes that have each record; 2 where there are nodes and it is left out.
+    /// `replication-factor`: number of nodes that have each record. Default: 2 if there are other nodes, else 1.
     pub replication_factor: u8,
     /// `write-commit-level-override master`: a write is answered before the replica has it.
     pub answers_before_replica: bool,
@@ -144,7 +144,7 @@ impl Level {
     }
 }
 
-/// Something wrong, or worth saying.
+/// An error in a configuration, or a note on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Line number; `None`: the problem concerns the whole file.

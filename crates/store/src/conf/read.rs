@@ -9,7 +9,7 @@ use results::units::{printable, quoted};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Most namespaces, and devices of one. Source: the server.
+/// Maximum number of namespaces, and of devices of one. Source: the server.
 const NAMESPACES_MAX: usize = 32;
 const DEVICES_MAX: usize = 128;
 
@@ -107,7 +107,7 @@ impl Reader {
             "namespace" => reader.namespace(directive),
             _ => false,
         });
-        // The server's default, as far as there are nodes.
+        // The server's default, but not more than there are nodes.
         let copies = if self.config.nodes.is_empty() { 1 } else { 2 };
         let left_out = self.config.namespaces.iter_mut().filter(|namespace| namespace.replication_factor == 0);
         left_out.for_each(|namespace| namespace.replication_factor = copies);
@@ -344,7 +344,7 @@ impl Reader {
     }
 }
 
-/// A name that has no meaning in the lists of the info protocol.
+/// A name without the characters that separate values in the info protocol.
 fn name(directive: &Directive<'_>, bytes_max: usize) -> Result<String, String> {
     let text = text(directive)?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.$".contains(c);
@@ -416,7 +416,7 @@ pub(super) const NO_EFFECT: [(&str, &str); 6] = [
     ),
 ];
 
-/// Blocks and directives of features that are not there.
+/// Blocks and directives of missing features.
 pub(super) const MISSING: [(&str, &str); 24] = [
     ("security", "logins: anybody who can connect may read and write"),
     ("xdr", "replication to other clusters"),
@@ -444,5 +444,5 @@ pub(super) const MISSING: [(&str, &str); 24] = [
     ("feature-key-file", "features of the Enterprise Edition"),
 ];
 
-/// Values with which a feature that is not there is not wanted either.
+/// Values that switch a missing feature off: they are accepted.
 pub(super) const OFF: [&str; 4] = ["false", "no", "none", "0"];

@@ -7,7 +7,7 @@ use std::net::Ipv6Addr;
 /// The port of the database's clients.
 pub const DEFAULT_PORT: u16 = 3000;
 
-/// Addresses of one node, at most.
+/// Maximum number of addresses of one node.
 const HOSTS_MAX: usize = 64;
 
 /// A host name or an address, and a port.
@@ -34,7 +34,7 @@ impl Host {
                 };
                 (name, port)
             }
-            // More than one colon is an address of IPv6 alone.
+            // More than one colon: an IPv6 address without a port.
             None if text.matches(':').count() > 1 => (text, None),
             None => text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port))),
         };
@@ -61,7 +61,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// Another node, as a node knows it.
+/// Another node, as a node reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
     /// Node id, upper case; empty if the server is too old to report it.
@@ -76,7 +76,7 @@ pub struct Peer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeersQuery {
     pub tls: bool,
-    /// By their alternate addresses.
+    /// Asks for alternate addresses.
     pub alternate: bool,
 }
 
@@ -87,14 +87,14 @@ impl PeersQuery {
         format!("peers-{tls}-{alternate}")
     }
 
-    /// The name of servers before 3.10, which know no TLS.
+    /// The name to ask for on servers before 3.10, which have no TLS.
     pub fn old_name(self) -> &'static str {
         if self.alternate { "services-alternate" } else { "services" }
     }
 }
 
-/// Reads a list of peers: `GENERATION,DEFAULT-PORT,[[ID,TLS-NAME,[HOST,HOST:PORT]],...]`. The second value of a
-/// node is empty without TLS, its hosts are empty when it left.
+/// Reads a list of peers: `GENERATION,DEFAULT-PORT,[[ID,TLS-NAME,[HOST,HOST:PORT]],...]`. TLS-NAME is empty without
+/// TLS; a node that left has no hosts.
 pub fn peers(value: &str) -> Result<Vec<Peer>, String> {
     let wrong = || format!("expected peers such as 0,3000,[[BB9,,[10.0.0.1:3000]]], found {}", begin_of(value));
     let mut parts = value.splitn(3, ',');
@@ -123,7 +123,7 @@ pub fn peers(value: &str) -> Result<Vec<Peer>, String> {
     if rest.is_empty() { Ok(found) } else { Err(wrong()) }
 }
 
-/// Hosts up to the bracket that closes them, and what is behind it; addresses of IPv6 have brackets of their own.
+/// Hosts up to the closing bracket, and the text behind it. IPv6 addresses have brackets of their own.
 fn hosts_of(list: &str, default_port: u16) -> Option<(Vec<Host>, &str)> {
     let (mut hosts, mut rest) = (Vec::new(), list);
     loop {

@@ -1,6 +1,6 @@
-//! A blocking connection to a node: plain or TLS, logged in, with a limit of time for each exchange.
+//! A blocking connection to a node: plain or TLS, logged in, with a time limit for each exchange.
 //!
-//! The limit holds for the whole exchange, so a server that sends a byte a second cannot block the caller.
+//! The limit holds for the whole exchange, so a server that sends one byte per second cannot block the caller.
 //!
 //! Sockets to nodes: connecting, and reads and writes until a deadline.
 //!
@@ -27,18 +27,18 @@ pub struct Access {
     pub login: Option<Login>,
     /// TLS settings, if TLS is used.
     pub tls: Option<Tls>,
-    /// Longest time for a connection, and for an exchange.
+    /// Time limit for connecting, and for each exchange.
     pub timeout: Duration,
 }
 
 impl Default for Access {
-    /// Without login and TLS; two seconds.
+    /// No login, no TLS, and a timeout of two seconds.
     fn default() -> Self {
         Self { login: None, tls: None, timeout: Duration::from_secs(2) }
     }
 }
 
-/// A connection. After an error it is of no more use.
+/// A connection. Unusable after an error.
 pub struct Connection {
     socket: Timed,
     tls: Option<Box<ClientConnection>>,
@@ -46,8 +46,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Begins TLS, and logs in where there is a login: by the `session` of an earlier connection to the node, or by
-    /// password, which begins one. `tls_name` is the name in the node's certificate.
+    /// Begins TLS, and logs in if there is a login: by the `session` of an earlier connection to the node, or by
+    /// password, which begins a session. `tls_name` is the name in the node's certificate.
     pub(crate) fn begin(
         socket: TcpStream,
         tls_name: &str,
@@ -63,7 +63,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Its socket and the state of its TLS, for a ring.
+    /// The socket and the TLS state, for use in a ring.
     pub(crate) fn into_parts(self) -> (TcpStream, Option<Box<ClientConnection>>) {
         let Timed { socket, .. } = self.socket;
         // The ring has deadlines of its own.
@@ -71,7 +71,7 @@ impl Connection {
         (socket, self.tls)
     }
 
-    /// Asks for the values of `names`; `None` for what the server passes over.
+    /// Asks for the values of `names`; `None` for names that the server skips.
     pub fn ask(&mut self, names: &[String]) -> Result<Vec<Option<String>>, String> {
         let body = self.exchange(Kind::Info, &info_request(names))?;
         info_replies(names, &body)
@@ -95,7 +95,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The code and the session's token.
+    /// Sends a security message. Returns the result code and the session's token.
     fn security(&mut self, request: &[u8]) -> Result<(u8, Option<Vec<u8>>), String> {
         security_reply(&self.exchange(Kind::Security, request)?)
     }
@@ -133,7 +133,7 @@ trait ReadWrite: Read + Write {}
 
 impl<T: Read + Write> ReadWrite for T {}
 
-/// Fills `buffer`; `had` bytes came before.
+/// Fills `buffer`. `had`: bytes received before.
 fn receive(stream: &mut impl Read, buffer: &mut [u8], had: usize, timeout: Duration) -> Result<(), String> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -149,7 +149,7 @@ fn receive(stream: &mut impl Read, buffer: &mut [u8], had: usize, timeout: Durat
     Ok(())
 }
 
-/// Addresses of one host name that are tried.
+/// Maximum number of addresses of one host name that are tried.
 const ADDRESSES_MAX: usize = 8;
 
 /// Connects to the first address of `host` that answers, within `timeout` for all.
@@ -170,7 +170,7 @@ pub(crate) fn connect(host: &Host, timeout: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// A socket with a deadline for all that it does.
+/// A socket with one deadline for all its reads and writes.
 pub(super) struct Timed {
     pub(super) socket: TcpStream,
     pub(super) deadline: Instant,
@@ -211,7 +211,7 @@ pub(super) fn why(error: &io::Error, timeout: Duration) -> String {
     }
 }
 
-/// Bytes of a file of certificates, at most; those of a whole system have 200 kB.
+/// Maximum bytes of a certificate file. The bundle of a whole system has 200 kB.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 
 /// TLS settings.
@@ -222,8 +222,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Trusts the `authorities` of a PEM file; shows the certificate and the key of `client`, if there are any. `name` is
-    /// the name in all certificates of nodes.
+    /// Trusts the `authorities` of a PEM file. `client`: files with this client's certificate and key, if it has one.
+    /// `name`: the name in the certificates of all nodes.
     ///
     /// Errors: a file that cannot be used, a sentence.
     pub fn new(authorities: &Path, client: Option<(&Path, &Path)>, name: Option<String>) -> Result<Self, String> {
@@ -248,7 +248,7 @@ impl Tls {
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// Shakes hands with a node whose certificate is to be for `name`.
+    /// Does the TLS handshake with a node. Its certificate must be for `name`, or for the name given for all.
     pub(super) fn begin(&self, name: &str, socket: &mut Timed, timeout: Duration) -> Result<ClientConnection, String> {
         let wanted = self.name.as_deref().unwrap_or(name);
         let server = ServerName::try_from(wanted.to_owned());

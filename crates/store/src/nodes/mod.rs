@@ -1,4 +1,5 @@
-//! Nodes of a cluster, for the commands that query them and for the client: found from some of them, each once by its id.
+//! Nodes of a cluster, for the commands that query them and for the client. Found from a few of them, each once, by its
+//! id.
 //!
 //! ```text
 //! seeds -> find -> Node -> Connection: TCP, then TLS, then the login, all optional but the first
@@ -6,9 +7,10 @@
 //!                            handed over to a ring       client::routes
 //! ```
 //!
-//! * `address`: hosts, and the addresses of peers; `connection`: a blocking connection; `tls`: its TLS
+//! * `address`: hosts, and the addresses of peers; `connection`: a blocking connection, plain or TLS
 //!
-//! Replies are not trusted: each has a limit of bytes and of time, and becomes a file name or a message only when checked.
+//! Replies are not trusted: each has a limit of bytes and of time, and is checked before it becomes a file name or a
+//! message.
 
 mod address;
 mod connection;
@@ -25,16 +27,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Instant;
 
-/// Time for all addresses of a node, in time-outs of one.
+/// Time limit for all addresses of a node, in timeouts of one address.
 const REACH_TIMEOUTS: u32 = 4;
 
-/// Rounds of queries for peers: each node knows all others, so that two are the rule.
+/// Maximum rounds of queries for peers. Each node knows all others, so two usually suffice.
 const ROUNDS_MAX: u32 = 8;
 
 /// Longest version of a server, bytes.
 const BUILD_BYTES_MAX: usize = 64;
 
-/// Nodes of a cluster, at most. Source: the server's `AS_CLUSTER_SZ` is 256 in its largest edition.
+/// Maximum number of nodes of a cluster. Source: the server's `AS_CLUSTER_SZ` is 256 in its largest edition.
 pub(crate) const NODES_MAX: usize = 256;
 
 pub struct Node {
@@ -51,7 +53,7 @@ pub struct Node {
     connection: Option<Connection>,
     /// Number of connections so far.
     pub(crate) connections: u64,
-    /// Stands for the password on further connections.
+    /// Session token: replaces the password on further connections.
     pub(crate) session: Option<Vec<u8>>,
 }
 
@@ -62,7 +64,8 @@ impl Node {
         Self { id, host, tls_name, build, namespaces, features, connection: None, connections: 0, session: None }
     }
 
-    /// The first of `hosts` that answers. Each that does not takes a while, so there is a limit for all together.
+    /// The first of `hosts` that answers. A host that does not answer costs a timeout, so there is a limit for all
+    /// together.
     pub(crate) fn reach(hosts: &[Host], tls_name: Option<&str>, access: &Access) -> Result<Self, String> {
         let (begin, mut errors) = (Instant::now(), Vec::new());
         for host in hosts {
@@ -80,7 +83,7 @@ impl Node {
         Err(if errors.is_empty() { "it advertises no address".to_owned() } else { errors.join("; ") })
     }
 
-    /// Queries its identity.
+    /// Queries the node's identity.
     fn introduce(&mut self, access: &Access) -> Result<(), String> {
         let names = ["node", "build", "namespaces", "features"].map(str::to_owned);
         let values = self.connection(access)?.ask(&names)?;
@@ -106,13 +109,13 @@ impl Node {
         Ok(())
     }
 
-    /// Asks it, over a new connection if there is none or the one that was there is broken.
+    /// Queries the node, over a new connection if there is none or the old one is broken.
     pub fn ask(&mut self, names: &[String], access: &Access) -> Result<Vec<Option<String>>, String> {
         if let Some(connection) = &mut self.connection {
             if let Ok(values) = connection.ask(names) {
                 return Ok(values);
             }
-            // A server closes what was idle for long; whether it is more than that a new one tells.
+            // A server closes idle connections. If the error has another cause, a new connection shows it.
             self.connection = None;
         }
         let values = self.connection(access)?.ask(names);
@@ -122,7 +125,7 @@ impl Node {
         values
     }
 
-    /// As [`Self::ask`], each value with its name; what was passed over is left out.
+    /// As [`Self::ask`], each value with its name. Names that the server skips are left out.
     pub fn replies(&mut self, names: Vec<String>, access: &Access) -> Result<Vec<(String, String)>, String> {
         let values = self.ask(&names, access)?;
         Ok(names.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?))).collect())
@@ -134,7 +137,7 @@ impl Node {
             let socket = socket.map_err(|error| format!("cannot connect - {}", why(&error, access.timeout)))?;
             let mut connection = Connection::begin(socket, &self.tls_name, access, &mut self.session)?;
             if !self.id.is_empty() {
-                // Behind an address another node may stand by now.
+                // Another node may have this address by now.
                 let id = connection.ask(&["node".to_owned()])?.pop().flatten().unwrap_or_default();
                 if !id.eq_ignore_ascii_case(&self.id) {
                     return Err(format!("node {} was there before, and now {} answers", self.id, begin_of(&id)));
@@ -147,12 +150,12 @@ impl Node {
     }
 
     fn peers(&mut self, query: PeersQuery, access: &Access) -> Result<Vec<Peer>, String> {
-        // Servers before 3.10 know the second name alone.
+        // Servers before 3.10 know only the second name.
         let values = self.ask(&[query.name(), query.old_name().to_owned()], access)?;
         let valid = |value: &Option<String>| value.clone().filter(|value| !value.is_empty() && !is_refusal(value));
         match &values[..] {
             [new, _] if valid(new).is_some() => peers(&valid(new).unwrap_or_default()),
-            // Addresses without TLS are of no use with it.
+            // The old name returns addresses without TLS only.
             [_, Some(old)] if !query.tls && !is_refusal(old) => services(old),
             [new, _] => {
                 Err(format!("it answers {} with {}", query.name(), begin_of(new.as_deref().unwrap_or("nothing"))))
@@ -180,7 +183,7 @@ pub struct Cluster {
 pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Cluster {
     let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
     let mut missing = Vec::new();
-    // Peers already tried: by id, or by address without one.
+    // Peers already tried, by id, or by address if the id is unknown.
     let mut tried: BTreeSet<String> = BTreeSet::new();
     let seeds = seeds.iter().filter(|seed| tried.insert(seed.to_string()));
     let seed = |seed: &Host| Peer { node: String::new(), tls_name: None, hosts: vec![seed.clone()] };
@@ -222,7 +225,7 @@ pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Clust
     Cluster { nodes: nodes.into_values().collect(), missing }
 }
 
-/// Does `work` on all of `items` beside each other: one that does not answer holds up no other.
+/// Does `work` on all `items` concurrently: an item that does not answer delays no other.
 pub fn at_once<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let work = &work;
     thread::scope(|scope| {

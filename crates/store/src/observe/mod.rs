@@ -20,7 +20,7 @@ pub use ticker::{Line, Logs, Ticker, start_lines};
 /// The version of the real server with this protocol, log and statistics; clients and tools check it.
 pub const BUILD: &str = "7.0.0.26";
 
-/// A bit for each partition, the first in the highest bit.
+/// One bit per partition, the most significant bit first.
 pub type Bitmap = [u8; 512];
 
 /// This node in its cluster.
@@ -29,11 +29,11 @@ pub struct Node {
     pub id: u64,
     /// Host and port for clients.
     pub address: (IpAddr, u16),
-    /// The other nodes that are there.
+    /// The other nodes that are up.
     pub peers: Vec<server::Node>,
     /// Incremented when the peers change.
     pub peers_generation: u32,
-    /// Goes up when partitions change hands.
+    /// Incremented when partitions change hands.
     pub partition_generation: u32,
     /// Partitions of which this node is the master, then those of which it is the replica.
     pub partitions: Vec<Bitmap>,
@@ -47,7 +47,7 @@ pub struct Node {
 /// The last time that this node took over the partitions of another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Takeover {
-    /// Time since the other node's last word, ms.
+    /// Time since the other node's last message, ms.
     pub ms: u64,
     /// Clients' requests since the link was lost, and those among them that were refused or timed out.
     pub requests: u64,
@@ -84,15 +84,15 @@ pub struct Facts {
     pub wall_ms: u64,
     /// Counts of all cores.
     pub counts: Counts,
-    /// Latencies of the last interval, as the ticker found them: a name such as `{test}-read`, and as text the unit,
-    /// transactions a second, and percent that took at least 1, 2, 4 and so on of the unit; empty: no transactions since the
-    /// start.
+    /// Latencies of the last ticker interval: a name such as `{test}-read`, and a text with the unit, the transactions
+    /// per second, and the percentages that took at least 1, 2, 4 and so on of the unit. The text is empty if there was
+    /// no transaction since the start.
     pub latencies: Vec<(String, String)>,
 }
 
 impl Facts {
-    /// Records of which this node is the master, those of which it is the replica, and others: by its shares of the
-    /// partitions, because stores do not distinguish them.
+    /// Numbers of records of which this node is the master, of which it is the replica, and of others. Estimated from
+    /// its shares of the partitions, because stores do not distinguish them.
     pub(crate) fn split_objects(&self, namespace: usize) -> [u64; 3] {
         let objects = self.counts.namespaces.get(namespace).map_or(0, |counts| counts.store.objects);
         let count = |bitmap: &Bitmap| bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum();
@@ -138,7 +138,7 @@ impl Facts {
 /// Source of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A message of its own.
+    /// A client's message for one record.
     Client,
     Batch,
     /// Another node's client.
@@ -155,7 +155,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Kind of `work`. `None` for one from another node, or for a comparison with it.
+    /// Kind of `work`. `None` for another node's write or comparison.
     pub fn of(work: &Work) -> Option<Self> {
         match work {
             Work::Exists | Work::ReadAll | Work::Read(_) => Some(Self::Read),
@@ -205,7 +205,7 @@ pub struct Transactions {
 }
 
 impl Transactions {
-    /// All transactions, and those among them that were refused for want of a node or timed out.
+    /// Number of transactions, and of those among them that were refused for want of a node or timed out.
     pub(crate) fn requests(&self) -> [u64; 2] {
         let kinds = [self.read, self.write, self.delete, self.proxy];
         let ended: u64 = kinds.iter().map(|of| of.success + of.error + of.not_found).sum();
@@ -217,7 +217,7 @@ impl Transactions {
 /// Copying of records to the other node, or from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Migration {
-    /// Partitions that are not compared yet, of the node that sends and of the one that receives.
+    /// Partitions that are not compared yet, at the sending node and at the receiving one.
     pub tx_remaining: u64,
     pub rx_remaining: u64,
     /// Records sent.
@@ -294,9 +294,9 @@ pub struct Counts {
     pub namespaces: Vec<NamespaceCounts>,
     /// Connections of clients that were opened.
     pub connections_opened: u64,
-    /// Closed ones among them.
+    /// Connections of clients that were closed.
     pub connections_closed: u64,
-    /// Closed ones among them, for being idle.
+    /// Connections that the server closed because they were idle or stalled, or to free memory.
     pub connections_reaped: u64,
     /// Malformed frames.
     pub malformed: u64,

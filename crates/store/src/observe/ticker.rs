@@ -13,8 +13,8 @@ use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 
-/// A device has a line in one of this many sets of the ticker: every 20 s, as in the real server, while the ticker's
-/// are 10 s apart.
+/// Devices have lines in one of this many sets of ticker lines: every 20 s as in the real server, at the default
+/// interval of 10 s.
 const DEVICES_EVERY: u64 = 2;
 
 /// Writes the periodic lines when they are due.
@@ -47,7 +47,8 @@ impl Ticker {
         self.begin_ms + (self.device_ticks + 1) * DEVICES_EVERY * ticker_ms(facts)
     }
 
-    /// The lines due at `now_ms`. With the ticker's, the latencies of `facts` become those of the ended interval.
+    /// The lines due at `now_ms`. When the ticker is due, also sets the latencies of `facts` to those of the interval
+    /// that ends.
     pub fn tick(&mut self, now_ms: u64, facts: &mut Facts) -> Vec<Line> {
         let mut lines = Vec::new();
         if now_ms >= self.devices_due(facts) {
@@ -188,14 +189,14 @@ impl Ticker {
 /// Thresholds of a latency: 1, 2, 4 and so on, of its unit.
 const COLUMNS: usize = 17;
 
-/// Of the transactions between two counts: unit, transactions a second, percent that took at least each threshold.
+/// Latencies between two counts: unit, transactions per second, percentages that took at least each threshold.
 fn latency(unit: &str, seconds: f64, now: &Buckets, before: &Buckets) -> String {
     let differences = now.counts().iter().zip(before.counts()).map(|(now, before)| now.saturating_sub(*before));
     let differences: Vec<u64> = differences.collect();
     let all: u64 = differences.iter().sum();
     let mut text = format!("{unit},{:.1}", all as f64 / seconds);
     for column in 0..COLUMNS {
-        // Bucket b holds 2^(b-1) and more, so values over 2^column begin after that bucket.
+        // Bucket b begins at 2^(b-1), so values of at least 2^column are in the buckets after `column`.
         let over: u64 = differences[column + 1..].iter().sum();
         let _ = write!(text, ",{:.2}", over as f64 * 100.0 / all.max(1) as f64);
     }
@@ -225,7 +226,7 @@ fn total(buckets: &Buckets) -> u64 {
     buckets.counts().iter().sum()
 }
 
-/// Reads that memory answered since `before`, percent of all.
+/// Percentage of reads since `before` that were answered from memory.
 fn cache_read_pct(now: &Statistics, before: Option<&Statistics>) -> f64 {
     let before = before.map_or((0, 0), |before| (before.cache_reads, before.device_reads));
     let cached = now.cache_reads.saturating_sub(before.0);
@@ -323,7 +324,7 @@ impl Line {
         Self { level: Level::Warning, context, source, text }
     }
 
-    /// As written to the log. No character of its text ends the line or moves a cursor.
+    /// The line as written to the log. No character of its text ends the line or moves a cursor.
     pub fn stamped(&self, at: Timestamp, millis: bool) -> String {
         let format = if millis { "%b %d %Y %H:%M:%S%.3f GMT" } else { "%b %d %Y %H:%M:%S GMT" };
         let level = self.level.word();
@@ -340,7 +341,7 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Opens them; a file is appended to. Errors: the path and why.
+    /// Opens the destinations; files are appended to. Errors: the path and why.
     pub fn open(config: &Config) -> Result<Self, (String, io::Error)> {
         let console = Log { path: None, any: Level::Info, drv_ssd: None };
         let logs = if config.logs.is_empty() { vec![console] } else { config.logs.clone() };
@@ -366,7 +367,7 @@ impl Logs {
                 _ => line.level <= log.any,
             };
             let text: String = lines.iter().filter(wanted).map(|line| line.stamped(at, self.millis)).collect();
-            // At once, so that a reader of the file seldom sees half a line.
+            // One write for all lines, so that a reader of the file seldom sees half a line.
             let written = sink.write_all(text.as_bytes());
             result = result.and(written);
         }

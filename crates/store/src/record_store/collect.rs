@@ -1,9 +1,9 @@
 //! Defragmentation: appends the live records of a mostly dead block again, and frees the block.
 //!
 //! A record keeps its version. A tombstone is dropped when no block on the device, used or free, can hold an older
-//! version of its record: it stores the first sequence number assigned after it was written. All blocks with that
-//! number or a greater one were begun when the older versions were dead, and dead records are never appended again. So
-//! once every block that a cold start would read has such a number, the tombstone is no longer needed.
+//! version of its record. For that it stores the first sequence number assigned after it was written. All blocks with
+//! that number or a greater one were begun when the older versions were dead, and dead records are never appended
+//! again. So once every block that a cold start would read has such a number, the tombstone is no longer needed.
 //!
 //! A block that is never collected, because most of it stays live, preserves the tombstones of its time; `raid`
 //! searches for those. When few blocks are free, the emptiest is collected whatever the low-water mark.
@@ -16,10 +16,10 @@ use crate::record::{Found, UNIT, Walk};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
-/// Bytes that are appended before others have their turn.
+/// Bytes of records that are moved in one turn.
 const SLICE: usize = 256 << 10;
 
-/// Number of attempts to read a block before it is left as it is.
+/// Number of times that a failed read of a block is repeated before the block is left as it is.
 const TRIES: u32 = 3;
 
 /// Delay before a retry for lack of space, nanoseconds.
@@ -78,7 +78,7 @@ impl Store {
         if now < self.collectors[number].next_ns {
             return self.collectors[number].next_ns;
         }
-        // Where long records leave gaps at the ends of blocks, a copy would leave them, too.
+        // Long records leave gaps at the ends of blocks, and so do their copies: such a block need not be collected.
         if volume.blocks.queue.is_empty() && !volume.blocks.queue_emptiest(volume.packed_units / 8 * 7) {
             self.collectors[number].next_ns = now + FULL_NS;
             return now + FULL_NS;
@@ -119,7 +119,7 @@ impl Store {
         self.leave(number, block, &done.outcome.to_string(), disk.now_ns());
     }
 
-    /// Gives up a block.
+    /// Ends the collection of a block. Logs `why` if live records are left in it.
     fn leave(&mut self, number: usize, block: u32, why: &str, now: u64) {
         let volume = &mut self.volumes[number];
         volume.blocks.collected(block);
@@ -152,7 +152,7 @@ impl Store {
                 continue;
             }
             let volume = &mut self.volumes[number];
-            // A tombstone hides nothing once no block on the device can be older.
+            // A tombstone hides nothing once no block on the device can hold an older version.
             let hides_nothing = |first| volume.blocks.oldest >= u64::from_le_bytes(first);
             if record.tombstone && record.body.try_into().is_ok_and(hides_nothing) {
                 let old = self.index.remove(&record.digest);

@@ -1,10 +1,10 @@
-//! Damage that a cold start finds. A store with damage does not open until its owner accepts the losses: a damaged record may
-//! have been the newest version of its key, so an older one would be served as right.
+//! Damage that a cold start finds. A store with damage does not open until its owner accepts the losses: a damaged
+//! record may have been the newest version of its key, and an older version must not be served in its place.
 //!
 //! ```text
 //! part of a block that cannot be read:  all records of the block were obsolete -> harmless
 //!                                       it was on the device for certain (seals, marks) -> damage
-//!                                       else -> the write that a crash cut off: said, and no reason to stay closed
+//!                                       else -> the write that a crash cut off: logged, and the store opens
 //! ```
 //!
 //! All blocks that are not whole get an empty header once their records are moved, so that no later cold start judges
@@ -19,7 +19,7 @@ use crate::{Disk, Losses};
 use results::units::{Grouped, count};
 use std::collections::BTreeSet;
 
-/// Damaged blocks of a device that are named.
+/// Maximum number of damaged blocks of a device that are logged.
 const NAMED_MAX: u64 = 20;
 
 /// A block that has a header, and that is not whole to its end.
@@ -72,7 +72,8 @@ impl Store {
                     (Flaw { records: sure.records.max(1), ..sure }, true)
                 }
             });
-            // Nothing of a cut-off write may be there: only the next one's place.
+            // The part behind the last piece was cut off only if records are in it: otherwise nothing was written
+            // there.
             let end = end.filter(|(_, is_sure)| *is_sure || suspect.is_torn);
             let (sure, unsure): (Vec<_>, Vec<_>) = inner.chain(end).partition(|(_, is_sure)| *is_sure);
             self.add(number, block, &mut verdict.losses, &sure.into_iter().map(|(flaw, _)| flaw).collect::<Vec<_>>());
@@ -82,7 +83,8 @@ impl Store {
         }
         for block in 0..progress.used {
             let Block { sequence, live, .. } = *self.volumes[number].blocks.get(block);
-            // The newer copies are lost: these must be copied before seals that are still on the device say that they are not needed.
+            // The newer copies are lost, but seals on the device still say that the use of this block has ended: renew
+            // it, so that its records are copied first.
             if live > 0 && progress.evidence.has_ended(block, sequence) {
                 verdict.renew.insert(block);
             }
@@ -107,7 +109,7 @@ impl Store {
         self.scan = Some(scan);
     }
 
-    /// Adds the damage of a block, and names it.
+    /// Adds the damage of a block, and logs it.
     fn add(&mut self, number: usize, block: u32, losses: &mut Losses, flaws: &[Flaw]) {
         let Some(first) = flaws.first() else { return };
         let of = |count: fn(&Flaw) -> u32| flaws.iter().map(|flaw| u64::from(count(flaw))).sum();
@@ -139,8 +141,8 @@ impl Store {
         }
     }
 
-    /// Losses because of which the store does not open; `None` while its devices are read, and if there are none or they
-    /// were accepted.
+    /// Losses because of which the store does not open. `None` while its devices are read, without losses, and once
+    /// they are accepted.
     pub fn damage(&self) -> Option<Losses> {
         let scan = self.scan.as_ref().filter(|scan| !scan.is_accepted)?;
         let mut losses = Losses::default();
@@ -158,7 +160,7 @@ impl Store {
         self.drive_scan(disk);
     }
 
-    /// Starts the volumes with what was found.
+    /// Starts the volumes with the findings of the cold start.
     pub(super) fn start(&mut self, disk: &mut impl Disk) {
         let Some(mut scan) = self.scan.take() else { return };
         for (number, progress) in scan.volumes.iter_mut().enumerate() {

@@ -1,10 +1,10 @@
 //! Removes unneeded tombstones although older blocks were never collected: the server's tomb raider.
 //!
-//! All tombstones are marked; all records appended until then are written; every block that a cold start would read is
-//! read, and a tombstone loses its mark when a version of its record is found in another block than its own: what is in
-//! one block is overwritten together. Deleted records are never appended again, so tombstones that are still marked hide
-//! nothing. A block whose header is being written can read differently after a power failure, so it is read afterwards;
-//! an unreadable block ends the search.
+//! All tombstones are marked, and all records appended until then are written. Then every block that a cold start would
+//! read is read. A tombstone loses its mark when a version of its record is found in another block than its own:
+//! versions in its own block are overwritten together with it. Deleted records are never appended again, so tombstones
+//! that keep their mark hide nothing. A block whose header is being written can read differently after a power failure,
+//! so it is read after the write. An unreadable block ends the search.
 //!
 //! When memory for the index is short, the search begins at once and does not rest. Before it, free blocks get an empty
 //! header, so that their old versions need no tombstones; after it, blocks with hidden versions are collected.
@@ -20,13 +20,13 @@ use crate::{Disk, Reply, ResultCode};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
-/// Entries that are looked at in one turn, and records of a block.
+/// Entries of the index, or records of a block, that are examined in one turn.
 const TURN: u32 = 2_000;
 
 /// Delay before the next turn, or before a retry for lack of space, nanoseconds.
 const PAUSE_NS: u64 = 1_000_000;
 
-/// Time between two urgent searches, if the first gained little.
+/// Minimum time between two urgent searches, if the first gained little.
 const REST_NS: u64 = 5_000_000_000;
 
 /// A search for tombstones that hide nothing.
@@ -36,9 +36,9 @@ pub(super) struct Raider {
     next_ns: u64,
     /// True if this search began because memory is short.
     is_urgent: bool,
-    /// True if the last one gained little.
+    /// True if the last search gained little.
     pub(super) is_fruitless: bool,
-    /// Tombstones that this search removed, and blocks that it had collected.
+    /// Number of tombstones that this search removed, and of blocks that it queued for collection.
     gained: u64,
     began_ns: u64,
     /// When the next urgent search may begin.
@@ -51,17 +51,17 @@ enum Stage {
     Waiting,
     /// Free blocks get an empty header.
     Emptying,
-    /// From this entry on.
+    /// Tombstones are marked, from this entry on.
     Marking(u32),
-    /// Until of each volume the records up to this number are on the device.
+    /// Each volume writes its records up to this number.
     Writing(Vec<u64>),
-    /// This block of a volume is next.
+    /// This block of this volume is read next.
     Looking(usize, u32),
     /// The block is being read, and has this seed.
     Reading(usize, u32, u32),
     /// The block was read.
     Walking(usize, u32, Buf, Walk),
-    /// Marked tombstones from this entry on.
+    /// Marked tombstones are removed, from this entry on.
     Removing(u32),
 }
 
@@ -77,7 +77,7 @@ impl Store {
         if is_waiting && self.is_short_of_memory() && now >= self.raider.again_ns && !self.draining {
             self.raider = Raider { is_urgent: true, began_ns: now, next_ns: now, ..Raider::default() };
         }
-        // A search that began at leisure goes on in haste.
+        // A periodic search becomes urgent when memory gets short.
         self.raider.is_urgent |= !is_waiting && self.is_short_of_memory();
         if now < self.raider.next_ns {
             let is_short = is_waiting && !self.draining && self.is_short_of_memory();
@@ -203,7 +203,7 @@ impl Store {
         }
     }
 
-    /// True if little memory is left for the index, and tombstones take a part of it.
+    /// True if little memory is left for the index, and more than 1/64 of its entries are tombstones.
     pub(super) fn is_short_of_memory(&self) -> bool {
         self.index.is_nearly_full() && self.statistics.tombstones * 64 > self.index.len()
     }
@@ -258,7 +258,7 @@ impl Store {
             if self.busy.contains_key(&digest) {
                 continue;
             }
-            // Just above the record's: the other node may know of a write after that, by another clock.
+            // The version is just above the record's: the other node may have a later write, by another clock.
             let body = self.tombstone_body(&digest);
             let tombstone = tombstone(digest, entry.version + 1, entry.generation, &body);
             self.version = self.version.max(tombstone.version);

@@ -18,16 +18,16 @@ use std::ops::Range;
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
-/// Chunks of one volume that are read at once.
+/// Maximum number of chunks of one volume that are being read.
 pub(super) const DEPTH: usize = 8;
 
-/// Number of attempts to read an unreadable block.
+/// Maximum number of retries of a failed read or flush.
 const TRIES: u32 = 5;
 
-/// Records that are looked up at once.
+/// Records whose index entries are prefetched together.
 const BATCH: usize = 64;
 
-/// Bytes that are read at once.
+/// Bytes of one read.
 pub(super) fn chunk_bytes(block_bytes: usize) -> usize {
     block_bytes.max(1 << 20)
 }
@@ -38,7 +38,7 @@ pub(super) struct Scan {
     pub(super) volumes: Vec<Progress>,
     /// Records of a block that are not indexed yet.
     found: Vec<Entry>,
-    /// True if what cannot be read may be lost.
+    /// True if the losses were accepted.
     pub(super) is_accepted: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Progress {
     next: u32,
     /// One past the last used block.
     pub(super) used: u32,
-    /// Unreadable blocks, and the number of attempts.
+    /// Blocks whose read failed, and the number of the next retry.
     again: Vec<(Range<u32>, u32)>,
     /// True if the marks are read, or being read.
     reads_marks: bool,
@@ -71,7 +71,7 @@ impl Scan {
 }
 
 impl Store {
-    /// Reads on. Nothing is due by time.
+    /// Continues reading. No work is due by time.
     pub(super) fn drive_scan(&mut self, disk: &mut impl Disk) -> u64 {
         for number in 0..self.volumes.len() {
             while self.read_chunk(number, disk) {}
@@ -90,7 +90,7 @@ impl Store {
         u64::MAX
     }
 
-    /// Begins the next read of a volume, or judges what was found.
+    /// Begins the next read of a volume, or judges its blocks if all are read.
     fn read_chunk(&mut self, number: usize, disk: &mut impl Disk) -> bool {
         let Some(scan) = &mut self.scan else { return false };
         let (progress, volume) = (&mut scan.volumes[number], &mut self.volumes[number]);
@@ -191,7 +191,7 @@ impl Store {
         self.scan = Some(scan);
     }
 
-    /// Indexes the records of a block.
+    /// Examines a block that was read: indexes its records, or keeps it as a suspect.
     fn take_block(&mut self, number: usize, block: u32, bytes: &[u8], progress: &mut Progress, found: &mut Vec<Entry>) {
         let volume = &mut self.volumes[number];
         let header = BlockHeader::read(bytes, volume.space.id, block);
@@ -200,7 +200,7 @@ impl Store {
         }
         progress.used = progress.used.max(block + 1);
         let header = match header {
-            // Numbers that no store reaches belong to bytes made to look like a block.
+            // Greater numbers are in crafted bytes only: no store reaches them.
             Header::Whole(header) if header.sequence < NUMBER_MAX => header,
             _ => return volume.blocks.damaged(block),
         };
@@ -225,7 +225,7 @@ impl Store {
                     suspect.is_torn |= at as u32 >= suspect.pieces_end;
                     found.push(entry);
                 }
-                // Bytes made to look like a record.
+                // Crafted bytes that look like a record.
                 Found::Record(_, at, len) => suspect.flaws.push(Flaw { at: at as u32, bytes: len as u32, records: 1 }),
                 Found::Flaw(flaw) => suspect.flaws.push(flaw),
                 Found::End(end) => {

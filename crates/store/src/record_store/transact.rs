@@ -54,7 +54,7 @@ impl Store {
                 let version = self.index.get(&transaction.digest).map_or(0, |entry| entry.version);
                 Step::Reply(Reply { version, ..Reply::of(ResultCode::OK) })
             }
-            // Of an expired record, too: it is there until it is buried.
+            // Expired records count, too: each exists until a tombstone replaces it.
             (Work::Compare(other), _) => match self.index.get(&transaction.digest) {
                 Some(own) if own.version == other.number => Step::Reply(Reply::of(ResultCode::OK)),
                 Some(own) if !own.is_tombstone() => Step::Needs(own.place),
@@ -92,7 +92,7 @@ impl Store {
         }
     }
 
-    /// Why no record can be written.
+    /// Reason why the record cannot be written now, if there is one.
     fn refusal(&self, digest: &Digest) -> Option<ResultCode> {
         if self.stops_writes() || self.index.is_full() && self.index.get(digest).is_none() {
             return Some(ResultCode::OUT_OF_SPACE);
@@ -105,7 +105,7 @@ impl Store {
         self.volumes[self.volume_of(digest)].is_overloaded()
     }
 
-    /// Finishes a transaction that has the record's bytes if needed.
+    /// Finishes a transaction, with the record's bytes if it needs them.
     pub(super) fn finish(
         &mut self,
         number: u64,
@@ -129,7 +129,7 @@ impl Store {
         match result {
             Ok(None) => {}
             Ok(Some(reply)) => replies.push((number, reply)),
-            // Blocks are becoming free.
+            // The write waits: blocks will become free.
             Err(ResultCode::DEVICE_OVERLOAD) if self.may_defer() && !self.is_overloaded(&transaction.digest) => {
                 self.deferred.push_back((now, number, transaction.clone()));
             }
@@ -202,12 +202,12 @@ impl Store {
         self.save(number, &tombstone(*digest, version, generation, &body), image, reply, now)
     }
 
-    /// The first write block that will hold nothing older of a record than a tombstone that is written now.
+    /// Body of a tombstone that is written now: sequence number of the first write block without older versions.
     pub(super) fn tombstone_body(&self, digest: &Digest) -> [u8; 8] {
         (self.volumes[self.volume_of(digest)].sequence + 1).to_le_bytes()
     }
 
-    /// Applies another node's write. Errors: what is here is newer.
+    /// Applies another node's write. Errors: the version here is newer.
     fn take_over(&mut self, number: u64, digest: &Digest, image: &[u8], now: u64) -> Answer {
         let record = Record::read(image, IMAGE_SEED).filter(|record| record.digest == *digest);
         let record = record.filter(|record| record.version <= self.now_us(now) + AHEAD_US);
@@ -216,7 +216,7 @@ impl Store {
         match entry.map_or(Ordering::Less, |entry| entry.version.cmp(&record.version)) {
             Ordering::Less => {}
             Ordering::Equal => return Ok(Some(Reply::of(ResultCode::OK))),
-            // By a clock that is ahead of the other's, which has to write it again.
+            // This node's clock was ahead of the other's: the other node has to write the record again.
             Ordering::Greater => return Err(ResultCode::GENERATION),
         }
         if let Some(code) = self.refusal(digest).filter(|_| !record.tombstone) {
@@ -229,9 +229,9 @@ impl Store {
         self.save(number, &record, false, Reply::of(ResultCode::OK), now)
     }
 
-    /// The image of a record that the other node has in another version. The other's may be of a write that nobody
-    /// acknowledged: then the record here gets a greater version. The reply has the version that is sent; 0: none. Errors:
-    /// the other's is of a clock that is a day ahead of this one.
+    /// The image of a record of which the other node has another version. If the other version is greater, perhaps
+    /// nobody acknowledged it: the record here then gets an even greater version. The reply has the version that is
+    /// sent; 0: none. Errors: the other version is more than a day ahead of this node's clock.
     fn differ(
         &mut self,
         number: u64,
@@ -255,7 +255,7 @@ impl Store {
                 let record = Record { version: self.next_version(now), ..*record };
                 self.save(number, &record, true, sent(record.version), now)
             }
-            // The tombstone search has removed it meanwhile, or nobody has a record.
+            // The tombstone search has removed the entry meanwhile, or neither node has a record.
             (None, Some(_)) => same,
             (None, None) if other.tombstone => same,
             (Some(version), None) if version < other.number => self.bury(number, digest, true, sent(other.number), now),
@@ -301,7 +301,7 @@ impl Store {
         self.statistics.tombstones = self.statistics.tombstones + of(new, true) - of(old, true);
     }
 
-    /// Strictly growing, and about the time.
+    /// The next version: greater than all before, and at least the current time, us since 1970.
     fn next_version(&mut self, now: u64) -> u64 {
         self.version = (self.version + 1).max(self.now_us(now));
         self.version
@@ -312,7 +312,7 @@ pub(super) fn tombstone(digest: Digest, version: u64, generation: u16, body: &[u
     Record { digest, version, generation, void_time: 0, tombstone: true, set: b"", key: b"", body }
 }
 
-/// A record as another node gets it.
+/// A record in the form that another node receives.
 fn image(record: &Record<'_>) -> Vec<u8> {
     let mut bytes = vec![0; record.units() as usize * UNIT];
     record.write(&mut bytes, IMAGE_SEED);

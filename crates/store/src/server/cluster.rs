@@ -83,7 +83,7 @@ impl Cluster {
         place < self.nodes.len().min(2) && self.owners[usize::from(partition)][place] == self.own
     }
 
-    /// The other node for writes to `partition`, if there is one.
+    /// The replica of `partition`, if this node is its master and there is another node.
     pub(super) fn replica(&self, partition: u16) -> Option<usize> {
         let [master, replica] = self.owners[usize::from(partition)];
         (master == self.own && replica != master).then_some(replica)
@@ -112,17 +112,17 @@ pub enum Said<'a> {
     Pong { number: u64, word: Word },
     /// A record written by the sender.
     Image { number: u64, namespace: u16, digest: Digest, image: &'a [u8] },
-    /// Result of that write.
+    /// Result of a [`Said::Image`].
     Done { number: u64, result: ResultCode },
-    /// A client's transaction for which the receiver has the partition, as the client's protocol has it.
+    /// A client's transaction on a partition of the receiver, in the client's protocol.
     Proxy { number: u64, word: Word, message: &'a [u8] },
-    /// The reply to it, as in the client's protocol.
+    /// The reply to a [`Said::Proxy`], in the client's protocol.
     Answer { number: u64, reply: &'a [u8] },
     /// The version that the sender has of a record.
     Compare { number: u64, namespace: u16, digest: Digest, version: Version },
-    /// The version that the receiver of that has, or has now.
+    /// Answer to a [`Said::Compare`]: the answering node's version of the record, before or after it got a newer one.
     Compared { number: u64, version: u64 },
-    /// The sender's core, one of so many, has compared all its records, in the comparison of this number.
+    /// Core `core` of the sender's `cores` has compared all its records, in the comparison of this number.
     ComparedAll { comparison: u16, core: u32, cores: u32 },
 }
 
@@ -166,7 +166,7 @@ fn split<const N: usize>(body: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
     body.split_first_chunk().map(|(field, rest)| (*field, rest)).ok_or(NOT_SAID)
 }
 
-/// Takes the first message off `bytes`. `None` if it is incomplete. Errors: the magic number, a mode, or a length is wrong.
+/// Takes the first message off `bytes`. `None` if it is incomplete. Errors: wrong magic number, mode, or length.
 pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, Malformed> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let [magic, what, w0, w1, l0, l1, l2, l3, number @ ..] = *header;

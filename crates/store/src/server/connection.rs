@@ -1,13 +1,13 @@
 //! A connection: received bytes of an incomplete frame, and replies in the order of their requests.
 //!
-//! And a slab: values addressed by integers that are used again.
+//! Also a slab: values addressed by reusable integer keys.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Most requests of a connection that wait for their replies.
+/// Maximum number of requests of a connection that wait for their replies.
 const WAITING_MAX: usize = 512;
 
 /// Initial estimate of a reply's size, bytes.
@@ -37,18 +37,18 @@ pub(super) struct Connection {
     /// Distinguishes it from an earlier connection of the same number.
     pub(super) serial: u32,
     pub(super) role: Role,
-    /// Number of the process of a node, and of changes of this node's mode when it was greeted.
+    /// For a node: number of its process, and number of this node's mode changes when the connection was greeted.
     pub(super) process: u64,
     pub(super) greeted: u16,
     /// Bytes received and not parsed yet.
     pub(super) input: Vec<u8>,
-    /// Since when there has been half a frame.
+    /// Since when `input` has held an incomplete frame.
     pub(super) half_since_ns: Option<u64>,
-    /// When something arrived last.
+    /// When bytes arrived last.
     pub(super) arrived_ns: u64,
-    /// Of a link: when the last message was sent that the node has answered.
+    /// For a link: send time of the last message that the node has answered.
     pub(super) heard_ns: u64,
-    /// Of a link: when an answer was asked for last.
+    /// For a link: when the node was last asked for an answer.
     pub(super) pinged_ns: u64,
     /// True while the ring receives for it.
     pub(super) receives: bool,
@@ -62,18 +62,18 @@ pub(super) struct Connection {
     pub(super) ended: bool,
     /// Number of the oldest request that is not answered.
     first: u64,
-    /// Requests from there on, with the replies that came before their turn.
+    /// Requests from `first` on, each with its reply if that came before its turn.
     waiting: VecDeque<Option<Vec<u8>>>,
-    /// The batch among them, the last, and about how many bytes it takes.
+    /// The batch among these requests, always the last, and about how many bytes of memory it takes.
     pub(super) batch: Option<(u32, usize)>,
     /// Bytes of the largest reply.
     reply_bytes: usize,
     /// Bytes of replies that came before their turn.
     early_bytes: usize,
     out: Vec<u8>,
-    /// An empty buffer that was sent.
+    /// A buffer that was sent, emptied for reuse.
     spare: Vec<u8>,
-    /// Bytes that the kernel has to send.
+    /// Bytes of the send in flight.
     sending: usize,
     /// Start of the send, nanoseconds.
     pub(super) sending_since_ns: u64,
@@ -169,7 +169,7 @@ impl Connection {
             && expected < UNSENT_BYTES_MAX
     }
 
-    /// Bytes of memory that are taken for it.
+    /// Bytes of memory that the connection takes.
     pub(super) fn held(&self) -> usize {
         self.input.capacity() + self.early_bytes + self.unsent() + self.batch.map_or(0, |(_, bytes)| bytes)
     }
@@ -219,7 +219,7 @@ impl Connection {
         self.input = input;
     }
 
-    /// Closes it: no more requests or replies. Its operations on the ring come back by themselves.
+    /// Closes the connection: no more requests or replies. Its operations on the ring then complete.
     pub(super) fn end(&mut self) {
         if !self.ended {
             self.ended = true;
@@ -273,7 +273,7 @@ impl<T> Slab<T> {
         self.things.len() - self.free.len()
     }
 
-    /// All there are, with their numbers.
+    /// All values, with their numbers.
     pub(super) fn iter(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         (0..).zip(&mut self.things).filter_map(|(number, thing)| Some((number, thing.as_mut()?)))
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  connection -> Shard (frames, replies in order) -> own Store, or the Mailbox of the shard that has the partition
-//!                                                     -> Link: what a master wrote goes to its replica on another node,
+//!                                                     -> Link: a master's write goes to its replica on another node,
 //!                                                        a transaction to the node that has its partition
 //!  Pair: which of two nodes answers for which partitions
 //! ```
@@ -10,7 +10,7 @@
 //! Only mailboxes and observers' data are shared. Partition p belongs to shard p modulo the number of shards, on any
 //! device, so the devices' headers contain the number of shards.
 //!
-//! Connections to the other nodes: made, and made again, by a thread that does nothing else.
+//! Connections to the other nodes: threads of their own make them, and make them again after a loss.
 
 pub mod cluster;
 mod connection;
@@ -34,13 +34,13 @@ use std::time::Duration;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// Cores that serve by `config`, which their devices' headers say, too.
+/// Number of cores that serve with `config`. The devices' headers contain it, too.
 pub fn cores(config: &Config) -> u16 {
     let all = || std::thread::available_parallelism().map_or(1, |all| all.get().min(u16::MAX.into()) as u16);
     config.service_threads.unwrap_or_else(all).max(1)
 }
 
-/// No shard can continue without the part of one that fails or panics.
+/// Ends the server if a shard fails or panics: no other can continue without its part.
 struct Failure<'a>(&'a State);
 
 impl Drop for Failure<'_> {
@@ -127,7 +127,7 @@ const TRY: Duration = Duration::from_millis(500);
 const AGAIN: Duration = Duration::from_millis(100);
 const AGAIN_AFTER_LOSS: Duration = Duration::from_secs(1);
 
-/// Has each shard of `state` linked to each other node, for as long as the server runs.
+/// Keeps each shard of `state` linked to each other node, for as long as the server runs.
 fn start_links(state: &Arc<State>) {
     for (node, _) in state.setup.cluster.others() {
         for core in 0..state.mailboxes.len() {
@@ -143,7 +143,7 @@ fn start_links(state: &Arc<State>) {
 fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBool>) {
     // Since when all attempts to connect have been refused.
     let mut refused_ns = None;
-    // Since when this node has been waiting for the other before it answers for anything.
+    // Since when this node, which answers for nothing yet, has been waiting for the other.
     let mut waits_ns: Option<u64> = None;
     while let Some(state) = state.upgrade() {
         let mut pause = AGAIN;

@@ -26,15 +26,15 @@ pub(super) enum Message {
     Accepted(TcpStream),
     /// A new connection to a node. Its shard clears `link` when the connection is lost.
     Linked { node: usize, socket: TcpStream, link: Arc<AtomicBool> },
-    /// To be executed here.
+    /// A transaction to execute on this core.
     Transaction { from: usize, number: u32, namespace: u16, transaction: Transaction, at_master: bool },
     /// Result of a transaction forwarded to this core.
     Reply { number: u32, reply: Reply },
     /// Record this node's mode.
     Record,
-    /// Recorded.
+    /// This node's mode is recorded.
     Recorded,
-    /// Takes no more requests, and ends when all are answered.
+    /// Take no more requests, and end when all are answered.
     Stop,
     /// Fails for this reason, as when its ring does.
     #[cfg(test)]
@@ -46,7 +46,7 @@ pub(super) enum Message {
 pub struct Limits {
     /// `proto-fd-max`: connections.
     pub connections: usize,
-    /// `proto-fd-idle-ms`: how long a connection may say nothing; 0: for ever.
+    /// `proto-fd-idle-ms`: how long a connection may be idle; 0: for ever.
     pub idle_ms: u64,
     /// Timeout for the rest of a frame, and for a client to read its reply, ms.
     pub stalled_ms: u64,
@@ -108,20 +108,20 @@ pub struct State {
     pub(super) connections: AtomicUsize,
     /// Number of shards with indexed records.
     pub(super) ready: AtomicUsize,
-    /// The number of shards that have told what they found on their devices, and all of it.
+    /// Number of shards that have reported what they found on their devices, and all their findings.
     pub(super) start: Mutex<(usize, Found)>,
     /// Number of shards that do not open because of damage.
     pub(super) refused: AtomicUsize,
     /// Number of shards' links to other nodes that are up.
     pub(super) links: AtomicUsize,
     pub(super) pair: Pair,
-    /// Number of the other node's process, and both modes, when the log last said that they do not come together.
+    /// Number of the other node's process, and both modes, at the last log line that the nodes cannot pair.
     pub(super) warned: Mutex<Option<(u64, Mode, Mode)>>,
     /// Number of this process: the time of its start, ns since 1970.
     pub(super) process: u64,
     /// Digest of the record with this node's mode, which no client writes.
     pub(super) record_digest: Digest,
-    /// Requests, and failed ones among them, when the link to a node was lost.
+    /// Numbers of requests, and of failed ones among them, at the time when the link to a node was lost.
     pub(super) cut: Mutex<Option<[u64; 2]>>,
     /// I/O of all stores.
     pub(super) io: Arc<IoCounts>,
@@ -250,7 +250,7 @@ impl State {
         self.began.elapsed().as_nanos() as u64
     }
 
-    /// When a transaction of now ends whose client gives this timeout; 0: none given.
+    /// Deadline of a transaction that begins now, for the client's timeout; 0: the client gave none.
     pub(super) fn deadline_ns(&self, now_ns: u64, timeout_ms: u32) -> u64 {
         match if timeout_ms > 0 { timeout_ms } else { self.setup.config.transaction_max_ms } {
             0 => u64::MAX,
@@ -347,7 +347,8 @@ impl<T> Mailbox<T> {
 
     /// Wakes the thread if it sleeps, or is about to.
     pub(super) fn wake(&self) {
-        // With the fence of `may_sleep`: either this sees that it sleeps, or that sees the message.
+        // Paired with the fence of `may_sleep`: either this thread sees that the other sleeps, or the other sees the
+        // message.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
             self.waker.get().inspect(|waker| waker.wake());

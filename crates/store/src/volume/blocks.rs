@@ -7,27 +7,27 @@
 //! ```
 //!
 //! A freed block is not free yet: it may be overwritten only when everything that made its records obsolete is on the
-//! device, or a crash would lose the new records and the old. Records that are appended are numbered; a freed block
-//! notes the last number and is free when all up to it are durable. So the last durable version of a record is on the
-//! device until a newer one is, and the greatest version that a cold start finds is never older than that: it need not
-//! distinguish free blocks from used ones.
+//! device. Otherwise a crash would lose both the new records and the old ones. Appended records are numbered. A freed
+//! block notes the last number, and is free when all records up to it are durable. So the last durable version of a
+//! record stays on the device until a newer one is durable, and a cold start never finds an older version to be the
+//! greatest: it need not tell free blocks from used ones.
 
 use crate::seal::{Bounds, NEXT, NO_BLOCK, Next};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const NO_BUFFER: u32 = u32::MAX;
 
-/// No data on the device that a cold start would read as ours.
+/// Sequence number of a block without data that a cold start would read.
 const NOTHING: u64 = u64::MAX;
 
 /// Free blocks that get an empty header at once, and free blocks kept for writes.
 const EMPTIED: usize = 16;
 const LEFT: usize = 4;
 
-/// Blocks among which the emptiest is sought when few are free.
+/// Number of blocks in which the emptiest is searched when few are free.
 const LOOKED_AT: usize = 10_000;
 
-/// Blocks that are looked at for each that is allocated, to know the oldest.
+/// Blocks that are examined at each allocation, to know the oldest.
 const SWEPT: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +49,9 @@ pub(crate) enum State {
 /// State of a write block in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
-    /// Of the header that is on the device, for certain or until a write ends.
+    /// Sequence number of the header on the device. Changes when the write of a new header is complete.
     pub(crate) sequence: u64,
-    /// Of its records' checksums.
+    /// Start value of its records' checksums.
     pub(crate) seed: u32,
     /// Units of live records.
     pub(crate) live: u32,
@@ -64,7 +64,7 @@ pub(crate) struct Block {
     pub(crate) is_empty: bool,
 }
 
-/// Of each kind how many blocks went which way, since the start.
+/// Numbers of blocks that took each path, since the start.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Flows {
     pub(crate) queued: u64,
@@ -77,33 +77,33 @@ pub(crate) struct Flows {
 pub(crate) struct Blocks {
     blocks: Vec<Block>,
     free: VecDeque<u32>,
-    /// With the number of the last record that must be durable before.
+    /// Freed blocks, each with the number of the last record that must be durable before it is free.
     freed: VecDeque<(u64, u32)>,
-    /// Blocks that were used, from the first on.
+    /// Blocks that were ever used, counted from the first.
     pub(crate) used: u32,
     /// Blocks that wait to be collected.
     pub(crate) queue: VecDeque<u32>,
     collecting: Option<u32>,
-    /// Blocks that wait for an empty header, and whether all of the block has to be overwritten.
+    /// Blocks that wait for an empty header. True: all of the block has to be overwritten.
     pub(crate) renewable: VecDeque<(u32, bool)>,
-    /// Blocks that get one or wait for it.
+    /// Number of blocks that get an empty header or wait for it.
     renewing: usize,
-    /// Free blocks that are still looked at for old versions.
+    /// Number of free blocks that are still to be examined for old versions.
     to_empty: usize,
     /// Blocks before the pristine ones that have no header on the device.
     bare: BTreeSet<u32>,
     /// Blocks in use again that are not written yet, with their new sequence numbers, in this order.
     unwritten: VecDeque<(u32, u64)>,
-    /// Sequence number up to which the use of a block has ended, by a durable seal.
+    /// By block: sequence number up to which its uses have ended, by a durable seal or mark.
     announced: BTreeMap<u32, u64>,
-    /// Units; blocks with fewer live ones are collected.
+    /// Blocks with fewer live units are collected.
     low_water: u32,
     /// Units of live records.
     pub(crate) live: u64,
     /// Number of the last record.
     pub(crate) appended: u64,
     pub(crate) flows: Flows,
-    /// Where the search for the emptiest block goes on.
+    /// Where the search for the emptiest block continues.
     looked: usize,
     sweep: usize,
     sweep_min: u64,
@@ -190,7 +190,7 @@ impl Blocks {
         self.bare.first().copied().unwrap_or(self.used)
     }
 
-    /// The blocks that are overwritten next. `sequence`: of the block that was begun last.
+    /// The blocks that are overwritten next. `sequence`: number of the block that was begun last.
     pub(crate) fn next(&self, sequence: u64) -> Next {
         let unwritten = self.unwritten.iter().map(|(block, sequence)| (*block, sequence - 1));
         let mut next = [(NO_BLOCK, 0); NEXT];
@@ -200,7 +200,7 @@ impl Blocks {
         next
     }
 
-    /// These bounds are on the device.
+    /// Notes that these bounds are on the device.
     pub(crate) fn announce(&mut self, bounds: &Bounds) {
         for (block, ended) in bounds.next.into_iter().filter(|(block, _)| (*block as usize) < self.blocks.len()) {
             let known = self.announced.entry(block).or_default();
@@ -208,13 +208,14 @@ impl Blocks {
         }
     }
 
-    /// True if a torn write to the block can be told from damage: nothing is in it, or its use has ended for certain.
+    /// True if a torn write to the block can be told from damage: the block has no former use, or that use has ended
+    /// for certain.
     pub(crate) fn may_be_torn(&self, block: u32) -> bool {
         let is_used = self.unwritten.iter().any(|(unwritten, _)| *unwritten == block);
         !is_used || self.announced.get(&block).is_some_and(|ended| self.get(block).sequence <= *ended)
     }
 
-    /// The header with this sequence number is on the device.
+    /// Notes that the header with this sequence number is on the device.
     pub(crate) fn written(&mut self, block: u32, sequence: u64) {
         self.get_mut(block).sequence = sequence;
         self.bare.remove(&block);
@@ -222,7 +223,7 @@ impl Blocks {
         self.announced.remove(&block);
     }
 
-    /// Looks at a few blocks more. Sequence numbers only grow, so the least of one pass bounds all from below.
+    /// Examines a few more blocks. Sequence numbers only grow, so the minimum of one pass is a lower bound of all.
     fn look_for_oldest(&mut self, sequence: u64) {
         let count = self.blocks.len();
         for _ in 0..SWEPT.min(count) {
@@ -237,13 +238,13 @@ impl Blocks {
         }
     }
 
-    /// A record of `units` is in the block.
+    /// Counts a new record of `units` in the block.
     pub(crate) fn add(&mut self, block: u32, units: u32) {
         self.get_mut(block).live += units;
         self.live += u64::from(units);
     }
 
-    /// A record of `units` in the block is old.
+    /// Removes an obsolete record of `units` in the block from the counts.
     pub(crate) fn remove(&mut self, block: u32, units: u32) {
         let of = self.get_mut(block);
         of.live -= units;
@@ -251,7 +252,7 @@ impl Blocks {
         self.look_at(block);
     }
 
-    /// All of an open block is written.
+    /// Closes an open block: all of it is written.
     pub(crate) fn close(&mut self, block: u32) {
         self.get_mut(block).state = State::Used;
         self.look_at(block);
@@ -281,7 +282,7 @@ impl Blocks {
         self.freed.push_back((self.appended, block));
     }
 
-    /// All records up to number `durable` are on the device.
+    /// All records up to number `durable` are on the device: blocks that waited for that become free.
     pub(crate) fn settle(&mut self, durable: u64) {
         while let Some((_, block)) = self.freed.front().copied().filter(|(appended, _)| *appended <= durable) {
             self.freed.pop_front();
@@ -293,7 +294,7 @@ impl Blocks {
         }
     }
 
-    /// The block has an empty header and is free.
+    /// Frees a block that has its empty header now.
     pub(crate) fn renewed(&mut self, block: u32) {
         let of = self.get_mut(block);
         (of.state, of.renew, of.is_empty) = (State::Free, false, true);
@@ -306,8 +307,8 @@ impl Blocks {
         self.to_empty = self.free.len();
     }
 
-    /// Has some free blocks with old versions of records get an empty header. Returns true if all have one that were free
-    /// at the begin, or too few blocks are free for more.
+    /// Starts to give an empty header to some free blocks with old versions of records. Returns true if all blocks that
+    /// were free at the begin have one, or if too few blocks are free for more.
     pub(crate) fn empty_some(&mut self) -> bool {
         let may_begin = self.available().saturating_sub(LEFT).min(EMPTIED).saturating_sub(self.renewing);
         let mut left = may_begin;
@@ -332,7 +333,7 @@ impl Blocks {
         self.renewable.push_back((block, whole));
     }
 
-    /// Queues a used block to be collected, whatever its share of live records. Returns true if it was one.
+    /// Queues a used block to be collected, whatever its share of live records. Returns false if the block is not used.
     pub(crate) fn queue_used(&mut self, block: u32) -> bool {
         let is_used = self.get(block).state == State::Used;
         if is_used {
@@ -364,7 +365,7 @@ impl Blocks {
         self.bare.remove(&block);
     }
 
-    /// The next block to collect. Blocks without live records are freed without it.
+    /// The next block to collect. Blocks without live records are freed without being collected.
     pub(crate) fn next_to_collect(&mut self) -> Option<u32> {
         while let Some(block) = self.queue.pop_front() {
             if self.get(block).live > 0 {
@@ -385,7 +386,7 @@ impl Blocks {
         self.look_at(block);
     }
 
-    /// Puts a block back that was to be collected.
+    /// Puts the block being collected back into the queue.
     pub(crate) fn put_back(&mut self, block: u32) {
         self.collecting = None;
         self.get_mut(block).state = State::Queued;
@@ -410,7 +411,8 @@ impl Blocks {
         (of.sequence, of.state, of.is_empty) = (0, State::Bad, false);
     }
 
-    /// Sorts the blocks after the cold start has read those before `end`. Those of `renew` have to get an empty header.
+    /// Sorts the blocks after the cold start, which has read the blocks before `end`. Blocks in `renew` have to get an
+    /// empty header.
     pub(crate) fn start(&mut self, end: u32, renew: &BTreeSet<u32>) {
         self.used = end;
         let mut free = Vec::new();

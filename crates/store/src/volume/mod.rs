@@ -1,7 +1,8 @@
-//! A log on one device: records are appended to write buffers, and these are written when they are full, old or asked for.
+//! A log on one device: records are appended to write buffers. A buffer is written when it is full or old, or by a
+//! flush.
 //!
 //! ```text
-//! append -> current buffer (one for clients, one for what is collected) -> writes -> on the device, and a while in memory
+//! append -> current buffer (one for clients, one for collection) -> writes -> on the device, and a while in memory
 //! ```
 //!
 //! A buffer has its own memory, from which records are read as long as it is kept; writes copy it. A write covers the
@@ -25,17 +26,17 @@ use writes::Marks;
 /// Maximum number of spare buffers kept for the next blocks.
 const SPARE_MAX: usize = 8;
 
-/// Blocks that clients' records leave to deletions, and these to collecting.
+/// Free blocks that clients' records leave to tombstones, and that tombstones leave to collection.
 const RESERVED: [usize; 2] = [4, 2];
 
-/// Empty headers that are written at once.
+/// Maximum number of empty headers that are being written.
 const RENEWALS_MAX: usize = 4;
 
-/// Free blocks, or percent of all, above the limit for writes at which collection becomes urgent.
+/// Free blocks above the limits for writes, in blocks and in percent of all, at which collection becomes urgent.
 const SHORT: usize = 2;
 
-/// Maximum number of blocks of this size that are begun and not written at once: a cold start that finds more unused
-/// ones in a row has seen all.
+/// Maximum number of blocks of this size that are begun and not written yet. A cold start that finds more unused blocks
+/// in a row has seen all used ones.
 pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
     ((512 << 20) / block_bytes).max(64) as u32
 }
@@ -48,16 +49,16 @@ pub(crate) enum Purpose {
     Record,
     /// A tombstone, in the buffer of clients.
     Tombstone,
-    /// A record that was in a block to be collected.
+    /// A live record of a block that is collected.
     Collected,
     /// An empty header.
     Renewal,
 }
 
-/// Records that are in no write yet.
+/// Records that no write covers yet.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    /// Where its seal belongs.
+    /// Position of the piece's seal.
     at: usize,
     /// End of its records.
     used: usize,
@@ -75,18 +76,18 @@ struct Buffer {
     filled: usize,
     /// Bytes that are on the device.
     written: usize,
-    /// Bytes that will be when the write under way is done.
+    /// Bytes that will be on the device after the write in flight.
     flying: Option<usize>,
     piece: Option<Piece>,
-    /// The piece of the write under way, and the bounds in its seal.
+    /// The piece of the write in flight, and the bounds in its seal.
     flying_piece: Option<(Piece, Bounds)>,
     closed: bool,
     /// True if queued for a write.
     queued: bool,
-    /// Numbers of the first record that is in no write, and of the first in the write under way.
+    /// Number of the first record that no write covers yet, and of the first one in the write in flight.
     first: Option<u64>,
     flying_first: Option<u64>,
-    /// When the first record came that is in no write.
+    /// When the first record that no write covers yet was appended.
     since_ns: u64,
     /// Replies due when this many bytes are on the device.
     waiting: VecDeque<(usize, u64, Reply)>,
@@ -95,7 +96,7 @@ struct Buffer {
 }
 
 impl Buffer {
-    /// Bytes for one more record.
+    /// Bytes left for one more record.
     fn room(&self) -> usize {
         let seal = if self.piece.is_some() { 0 } else { SEAL };
         self.bytes.len().saturating_sub(self.filled + seal)
@@ -120,13 +121,13 @@ pub(crate) struct Volume {
     post_write_blocks: usize,
     write_cache_blocks: usize,
     opening: u64,
-    /// Of the block that was begun last.
+    /// Sequence number of the block that was begun last.
     pub(crate) sequence: u64,
     pub(crate) blocks: Blocks,
     buffers: Vec<Option<Buffer>>,
     unused: Vec<u32>,
     spare: Vec<Box<[u8]>>,
-    /// Buffers being filled: clients' and collected.
+    /// Buffers being filled: with clients' records, and with collected ones.
     current: [Option<u32>; 2],
     /// Buffers with unwritten bytes.
     active: Vec<u32>,
@@ -137,7 +138,7 @@ pub(crate) struct Volume {
     closed: usize,
     /// Empty headers that are being written.
     renewals: usize,
-    /// Units of a block that collection filled last.
+    /// Filled units of the block that collection closed last.
     pub(crate) packed_units: u32,
     flying: usize,
     /// Sequence numbers of blocks whose pieces do not reach the end.
@@ -169,7 +170,7 @@ impl Volume {
             min_avail_pct: namespace.min_avail_pct,
             packed_units: (block_bytes / UNIT) as u32,
             post_write_blocks: namespace.post_write_blocks as usize,
-            // Fewer than a cold start reads on behind the last block that it finds.
+            // Fewer than the unused blocks in a row after which a cold start ends.
             write_cache_blocks: ((namespace.max_write_cache_bytes / block_bytes as u64) as usize)
                 .clamp(1, unwritten_max(block_bytes) as usize / 2),
             opening,
@@ -179,7 +180,7 @@ impl Volume {
         }
     }
 
-    /// Bytes of the device that `blocks` are.
+    /// Range of bytes of `blocks` on the device.
     pub(crate) fn bytes_of(&self, blocks: Range<u32>) -> Range<u64> {
         let at = |block: u32| self.space.range.start + u64::from(block) * self.block_bytes as u64;
         at(blocks.start)..at(blocks.end)
@@ -207,7 +208,7 @@ impl Volume {
         free <= RESERVED[0] + SHORT || free * 100 < (usize::from(self.min_avail_pct) + SHORT) * self.blocks.len()
     }
 
-    /// The rest of the block's records cannot be moved: the next start judges it as it is.
+    /// The rest of the block's records cannot be moved: the next cold start judges the block as it is.
     pub(crate) fn leave(&mut self, block: u32) {
         let sequence = self.blocks.get(block).sequence;
         self.incomplete.retain(|incomplete| *incomplete != sequence);
@@ -235,7 +236,8 @@ impl Volume {
         }
     }
 
-    /// Appends a record of this many units; `write` gets its room, and the start value of its checksum. Returns its place.
+    /// Appends a record of this many units. `write` gets the record's room and the start value of its checksum. Returns
+    /// the record's place.
     /// Errors: the result for the client.
     pub(crate) fn append(
         &mut self,
@@ -272,7 +274,7 @@ impl Volume {
         Ok(Place { block: buffer.block, offset: (at / UNIT) as u32, units, volume: self.number })
     }
 
-    /// Takes a new block for a current buffer, and has the one before written.
+    /// Takes a new block for a current buffer, and has the previous buffer written.
     fn begin(&mut self, purpose: Purpose, which: usize) -> Result<u32, ResultCode> {
         if purpose != Purpose::Collected && self.is_overloaded() {
             return Err(ResultCode::DEVICE_OVERLOAD);
@@ -300,7 +302,7 @@ impl Volume {
         Ok(number)
     }
 
-    /// A buffer for a block that gets the next sequence number.
+    /// Begins a buffer for a block. The block gets the next sequence number.
     fn begin_block(&mut self, block: u32, purpose: Purpose, mut bytes: Box<[u8]>) -> u32 {
         self.sequence += 1;
         self.incomplete.push(self.sequence);
@@ -317,7 +319,7 @@ impl Volume {
         number
     }
 
-    /// Gives blocks an empty header that were incomplete or damaged at the cold start.
+    /// Starts to write empty headers to blocks that wait for one.
     fn renew(&mut self) {
         while self.renewals < RENEWALS_MAX
             && let Some((block, whole)) = self.blocks.renewable.pop_front()
@@ -330,7 +332,7 @@ impl Volume {
         }
     }
 
-    /// Nothing more comes into this buffer.
+    /// Closes a buffer: nothing more is appended.
     fn close(&mut self, number: u32) {
         let Some(buffer) = &mut self.buffers[number as usize] else { return };
         let used = buffer.filled;
@@ -356,7 +358,7 @@ impl Volume {
         seed_at(self.blocks.get(place.block).seed, place.offset as usize * UNIT)
     }
 
-    /// The bytes of a record that is in memory.
+    /// The bytes of a record, if its block is in memory.
     pub(crate) fn in_memory(&self, place: Place) -> Option<&[u8]> {
         let buffer = self.buffers.get(self.blocks.get(place.block).buffer as usize)?.as_ref()?;
         buffer.bytes.get(place.offset as usize * UNIT..(place.offset + place.units) as usize * UNIT)

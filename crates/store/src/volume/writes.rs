@@ -1,7 +1,7 @@
 //! Writes of a volume's buffers: their times, durability, and the buffers kept afterwards.
 //!
-//! Marks of a volume: written at rest, so that a cold start knows where the log ended, and where nothing else announces a
-//! block that is to be overwritten.
+//! Marks of a volume are written at rest, so that a cold start knows where the log ended. Others announce a block that
+//! is to be overwritten, where no seal does.
 
 use super::blocks::State;
 use super::{Buffer, Piece, Purpose, Volume};
@@ -19,7 +19,7 @@ const WRITES_MAX: usize = 4;
 /// Failures of one write after which clients get an error, and attempts to write a mark.
 const TRIES: u32 = 5;
 
-/// Time until a write that failed is tried again, times its failures.
+/// Delay before the retry of a failed write, times its failures.
 const RETRY_NS: u64 = 10_000_000;
 
 /// Time without writes after which the volume is at rest, ns.
@@ -43,7 +43,7 @@ impl Volume {
         }
     }
 
-    /// Answers once the record at `place` is on the device, and triggers its write.
+    /// Sends `reply` once the record at `place` is on the device. Triggers the write.
     pub(crate) fn answer_when_durable(&mut self, place: Place, number: u64, reply: Reply) {
         let index = self.blocks.get(place.block).buffer;
         let Some(buffer) = self.buffers.get_mut(index as usize).and_then(Option::as_mut) else { return };
@@ -138,7 +138,8 @@ impl Volume {
                 return Some(format!("write block {block} cannot be overwritten - {} - left out", done.outcome));
             }
             buffer.first = buffer.flying_first.take();
-            // The next attempt is one piece with what came meanwhile, because a write must not be torn between pieces.
+            // The retry also writes what was appended meanwhile, as one piece: a torn write must not end between
+            // pieces.
             if let Some((piece, _)) = buffer.flying_piece.take() {
                 let (used, records) = buffer.piece.map_or((piece.used, 0), |more| (more.used, more.records));
                 buffer.piece = Some(Piece { used, records: piece.records + records, ..piece });
@@ -204,7 +205,7 @@ impl Volume {
         None
     }
 
-    /// Number of the record up to which all are on the device.
+    /// All records up to this number are on the device.
     pub(crate) fn durable(&self) -> u64 {
         let firsts = self.active.iter().filter_map(|number| self.buffers[*number as usize].as_ref());
         let first = firsts.filter_map(|buffer| buffer.flying_first.or(buffer.first)).min();
@@ -227,7 +228,7 @@ impl Volume {
 
 #[derive(Debug, Default)]
 pub(super) struct Marks {
-    /// The last one, on the device or under way.
+    /// The last mark, on the device or in flight.
     last: Mark,
     is_flying: bool,
     failures: u32,
@@ -238,8 +239,8 @@ pub(super) struct Marks {
 }
 
 impl Volume {
-    /// Starts after a cold start with what it found: the newest mark, the joined evidence, the blocks used, and those
-    /// that have to get an empty header.
+    /// Starts after a cold start, with its findings: the newest mark, the joined evidence, the end of the used blocks,
+    /// and the blocks that have to get an empty header.
     pub(crate) fn start(&mut self, mark: Option<Mark>, evidence: &Evidence, used: u32, renew: &BTreeSet<u32>) {
         self.sequence = self.sequence.max(evidence.sequence);
         let sequences = renew.iter().map(|block| self.blocks.get(*block));
@@ -283,7 +284,7 @@ impl Volume {
         self.active.is_empty() && self.queue.is_empty() && self.flying == 0 && !self.marks.is_flying && is_marked
     }
 
-    /// True if the last mark says less, or the other slot is still empty.
+    /// True if the last mark has older bounds, or the other slot is still empty.
     fn needs_mark(&self, bounds: &Bounds) -> bool {
         *bounds != self.marks.last.bounds || self.marks.last.number == 1
     }
@@ -293,7 +294,8 @@ impl Volume {
         if self.flying > 0 || self.marks.is_flying || self.marks.failures >= TRIES || self.refuses {
             return u64::MAX;
         }
-        // Buffers that wait, and no write that could announce their blocks; the second mark follows the first at once.
+        // A mark is urgent if buffers wait and no write can announce their blocks. The second mark follows the first at
+        // once.
         let are_unannounced = self.queue.iter().any(|number| {
             let buffer = self.buffers[*number as usize].as_ref();
             buffer.is_some_and(|buffer| buffer.retry_ns <= now && !self.may_be_written(buffer))
@@ -327,7 +329,7 @@ impl Volume {
         buffer.written > 0 || is_renewal || self.blocks.may_be_torn(buffer.block) || self.marks.failures >= TRIES
     }
 
-    /// A mark was written, or not. Returns a problem.
+    /// The write of a mark has ended. Returns a problem if it failed too often.
     pub(crate) fn on_marked(&mut self, done: &Completion) -> Option<String> {
         self.marks.is_flying = false;
         if done.outcome.is_done() {

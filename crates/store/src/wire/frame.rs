@@ -84,7 +84,7 @@ pub fn begin(out: &mut Vec<u8>, kind: Kind) -> usize {
     begin
 }
 
-/// All that was appended since [`begin`] is the body.
+/// Ends a frame: all bytes appended since [`begin`] are its body.
 pub fn end(out: &mut [u8], begin: usize) {
     let length = (out.len() - begin - HEADER_BYTES) as u64;
     out[begin + 2..begin + HEADER_BYTES].copy_from_slice(&length.to_be_bytes()[2..]);

@@ -1,5 +1,5 @@
-//! Messages: a header of bits and counts, fields, operations on bins. Requests and replies alike; and replies, appended to a
-//! connection's output.
+//! Messages: a header of bits and counts, fields, operations on bins. Requests and replies have the same format.
+//! Replies are appended to a connection's output.
 //!
 //! ```text
 //! u8 22 | u8 info1 | u8 info2 | u8 info3 | u8 info4 | u8 result | u32 generation | u32 ttl | u32 timeout, ms
@@ -28,7 +28,7 @@ pub mod info1 {
     pub const CONSISTENCY_ALL: u8 = 1 << 6;
 }
 
-/// Bits of the second: writes.
+/// Bits of the second info byte: writes.
 pub mod info2 {
     /// Request that writes.
     pub const WRITE: u8 = 1;
@@ -40,28 +40,29 @@ pub mod info2 {
     pub const GENERATION_GREATER: u8 = 1 << 3;
     /// A deletion that leaves a tombstone.
     pub const DURABLE_DELETE: u8 = 1 << 4;
-    /// There must be no such record.
+    /// The record must not exist.
     pub const CREATE_ONLY: u8 = 1 << 5;
     /// Each operation is answered, in order.
     pub const RESPOND_ALL_OPS: u8 = 1 << 7;
 }
 
-/// Bits of the third.
+/// Bits of the third info byte.
 pub mod info3 {
     /// The last of several replies.
     pub const LAST: u8 = 1;
-    /// There must be such a record.
+    /// The record must exist.
     pub const UPDATE_ONLY: u8 = 1 << 3;
-    /// Bins that are not written are gone.
+    /// Bins that are not written are removed.
     pub const CREATE_OR_REPLACE: u8 = 1 << 4;
-    /// There must be such a record, and bins that are not written are gone.
+    /// The record must exist, and bins that are not written are removed.
     pub const REPLACE_ONLY: u8 = 1 << 5;
-    /// With [`READ_RELAX`] the mode of a read: 0 session, this alone linearizable, the other alone any replica.
+    /// Mode of a read, together with [`READ_RELAX`]. Neither: session; only this: linearizable; only the other: any
+    /// replica.
     pub const READ_TYPE: u8 = 1 << 6;
     pub const READ_RELAX: u8 = 1 << 7;
 }
 
-/// Bits of the fourth byte, all for transactions over several records.
+/// Bits of the fourth info byte, all for transactions over several records.
 pub mod info4 {
     /// Verifies a read, rolls forward, rolls back, locks.
     pub const TRANSACTION: u8 = 0b1_0111;
@@ -91,11 +92,11 @@ pub struct Header {
     /// [`info1`], [`info2`], [`info3`], [`info4`].
     pub info: [u8; 4],
     pub result: u8,
-    /// Generation demanded, or of the record.
+    /// Request: expected generation. Reply: the record's generation.
     pub generation: u32,
-    /// Of a request the time to live; of a reply when the record dies, seconds since 2010.
+    /// Request: time to live, s. Reply: when the record expires, seconds since 2010.
     pub ttl: u32,
-    /// Of a request its timeout, ms; of an entry of a batch its index.
+    /// Request: timeout, ms. Entry of a batch's reply: index.
     pub timeout: u32,
     /// Number of fields that follow.
     pub fields: u16,
@@ -186,7 +187,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Takes `count` operations off `bytes`, as the bytes they are.
+/// Takes `count` operations off `bytes`, and returns their bytes.
 pub(crate) fn take_ops<'a>(bytes: &mut &'a [u8], count: u16) -> Result<&'a [u8], Malformed> {
     let all = *bytes;
     for _ in 0..count {
@@ -220,12 +221,12 @@ pub fn parse_reply(mut body: &[u8]) -> Result<Reply, Malformed> {
     Ok(Reply { generation: generation as u16, void_time_sec, bins, ops, ..Reply::of(ResultCode(result)) })
 }
 
-/// Appends to the last frame of a batch's reply that it is the last.
+/// Appends the entry that ends a batch's reply.
 pub fn put_last(out: &mut Vec<u8>, result: ResultCode) {
     Header { info: [0, 0, info3::LAST, 0], result: result.0, ..Header::default() }.put(out);
 }
 
-/// Appends the answer to the message `body` that is not carried out: one, as the last of its replies if it expects several.
+/// Appends the refusal of the message `body`: one reply, marked as the last if the client expects several.
 pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
     let begin = frame::begin(out, Kind::Message);
     match expects_last(body) {

@@ -12,10 +12,10 @@ use super::frame::{self, HEADER_BYTES, Kind, Malformed};
 use super::message;
 use results::units::{Grouped, quoted};
 
-/// Maximum bytes of a reply. The longest known are the partition maps of many namespaces and lists of sets, below 1 MiB.
+/// Maximum bytes of a reply. The longest known are below 1 MiB: partition maps of many namespaces, and lists of sets.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
-/// Characters that are shown of an unexpected reply.
+/// Maximum characters of an unexpected reply that are shown.
 const SHOWN_CHARS: usize = 80;
 
 const LOGIN: u8 = 20;
@@ -63,8 +63,8 @@ pub fn info_request(names: &[String]) -> Vec<u8> {
     out
 }
 
-/// The values of `names`, which were asked for; `None` for one that was passed over, as older servers do with
-/// what they do not know. Errors: a sentence.
+/// The values of the requested `names`. `None` for a name that the server skipped, as older servers do with unknown
+/// names. Errors: a sentence.
 pub fn info_replies(names: &[String], body: &[u8]) -> Result<Vec<Option<String>>, String> {
     let mut values = vec![None; names.len()];
     let mut next = 0;
@@ -109,12 +109,12 @@ pub struct Login {
     pub(crate) user: String,
     /// bcrypt of the password with the database's fixed salt, as text; the server compares this.
     credential: String,
-    /// The password itself, where another directory (LDAP) checks it: only over TLS.
+    /// The password itself, if an external directory (LDAP) checks it. Sent only over TLS.
     clear_password: Option<String>,
 }
 
 impl Login {
-    /// A login by `password`, which also goes to the server as it is if `is_external`: another directory checks it.
+    /// A login by `password`. With `is_external`, the password is also sent as it is: an external directory checks it.
     ///
     /// Errors: the password cannot be hashed.
     pub fn new(user: &str, password: String, is_external: bool) -> Result<Self, bcrypt::BcryptError> {
@@ -129,7 +129,7 @@ impl Login {
         security_request(LOGIN, &fields.into_iter().chain(clear_password).collect::<Vec<_>>())
     }
 
-    /// As servers want it that know no sessions, before 4.
+    /// A login for servers without sessions, before 4.
     pub fn old_request(&self) -> Vec<u8> {
         security_request(AUTHENTICATE, &[(USER, self.user.as_bytes()), (CREDENTIAL, self.credential.as_bytes())])
     }
@@ -157,10 +157,10 @@ pub(crate) fn put_security(out: &mut Vec<u8>, result: u8, command: u8, fields: &
     frame::end(out, begin);
 }
 
-/// Codes that tell that no login is needed: security is not in the edition, or not configured.
+/// Codes that mean that no login is needed: security is not in the edition, or not configured.
 pub const NO_SECURITY: [u8; 2] = [51, 52];
 
-/// The command is not known: the server knows no sessions.
+/// Unknown command: the server has no sessions.
 pub const UNKNOWN_COMMAND: u8 = 54;
 
 /// Reads the reply to a login: its result code (0: success), and the token of the session for further connections.

@@ -33,7 +33,7 @@ pub struct Request {
     /// Index of the namespace.
     pub namespace: usize,
     pub transaction: Transaction,
-    /// A read that a replica must not answer: linearizable, or of all copies.
+    /// True for a read that a replica must not answer: linearizable, or of all copies.
     pub at_master: bool,
 }
 
@@ -173,7 +173,7 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         };
     }
     let generation = match () {
-        // A record's generation has 16 bits; a client sends one that it received.
+        // A client sends a generation that it received: that has 16 bits.
         () if writes & info2::GENERATION != 0 => Generation::Equal(header.generation as u16),
         () if writes & info2::GENERATION_GREATER != 0 => Generation::Less(header.generation as u16),
         () => Generation::Any,
@@ -221,9 +221,9 @@ fn check_ops(ops: &[u8], may_write: bool) -> Result<(), ResultCode> {
 
 /// Flag bits of a key of a batch.
 mod batch_bits {
-    /// As the key before, but for the digest: no more follows.
+    /// Same as the previous key, except for the digest: nothing more follows.
     pub(super) const REPEAT: u8 = 1;
-    /// Three info bytes follow, otherwise the first alone.
+    /// Three info bytes follow; without this bit, only the first.
     pub(super) const INFO: u8 = 1 << 1;
     /// A generation follows.
     pub(super) const GENERATION: u8 = 1 << 2;

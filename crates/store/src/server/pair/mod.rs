@@ -11,47 +11,51 @@
 //! ```
 //!
 //! **No acknowledged write is lost.** While the nodes are paired, a master acknowledges a write when its replica has
-//! it: each node has all acknowledged writes. A node that is ahead refuses the other node's writes, so the other
-//! cannot acknowledge any, however late it learns of the takeover. Before a node acknowledges a write without the other,
-//! it records on its own device that it is ahead; with that record it is ahead after a restart too. Without it a
+//! it: each node has all acknowledged writes. A node that is ahead refuses the other node's writes, so the other cannot
+//! acknowledge any, however late it learns of the takeover. Before a node acknowledges a write without the other, it
+//! records on its own device that it is ahead. With that record it is ahead after a restart, too. Without the record a
 //! starting node answers for nothing until the other has said its mode.
 //!
-//! **Migration.** A node that is behind passes all requests on and compares records with the one that is ahead, which
-//! sends what differs (`shard::migration`) and, from the begin of the comparison on, each write. A comparison has the
-//! number of changes of the node that is ahead; when a message gets lost or is refused, it begins again under the next
-//! number. Then writes wait (`Handing`) until none is under way, the node that was ahead records that it no longer is,
-//! and tells the other. If either dies before that, the one that was ahead is ahead again. A node that is behind records
-//! that, too: of two that start, neither takes its records for all.
+//! **Migration.** A node that is behind passes all requests on to the node that is ahead, and compares records with it.
+//! The node that is ahead sends the records that differ (`shard::migration`) and, from the begin of the comparison on,
+//! each write. The number of a comparison is the number of mode changes of the node that is ahead. When a message is
+//! lost or refused, the comparison begins again under the next number. After the comparison, new writes wait
+//! (`Handing`) until none is in flight. Then the node that was ahead records that it no longer is, and tells the other.
+//! If either dies before that, the one that was ahead is ahead again. A node that is behind records that, too: when
+//! both start, neither takes its records for complete.
 //!
-//! **A process that begins** gets the other's records, even if nothing was written meanwhile: it may lack what it had in
-//! memory only, and may have writes that nobody acknowledged. Of two that begin, the second gets those of the first. A
-//! node without records gets those of the other.
+//! **A process that begins** gets the other's records, even if nothing was written meanwhile: it may lack what it had
+//! only in memory, and may have writes that nobody acknowledged. If both begin, the second gets the records of the
+//! first. A node without records gets those of the other.
 //!
-//! **New devices** of a namespace look the same whether the namespace is new or a device was replaced: the other node may
-//! have its records. So the node answers for nothing, and records what it is but for that namespace ([`Mode::New`],
-//! [`Mode::NewAhead`]). Each node tells in which namespaces it has no records. If the other has none either where this node
-//! has none, this node lacks nothing because of new devices, and goes on as without that namespace. What a node tells of
-//! that is valid while it starts, when it takes no records.
+//! **New devices** of a namespace look the same whether the namespace is new or a device was replaced: the other node
+//! may have its records. So the node answers for nothing, and records its mode apart from that namespace
+//! ([`Mode::New`], [`Mode::NewAhead`]). Each node tells in which namespaces it has no records. If the other node has no
+//! records there either, this node lacks nothing because of new devices, and continues as if it had no such namespace.
+//! What a node tells of that is valid while it starts, because it takes no records then.
 //!
-//! **Damage** leaves older versions of records, and of the record of the mode if that was in the damaged store. A node that
-//! was paired gets all from the other ([`Mode::Damaged`]). One that was ahead, or may have been ([`Mode::MaybeAhead`]),
-//! follows another that is ahead, or gives what it has to one without records. Otherwise both wait, because no rule keeps
-//! each acknowledged write: what is here only may be newer, or older than at the other node; what is there only was
-//! lost here, or deleted; and the greater of two versions may be one that nobody acknowledged.
+//! **Damage** leaves older versions of records, and of the record of the mode if that was in the damaged store. A node
+//! that was paired gets all records from the other ([`Mode::Damaged`]). A node that was ahead, or may have been
+//! ([`Mode::MaybeAhead`]), follows another that is ahead, or gives its records to one without records. Otherwise both
+//! wait, because no rule keeps each acknowledged write: a record that is only here may be newer than the other node's
+//! state, or older; a record that is only there was lost here, or deleted; and the greater of two versions may be one
+//! that nobody acknowledged.
 //!
-//! **A crash** before the mode is recorded hides neither: the record tells of which devices it was ([`Recorded`]).
+//! **A crash** before the mode is recorded hides neither: the record names the devices for which it was written
+//! ([`Recorded`]).
 //!
-//! **Dead or silent.** A refused connection proves that the host answers and the process is gone: either node takes
-//! over after [`REFUSED_NS`] of refusals and nothing else; the second only if that began within [`SILENCE_NS`] of the
-//! first's last answer, because later the first may have taken over before it died. Silence may be a split or a stopped
-//! process, and the other may still serve clients. Then one node must not write, and both must know which: the first
-//! node of the list takes over after [`SILENCE_NS`], the second never. A reset by something else than the node's host defeats the proof: a
-//! firewall that rejects, a forwarded port, an address that moved to another host.
+//! **Dead or silent.** A refused connection proves that the host answers and the process is gone. Either node takes
+//! over after [`REFUSED_NS`] in which all attempts were refused. The second does so only if the refusals began within
+//! [`SILENCE_NS`] of the first's last answer: later, the first may have taken over before it died. Silence may be a
+//! network split or a stopped process, and the other may still serve clients. Then one node must not write, and both
+//! must know which: the first node of the list takes over after [`SILENCE_NS`], the second never. A reset by anything
+//! but the node's host defeats the proof: a firewall that rejects, a forwarded port, an address that moved to another
+//! host.
 //!
 //! **Lease.** With `write-commit-level-override master` an acknowledgement does not need the replica. Such a node
-//! acknowledges for [`LEASE_NS`] from when it sent the last message that the other answered as one of a pair, by its own
-//! monotonic clock, looked at when it acknowledges. The first node takes over [`SILENCE_NS`] after it received the last
-//! message: a second later than any lease ends. Clocks need not agree, only run at about the same speed.
+//! acknowledges until [`LEASE_NS`] after it sent the last message that the other answered as one of a pair. It checks
+//! that by its own monotonic clock at each acknowledgement. The first node takes over [`SILENCE_NS`] after it received
+//! the last message: one second after any lease ends. Clocks need not agree, only run at about the same speed.
 
 mod mode;
 
@@ -66,16 +70,16 @@ use std::sync::{Mutex, MutexGuard};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A link whose last answered message was sent longer ago is down.
+/// A link is down if its last answered message was sent longer ago than this.
 pub(super) const LEASE_NS: u64 = 2 * SECOND_NS;
 
-/// The first node takes over when the second has said nothing for this long.
+/// The first node takes over when no message of the second has come for this long.
 pub(super) const SILENCE_NS: u64 = 3 * SECOND_NS;
 
 /// Time in which all attempts to connect must have been refused.
 const REFUSED_NS: u64 = SECOND_NS;
 
-/// Two looks further apart: this process was stopped, so the silence in between says nothing about the other node.
+/// If two checks are further apart, this process was stopped: the silence in between says nothing about the other node.
 const STOPPED_NS: u64 = 2 * SECOND_NS;
 
 /// Time between two messages that ask the other node for an answer.
@@ -95,29 +99,29 @@ pub(super) fn record_digest() -> Digest {
 
 #[derive(Debug, Default)]
 struct Words {
-    /// When the other node said something last.
+    /// When the last message of the other node came.
     word_ns: u64,
     looked_ns: u64,
     /// Number of the other node's process, and its last word.
     process: Option<u64>,
     word: Option<Word>,
-    /// Namespaces without records: here, while this node starts and none is written (later 0), and there.
+    /// Namespaces without records, a bit each: at this node, 0 once it takes records, and at the other.
     empty: [u32; 2],
     /// The mode before was [`Mode::Fresh`].
     was_fresh: bool,
-    /// Cores, of this node and the other, that have compared all their records, in the comparison of this number.
+    /// Cores of this node, and of the other, that have compared all their records in `comparison`.
     compared: [HashSet<usize>; 2],
     comparison: u16,
     /// Cores of the other node.
     other_cores: usize,
-    /// Cores of this node without a write that the other must have.
+    /// Cores of this node without a pending write that the other must have.
     drained: HashSet<usize>,
-    /// This node's, since it started.
+    /// This node's devices, as found at its start.
     devices: Devices,
 }
 
 impl Words {
-    /// True if the other node has no records either where this node has none; and the other way round.
+    /// First: true if the other node has no records in any namespace where this node has none. Second: the reverse.
     fn covers(&self) -> [bool; 2] {
         let [own, other] = self.empty;
         [own & !other == 0, other & !own == 0]
@@ -133,9 +137,9 @@ pub(super) struct Pair {
     cores: usize,
     /// [`Word::number`] of this node. Changed only with `words` locked.
     word: AtomicU16,
-    /// Changes when this node took over last.
+    /// Number of mode changes when this node took over last.
     since: AtomicU16,
-    /// When the last message was sent that the other node has answered as one of a pair.
+    /// Send time of the last message that the other node has answered as one of a pair.
     answered_ns: AtomicU64,
     words: Mutex<Words>,
     /// The mode that is on the device.
@@ -173,8 +177,8 @@ impl Pair {
         self.word().mode
     }
 
-    /// The word for the other node. It must not believe that this node is ahead before that is recorded: a crash would
-    /// leave nobody with all records. A node that is behind takes no records before that is recorded.
+    /// The word for the other node. The other is told that this node is ahead only once that is recorded: otherwise a
+    /// crash would leave neither with all records. A node that is behind takes no records before that is recorded.
     pub(super) fn told(&self) -> Word {
         let word = self.word();
         let is_sure = !matches!(word.mode, Mode::Ahead | Mode::Behind) || self.is_recorded();
@@ -201,8 +205,8 @@ impl Pair {
         mode
     }
 
-    /// True for a connection of the other node that was greeted at that number of changes, before this node took over.
-    /// It brings writes that nobody acknowledged.
+    /// True if a connection of the other node that was greeted at this number of changes is from before this node took
+    /// over: it brings writes that nobody acknowledged.
     pub(super) fn is_past(&self, changes: u16) -> bool {
         is_earlier(changes, self.since.load(Ordering::SeqCst))
     }
@@ -217,13 +221,13 @@ impl Pair {
         }
     }
 
-    /// All records are indexed.
+    /// Sets the mode that follows from what was found, once all records are indexed.
     pub(super) fn started(&self, found: Found) -> Option<Mode> {
         if !self.takes_over {
             return None;
         }
         let mode = found.mode();
-        // A node that is behind is that with all devices, and has to say so at once.
+        // A node that is behind is behind with any devices, and has to tell it at once.
         let recorded = found.recorded.filter(|of| of.devices == found.devices || mode == Some(Mode::Behind));
         self.recorded.store(recorded.map_or(UNRECORDED, |of| of.mode as u8), Ordering::SeqCst);
         let mut words = lock(&self.words);
@@ -239,7 +243,7 @@ impl Pair {
         lock(&self.words).empty[0]
     }
 
-    /// True if each node waits for the other, which says `other`.
+    /// True if the nodes wait for each other for ever. `other`: the other node's mode.
     pub(super) fn is_stuck(&self, other: Mode) -> bool {
         let covers = lock(&self.words).covers();
         self.mode().is_stuck(other, covers)
@@ -279,7 +283,7 @@ impl Pair {
         }
     }
 
-    /// True if the other node has taken over nothing yet, for certain.
+    /// True if the other node has certainly not taken over.
     pub(super) fn has_lease(&self, now_ns: u64) -> bool {
         !self.takes_over || now_ns < self.answered_ns.load(Ordering::SeqCst) + LEASE_NS
     }
@@ -291,7 +295,7 @@ impl Pair {
         }
         words.word = Some(word);
         let new = self.mode().next(word.mode, self.is_first, is_new, words.covers())?;
-        // From ahead to handing and to paired, without another comparison in between.
+        // Two changes after the comparison: from ahead to handing to paired, without another comparison in between.
         let has_all = words.compared[0].len() == self.cores && word.changes == (words.comparison + 2) & 4095;
         if self.mode() == Mode::Behind && !has_all {
             return None;
@@ -299,7 +303,7 @@ impl Pair {
         Some(self.set(words, new))
     }
 
-    /// Takes over if the other node is gone, and returns the time of its last word. `refused_ns`: since when all
+    /// Takes over if the other node is gone, and returns the time of its last message. `refused_ns`: since when all
     /// attempts to connect have been refused.
     pub(super) fn look(&self, now_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
         let mut words = lock(&self.words);
@@ -309,7 +313,7 @@ impl Pair {
         words.looked_ns = words.looked_ns.max(now_ns);
         let word_ns = words.word_ns;
         let is_silent = self.is_first && now_ns.saturating_sub(word_ns) > SILENCE_NS;
-        // A last word may be read only after the first refusal.
+        // The other node's last message may be read only after the first refusal.
         let is_dead = refused_ns.is_some_and(|since_ns| {
             // Later the first node may have taken over before it died.
             let is_known = self.is_first || since_ns < self.answered_ns.load(Ordering::SeqCst) + SILENCE_NS;
@@ -322,8 +326,8 @@ impl Pair {
         Some(word_ns)
     }
 
-    /// True if a write must wait at a node with this word: until it is recorded that it is ahead, or until the other
-    /// node has its partitions back.
+    /// True if a write must wait at a node with this word: until the node has recorded that it is ahead, or until the
+    /// other node has its partitions back.
     pub(super) fn must_wait(&self, word: Word) -> bool {
         match word.mode {
             Mode::Handing => true,
@@ -332,7 +336,7 @@ impl Pair {
         }
     }
 
-    /// True if the mode of now is on the device.
+    /// True if the current mode is on the device.
     pub(super) fn is_recorded(&self) -> bool {
         self.recorded.load(Ordering::SeqCst) == self.mode() as u8
     }
@@ -357,7 +361,7 @@ impl Pair {
         self.wanted().filter(|wanted| begins && *wanted as u8 != self.recorded.load(Ordering::SeqCst))
     }
 
-    /// The mode to record now, by one core. From here on none is on the device for certain, until [`Self::end_record`].
+    /// The mode to record now, by one core. From here until [`Self::end_record`], no mode is on the device for certain.
     pub(super) fn begin_record(&self) -> Option<Mode> {
         let wanted = self.unrecorded()?;
         self.recorded.store(UNRECORDED, Ordering::SeqCst);
@@ -370,7 +374,8 @@ impl Pair {
         Recorded { mode, devices: lock(&self.words).devices }
     }
 
-    /// `mode` is on the device, or `None` is for certain. Returns this node's mode, if that changes.
+    /// Recording has ended: `mode` is on the device; `None`: perhaps no mode. Returns this node's mode, if that
+    /// changes.
     pub(super) fn end_record(&self, mode: Option<Mode>) -> Option<Mode> {
         let mut words = lock(&self.words);
         self.recorded.store(mode.map_or(UNRECORDED, |mode| mode as u8), Ordering::SeqCst);
@@ -383,11 +388,11 @@ impl Pair {
 /// A comparison of all records with the other node's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::server) struct Comparison {
-    /// Changes of the node that is ahead.
+    /// Number of mode changes of the node that is ahead.
     pub(in crate::server) number: u16,
     /// Number of the other node's process.
     process: u64,
-    /// True at that node.
+    /// True at the node that is ahead.
     pub(in crate::server) sends: bool,
 }
 
@@ -458,7 +463,7 @@ impl Pair {
         (is_over && words.other_cores > 0).then(|| self.set(&mut words, Mode::Handing))
     }
 
-    /// A core of this node has no write any more that the other must have, under the word of these changes.
+    /// A core of this node has no pending write left that the other must have. `number`: this node's mode changes.
     pub(in crate::server) fn drained(&self, number: u16, core: usize) {
         let mut words = lock(&self.words);
         if self.word() == (Word { mode: Mode::Handing, changes: number }) {

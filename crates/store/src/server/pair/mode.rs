@@ -2,11 +2,12 @@
 //!
 //! Contents of this node's devices at the start, and the mode that follows from them.
 //!
-//! The record of the mode tells of which devices it was recorded. So devices that were formatted later are known as new,
-//! and losses that were accepted later as such, however often the node crashes before it records its mode again.
+//! The record of the mode names the devices for which it was written. So devices that were formatted later are known as
+//! new, and losses that were accepted later are noticed, however often the node crashes before it records its mode
+//! again.
 //!
 //! ```text
-//! sets of the devices u64 | write blocks lost in the record's store u64 | in the others u64 | mode u8          big-endian
+//! sets of the devices u64 | write blocks lost in the record's store u64 | in the others u64 | mode u8       big-endian
 //! ```
 //!
 //! Earlier versions wrote the mode in the last of 8 bytes.
@@ -31,10 +32,10 @@ pub enum Mode {
     Handing,
     /// Told by a node that is ahead, or behind, before that is recorded.
     Deciding,
-    /// Starting, with new devices of some namespaces: there it has no records, in the others all that were acknowledged
-    /// while it was paired.
+    /// Starting, with new devices of some namespaces. In these it has no records; in the others it has all that were
+    /// acknowledged while it was paired.
     New,
-    /// The same, but in the others it has all records, as it was ahead.
+    /// As [`Self::New`], but it was ahead: in the other namespaces it has all records.
     NewAhead,
     /// Starting, and lacks records by damage or a replaced device. It was ahead, or may have been: its recorded mode may
     /// be lost, too.
@@ -53,27 +54,27 @@ impl Mode {
         matches!(self, Mode::Starting | Mode::Fresh | Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead)
     }
 
-    /// Mode of a node that hears `other`, if that changes. `is_first`: this node is the first of the list. `is_new`: another
-    /// process of the other node said something before. `own`: in each namespace without records here the other node has
-    /// none either; `others`: the other way round.
+    /// New mode of a node that hears the mode `other`; `None`: no change. `is_first`: this node is the first of the
+    /// list. `is_new`: another process of the other node was heard before. `own`: in each namespace where this node has
+    /// no records, the other has none either; `others`: the other way round.
     pub(super) fn next(self, other: Self, is_first: bool, is_new: bool, [own, others]: [bool; 2]) -> Option<Self> {
         use Mode::*;
         Some(match (self, other) {
-            // Not if this one was ahead for certain: then both took over.
+            // Not if this node was certainly ahead: then both took over.
             (Starting | Paired | Fresh | Damaged | New | MaybeAhead, Ahead) => Behind,
             // Each has all that was acknowledged.
             (Fresh, Fresh) if is_first => Ahead,
-            // No namespace of the one that is ahead is without records that the other has.
+            // The node that gets ahead has records in every namespace in which the other has some.
             (Starting, Starting) | (New, New) if own && (is_first || !others) => Ahead,
             (NewAhead, New | Starting) if own => Ahead,
             (Starting, Fresh | Damaged | New | Behind) | (Damaged | New | NewAhead | MaybeAhead, Fresh) => Ahead,
-            // A new process has writes on its device, perhaps, that it never acknowledged.
+            // A new process may have writes on its device that it never acknowledged.
             (Paired, Starting | Fresh | Damaged | New | Behind) if is_new => Ahead,
             // The second node takes over only from a process that is gone.
             (Paired, MaybeAhead) if is_first => Ahead,
-            // The other took over without this one's knowledge, or may have.
+            // The other node took over without this node's knowledge, or may have.
             (Paired, NewAhead | MaybeAhead) => Starting,
-            // The other node is told so when it has all records.
+            // The other node says so only when this node has all records.
             (Behind, Paired) => Paired,
             _ => return None,
         })
@@ -95,8 +96,8 @@ impl Mode {
     }
 }
 
-/// A node's mode as it tells it, with the number of changes before, modulo 4096: messages on several connections may
-/// overtake each other.
+/// A node's mode as it tells it, and the number of its mode changes before, modulo 4096. The number orders messages
+/// that overtake each other on several connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word {
     pub mode: Mode,
@@ -118,7 +119,7 @@ impl Word {
 
     /// True if it was said before `other`, by the same process.
     pub(super) fn is_before(self, other: Self) -> bool {
-        // Told until the mode is recorded.
+        // `Deciding` is told until the mode is recorded.
         let was_deciding = self.mode == Mode::Deciding && other.mode != Mode::Deciding;
         is_earlier(self.changes, other.changes) || self.changes == other.changes && was_deciding
     }
@@ -172,7 +173,7 @@ pub(in crate::server) struct Found {
     pub(in crate::server) devices: Devices,
     /// Bits of the namespaces; the first has the record of the mode.
     pub(in crate::server) copied: u32,
-    /// Bits of those with records.
+    /// Bits of the namespaces with records.
     pub(in crate::server) full: u32,
 }
 
@@ -192,7 +193,7 @@ impl Found {
         // An older record of the mode may be left of a damaged store.
         let has_lost_mode = lost[0] != self.devices.lost[0] || self.recorded.is_none() && is_first_empty;
         match self.recorded.map(|of| of.mode) {
-            // Nobody who has none lacks any.
+            // A node without any record cannot lack some of them.
             None | Some(Mode::Behind) if self.full == 0 && !is_damaged => Some(Mode::Fresh),
             _ if has_lost_mode => Some(Mode::MaybeAhead),
             Some(mode @ (Mode::Behind | Mode::MaybeAhead | Mode::Damaged)) => Some(mode),

@@ -6,10 +6,10 @@ use super::transactions::{Asker, Origin};
 use crate::wire::{self, Keyed, frame, message};
 use crate::{Reply, ResultCode, Work};
 
-/// Keys of a batch that are under way at once.
+/// Maximum number of keys of a batch that are in flight.
 const BATCH_IN_FLIGHT_MAX: usize = 64;
 
-/// Bytes of a batch's reply that go out before the rest is there.
+/// Bytes of a batch's reply that are sent before the rest is complete.
 const BATCH_PART_BYTES: usize = 64 << 10;
 
 /// A batch that is not answered.
@@ -19,14 +19,14 @@ pub(super) struct Batch {
     rest: std::vec::IntoIter<Keyed>,
     in_flight: usize,
     deadline_ns: u64,
-    /// A frame, begun at its first byte.
+    /// Bytes of the reply: one frame, begun at the first byte.
     out: Vec<u8>,
     /// Bytes of its requests.
     bytes: usize,
 }
 
 impl Batch {
-    /// Bytes of memory that are taken for it.
+    /// Bytes of memory that the batch takes.
     pub(super) fn held(&self) -> usize {
         self.out.capacity() + self.bytes
     }
@@ -72,7 +72,7 @@ impl Shard {
                 return;
             };
             if !connection.is_first(number) {
-                // Earlier replies are sent first, and then this is called again.
+                // Earlier replies are sent first; then `pump` is called again.
                 return;
             }
             if batch.out.len() >= BATCH_PART_BYTES {

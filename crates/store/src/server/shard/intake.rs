@@ -20,7 +20,7 @@ const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
     let (id, process) = (state.setup.cluster.own().id, state.process);
-    // The empty namespaces first: they count only while a node starts.
+    // Read the empty namespaces before the mode: they are valid only while the node starts.
     let (empty, word) = (state.pair.empty(), state.pair.told());
     Said::Hello { id, word, process, empty, common: &state.common() }.put(out);
 }
@@ -28,8 +28,8 @@ fn hello(state: &State, out: &mut Vec<u8>) {
 impl Shard {
     /// Takes over a connection, and returns its number.
     pub(super) fn connect(&mut self, socket: TcpStream, role: Role) -> u32 {
-        // Without this a reply waits for the acknowledgement of the previous one. It fails if the other side is gone
-        // already.
+        // Without TCP_NODELAY a reply waits for the acknowledgement of the previous one. The call fails if the other
+        // side is already gone.
         let _ = socket.set_nodelay(true);
         self.serial = self.serial.wrapping_add(1);
         self.counts.connections_opened += u64::from(role == Role::Client);
@@ -39,7 +39,7 @@ impl Shard {
         at
     }
 
-    /// Has the ring receive for a connection, if it may send more.
+    /// Starts to receive on a connection, if the other side may send more.
     fn receive(&mut self, at: u32) {
         let token = self.token(at, RECEIVE);
         let Some(connection) = self.connections.get(at) else { return };
@@ -202,7 +202,7 @@ impl Shard {
             }
             (Said::Pong { number, word }, Role::Outbound(_)) => {
                 state.heard(connection.process, word, self.now_ns);
-                // A later number than was sent would be a lease without end.
+                // A number later than the last ping would be a lease without end.
                 connection.heard_ns = connection.heard_ns.max(number.min(connection.pinged_ns));
                 state.pair.answered(connection.process, word, connection.heard_ns);
             }
@@ -219,7 +219,7 @@ impl Shard {
             (Said::Compared { number, version }, Role::Outbound(node)) if self.links[node] == Some(at) => {
                 self.on_compared(number, version);
             }
-            // An earlier link: its transactions have failed.
+            // From an earlier link: its transactions have failed.
             (Said::Done { .. } | Said::Compared { .. }, Role::Outbound(_)) => {}
             (Said::ComparedAll { comparison, core, cores }, Role::Inbound) => {
                 if core >= cores || cores > u32::from(u16::MAX) {
@@ -249,7 +249,7 @@ impl Shard {
         Ok(true)
     }
 
-    /// Begins what another node asks for. The record of a node's mode is its own.
+    /// Begins another node's request. The record of this node's mode is not accessible to it.
     fn start_for_node(&mut self, origin: Origin, namespace: u16, digest: Digest, work: Work) -> Result<(), Malformed> {
         if usize::from(namespace) >= self.stores.len() || digest == self.state.record_digest {
             return Err(NOT_SAID);
@@ -259,7 +259,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Has a connection's replies sent at the end of this pass.
+    /// Lists a connection, so that its replies are sent at the end of this pass.
     pub(super) fn list(&mut self, at: u32) {
         if let Some(connection) = self.connections.get(at).filter(|connection| !connection.is_listed) {
             connection.is_listed = true;
@@ -322,7 +322,7 @@ impl Shard {
         self.connections.remove(at);
         self.counts.connections_closed += u64::from(!matches!(role, Role::Outbound(_)));
         if let Some((batch, _)) = batch {
-            // The batch has no client to answer.
+            // The batch continues without a client.
             self.pump(batch);
         }
         match role {

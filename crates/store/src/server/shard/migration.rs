@@ -8,13 +8,13 @@
 //!
 //! Of two versions the greater one is valid everywhere. A node that is behind may have a greater one, of a write that
 //! nobody acknowledged: then the record is written again at the node that is ahead, with a version above it. From the
-//! begin of a comparison on, a core sends each write to the other node, too. So when both nodes have compared all that
-//! they have, the other lacks nothing; anything that is refused or gets lost begins the comparison again.
+//! begin of a comparison on, a core also sends each write to the other node. So when both nodes have compared all their
+//! records, the node that is behind lacks nothing. A refused or lost message begins the comparison again.
 //!
-//! **Writes on their way to the other node**, reads that wait for them, and records of which the other node may lack a write.
-//! A linearizable read must not return a write that a takeover can undo, and a refused write must not tell of one. So
-//! either waits for the last write of its record that is under way. If nobody knows that the other node has a write, it
-//! is sent again; until then both are refused.
+//! **Writes in flight to the other node**, reads that wait for them, and records of which the other node may lack a
+//! write. A linearizable read must not return a write that a takeover can undo, and the refusal of a write must not
+//! reveal one. So both wait for the last write of their record that is in flight. If it is unknown whether the other
+//! node has a write, the record is sent again; until then such reads and refusals are answered as unavailable.
 
 use super::super::cluster::Said;
 use super::super::pair::{Comparison, Mode, Word};
@@ -24,19 +24,19 @@ use crate::{Digest, PARTITIONS, Reply, ResultCode, Transaction, Version, Work, p
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// Records that a core compares or sends again at once.
+/// Maximum number of records in flight that a core compares or sends again.
 const FLYING_MAX: usize = 64;
 
 /// Entries of the index that are looked at in one turn.
 const TURN: u32 = 4_000;
 
-/// Time before a comparison that begins again, and before a record is sent again that was refused.
+/// Delay before a comparison begins again, and before a refused record is sent again.
 const AGAIN_NS: u64 = 100 * MS;
 
-/// The same, if a record could not be copied for a reason that does not pass by itself.
+/// The same delay, if a record could not be copied for a reason that does not pass by itself.
 const REST_NS: u64 = 2_000 * MS;
 
-/// Time before a record is copied that the other node could not take.
+/// Delay before another attempt to copy a record that the other node could not take.
 const PASSING_NS: u64 = 10 * MS;
 
 /// Time between two log lines about failed comparisons.
@@ -59,7 +59,7 @@ pub(super) struct Migration {
     /// Records that could not be copied for a passing reason.
     again: Vec<Key>,
     flying: usize,
-    /// Before this nothing is compared.
+    /// Nothing is compared before this time.
     due_ns: u64,
     is_begun: bool,
     is_over: bool,
@@ -100,7 +100,8 @@ impl Shard {
             if migration.due_ns > self.now_ns {
                 return migration.due_ns;
             }
-            // A write that the other node does not get could be in the store only after its record is compared.
+            // A pending write that is not sent to the other node may reach the store after its record was compared:
+            // wait for it.
             if !migration.is_begun && self.pending.iter().any(|(_, of)| of.may_write() && of.node.is_none()) {
                 return self.now_ns + MS;
             }
@@ -156,7 +157,7 @@ impl Shard {
         self.migration = Some(Migration { of, serial, due_ns, ..Migration::default() });
     }
 
-    /// The other node is not there. Writes go on without it, so that all must be compared again.
+    /// The other node is not there. Writes continue without it, so all records must be compared again.
     pub(super) fn end_migration(&mut self) {
         if self.migration.take().is_some_and(|migration| migration.of.sends) {
             self.state.pair.compare_again();
@@ -167,8 +168,8 @@ impl Shard {
         self.state.setup.cluster.others().next().map(|(node, _)| node)
     }
 
-    /// The node that gets a write of this record, too, if there is one; `word` is that of this node as the write began,
-    /// paired or ahead. Errors: it cannot take more now, or is not there and has to have the write.
+    /// The node that also gets a write of this record, if there is one. `word`: this node's word when the write began,
+    /// paired or ahead. Errors: the other node must have the write, and is not connected or cannot take more now.
     pub(super) fn receiver(&mut self, word: Word, digest: &Digest) -> Result<Option<usize>, ResultCode> {
         if word.mode == Mode::Paired {
             let replica = self.state.setup.cluster.replica(partition(digest));
@@ -187,12 +188,12 @@ impl Shard {
         }
     }
 
-    /// True if this core compares now: it sends each write to the other node, and all before are in its stores.
+    /// True if this core compares now: it sends each write to the other node, and all earlier writes are in its stores.
     pub(super) fn compares(&self) -> bool {
         self.migration.as_ref().is_some_and(|migration| migration.is_begun)
     }
 
-    /// The other node has told its version of a record, or has what it lacked of it; then `version` is that.
+    /// The other node has answered a comparison. `version`: its version of the record, or the one that it has got now.
     pub(super) fn on_compared(&mut self, number: u64, version: u64) {
         let Ok(number) = u32::try_from(number) else { return };
         let Some(pending) = self.pending.get(number).filter(|pending| pending.is_comparison()) else { return };
@@ -223,7 +224,7 @@ impl Shard {
         }
     }
 
-    /// True if this core, at a node with this word, still compares: it does not hand over before a record is copied.
+    /// True if this core still compares under this word: it hands over only after the record is copied.
     pub(super) fn may_copy_later(&self, word: Word) -> bool {
         let Some(Migration { of, is_begun: true, is_over: false, .. }) = &self.migration else { return false };
         of.sends && word.mode == Mode::Ahead && of.number == word.changes
@@ -254,7 +255,7 @@ impl Shard {
             Some(Comparison { sends: true, .. }) => self.state.pair.compare_again(),
             Some(of) => self.begin_migration(of, AGAIN_NS),
         }
-        // A lost link, or another core that has not begun, has a reason that the log tells elsewhere.
+        // The log has the reason for a lost link, or for a core that has not begun, in other lines.
         if matches!(result, ResultCode::UNAVAILABLE | ResultCode::TIMEOUT) {
             return;
         }
@@ -272,11 +273,11 @@ impl Shard {
         }
     }
 
-    /// Counts the partitions that are not compared yet, by the share of the index.
+    /// Estimates the partitions that are not compared yet, from the share of the index.
     pub(super) fn count_remaining(&mut self) {
         let all = PARTITIONS as usize / self.state.mailboxes.len();
         let pair = &self.state.pair;
-        // Until the nodes are paired again it is not over.
+        // One partition remains until the nodes are paired again.
         let mut least = u64::from(self.core == 0 && pair.migrates());
         for (at, counts) in self.counts.namespaces.iter_mut().enumerate() {
             let is_copied = self.state.setup.config.namespaces[at].replication_factor > 1;
@@ -300,9 +301,9 @@ type Key = (u16, Digest);
 
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    /// The writes of each record that are under way, by their numbers.
+    /// The writes in flight of each record, by their numbers.
     writes: HashMap<Key, Vec<u32>>,
-    /// Records of which the other node may lack a write, and those among them that are being sent again.
+    /// Records of which the other node may lack a write; true: the record is being sent again.
     unsure: HashMap<Key, bool>,
     again_ns: u64,
 }
@@ -374,7 +375,8 @@ impl Shard {
         self.complete(number, reply);
     }
 
-    /// The reply to a write that is here, and perhaps not at the other node. A node that is ahead answers for itself.
+    /// The reply to a write that is here, and perhaps not at the other node. A node that is ahead does not need the
+    /// other.
     pub(super) fn not_copied(&mut self, number: u32, key: Key, reply: Reply, result: ResultCode) -> Reply {
         let word = self.state.pair.word();
         if matches!(word.mode, Mode::Ahead | Mode::Handing) {
@@ -383,7 +385,7 @@ impl Shard {
             } else {
                 self.compare_again(result, Some(key));
             }
-            // Only once that is recorded.
+            // A node answers as the one ahead only once that is recorded.
             let is_recorded = word.mode == Mode::Handing || !self.state.pair.must_wait(word);
             // Clients that write more than the other node can take have to wait.
             if is_recorded && result != ResultCode::DEVICE_OVERLOAD {
@@ -398,11 +400,11 @@ impl Shard {
                 return Reply::of(result);
             }
         }
-        // Nobody knows what becomes of it.
+        // The fate of the write is unknown.
         Reply::of(ResultCode::TIMEOUT)
     }
 
-    /// Answers what waited for a write.
+    /// Answers the transactions that waited for a write.
     pub(super) fn answer_readers(&mut self, readers: Vec<(u32, Reply)>, has_failed: bool) {
         for (number, reply) in readers {
             if let Some(pending) = self.pending.get(number) {

@@ -4,9 +4,9 @@
 //! loop: mail -> timers -> sleep in the ring until something comes -> what came -> replies go out, together
 //! ```
 //!
-//! Each pass makes one system call, however many requests it served. `intake` parses requests, `transactions` executes
-//! them, here or on another core or node, `batches` those of many keys; `modes` has this node's mode and its record, `migration`
-//! copies records to the other node.
+//! Each pass makes one system call, however many requests it served. `intake` parses requests; `transactions` executes
+//! them, here or on another core or node; `batches` does so for many keys. `modes` has this node's mode and its record;
+//! `migration` copies records to the other node.
 
 mod batches;
 mod intake;
@@ -57,7 +57,7 @@ const RECEIVE: u32 = 0;
 const SEND: u32 = 1;
 const CANCEL: u32 = 2;
 
-/// A ring as a store sees it, at the time of the pass.
+/// The ring as a store's disk. Its clock stands still during a pass.
 struct RingDisk<'a>(&'a mut Net, u64);
 
 impl Disk for RingDisk<'_> {
@@ -79,10 +79,10 @@ pub(super) struct Shard {
     state: Arc<State>,
     net: Net,
     stores: Vec<(Store, Range<u32>)>,
-    /// Tokens from here on are those of listeners, then of connections.
+    /// First token of the listeners; those of connections follow.
     first_token: u32,
     listeners: Vec<Arc<TcpListener>>,
-    /// Listeners that rest, with until when.
+    /// Listeners that pause, and until when.
     resting: Vec<(usize, u64)>,
     /// The core that gets the next connection.
     dealt: usize,
@@ -98,28 +98,28 @@ pub(super) struct Shard {
     answered: Vec<Answered>,
     /// Connections that have something to send.
     listed: Vec<u32>,
-    /// Cores that have mail from this pass.
+    /// True for cores that got messages in this pass.
     mailed: Vec<bool>,
     /// This shard's connection to each node.
     links: Vec<Option<u32>>,
-    /// The word that was told on all of them.
+    /// The word that was last told on all links.
     told: Word,
     /// True if the refusal of a node was logged.
     has_refused: bool,
-    /// Its part of the comparison with the other node's records.
+    /// This core's part of the comparison with the other node's records.
     migration: Option<migration::Migration>,
     /// When a failed comparison may be logged again.
     compares_again_ns: u64,
-    /// When records may be compared again of which one could not be copied.
+    /// When the next comparison may begin, after a record could not be copied.
     rests_ns: u64,
     /// True if the record of this node's mode is in one of its stores.
     has_record: bool,
-    /// Bytes that arrived or were answered since memory was looked at.
+    /// Bytes that arrived or were answered since the last check of memory.
     moved_bytes: usize,
     now_ns: u64,
     swept_ns: u64,
     reported_ns: u64,
-    /// True if something has changed since.
+    /// True if something has changed since `reported_ns`.
     has_changed: bool,
     counts: Counts,
     is_ready: bool,
@@ -136,7 +136,7 @@ impl Shard {
     /// The shard of core `core`, created on its thread.
     pub(super) fn new(core: usize, state: &Arc<State>, listeners: Vec<Arc<TcpListener>>) -> Result<Self, String> {
         let setup = &state.setup;
-        // At instant 0 of the clock, on all cores the same.
+        // Time since 1970 at instant 0 of the clock, which is the same on all cores.
         let wall_ms = state.process / 1_000_000;
         let (mut targets, mut plans) = (Vec::new(), Vec::new());
         let (mut first_token, mut memory_bytes) = (0, 0);
@@ -390,7 +390,7 @@ impl Shard {
         due_ns = self.resting.iter().fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
         let busy = self.connections.len() + self.pending.len() > 0 || self.stops_ns.is_some();
         let busy = busy || self.core == 0 && self.state.pair.takes_over();
-        // The other node is told of a new mode at once: until it knows, it passes requests on that are refused here.
+        // Tell the other node a new mode at once: until it knows, it passes on requests that are refused here.
         let word = self.state.pair.told();
         if std::mem::replace(&mut self.told, word) != word {
             self.links.clone().into_iter().flatten().for_each(|at| self.ping(at));
@@ -408,7 +408,8 @@ impl Shard {
         if busy { due_ns.min(self.now_ns + SWEEP_NS) } else { due_ns }
     }
 
-    /// Counts bytes that may have to be held, and now and then looks how many are: the connections that hold most end first.
+    /// Counts bytes that may stay in memory, and checks from time to time how many are held. Above the limit, the
+    /// connections that hold most are closed.
     fn moved(&mut self, bytes: usize) {
         self.moved_bytes += bytes;
         let limit = self.state.setup.limits.memory_bytes / self.state.mailboxes.len();
@@ -448,7 +449,7 @@ impl Shard {
         let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
         let (mut reaped, mut due) = (0, Vec::new());
         for (at, connection) in self.connections.iter().filter(|(_, connection)| !connection.ended) {
-            // Another program than a server, a node that hangs, or a broken network.
+            // The other side is not a server, or hangs, or the network is broken.
             let is_deaf = matches!(connection.role, Role::Outbound(_)) && late(connection.heard_ns, LEASE_NS);
             let stalls = connection.half_since_ns.is_some_and(|since_ns| late(since_ns, stalled_ns))
                 || (connection.is_sending() && late(connection.sending_since_ns, stalled_ns));

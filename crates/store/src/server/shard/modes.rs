@@ -1,5 +1,5 @@
-//! The mode of this node towards the other: what changes it, has it recorded, and logs it; its record, and the writes that
-//! wait for that. [`super::super::pair`] has the rules.
+//! The mode of this node towards the other: its changes, its record, its log lines, and the writes that wait for the
+//! record. [`super::super::pair`] has the rules.
 
 use super::super::pair::{self, Devices, Mode, Recorded, Word};
 use super::super::state::{Mailbox, Message, State, lock};
@@ -61,7 +61,7 @@ impl State {
             (own, other) if self.pair.is_stuck(other) => format!(
                 "both nodes lack records (damage, or new devices), and each may have those of the other - {}",
                 clear(match (own, other) {
-                    // The one that was ahead, or was paired when the other was behind, has the newer records.
+                    // The node that was ahead, or was paired while the other was behind, has the newer records.
                     (Mode::NewAhead, _) | (_, Mode::Behind) => "the other node",
                     (_, Mode::NewAhead) | (Mode::Behind, _) => "this node",
                     (Mode::MaybeAhead, _) | (_, Mode::MaybeAhead) => "the node that did not take over last",
@@ -80,7 +80,7 @@ impl State {
         }
     }
 
-    /// Tells each core what this shard found. The last sets this node's mode.
+    /// Adds what this shard found on its devices. The last shard sets this node's mode.
     pub(in crate::server) fn started(&self, recorded: Option<Recorded>, full: u32, lost: [u64; 2]) {
         let mut start = lock(&self.start);
         let (shards, found) = &mut *start;
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// Has this node's mode recorded, if it is not.
+    /// Makes one core record this node's mode, if it is not recorded.
     pub(in crate::server) fn record(&self) {
         if let Some((_, core)) = self.record_place()
             && self.pair.must_record()
@@ -159,7 +159,7 @@ impl Shard {
         store.execute(number.into(), read, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
     }
 
-    /// The record, if there is one.
+    /// The search for the record of this node's mode has ended.
     pub(super) fn on_found(&mut self, reply: &Reply) {
         let recorded = match reply.result {
             ResultCode::OK => ops::entries(&reply.ops).next().and_then(|entry| Recorded::read(entry.value)),
@@ -185,7 +185,7 @@ impl Shard {
         }
     }
 
-    /// Has a transaction wait until this node's mode is recorded.
+    /// Parks a transaction until this node's mode is recorded.
     pub(super) fn park(&mut self, number: u32, transaction: Transaction, at_master: bool) {
         self.parked.push((number, transaction, at_master));
         self.state.record();
@@ -213,7 +213,7 @@ impl Shard {
         store.execute(number.into(), transaction, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
     }
 
-    /// The record is on the device, or was refused; then the next look at timers tries again.
+    /// The record is on the device, or was refused: the next check of timers then tries again.
     pub(super) fn on_record(&mut self, mode: Mode, result: ResultCode) {
         let is_recorded = result == ResultCode::OK;
         self.state.on_mode(self.state.pair.end_record(is_recorded.then_some(mode)));

@@ -68,10 +68,10 @@ pub(super) struct Pending {
     pub(super) is_proxied: bool,
     /// Reply to send once the other node has the write.
     pub(super) reply: Option<Reply>,
-    /// True for a write, and for a linearizable read: it tells of no write that may be undone.
+    /// True for a write, and for a linearizable read: no reply may reveal a write that may be undone.
     is_careful: bool,
     is_writing: bool,
-    /// True if nobody knows that the other node has the write.
+    /// True if it is unknown whether the other node has the write.
     pub(super) has_failed: bool,
     /// Transactions that are answered when this one is.
     pub(super) readers: Vec<(u32, Reply)>,
@@ -86,7 +86,7 @@ impl Pending {
         matches!(self.origin, Origin::Comparison { .. } | Origin::Again)
     }
 
-    /// A node answers for it.
+    /// Marks the transaction as one that another node answers.
     pub(super) fn is_sent_to(&mut self, node: usize) {
         (self.node, self.is_proxied) = (Some(node), true);
     }
@@ -104,7 +104,7 @@ fn is_beyond(work: &Work, block_bytes: usize) -> bool {
 }
 
 impl Shard {
-    /// Numbers a transaction that begins, of no client.
+    /// Adds a transaction without a client, and returns its number.
     pub(super) fn pend(&mut self, origin: Origin, namespace: u16, digest: Digest) -> u32 {
         let (began_ns, deadline_ns) = (self.now_ns, u64::MAX);
         self.pending.insert(Pending { origin, namespace, began_ns, digest, deadline_ns, ..Pending::default() })
@@ -159,7 +159,7 @@ impl Shard {
         self.state.setup.config.namespaces[usize::from(namespace)].replication_factor > 1
     }
 
-    /// True if a node has answered so lately that it has taken over nothing.
+    /// True if a node has answered so recently that it cannot have taken over.
     fn has_lease(&mut self, node: usize) -> bool {
         let now_ns = self.net.now();
         let link = self.links[node].and_then(|link| self.connections.get(link));
@@ -177,7 +177,7 @@ impl Shard {
         let Some(node) = node else { return };
         let refused = self.refusal(node);
         let Some(pending) = self.pending.get(number) else { return };
-        // Two nodes that take each other for the master would send it to and fro.
+        // Two nodes that take each other for the master would pass it back and forth.
         let is_again = matches!(pending.origin, Origin::Proxied(_));
         if let Some(code) = if is_again { Some(ResultCode::UNAVAILABLE) } else { refused } {
             return self.replies.push((number.into(), Reply::of(code)));
@@ -194,7 +194,7 @@ impl Shard {
         self.say(node, &Said::Proxy { number: number.into(), word, message: &message });
     }
 
-    /// Why nothing can be sent to a node now.
+    /// Reason why nothing can be sent to a node now, if there is one.
     pub(super) fn refusal(&mut self, node: usize) -> Option<ResultCode> {
         match self.links[node].and_then(|link| self.connections.get(link)) {
             None => Some(ResultCode::UNAVAILABLE),
@@ -258,7 +258,7 @@ impl Shard {
         store.execute(number.into(), transaction, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
     }
 
-    /// Continues with all answers of the stores.
+    /// Handles all replies of the stores.
     pub(super) fn carry_on(&mut self) {
         while !self.replies.is_empty() {
             let mut replies = std::mem::take(&mut self.replies);

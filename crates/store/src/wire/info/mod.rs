@@ -4,7 +4,7 @@
 //! name\nname\n   ->   name\tvalue\nname\tvalue\n
 //! ```
 //!
-//! Names and forms are those of the real server of 7.0; missing data is left out, not made up.
+//! Names and formats are those of the real server 7.0. Missing data is left out, not made up.
 
 use super::frame::{self, Kind};
 use crate::nodes::Host;
@@ -139,7 +139,7 @@ impl Pairs {
     }
 }
 
-/// Latencies of all histograms, or of the requested one; none of the benchmarks' exist.
+/// Latencies of all histograms, or of the requested one. There are no benchmark histograms.
 fn latencies(parameters: &str, facts: &Facts) -> String {
     let wanted = parameter(parameters, "hist");
     let found = facts.latencies.iter().filter(|(name, _)| wanted.is_none_or(|wanted| name == wanted));
@@ -154,13 +154,13 @@ fn host_port(host: &str, port: u16) -> String {
     Host { name: host.to_owned(), port }.to_string()
 }
 
-/// A number that is the same on all nodes that see each other.
+/// The cluster key: the same on all nodes that see each other.
 fn key(facts: &Facts) -> String {
     let all = facts.node.peers.iter().map(|peer| peer.id).chain([facts.node.id]);
     format!("{:X}", all.fold(0u64, |key, id| key ^ id.wrapping_mul(0x9E37_79B9_7F4A_7C15)) & ((1 << 48) - 1))
 }
 
-/// The key of a cluster of the size that is asked for, without migrations unless those may be.
+/// The cluster key, if the cluster has the requested size, and no migrations unless the request allows them.
 fn stable(parameters: &str, facts: &Facts) -> String {
     let asked = |name: &str| parameters.split(';').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
     let size = (facts.node.peers.len() + 1).to_string();
@@ -180,7 +180,8 @@ fn peers(facts: &Facts) -> String {
     format!("{},3000,[{}]", facts.node.peers_generation, peers.collect::<Vec<_>>().join(","))
 }
 
-/// Each namespace's bitmaps, in Base64: the partitions that this node is master of, and those that it is the replica of.
+/// Each namespace's bitmaps, in Base64: the partitions of which this node is the master, and of which it is the
+/// replica.
 fn bitmaps(facts: &Facts, text: impl Fn(&[String]) -> String) -> String {
     joined(facts.config.namespaces.iter().enumerate().map(|(index, namespace)| {
         let maps: Vec<_> = facts.columns(index).iter().map(|bitmap| STANDARD.encode(bitmap)).collect();
@@ -316,7 +317,7 @@ fn get_config(parameters: &str, facts: &Facts) -> String {
         Some("service") => service(facts),
         Some("network") => network(facts),
         Some("security" | "xdr") => String::new(),
-        // The word was another before 8.1.
+        // The parameter had another name before 8.1.
         Some("namespace") => match parameter(parameters, "id").or(parameter(parameters, "namespace")) {
             Some(name) => index_of(name, facts).map_or_else(no_namespace, |at| namespace(facts, at)),
             None => error(4, "bad id"),
