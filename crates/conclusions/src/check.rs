@@ -4,9 +4,9 @@
 //! criteria -> limits of the streams of a run -> Verdict + figures -> judged criteria -> conclusion
 //! ```
 //!
-//! The verdict of each run judges its limits, with all rules of [`results::judge`]. The one idea here: a pass that saw only a
-//! burst is no pass. A volume with burst credits, or a drive with an SLC cache, holds for a minute what it does not hold for an
-//! hour; so each check says how long and how much it has to write, and before that it only measured.
+//! The verdict of each run judges its limits, with all rules of [`results::judge`]. A pass that saw only a burst is no
+//! pass: a volume with burst credits, or a drive with an SLC cache, holds a load for a minute that it does not hold for
+//! an hour. So each check says for how long and how much it has to write; with less, it is only a measurement.
 
 use crate::percentile;
 use results::judge::{Code, Limit, Outcome, Sla, SliceShares, StreamLimits, Verdict};
@@ -153,9 +153,9 @@ impl Criterion {
     }
 }
 
-/// Longest time without any completion that is no freeze, nanoseconds. Percentiles do not see a freeze, because a closed loop
-/// issues nothing meanwhile; so the verdict counts freezes by time. No published limit is of single stalls of some
-/// milliseconds.
+/// Longest time without any completion that is no freeze, nanoseconds. Percentiles hide a freeze, because a closed loop
+/// issues nothing meanwhile; so the verdict counts freezes by time. Stalls of some milliseconds are no freeze, because
+/// no published limit is about single ones.
 const FREEZE_NS: u64 = 500_000_000;
 
 /// Limits of the stream `name` by `criteria`, all of one run; `None` if none limits it.
@@ -231,7 +231,8 @@ pub struct Judged {
     pub behind_burst: bool,
 }
 
-/// Rate behind the end of a burst, as a part of the rate before, at most: less is what other programs on a host do.
+/// Maximum rate after a burst, as a fraction of the rate before its end. Other programs on the host can cause smaller
+/// drops.
 const BURST_END: f64 = 2.0 / 3.0;
 
 /// Change points of a run at which a burst ended: the rate of a stream fell for good.
@@ -241,8 +242,8 @@ pub fn burst_ends(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
     points.into_iter().filter(is_end).collect()
 }
 
-/// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run: behind the last
-/// one is the sustained state.
+/// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run: the
+/// sustained state follows the last one.
 pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_ends: &[ChangePoint]) -> Judged {
     let judged = |figure, outcome, behind_burst| Judged { criterion: criterion.clone(), figure, outcome, behind_burst };
     let figure = figures.value(criterion.metric);
@@ -251,7 +252,7 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
     let slices = group.map_or(&[][..], |group| &group.slices);
     let whole: Vec<_> = slices.iter().filter(|slice| slice.complete && slice.wanted > 0).collect();
     let counted = if whole.is_empty() { slices.iter().collect() } else { whole };
-    // Operations, or bytes, for each operation.
+    // Units of the metric per operation: bytes, or 1.
     let each =
         if criterion.metric == Metric::Bandwidth { figures.bytes as f64 / figures.ops.max(1) as f64 } else { 1.0 };
     let (figure, is_missed) = match criterion.metric {
@@ -264,13 +265,13 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
                         slice.judged_over.get(at).is_none_or(|over| limit.is_exceeded(*over, slice.wanted))
                     }))
                 };
-            // Of fewer operations it is the longest, which the limit judges all the same.
+            // With fewer operations the percentile is the longest latency, which the limit judges all the same.
             (figures.percentile_ns(percent).filter(|_| figures.ops > 0), of_sla.and_then(is_over))
         }
-        // A definition cannot limit a mean, which does not separate this program's delay.
+        // A definition cannot limit a mean, because a mean does not exclude this program's delay.
         Metric::Mean => (figure, None),
         Metric::Iops | Metric::Bandwidth => {
-            // As the judge: a closed loop begins with as many operations as are in flight at its end.
+            // As in the judge: a closed loop begins with a burst of as many operations as complete after its end.
             let total = verdict.streams.iter().find(|stream| stream.name == criterion.stream);
             let ahead = total.filter(|stream| stream.offered_iops == 0.0).map_or(0, |stream| stream.overtime);
             let rate = |slice: &SliceShares| {
@@ -295,7 +296,7 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
         (None, _) | (_, Outcome::Invalid) => Outcome::Invalid,
         (Some(true), _) => Outcome::Fail,
         (Some(false), _) if verdict.is_broken() || froze => Outcome::Fail,
-        // No operation was too slow, and there were too few to say so of the percentile.
+        // No operation was too slow, but there were too few to determine the percentile.
         (Some(false), _) if !is_told => Outcome::Measured,
         (Some(false), _) => Outcome::Pass,
     };
@@ -307,7 +308,7 @@ fn froze(verdict: &Verdict) -> bool {
     verdict.reasons.iter().any(|reason| reason.code == Code::Silence)
 }
 
-/// Outcome of a run with these criteria: a latency goal that no depth met fails it only if something is limited.
+/// Outcome of a run with these criteria: a latency target that no depth met fails it only if a criterion has a limit.
 pub fn outcome_of_run<'c>(verdict: &Verdict, mut criteria: impl Iterator<Item = &'c Criterion>) -> Outcome {
     let is_goal = verdict.reasons.first().is_some_and(|reason| reason.code == Code::Missed);
     match is_goal && !froze(verdict) && criteria.all(|criterion| criterion.deciding_limit().is_none()) {
@@ -374,8 +375,8 @@ pub struct Check {
 }
 
 impl Check {
-    /// Concludes from criteria and runs: the worst outcome; a pass within a burst is only a measurement. `why_invalid`: a
-    /// reason for which nothing that was measured is the disk's.
+    /// Concludes from criteria and runs: the worst outcome; a pass within a burst is only a measurement. `why_invalid`:
+    /// why the measurements say nothing about the disk.
     pub fn concluded(mut self, why_invalid: Option<String>) -> Self {
         let worst = self.runs.iter().map(|run| run.outcome).chain(self.criteria.iter().map(|judged| judged.outcome));
         self.outcome = worst.max().unwrap_or(Outcome::Invalid);
@@ -441,7 +442,8 @@ impl Check {
     fn decisive(&self) -> String {
         let runs = self.runs.iter().filter(|run| run.outcome == self.outcome);
         let mut run = runs.map(|run| format!("{}: {}", run.name, run.reason));
-        // The figure is of the whole run; if it is within its limit, a slice decided, which the run names.
+        // The figure is for the whole run; if it is within its limit, a slice decided, and the reason of the run names
+        // it.
         let is_shown = |judged: &&Judged| {
             judged.outcome == self.outcome && (self.outcome != Outcome::Fail || judged.used() >= 1.0)
         };
@@ -456,8 +458,8 @@ impl Check {
         .unwrap_or_else(|| "nothing was measured".to_owned())
     }
 
-    /// Judges the runs again by `verdicts`, one for each: a worse outcome than the recorded one is believed, a better one
-    /// is not.
+    /// Judges the runs again by `verdicts`, one for each: a worse outcome than the recorded one is adopted, a better
+    /// one is not.
     pub fn rejudge<'v>(&mut self, verdicts: impl Iterator<Item = &'v Verdict>) {
         for (run, verdict) in self.runs.iter_mut().zip(verdicts) {
             let of_run =
@@ -494,7 +496,7 @@ impl Check {
 }
 
 impl Judged {
-    /// The figure as a part of its limit: above 1 is bad.
+    /// The figure relative to its limit: above 1 is bad.
     pub fn used(&self) -> f64 {
         match (self.figure, self.criterion.limit) {
             (Some(figure), Some(limit)) if self.criterion.metric.is_latency() => figure / limit,

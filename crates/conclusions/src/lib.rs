@@ -1,6 +1,6 @@
 //! Conclusions from runs: whether a drive is certified, good enough, slower than its peers.
 //!
-//! Pure, as [`results`], which has one run: its numbers and its verdict.
+//! This crate is pure, like [`results`], which covers a single run: its numbers and its verdict.
 //!
 //! * [`percentile`]: percentiles that a number of operations can resolve
 //! * [`series`]: several runs with one purpose (a certification, a search for the highest rating)

@@ -1,8 +1,8 @@
 //! Judges a finished series again from its runs.
 //!
-//! `series.json` has the conclusion at the end of the series; its runs have the evidence as of now. Reports, status,
-//! comparisons and exports all use this module, so that none repeats a pass that the recorded counts contradict. The one idea: a
-//! worse result in the record is believed, a better one is not. The search itself is not repeated.
+//! `series.json` holds the conclusion from the end of the series; its runs hold the evidence as of now. Reports,
+//! status, comparisons and exports all use this module, so that none repeats a pass that the recorded counts
+//! contradict. A worse result than the recorded one is adopted, a better one is not. The search itself is not repeated.
 
 use crate::baseline::judge_job;
 use crate::certify::{Judged, judge_stage};
@@ -19,7 +19,7 @@ pub struct Evidence<'a> {
     pub verdict: &'a Verdict,
     /// The load that it was recorded with, as a multiple of 1x.
     pub multiple: Option<f64>,
-    /// Why it cannot be believed whole.
+    /// Why the run cannot be trusted completely.
     pub doubt: Option<String>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Why `run`, of a step that is done, cannot be believed whole; `None` if it can.
+/// Why `run`, of a step that is done, cannot be trusted completely; `None` if it can.
 pub fn doubt_of(run: &Run) -> Option<String> {
     if let Some(damage) = run.damage.first() {
         return Some(format!("its run is damaged: {damage}"));
@@ -51,7 +51,7 @@ pub fn place_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
     }
 }
 
-/// A series in `dir` that was there a moment ago.
+/// The error for a series in `dir` that disappeared while it was read.
 pub fn went_away(dir: &Path) -> RunDirError {
     let (why, what_to_do) = (format!("its {SERIES} went away"), "try again".to_owned());
     RunDirError::NoRun { path: dir.to_owned(), why, what_to_do }
@@ -68,10 +68,10 @@ pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
     rejudge(series, &evidence.collect::<Vec<_>>())
 }
 
-/// Judges a series that has a conclusion again from `evidence`, which has an element for each step: its run,
-/// or why there is none. Outcomes in `series` become what can be held up now. Gives what differs from the
-/// record or cannot be checked, each one sentence; then the outcome is invalid at best. A series that goes
-/// on stays as it is.
+/// Judges a series that has a conclusion again from `evidence`, which has an element for each step: its run, or why
+/// there is none. Sets the outcomes in `series` to those that the evidence supports. Returns a sentence for each
+/// difference from the record, and for each step that cannot be checked; with any, the outcome is invalid at best. A
+/// series without a conclusion stays as it is.
 pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<String> {
     let Some(mut conclusion) = series.conclusion.take() else { return Vec::new() };
     let purpose = series.purpose;
@@ -90,7 +90,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
         doubts.extend(contradiction(series, &conclusion));
     }
     if let Some(first) = doubts.first() {
-        // The lower loads of a search hold, whatever became of one above them.
+        // In a search, lower loads are held even if a higher one was not.
         let failed = purpose == Purpose::Certify && series.steps.iter().any(|step| step.outcome == Some(Outcome::Fail));
         let now = if failed { Outcome::Fail } else { Outcome::Invalid };
         if conclusion.outcome != now {
@@ -105,8 +105,8 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
     doubts
 }
 
-/// The outcome of a step that is done as it can be held up now, and why that or its run is in doubt; `None`
-/// when the record holds.
+/// The outcome of a finished step that the evidence supports, and why this or its run is in doubt; `None` if the record
+/// holds.
 fn again(
     purpose: Purpose,
     devices: &[Identity],
@@ -139,7 +139,7 @@ fn again(
     (now != recorded).then(|| (now, format!("{SERIES} says {recorded}, its run says {now}: {why}")))
 }
 
-/// Of a step of a search: the rounds that decided are in its details, so its run can only speak against it.
+/// As [`again`], for a step of a search: its details have the rounds that decided, so its run can only contradict them.
 fn of_search(step: &Step, recorded: Outcome, verdict: &Verdict) -> (Outcome, String) {
     let details = Details::of(step);
     let held = details.as_ref().map(|details| details.judged.seen == Seen::Held);

@@ -43,8 +43,8 @@ fn done((bytes_each, offered_iops, iops, median_us): MadeUp) -> Done {
     Done { bytes_each, offered_iops, ops, iops, mbps, errors: 0, undone: 0, answer: service.clone(), service }
 }
 
-/// A whole baseline of one drive, made up: it does `scale` times 100,000 reads or 25,000 writes of 4 KiB a second at
-/// most, and half of its writes once it is saturated.
+/// A made-up baseline of one drive: at most `scale` times 100,000 reads or 25,000 writes of 4 KiB per second, and half
+/// of these writes once it is saturated.
 pub fn baseline(scale: f64) -> Vec<Point> {
     let (four_k, large) = (4_096.0, 131_072.0);
     let (reads, writes, mb) = (100_000.0 * scale, 25_000.0 * scale, 1_000.0 * scale);
@@ -90,20 +90,20 @@ pub fn baseline(scale: f64) -> Vec<Point> {
     points
 }
 
-/// A step of `multiple` times the load of 1x that is done, with the name of its run directory.
+/// A finished step at `multiple` times the load of 1x, whose run directory has the same name.
 pub fn step(name: impl Into<String>, multiple: f64, outcome: Outcome) -> Step {
     let name = name.into();
     let planned = Step::planned(name.clone(), name, multiple, vec![0], 10, Rule::Limits).begun(1);
     Step { state: State::Done, outcome: Some(outcome), ended_unix_ms: Some(2), ..planned }
 }
 
-/// A conclusion that remarks nothing.
+/// A conclusion without remarks.
 pub fn conclusion(outcome: Outcome, sentence: &str) -> Conclusion {
     let (sentence, details) = (sentence.to_owned(), serde_json::Value::Null);
     Conclusion { outcome, sentence, remarks: Vec::new(), rating: None, comparable: false, details }
 }
 
-/// A series of `steps` that goes on, of drives by name and model.
+/// An unfinished series of `steps`, of drives by name and model.
 pub fn series(purpose: Purpose, devices: &[(&str, Option<&str>)], steps: Vec<Step>) -> Series {
     let identity = |(name, model): &(&str, Option<&str>)| Identity {
         name: (*name).to_owned(),

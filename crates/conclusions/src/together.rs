@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Hosts that begin further apart than this did not put their loads on at the same time, milliseconds.
+/// Maximum time between the starts of hosts whose loads count as simultaneous, milliseconds.
 pub const SKEW_MS_MAX: u64 = 500;
 
 /// The run of one host.
@@ -20,7 +20,7 @@ pub struct Part {
     pub dir: PathBuf,
     /// Milliseconds by which the host's clock was ahead of that of the file server.
     pub clock_ahead_ms: i64,
-    /// Why it does not count: the host was lost; one phrase.
+    /// Why the host does not count, a phrase: it was lost.
     pub missing: Option<String>,
 }
 
@@ -43,13 +43,13 @@ pub struct Together {
 #[derive(Debug, Clone, Serialize)]
 pub struct HostResult {
     pub host: String,
-    /// By its own run alone; `None` if that cannot be read.
+    /// Outcome of its own run alone; `None` if that cannot be read.
     pub outcome: Option<Outcome>,
     pub reason: String,
     /// Milliseconds between the agreed start and its own, by one clock.
     pub late_ms: Option<i64>,
     pub clock_ahead_ms: i64,
-    /// Operations a second, by stream.
+    /// Operations per second, by stream.
     pub iops: Vec<f64>,
 }
 
@@ -81,7 +81,7 @@ pub enum TogetherError {
     Read(#[from] RunDirError),
 }
 
-/// Judges the runs of `parts` as one that was agreed to begin at `agreed_unix_ms` of the file server's clock.
+/// Judges the runs of `parts` as one test that was to begin at `agreed_unix_ms` of the file server's clock.
 ///
 /// A host that is missing, began late, or whose own run is INVALID makes the whole INVALID, and is named.
 pub fn judge(parts: &[Part], agreed_unix_ms: u64) -> Result<Together, TogetherError> {
@@ -211,7 +211,7 @@ impl Merged {
     fn add(&self, sum: &mut IntervalCounts, run: usize, counts: &IntervalCounts) {
         for (cell, own) in counts.cells.iter().enumerate() {
             let mut own = *own;
-            // Counted from 1.
+            // `held_by` counts cells from 1.
             own.held_by = own.held_by.checked_sub(1).map_or(0, |by| self.cell(run, by as usize) as u64 + 1);
             sum.cells[self.cell(run, cell)] = own;
         }
@@ -238,7 +238,7 @@ impl Merged {
             let layout = run.manifest.layout();
             each_window(&run.dir, &layout, HlogKind::Service, |window| {
                 if let Some(of_stream) = service.get_mut(window.cell / layout.devices.len().max(1)) {
-                    // Bounds that differ, as another program may write them, grow or are cut.
+                    // Another program may write other bounds: the histogram then grows, or values are cut.
                     let _ = of_stream.add(&window.histogram);
                 }
             })?;

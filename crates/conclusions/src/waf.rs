@@ -1,9 +1,9 @@
 //! Write amplification measured by an experiment: bytes of clients, of hosts, of the media, and the steady state.
 //!
-//! A round is a drive fill: as many bytes as all drives of the arrangement hold were written by hosts. A round is
-//! steady by SNIA's rule of five rounds ([`results::steady`]) with limits that are tighter: its 20 % and 10 % are meant
-//! for operations a second of real drives, which scatter. Amplification hardly scatters, and creeps. The range is to be
-//! at most [`RANGE_MAX`] of the average, the line at most [`SLOPE_MAX`] of it, of all drives together and of each one.
+//! A round is a drive fill: hosts write as many bytes as all drives of the arrangement hold. Steadiness follows SNIA's
+//! rule of five rounds ([`results::steady`]) with tighter limits: its 20 % and 10 % are meant for the IOPS of real
+//! drives, which scatter. Amplification hardly scatters, but creeps. The range must be at most [`RANGE_MAX`] of the
+//! average, the move of the line at most [`SLOPE_MAX`] of it, for all drives together and for each one.
 
 use results::steady::{ROUNDS_IN_WINDOW, Spread};
 use results::units::percent_exact;
@@ -11,14 +11,14 @@ use results::written::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Parts of a drive fill with separate counts.
+/// Number of parts of a drive fill with separate counts.
 pub const OCTILES: usize = 8;
-/// Largest range of the five rounds of a steady window, of its average.
+/// Maximum range of the five rounds of a steady window, as a fraction of their average.
 pub const RANGE_MAX: f64 = 0.05;
-/// Largest move of the best straight line over them, of its average.
+/// Maximum move of the best straight line over them, as a fraction of their average.
 pub const SLOPE_MAX: f64 = 0.02;
 
-/// When it is steady, in words.
+/// The rule of steadiness, in words.
 pub fn steady_rule() -> String {
     format!(
         "{ROUNDS_IN_WINDOW} drive fills that range over at most {} of their average and whose best straight line moves by at most {} of \

@@ -30,8 +30,8 @@ fn joined(sentences: &[String]) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
-/// Serial number of each device of a run; `None` where it was not recorded. That of a simulated drive is its name, as in
-/// a series.
+/// Serial number of each device of a run; `None` where it was not recorded. A simulated drive has its name instead, as
+/// in a series.
 pub(crate) fn serials(manifest: &Manifest) -> Vec<Option<&str>> {
     let recorded = |device| text_of(manifest.device_facts.get(device)?, "serial");
     let simulated = |name| manifest.simulated.then_some(name);
@@ -45,7 +45,7 @@ fn device(manifest: &Manifest, name: Option<&str>) -> Option<usize> {
 }
 
 impl Files {
-    /// Adds a run, of the series `series_id` if there is one. Returns what could not be read.
+    /// Adds a run, which belongs to the series `series_id` if there is one. Returns sentences about unreadable files.
     pub(crate) fn add_run(
         &mut self,
         place: &RunPlace,

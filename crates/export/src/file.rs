@@ -1,4 +1,4 @@
-//! Parquet files: rows are collected by column, and written and forgotten by row groups.
+//! Parquet files: rows are collected by column, written as row groups, and dropped.
 
 use crate::schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES};
 use crate::table::{Column, Kind, Row, Table, Values};
@@ -36,7 +36,7 @@ pub(crate) fn write_views(dir: &Path) -> Result {
     files::replace(&path, text.as_bytes(), Over::Own).map_err(ExportError::io("writing", &path))
 }
 
-/// From this number of rows on a row group is written: 10 to 30 MB of memory for a table.
+/// Number of rows from which a row group is written: 10 to 30 MB of memory for a table.
 const GROUP_ROWS: usize = 1 << 17;
 
 /// Key of the schema version in the metadata of a file.
@@ -105,12 +105,12 @@ fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(metadata));
-    // Bounds of texts cost a comparison of each row, and a reader skips row groups by those of the run alone.
+    // Text statistics cost a comparison of each row, and a reader needs only those of the run to skip row groups.
     let texts = table.columns.iter().filter(|column| column.kind == Kind::Text && column.name != "run_id");
     for column in texts {
         properties = properties.set_column_statistics_enabled(column.name.into(), EnabledStatistics::None);
     }
-    // Times count up by one: their differences take no space.
+    // Times increase by one, so their differences take no space.
     for column in table.columns.iter().filter(|column| column.name == "after_sec") {
         let path = ColumnPath::from(column.name);
         properties = properties
@@ -121,7 +121,7 @@ fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
 }
 
 impl Files {
-    /// Begins the files of the part `part` in `dir`.
+    /// Creates the files of the part `part` in `dir`.
     pub(crate) fn create(dir: &Path, part: usize) -> Result<Self> {
         let file = |table: &'static Table| {
             let (written, writer) = create(table, dir, &part.to_string())?;
@@ -143,7 +143,7 @@ impl Files {
         if file.rows >= GROUP_ROWS { file.write_group() } else { Ok(()) }
     }
 
-    /// Writes the rest of each.
+    /// Writes the remaining rows of each file.
     pub(crate) fn finish(self) -> Result<Vec<Written>> {
         self.0.into_iter().map(TableFile::finish).collect()
     }
@@ -190,7 +190,7 @@ impl TableFile {
     }
 }
 
-/// Joins the parts of a table, which are in order, to one file that is on the disk. Row groups are copied as they are.
+/// Joins the parts of a table, which are in order, into one file that is on the disk. Row groups are copied unchanged.
 pub(crate) fn join(dir: &Path, parts: &[Written]) -> Result<Option<Written>> {
     let Some(first) = parts.first() else { return Ok(None) };
     let (mut whole, mut writer) = create(first.table, dir, "all")?;
@@ -224,7 +224,7 @@ fn copy_groups(from: &Path, to: &mut SerializedFileWriter<File>) -> Result<(), P
     Ok(())
 }
 
-/// Rows of equal texts that are written at once.
+/// Maximum number of rows with equal texts that are written at once.
 const EQUAL_MAX: usize = 1024;
 
 fn write_texts(
@@ -232,7 +232,8 @@ fn write_texts(
     texts: &[(Option<ByteArray>, usize)],
     nullable: bool,
 ) -> Result<usize, ParquetError> {
-    // Copies of each text, to be written from, as many as its longest rows need: one for each row would cost more than the writing.
+    // Copies of each text, as many as its longest run of rows needs, up to `EQUAL_MAX`: a copy for each row would cost
+    // more than the writing.
     let mut copies: HashMap<&[u8], Vec<ByteArray>> = HashMap::new();
     let mut written = 0;
     for (text, rows) in texts {
@@ -256,8 +257,8 @@ fn write_texts(
     Ok(written)
 }
 
-/// Makes `dir` ready for an export: it is made, or empty, or holds nothing but an earlier export, which `force` allows to
-/// replace. True if it was made.
+/// Prepares `dir` for an export: creates it, or checks that it is empty or holds only an earlier export, which `force`
+/// allows to replace. True if it was created.
 pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool> {
     let listed = match fs::read_dir(dir) {
         Ok(listed) => listed,

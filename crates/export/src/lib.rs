@@ -3,7 +3,7 @@
 //! The data comes from the readers of `results` alone, and outcomes are computed again from the recorded counts, as
 //! reports do. Memory does not grow with the runs: rows are written by row groups.
 //!
-//! * [`TABLES`]: the tables, their columns and the meaning of those; docs/data.md is generated from them
+//! * [`TABLES`]: the tables, their columns and the meaning of each; docs/data.md is generated from them
 //! * `source`: runs and series below the given directories
 //! * `facts`: rows of the small tables; `samples`: those of intervals, telemetry and histograms
 //! * `file`: Parquet files
@@ -71,7 +71,7 @@ pub struct Exported {
     pub rows: u64,
     /// Size of all tables.
     pub bytes: u64,
-    /// Directories of runs and series that were found before, and are exported once.
+    /// Directories of copies of runs and series, which are exported once.
     pub repeated: Vec<String>,
     /// Runs and files that could not be read, or not whole, each one sentence.
     pub unreadable: Vec<String>,
@@ -102,10 +102,10 @@ pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out: &Path, force: bool) 
     Ok(exported)
 }
 
-/// Size of the runs from which a part of the tables is written: enough for row groups that are worth reading.
+/// Size of the runs in one part of the tables, bytes: enough for row groups that are worth reading.
 const PART_BYTES: u64 = 64 << 20;
 
-/// Groups sources, in order, to parts. They follow from the sources alone, and so do the bytes of the tables.
+/// Groups sources, in order, into parts. The parts depend on the sources alone, and so do the bytes of the tables.
 fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
     let (mut parts, mut part, mut bytes) = (Vec::new(), Vec::new(), 0);
     for source in sources {
@@ -123,10 +123,10 @@ fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
     parts
 }
 
-/// Parts that are written at once, at most: each has 14 open files and 60 MB of memory.
+/// Maximum number of parts written at once: each has 14 open files and 60 MB of memory.
 const THREADS_MAX: usize = 16;
 
-/// Writes all tables under temporary names: parts side by side, one for each CPU, and then joined.
+/// Writes all tables under temporary names: parts in parallel, one for each CPU, then joined.
 fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], out: &Path, exported: &mut Exported) -> Result<Vec<Written>> {
     let parts = parts(sources);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(parts.len()).min(THREADS_MAX);

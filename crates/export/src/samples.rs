@@ -1,4 +1,4 @@
-//! Rows of intervals, of telemetry and of histograms: millions for each run. They are read one by one, never as a whole.
+//! Rows of intervals, telemetry and histograms: millions for each run. They are read one by one, never as a whole.
 
 use crate::facts::serials;
 use crate::file::Files;
@@ -70,8 +70,8 @@ impl Metric {
 }
 
 impl Files {
-    /// Reads the run in `dir` and adds its intervals. Errors beside those of reading: a file cannot be written; reading fails
-    /// after the first interval, so that the tables have a part of the run.
+    /// Reads the run in `dir` and adds its intervals. Errors, besides those of reading: a file cannot be written; or
+    /// reading fails after the first interval, so that the tables have only a part of the run.
     pub(crate) fn add_intervals(&mut self, dir: &Path, run_id: &str) -> Result<Result<Run, RunDirError>> {
         let manifest = match run_dir::manifest(dir) {
             Ok(manifest) => manifest,
@@ -163,7 +163,7 @@ impl Files {
                     lag_ns: cell.slow.lag_ns[index],
                     service_ns: cell.slow.service_ns[index],
                 };
-                // The response time is the longest of all.
+                // No other duration is longer than the response time.
                 if row.response_over == 0 {
                     break;
                 }

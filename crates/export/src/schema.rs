@@ -8,7 +8,7 @@ use crate::table::{Cell, Column, Row, Table, UnixMs, Values, tables};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Macro of percentiles over rows of histograms. It finds the bucket as flashproof's reports do: the first whose
-/// operations, with those of all buckets below, are at least the part `q` of all.
+/// operations, with those of all buckets below, are at least the fraction `q` of all operations.
 pub const PERCENTILE_SQL: &str = "\
 CREATE OR REPLACE MACRO percentile_ns(upper_ns, n, q) AS
   list_reduce(

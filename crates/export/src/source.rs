@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Directories below a given one are looked at down to this depth.
+/// Maximum depth of the search below a given directory.
 const DEPTH_MAX: usize = 8;
 
 /// Largest manifest that is read: the limit of the readers of run directories.
@@ -107,7 +107,7 @@ impl Sources {
                         self.repeated.push(path);
                     }
                 }
-                // Its runs can be read without it.
+                // The runs of the series can be read without its record.
                 Ok(None) => self.unreadable.push(conclusions::rejudge::went_away(dir).to_string()),
                 Err(error) => self.unreadable.push(error.to_string()),
             }
@@ -143,8 +143,8 @@ fn bytes_in(dir: &Path) -> u64 {
     listed.filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_file).map(|file| file.len()).sum()
 }
 
-/// The first 16 hexadecimal digits of the SHA-256 of `bytes`: that two of a million runs have the same ones is as likely
-/// as 1 to 37 million.
+/// The first 16 hexadecimal digits of the SHA-256 of `bytes`: two of a million runs collide with a probability of 1 to
+/// 37 million.
 fn identity(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -157,8 +157,8 @@ fn identity_of(series: &Series) -> String {
 }
 
 impl SourceSeries {
-    /// Judges the series again from `runs`, of those below its directory that could be read. Returns for each step the
-    /// position of its run, and why the record cannot be believed whole.
+    /// Judges the series again from `runs`, the readable runs below its directory. Returns for each step the position
+    /// of its run, and why the record cannot be trusted completely.
     pub(crate) fn rejudge(&mut self, runs: &[(RunPlace, Run)]) -> (Vec<Option<usize>>, Vec<String>) {
         let run_at = |dir: PathBuf| runs.iter().position(|(_, run)| run.dir == dir);
         let steps = self.series.steps.iter();

@@ -98,7 +98,7 @@ pub(crate) struct Values {
     pub(crate) numbers: Vec<i64>,
     /// Texts, and the number of rows in which each stands: neighbours are mostly equal.
     pub(crate) texts: Vec<(Option<ByteArray>, usize)>,
-    /// For each row of a column with NULLs: 1 for a value, 0 for NULL. Not of texts.
+    /// For each row of a column with NULLs: 1 for a value, 0 for NULL. Not used for texts.
     pub(crate) defined: Vec<i16>,
 }
 
@@ -114,7 +114,7 @@ impl Values {
         self.numbers.resize(self.numbers.len() + rows, number);
     }
 
-    /// Forgets the values and keeps the memory.
+    /// Clears the values and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.numbers.clear();
         self.texts.clear();
@@ -192,7 +192,7 @@ impl Cell for UnixMs {
     }
 }
 
-/// A number, which can be missing.
+/// Implements [`Cell`] for numbers that can be missing.
 macro_rules! nullable {
     ($($number:ty),+) => {
         $(impl Cell for Option<$number> {
@@ -209,7 +209,7 @@ macro_rules! nullable {
 }
 nullable!(bool, u64, f64);
 
-/// A row of one table, or several: fields that are slices then have a value for each, and the others one for all.
+/// One row of a table, or several: then a field that is a slice has a value for each row, any other field one for all.
 pub(crate) trait Row {
     const TABLE: Table;
     /// Position of the table in `TABLES`.

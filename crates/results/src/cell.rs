@@ -12,8 +12,8 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use std::sync::Arc;
 
-/// Two significant digits: values within 1 %, at 18 KB a histogram. Three digits would make the day's
-/// logs five times as long; what the verdict needs exactly is counted exactly, beside.
+/// Two significant digits: values within 1 %, at 18 KB per histogram. Three digits would make the logs of a day five
+/// times as long. The verdict needs exact numbers, which are counted separately.
 pub const SIGNIFICANT_DIGITS: u8 = 2;
 
 /// A latency histogram of an interval.
@@ -37,8 +37,8 @@ pub struct Cell {
     pub service: Latencies,
     /// Waits for a free slot.
     pub wait: Latencies,
-    /// Operations that waited, allocated with the first: their service times, which are in `service` too, and their
-    /// `wait + service`. So the waits of all operations follow from `service` and these two.
+    /// Service times of the operations that waited (also in `service`), and their `wait + service`; allocated with the
+    /// first such operation. With `service`, the two give the distribution of `wait + service` of all operations.
     pub waited: Option<Box<[Latencies; 2]>>,
     /// Lateness of this program's own issuing.
     pub lag: Latencies,
@@ -52,14 +52,14 @@ pub struct Cell {
 }
 
 /// Grace period, nanoseconds: operations that come back within it after the end of a slice, or of their stream, still
-/// count as carried out. Operations that wait for a slot when a stream ends are issued for as long.
+/// count as carried out. When a stream ends, operations that wait for a slot are still issued for this long.
 pub const GRACE_NS: u64 = 1_000_000_000;
 
-/// Arrivals of an active stream have shorter distances than this many mean ones.
+/// Inter-arrival times of an active stream are shorter than this many mean ones.
 const PERIODS_MAX: u128 = 10;
 
-/// Longest time, in nanoseconds, that a completion may lie unseen without raising a doubt: 5 % of the
-/// tightest threshold. A longer one could decide a verdict from within the service times.
+/// Longest time, in nanoseconds, that a completion may lie unseen without raising a doubt: 5 % of the tightest
+/// threshold. A longer gap inflates the service time enough to decide a verdict.
 pub fn harmless_gap_ns(tightest_threshold_ns: u64) -> u64 {
     tightest_threshold_ns / 20
 }
@@ -75,7 +75,7 @@ impl Cell {
 
     /// Records an operation that succeeded and whose completion can have lain unseen for `unseen_ns`.
     ///
-    /// Most operations neither wait nor are late: those are counted in the histograms by [`Interval::close`].
+    /// Most operations neither wait nor are late: [`Interval::close`] adds their zeros to the histograms.
     #[inline]
     pub fn record(&mut self, times: &Times, unseen_ns: u64, bytes: u32) {
         let service_ns = times.service_ns();
@@ -104,8 +104,7 @@ impl Cell {
         self.counts.bytes += u64::from(bytes);
     }
 
-    /// Counts a slow operation by threshold, and sums its times. A function of its own, because most operations are
-    /// fast.
+    /// Counts a slow operation by threshold, and sums its times. Out of line, because most operations are fast.
     #[cold]
     fn record_slow(&mut self, times: &Times, unseen_ns: u64) {
         let (judged_ns, counts, thresholds_ns) = (times.judged_ns(), &mut self.counts, &*self.thresholds_ns);
@@ -149,7 +148,8 @@ impl Cell {
         self.record_over_all(1, 0);
     }
 
-    /// Records `n` operations that were not back in time; without this program `ours` of them would have been.
+    /// Records `n` operations that were not back in time; without delays by this program, `ours` of them would have
+    /// been.
     pub fn record_missed(&mut self, n: u64, ours: u64) {
         self.counts.missed += n;
         self.counts.missed_least += n.saturating_sub(ours);
@@ -164,7 +164,7 @@ impl Cell {
         }
     }
 
-    /// As [`Self::new`], without room for operations until others are merged into it.
+    /// As [`Self::new`], but with minimal histograms, which grow when another cell is merged into this one.
     fn idle(stream: &StreamInfo, thresholds_ns: Arc<[u64]>) -> Self {
         let small = || Histogram::new_with_bounds(1, 2, 0).expect("bounds are constants in range");
         let tightest_ns = thresholds_ns.first().copied().unwrap_or(u64::MAX);
@@ -286,12 +286,12 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl StreamInfo {
-    /// True for a closed loop that limits judge: it has no rate, so its stalls hide the operations that they prevented.
+    /// True for a judged closed loop: it has no rate, so a stall hides the operations that it prevented.
     pub fn is_judged_loop(&self) -> bool {
         self.judged && self.offered_iops == 0.0
     }
 
-    /// Overlap of the time from `from_ns` to `to_ns` with the stream's own, nanoseconds.
+    /// Overlap of the time from `from_ns` to `to_ns` with the time of the stream's load, nanoseconds.
     pub fn own_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns.min(self.until_ns.unwrap_or(u64::MAX)).saturating_sub(from_ns.max(self.from_ns))
     }
@@ -337,13 +337,13 @@ pub struct Interval {
     pub end_ns: u64,
     /// One per stream and device, see [`Layout::cell`].
     pub cells: Vec<Cell>,
-    /// For each completion, how long it can have lain unseen: the time since the look before.
+    /// For each completion, how long it can have lain unseen: the time since the previous poll.
     pub gap: Latencies,
     /// CPU time (user + system) that the issuing threads used, nanoseconds.
     pub cpu_ns: u64,
-    /// Time for which they were ready to run and had no CPU, nanoseconds.
+    /// Time for which the issuing threads were runnable without a CPU, nanoseconds.
     pub run_delay_ns: u64,
-    /// Most operations in flight at once.
+    /// Maximum number of operations in flight at once.
     pub in_flight_max: u64,
     /// Counters of simulated drives since the run began, drive by drive.
     pub counters: Vec<u64>,
@@ -357,7 +357,7 @@ pub struct Carried {
     pub cell: usize,
     /// The slice in which they were wanted, from 0.
     pub slice: u64,
-    /// Counts that are also part of the cell's.
+    /// Counts of these operations, which are also part of the cell's counts.
     pub counts: CellCounts,
 }
 
@@ -405,8 +405,7 @@ impl Interval {
         }
     }
 
-    /// Ends the recording: counts the waits, lags and gaps of zero length, which are those of all successful operations
-    /// that recorded none.
+    /// Ends the recording: adds a wait, lag and gap of zero for each successful operation that recorded none.
     pub fn close(&mut self) {
         let zeros = |histogram: &mut Latencies, ops: u64| {
             let mut left = ops.saturating_sub(histogram.len());
@@ -423,8 +422,9 @@ impl Interval {
         zeros(&mut self.gap, self.cells.iter().map(|cell| cell.counts.ops).sum());
     }
 
-    /// Leaves out when the last operation of a cell came back where that was no longer before the end of the interval, which
-    /// began at `began_ns`, than operations come that are in progress: few numbers of a record are so long.
+    /// Sets a cell's `last_back_ns` to 0, the end of the interval, if the last completion came at most ten mean
+    /// inter-completion times before that end. Few numbers of a record are as long as this one. The interval began at
+    /// `began_ns`.
     pub fn round_ends(&mut self, began_ns: u64) {
         let length_ns = self.end_ns.saturating_sub(began_ns);
         for cell in

@@ -1,5 +1,5 @@
-//! The exact counts of one stream on one device: of an interval, in the recorder and in a run directory, and of the
-//! judge's slices.
+//! The exact counts of one stream on one device: per interval in the recorder and in a run directory, per slice in the
+//! judge.
 //!
 //! Counts over a threshold give the number of slow operations; [`SlowTimes`] gives their time by stage. Only operations
 //! over a threshold are summed, so the many fast ones cost nothing, and do not hide the slow ones in a mean.
@@ -17,42 +17,43 @@ pub struct CellCounts {
     /// Bytes that the operations moved.
     pub bytes: u64,
     pub errors: u64,
-    /// Operations among `ops` that came back only after the end of the run, or of their stream: its backlog, completed
-    /// then.
+    /// Operations among `ops` that came back only after the end of the run, or of their stream, when its backlog
+    /// drained.
     pub overtime: u64,
     /// Operations that were wanted and never issued; in run directories of format 1 also those that were lost.
     pub unissued: u64,
     /// Operations that were issued and never came back.
     pub lost: u64,
-    /// Wanted operations that were not back [`GRACE_NS`](crate::cell::GRACE_NS) after the deadline of their slice: those never
-    /// issued and lost included.
+    /// Wanted operations that were not back [`GRACE_NS`](crate::cell::GRACE_NS) after the deadline of their slice,
+    /// including those that were never issued or lost.
     pub missed: u64,
-    /// The least that `missed` can be held to be: without this program's own lag.
+    /// Lower bound of `missed`: without the operations that this program's own lag delayed.
     pub missed_least: u64,
     /// Operations that came back later than their stream allows by `wait + service`: see
     /// [`StreamInfo::late_ns`](crate::cell::StreamInfo::late_ns).
     pub late: u64,
-    /// The longest `wait + service` of those.
+    /// Longest `wait + service` of the `late` operations.
     pub late_max_ns: u64,
-    /// Time, in nanoseconds, for which the device had operations of the stream in flight and returned nothing for longer than
-    /// the largest threshold. Only of judged closed loops.
+    /// Time, nanoseconds, in which the device had operations of the stream in flight and returned nothing for longer
+    /// than the largest threshold. Only of judged closed loops.
     pub silent_ns: u64,
-    /// Time for which the stream had operations on the device, nanoseconds: whole report intervals. Kept by slices only.
+    /// Time for which the stream had operations on the device, nanoseconds: whole report intervals. Only in slices.
     pub active_ns: u64,
-    /// When the last of its operations came back; where some were lost, when their device last returned something.
-    /// Nanoseconds since the run began; 0: at the end of the interval, see
+    /// Time of the last completion, nanoseconds since the run began; if operations were lost, time at which their
+    /// device last returned anything. 0: at the end of the interval, see
     /// [`Interval::round_ends`](crate::cell::Interval::round_ends).
     pub last_back_ns: u64,
-    /// Cell, counted from 1, whose operations held the slots for which operations of this one waited; 0: none but its own.
+    /// Cell, counted from 1, whose operations held the slots for which operations of this cell waited; 0: no other
+    /// cell.
     pub held_by: u64,
-    /// By threshold, then zeros: wanted operations whose `wait + service` was over it; failed and never-issued ones are over
-    /// all.
+    /// By threshold, then zeros: wanted operations whose `wait + service` was over it. Operations that failed or were
+    /// never issued are over all thresholds.
     pub judged_over: [u64; THRESHOLDS_MAX],
     /// Lower bound of `judged_over`. Three delays are subtracted where together they exceed
-    /// [`harmless_gap_ns`](crate::cell::harmless_gap_ns): time in which its completion, or earlier ones on its slot,
-    /// may have lain unseen, and time in which the device worked off operations issued late. Operations issued late by
-    /// the tightest threshold or more are left out, as they met a load that was not configured. The true count lies
-    /// between the two.
+    /// [`harmless_gap_ns`](crate::cell::harmless_gap_ns): time in which the operation's completion may have lain
+    /// unseen, or earlier completions on its slot, and time in which the device cleared a backlog of operations issued
+    /// late. Operations issued late by the tightest threshold or more are left out, as they met a load that was not
+    /// configured. The true count lies between the two.
     pub judged_least_over: [u64; THRESHOLDS_MAX],
     /// By threshold, then zeros: wanted operations whose `wait + lag + service` was over it; likewise.
     pub response_over: [u64; THRESHOLDS_MAX],
@@ -60,7 +61,8 @@ pub struct CellCounts {
     pub service_over: [u64; THRESHOLDS_MAX],
     /// Times of the slow operations.
     pub slow: SlowTimes,
-    /// Wanted and not completed at the end of an interval, or of the run if that was earlier: of one interval only.
+    /// Operations wanted and not completed at the end of an interval, or of the run if that was earlier; not summed
+    /// over intervals.
     pub backlog: Backlog,
 }
 
@@ -89,7 +91,7 @@ impl CellCounts {
         self.held_by = if other.held_by > 0 { other.held_by } else { self.held_by };
     }
 
-    /// Takes other counts off that are among these.
+    /// Subtracts other counts, which must be included in these.
     pub fn take_off(&mut self, other: &Self) {
         self.combine(other, u64::saturating_sub);
     }
@@ -103,7 +105,7 @@ impl CellCounts {
         }
     }
 
-    /// Every count that adds up; and those by threshold.
+    /// Every count that can be summed: single ones, and those by threshold.
     fn sums(&mut self) -> ([&mut u64; 11], [&mut [u64; THRESHOLDS_MAX]; 9]) {
         let Self {
             ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, silent_ns, active_ns, ..
@@ -127,9 +129,8 @@ impl CellCounts {
     }
 }
 
-/// Sums over the operations whose response time (`wait + lag + service`) was over each threshold, in
-/// nanoseconds; by threshold, then zeros. Operations that failed or never came back have no times and
-/// are not in it.
+/// Sums over the operations whose response time (`wait + lag + service`) was over each threshold, in nanoseconds; by
+/// threshold, then zeros. Operations that failed or never came back have no times and are not included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SlowTimes {
     /// Waits for a slot.
@@ -138,16 +139,16 @@ pub struct SlowTimes {
     pub lag_ns: [u64; THRESHOLDS_MAX],
     /// Service times.
     pub service_ns: [u64; THRESHOLDS_MAX],
-    /// The part of their service times for which their completions may have lain unseen, where that
-    /// was long enough to raise a doubt: see [`crate::cell::harmless_gap_ns`].
+    /// Portion of their service times in which their completions may have lain unseen, where it was long enough to
+    /// raise a doubt: see [`crate::cell::harmless_gap_ns`].
     pub unseen_ns: [u64; THRESHOLDS_MAX],
-    /// The part of their waits in which unseen completions may have held their slots; likewise.
+    /// Portion of their waits in which unseen completions may have held their slots; likewise.
     pub held_ns: [u64; THRESHOLDS_MAX],
 }
 
 impl SlowTimes {
-    /// Adds an operation to each of `thresholds_ns` (ascending) that its response time is over. `unseen_ns` and
-    /// `held_ns` are parts of its service time and of its wait.
+    /// Adds an operation to the sums of each of `thresholds_ns` (ascending) that its response time is over. `unseen_ns`
+    /// is a portion of its service time, `held_ns` of its wait.
     pub fn record(&mut self, thresholds_ns: &[u64], times: &Times, unseen_ns: u64, held_ns: u64) {
         let response_ns = times.response_ns();
         let over = thresholds_ns.iter().take(THRESHOLDS_MAX).take_while(|threshold_ns| response_ns >= **threshold_ns);

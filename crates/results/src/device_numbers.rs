@@ -1,4 +1,4 @@
-//! The numbers of each device in a run of several.
+//! The numbers of each device in a run on several devices.
 
 use crate::cell::{Latencies, latencies};
 use crate::counts::CellCounts;
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 pub struct DeviceNumbers {
     pub device: String,
     pub stream: String,
-    /// Worst share over each threshold in a complete slice, fractions.
+    /// By threshold: worst share in a complete slice, as a fraction.
     pub shares: Vec<f64>,
     /// True if all shares are below their limits.
     pub within_limits: bool,
     /// 99th percentile of service times; `None` if nothing succeeded.
     pub service_p99_ns: Option<u64>,
-    /// Operations a second that succeeded in time.
+    /// Operations per second that succeeded in time.
     pub achieved_iops: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The only place that reads files of others, and that writes this program's own files whole.
+//! The only place that reads files given by others, and that replaces this program's own files as a whole.
 //!
 //! A path given as a configuration, a log or a run can be anything: a FIFO that never ends a read, `/dev/zero` that
 //! never ends, a link out of the directory. So only regular files are read, as a rule, and never more than the caller
@@ -23,13 +23,13 @@ pub enum Links {
     Refused,
 }
 
-/// Opens a regular file to read. Errors: the system refuses; it is something else, which is named.
+/// Opens a regular file to read. Errors: a failed system call; another type of file, which the message names.
 pub fn open(path: &Path, links: Links) -> io::Result<File> {
     let (metadata, flags) = match links {
         Links::Followed => (fs::metadata(path)?, OFlags::empty()),
         Links::Refused => (fs::symlink_metadata(path)?, OFlags::NOFOLLOW),
     };
-    // Looked at first: opening a device can do something, and opening a FIFO waits for its writer.
+    // Checked first: opening a device can have side effects, and opening a FIFO waits for its writer.
     only_regular(&metadata)?;
     let flags = (flags | OFlags::NONBLOCK).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -45,8 +45,8 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads the next line without its end. Of a longer line the first `bytes_max` bytes are kept and the rest is skipped,
-/// without memory. False at the end of `input`.
+/// Reads the next line without its end. Of a longer line the first `bytes_max` bytes are kept; the rest is skipped
+/// without buffering it. False at the end of `input`.
 pub fn next_line(input: &mut impl BufRead, bytes_max: u64, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     if input.by_ref().take(bytes_max).read_until(b'\n', line)? == 0 {
@@ -177,7 +177,7 @@ pub fn try_dir(dir: &Path) -> io::Result<()> {
     Temporary::create(dir, 0o600).map(drop)
 }
 
-/// A file that is gone again unless it was renamed.
+/// A temporary file, removed on drop unless it was renamed.
 struct Temporary {
     path: PathBuf,
     file: File,
@@ -188,17 +188,17 @@ impl Temporary {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let path = dir.join(format!(".flashproof-{}-{number}.tmp", std::process::id()));
-        // Left by a process that had this number and was killed: in a container they come again.
+        // Left by a killed process with the same PID: in a container PIDs recur.
         let _ = fs::remove_file(&path);
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
         Ok(Self { path, file })
     }
 
-    /// Copies owner and permissions before there is anything to read.
+    /// Copies owner and permissions of the replaced file before any content is written.
     fn stand_in_for(&self, replaced: &Metadata) -> io::Result<()> {
-        // Only root can give a file to its owner; for anybody else it stays theirs, as any file they create.
+        // Only root can change the owner; for other users the file stays their own, as any file that they create.
         let _ = fchown(&self.file, Some(replaced.uid()), Some(replaced.gid()));
-        // After the owner, which takes some bits away when it changes.
+        // After the owner: changing it clears some permission bits.
         self.file.set_permissions(Permissions::from_mode(replaced.mode() & 0o7777))
     }
 }

@@ -1,20 +1,20 @@
 //! One run: its measurements and their meaning.
 //!
-//! This crate is pure: it takes times and counts, keeps them in histograms, writes and reads the
-//! run directory, and judges. It never touches a device and never asks the clock.
+//! This crate is pure: it takes times and counts, keeps them in histograms, writes and reads the run directory, and
+//! judges. It never touches a device and never reads the clock.
 //!
 //! * [`times`]: the four instants of an operation and the durations between them
 //! * [`counts`]: the exact counts of a cell, and where the time of slow operations went
 //! * [`cell`]: everything recorded of one stream on one device in one interval
 //! * [`buckets`]: ACT's power-of-two buckets, and exact counts over thresholds
 //! * [`act_log`]: ACT 6.6's log, written and read
-//! * [`files`]: files of others read, files of ours written whole
+//! * [`files`]: files given by others, and atomic replacement of our own
 //! * [`run_dir`]: the run directory, written and read
 //! * [`sla`]: limits of latencies and rates
 //! * [`judge`]: slices, shares over thresholds, the verdict
 //! * [`steady`]: rounds, steady state of the metrics, change points
-//! * [`blame`]: causes of slow operations in a slice over a threshold
-//! * [`device_numbers`]: the numbers of each device in a run of several
+//! * [`blame`]: causes of slow operations in a slice over a limit
+//! * [`device_numbers`]: the numbers of each device in a run on several devices
 //! * [`finding`]: findings about host and devices, and their remedies
 //! * [`telemetry`]: the columns of telemetry.csv, declared once; samples of the block layer
 //! * [`written`]: bytes that a drive has written, by its own counters

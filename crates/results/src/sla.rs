@@ -100,11 +100,10 @@ impl Sla {
     /// Stands for "no limits": 100 % may take up to an hour.
     pub const UNLIMITED: &str = "100%>3600s";
 
-    /// Reads limits that a user asks for: besides being limits at all they must allow less at larger
-    /// thresholds. Records are read without that, because nothing that was ever run may become
-    /// unreadable.
+    /// Parses limits given by a user: larger thresholds must allow smaller shares. Recorded limits are parsed without
+    /// this check, because no run that was ever recorded may become unreadable.
     ///
-    /// Errors: why it is no SLA, or which limit could never decide.
+    /// Errors: the text is no SLA, or a limit could never decide.
     pub fn wanted(text: &str) -> Result<Self, String> {
         let sla: Self = text.parse()?;
         let pairs = sla.limits.iter().zip(&sla.limits[1..]);
@@ -118,8 +117,8 @@ impl Sla {
         }
     }
 
-    /// Limits at the thresholds of `all`, each with the share that `of` makes of those there; [`Self::UNLIMITED`] for none.
-    /// `u64::max` gives thresholds to count, `u64::min` the strictest limits.
+    /// The limits of `all` together; where several have the same threshold, `of` combines their shares.
+    /// [`Self::UNLIMITED`] for none. `u64::max` gives thresholds to count, `u64::min` the strictest limits.
     ///
     /// Errors: more thresholds than cells can count.
     pub fn joined<'a>(all: impl Iterator<Item = &'a Self>, of: fn(u64, u64) -> u64) -> Result<Self, String> {

@@ -1,10 +1,10 @@
-//! Samples taken during a run: telemetry and block-layer traces.
+//! Samples taken beside the operations of a run.
 //!
 //! The columns of telemetry.csv, declared once: source, name, unit.
 //! Sources (the samplers of the kernel, drives, host and process) and readers (charts, blame, status, comparison) use a
 //! [`Column`]; only this module has its text. docs/telemetry.md explains each, and a test compares the two.
 //!
-//! The lines of trace.csv: samples of the block layer, how long the kernel kept requests and how long the devices took.
+//! The lines of trace.csv are samples of the block layer: how long the kernel kept requests, how long the devices took.
 
 use std::fmt;
 
@@ -128,7 +128,7 @@ impl Column {
         !matches!(self.source(), Source::Host | Source::Process | Source::Thread)
     }
 
-    /// The column of a device, by the kernel's name of it, or of a thread; `of` is empty for host and process.
+    /// The column of the device (by its kernel name) or thread `of`; `of` is empty for host and process.
     pub fn of(self, of: &str) -> ColumnOf {
         ColumnOf { column: self, of: of.to_owned() }
     }

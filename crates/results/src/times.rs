@@ -9,8 +9,8 @@
 //! `judged = wait + service` is charged to the device, `response = wait + lag + service` is a user's view. All instants
 //! are nanoseconds on one clock, that of the operation's engine.
 
-/// The four instants of one finished operation, in nanoseconds since the run began, and what this program
-/// may have added to the first of the times between them.
+/// The four instants of one finished operation, in nanoseconds since the run began, and upper bounds of the delays that
+/// this program may have caused.
 ///
 /// `intended <= eligible <= issued <= completed` always holds: the constructor asserts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,7 @@ impl Times {
         Self { intended_ns, eligible_ns, issued_ns, completed_ns, held_ns: 0, behind_ns: 0 }
     }
 
-    /// The same operation, which can have waited for up to `held_ns` because completions before it on its
-    /// slot lay unseen.
+    /// Sets the time for which the operation can have waited because earlier completions on its slot lay unseen.
     #[inline]
     #[must_use]
     pub fn with_held_ns(mut self, held_ns: u64) -> Self {
@@ -44,15 +43,13 @@ impl Times {
         self
     }
 
-    /// The part of the wait for which the slot can have been held only because completions lay unseen: an
-    /// upper bound.
+    /// Upper bound of the portion of the wait in which only unseen completions held the slot.
     #[inline]
     pub fn held_ns(&self) -> u64 {
         self.held_ns
     }
 
-    /// The operation with a backlog of the device of up to `behind_ns`, which this program caused by issuing earlier
-    /// operations late.
+    /// Sets the time by which the device can have been behind because this program issued earlier operations late.
     #[inline]
     #[must_use]
     pub fn with_behind_ns(mut self, behind_ns: u64) -> Self {

@@ -12,7 +12,7 @@ use std::fmt::{self, Write};
 
 use textwrap::{Options, WordSplitter};
 
-/// Last moment that has a date of four digits for its year, milliseconds since 1970.
+/// Last moment whose year has four digits, milliseconds since 1970.
 const DATE_MAX_MS: u64 = 253_402_300_799_000;
 
 /// A whole number with commas between thousands.
@@ -90,7 +90,7 @@ pub fn percent_exact(share: f64) -> String {
     format!("{} %", trimmed(format!("{:.7}", share * 100.0)))
 }
 
-/// A share in whole percent, where more digits would say more than is known; never 0 nor 100 if it is not.
+/// A share in whole percent, where more digits would say more than is known; 0 or 100 only if it is exactly that.
 pub fn percent_whole(share: f64) -> String {
     match share * 100.0 {
         percent if percent > 0.0 && percent < 0.5 => "below 1 %".to_owned(),
@@ -223,8 +223,8 @@ pub fn binary_bytes(bytes: f64) -> String {
     unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
 }
 
-/// `text` broken between words into lines of at most `columns`, each behind `indent` and ended. Names with hyphens and
-/// long words stay whole, so that they can be pasted and searched for.
+/// `text` broken between words into lines of at most `columns`, each with `indent` before it and a newline after it.
+/// Names with hyphens and long words stay whole, so that they can be pasted and searched for.
 pub fn wrapped(text: &str, indent: &str, columns: usize) -> String {
     let options = Options::new(columns).initial_indent(indent).subsequent_indent(indent);
     textwrap::fill(text, options.break_words(false).word_splitter(WordSplitter::NoHyphenation)) + "\n"

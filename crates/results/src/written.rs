@@ -28,7 +28,7 @@ pub struct WentBack {
 }
 
 impl Bytes {
-    /// Difference to `before`. Errors: a counter went back, so that time is unknown.
+    /// Difference to `before`. Errors: a counter went back, so the difference is unknown.
     pub fn since(self, before: Self) -> Result<Self, WentBack> {
         let since = |counter, before: u64, now: u64| now.checked_sub(before).ok_or(WentBack { counter, before, now });
         Ok(Self {

@@ -1,6 +1,5 @@
-//! The numbers by which drives are compared, and which drives of one model differ from the others.
-//!
-//! The conclusion of a baseline, in the words of its series.
+//! The numbers by which drives are compared, which drives of one model differ from the others, and the conclusion of a
+//! baseline.
 
 use super::{Done, Mix, Part, Point, curves, highest, in_doubt, knee, points_of, saturated_at};
 use crate::series::{Conclusion, Identity, Series, State};
@@ -23,21 +22,21 @@ pub struct Metric {
 /// The quantity that a metric measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
-    /// Operations a second of a profile, flat out.
+    /// Operations per second of a profile without a rate limit.
     Iops,
     /// 99th percentile of a profile's reads (writes, if it does not read), microseconds.
     P99,
     /// Operations that the kernel had in flight on average, under a profile.
     InFlight,
-    /// CPU time of this program for an operation of a profile, microseconds.
+    /// CPU time of this program per operation of a profile, microseconds.
     Cpu,
-    /// The depth from which more in flight brings little more.
+    /// The queue depth above which the rate hardly grows.
     Knee,
     /// Highest IOPS without a rate limit, from the depths at and above the knee.
     Highest,
     /// As [`Self::P99`], at about half of the highest rate.
     P99AtHalf,
-    /// Operations a second that were left at the end of write saturation.
+    /// Operations per second at the end of write saturation.
     Sustained,
 }
 
@@ -81,7 +80,7 @@ pub fn metrics(points: &[Point]) -> Vec<Metric> {
         add(What::Highest, mix, highest(&curve));
         add(What::Knee, mix, knee(&curve).map(|knee| f64::from(knee.depth)));
     }
-    // By few operations drives differ by chance.
+    // With few operations, drives differ by chance.
     let compared = |done: &&Done| done.is_compared(99.0);
     for (mix, curve) in curves(points, Part::Rate) {
         let half = at_half(&curve, highest_rate(points, mix)).and_then(Point::told).filter(compared);
@@ -137,11 +136,11 @@ pub struct Outlier {
     pub median: f64,
 }
 
-/// Deviations from the median, in standard deviations as the median absolute deviation estimates them, from which a
-/// value is an outlier. Source: Iglewicz and Hoaglin, How to Detect and Handle Outliers (1993): 3.5 of 1.4826 MAD.
+/// Distance from the median, in median absolute deviations (MAD), from which a value is an outlier. Source: Iglewicz
+/// and Hoaglin, How to Detect and Handle Outliers (1993): 3.5 standard deviations, estimated as 1.4826 MAD.
 const DEVIATIONS: f64 = 3.5 * 1.4826;
 
-/// Minimum number of drives for an outlier: of two nobody knows which one differs.
+/// Minimum number of drives for an outlier: with two, nobody knows which one differs.
 const DRIVES_MIN: usize = 3;
 
 /// The `values` that lie far from the others: by more than 3.5 standard deviations (estimated by the median absolute
@@ -207,7 +206,7 @@ pub fn conclude(series: &Series) -> Conclusion {
     Conclusion { outcome, sentence, remarks, rating: None, comparable: false, details }
 }
 
-/// Highest rate and knee of a sweep of depths.
+/// Highest rate and knee of a depth sweep.
 fn sweep(mix: Mix, curve: &[&Point]) -> Option<String> {
     let (highest, knee) = (highest(curve)?, knee(curve)?);
     Some(format!("{mix}: {} a second flat out, the knee is at depth {}", number(highest), knee.depth))

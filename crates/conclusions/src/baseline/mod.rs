@@ -1,12 +1,13 @@
 //! The measurements of a baseline on a drive, and predictions from them: a [`Point`] for each fio job that was run.
 //!
-//! A baseline is a [`Series`](crate::series::Series) whose steps are runs of fio's jobs. A job's measurements are in the details of its step,
-//! so a report, a comparison and a prediction are made from `series.json` alone, on any machine, years later.
+//! A baseline is a [`Series`](crate::series::Series) whose steps are runs of fio's jobs. A job's measurements are in
+//! the details of its step, so a report, a comparison and a prediction are made from `series.json` alone, on any
+//! machine, years later.
 //!
-//! Jobs of a baseline in its series: their points, their outcomes, how many are left, and which are in doubt by their
-//! own numbers or by their sweep.
+//! For each job of a baseline, the series gives its point, its outcome, and doubts by its own numbers or by its sweep;
+//! for the whole series, a lower bound of the jobs left.
 //!
-//! Rating predicted from the points of a baseline, before any search for it.
+//! A [`Prediction`] is a rating computed from the points of a baseline, before any search for it.
 
 mod metrics;
 mod point;
@@ -26,10 +27,10 @@ use results::units::{count, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A depth that does less than this part of a smaller one's rate was disturbed.
+/// A queue depth with less than this fraction of the rate of a smaller depth was disturbed.
 const FALLEN: f64 = 0.8;
 
-/// The term of a series with the minimum number of jobs per drive: parts with rounds count five rounds.
+/// Name of the series term with the minimum number of jobs per drive; parts with rounds count five rounds.
 pub const JOBS: &str = "jobs for each drive, at least";
 
 /// Jobs in doubt among those of a baseline.
@@ -99,7 +100,7 @@ pub fn jobs_left(series: &Series) -> Option<u64> {
     Some(all.saturating_sub(done).max(is_open) * is_open)
 }
 
-/// The points of a device, each with the number of its step; with a doubt about depths that did less than a smaller one.
+/// The points of a device, each with the number of its step; adds a doubt to depths that did less than a smaller one.
 fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
     let steps = series.steps.iter().enumerate().filter(|(_, step)| step.devices.contains(&device));
     let mut measured: Vec<_> = steps.filter_map(|(number, step)| Some((number, point_of(step)?))).collect();
@@ -131,7 +132,7 @@ pub fn job_name(device: usize) -> String {
 }
 
 /// Judges the job `name` of device number `device` of the series, from the `verdict` on a run of several jobs. Only
-/// failed operations of the job fail it; the reached rate is the result of a baseline. A run that ended early is no
+/// failed operations of the job fail it; the achieved rate is a result, not a criterion. A run that ended early is no
 /// measurement, whichever drive ended it.
 pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> Judged {
     let prefix = format!("{}-", job_name(device));

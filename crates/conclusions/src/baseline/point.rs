@@ -1,6 +1,7 @@
 //! One fio job on a drive, and its measurements.
 //!
-//! A job's pattern, block size and read share, without its queue depth: the points of one mix form a curve.
+//! A [`Mix`] is a job's pattern, block size and read share, without its queue depth: the points of one mix form a
+//! curve.
 
 use super::Watch;
 use crate::percentile::{beyond, is_compared, is_told};
@@ -256,7 +257,7 @@ pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
     curves
 }
 
-/// Part of the highest rate at which more depth brings little: the knee.
+/// Fraction of the highest rate that defines the knee: above it, more depth brings little.
 const KNEE: f64 = 0.9;
 
 /// Highest sustained rate by a depth sweep: the median of the points with at least 90 % of the best rate, which are
@@ -267,8 +268,8 @@ pub fn highest(curve: &[&Point]) -> Option<f64> {
     Some(median(&rates))
 }
 
-/// The knee of a curve of depths: the least depth that does nine tenths of the highest rate. Beyond it operations wait longer and
-/// few more are done.
+/// The knee of a depth sweep: the smallest depth that reaches 90 % of the highest rate. Beyond it operations wait
+/// longer and the rate hardly grows.
 pub fn knee<'a>(curve: &[&'a Point]) -> Option<&'a Point> {
     let highest = highest(curve)?;
     curve.iter().copied().filter(|point| point.iops() >= KNEE * highest).min_by_key(|point| point.depth)
@@ -285,17 +286,17 @@ impl Point {
         self.directions().map(|done| done.errors).sum()
     }
 
-    /// Operations a second that were done.
+    /// Operations per second that were done.
     pub fn iops(&self) -> f64 {
         self.directions().map(|done| done.iops).sum()
     }
 
-    /// Megabytes (10^6) a second.
+    /// Megabytes (10^6) per second.
     pub fn mbps(&self) -> f64 {
         self.directions().map(|done| done.mbps).sum()
     }
 
-    /// Offered operations a second; `None` if saturated.
+    /// Offered operations per second; `None` if saturated.
     pub fn offered_iops(&self) -> Option<f64> {
         self.directions().map(|done| done.offered_iops).sum()
     }

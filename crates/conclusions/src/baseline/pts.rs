@@ -1,9 +1,9 @@
 //! SNIA's Performance Test Specification: the jobs of a round, the steady-state rule, and the result tables.
 //!
-//! A round has each of a test's jobs once. Some of them are tracked from round to round; the drive is steady when over
-//! five rounds each ranges over at most 20 % of its average, and the best straight line through it moves by at most 10
-//! %. The tables are averages over these five rounds. The result follows that procedure; neither SNIA nor anybody else
-//! certified it.
+//! A round runs each job of a test once. Some jobs are tracked from round to round. The drive is steady when, over five
+//! rounds, each tracked value ranges over at most 20 % of its average, and the best straight line through it moves by
+//! at most 10 %. The tables are averages over these five rounds. The result follows that procedure; neither SNIA nor
+//! anybody else certified it.
 //!
 //! Source: SNIA SSS PTS 2.0.2, definition of steady state, and the sections on IOPS, throughput, latency and write saturation.
 
@@ -11,7 +11,7 @@ use super::point::{Part, Point};
 use results::steady::{ROUNDS_IN_WINDOW, Spread};
 use std::collections::BTreeMap;
 
-/// Most rounds of a test that does not become steady before.
+/// Maximum number of rounds of a test that does not become steady.
 pub const PTS_ROUNDS_MAX: usize = 25;
 
 const KIB: u64 = 1024;
@@ -26,7 +26,7 @@ pub enum Pts {
     Iops,
     /// Sequential reads and writes of 1024 KiB.
     Throughput,
-    /// The same of 128 KiB: a test of its own, which begins with the purge again.
+    /// The same with 128 KiB: a separate test, which begins with a purge again.
     Throughput128,
     /// Random operations, one at a time.
     Latency,
@@ -42,7 +42,7 @@ pub struct PtsTable {
     pub rounds: usize,
     /// The round, from 1, at whose end the drive was steady; `None`: it was not, and the last rounds are shown.
     pub steady_at: Option<usize>,
-    /// Bytes of an operation and percent of reads, with the average: IOPS, MB/s, or microseconds (mean and longest).
+    /// By bytes of an operation and percent of reads: averages in IOPS, MB/s, or microseconds (mean and longest).
     pub cells: BTreeMap<(u64, u32), [f64; 2]>,
 }
 

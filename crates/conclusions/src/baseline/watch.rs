@@ -13,21 +13,21 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of pauses stored.
 const PAUSES_MAX: usize = 2_000;
 
-/// A pause is this many times longer than the usual longest operation of a second, and longer than it by this time.
+/// A second has a pause if its longest operation exceeds the usual longest one by this factor, and by this time.
 const PAUSE_FACTOR: f64 = 4.0;
 const PAUSE_US: f64 = 1_000.0;
 /// Quantile of the seconds' longest operations that counts as usual.
 const USUAL: f64 = 0.1;
-/// With pauses in a greater part of all seconds, single pauses cannot be separated.
+/// If a larger fraction of the seconds has pauses, single pauses cannot be separated.
 const SEPARATE_MAX: f64 = 0.85;
 
-/// Fewer pauses have no known period.
+/// Minimum number of pauses for a known period.
 pub const PAUSES_MIN: u64 = 3;
 
-/// From this usual gap between two pauses on, seconds, a gap of twice that is no chance of when a second begins.
+/// Minimum usual gap between two pauses, seconds, for which a gap of twice that is not caused by second boundaries.
 const LONG_GAP_SEC: f64 = 3.0;
 
-/// Parts of a watch whose medians are compared.
+/// Number of parts of a watch whose medians are compared.
 const PARTS: usize = 10;
 /// Medians drift if they differ by more than this factor, and by more than this time.
 const DRIFT_FACTOR: f64 = 1.1;
@@ -71,7 +71,7 @@ pub struct Estimate {
     pub value: f64,
     /// Lower bound.
     pub low: f64,
-    /// The most; infinite where nothing bounds it.
+    /// Upper bound; infinite if there is none.
     pub high: f64,
 }
 
@@ -82,14 +82,14 @@ pub struct Stalls {
     pub seen: u64,
     /// Length, milliseconds.
     pub ms: Estimate,
-    /// From one to the next, seconds.
+    /// Period: from the beginning of one stall to the next, seconds.
     pub every_s: Estimate,
     /// True if stalls come at regular intervals.
     pub regular: bool,
 }
 
 impl Watch {
-    /// From consecutive `seconds`; a second without a completion is `None`.
+    /// The observations of consecutive `seconds`; a second without a completion is `None`.
     pub fn of(seconds: &[Option<Second>]) -> Self {
         let known = || seconds.iter().flatten();
         let usual_us = at(known().map(|second| second.max_us).collect(), USUAL);
@@ -124,12 +124,12 @@ impl Watch {
         let usual_us = self.medians_us.last().copied().unwrap_or_default();
         let stalls = self.stalls_apart(seconds, mean_us - usual_us);
         let seen = stalls.len() as f64;
-        // The longest operation of a stall arrived up to a gap of the load after it began.
+        // The longest operation of a stall arrived up to one inter-arrival time of the load after the stall began.
         let gap_us = 1e6 / iops;
         let over = || stalls.iter().map(|stall| stall.us - usual_us);
         let (mean_us, longest_us) = (over().sum::<f64>() / seen, over().fold(0.0, f64::max));
         let ms = if mean_us + gap_us.min(longest_us / 2.0) < 0.75 * longest_us {
-            // Of several lengths.
+            // The stalls differ in length.
             Estimate { value: mean_us / 1e3, low: mean_us / 2e3, high: longest_us / 1e3 }
         } else {
             // The more pauses were seen, the nearer the longest one is to the full length.
@@ -141,7 +141,7 @@ impl Watch {
         let usual_gap = at(gaps.clone(), 0.5);
         let near = gaps.iter().filter(|gap| (*gap - usual_gap).abs() <= 1.0 + 0.1 * usual_gap).count();
         let regular = stalls.len() as u64 >= PAUSES_MIN && near as f64 >= 0.8 * gaps.len() as f64;
-        // A stall shows if an operation arrives in it.
+        // A stall shows only if an operation arrives in it.
         let shown = (1.0 - (-iops * ms.value / 1e3).exp()).max(0.1);
         let every_s = if regular {
             let whole: f64 = gaps.iter().sum();
@@ -161,8 +161,8 @@ impl Watch {
     }
 
     /// Merges pauses into stalls, given that mean latency over `seconds` was `excess_us` above normal. Operations count
-    /// in the second in which they were wanted, so one stall can be a pause in several seconds; or each of these is a
-    /// stall of its own.
+    /// in the second in which they were wanted, so one stall can show as pauses in several seconds; or each of these
+    /// pauses is a stall of its own.
     fn stalls_apart(&self, seconds: f64, excess_us: f64) -> Vec<Pause> {
         let mut joined: Vec<Pause> = Vec::new();
         for pause in &self.first_pauses {
@@ -171,8 +171,8 @@ impl Watch {
                 joined.push(*pause);
             }
         }
-        // Operations that arrive within a stall wait for half of it on average: the excess is the share of time in
-        // stalls times that.
+        // Operations that arrive within a stall wait for half of it on average: the excess is the fraction of the time
+        // in stalls, times half a stall.
         let longest_us = joined.iter().map(|pause| pause.us).fold(0.0, f64::max);
         let expected = 2.0 * excess_us * seconds * 1e6 / longest_us.powi(2);
         let far = |count: usize| (count as f64 / expected.max(1e-9)).ln().abs();

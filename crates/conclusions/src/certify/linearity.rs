@@ -8,24 +8,24 @@ use results::device_numbers::DeviceNumbers;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Minimum part of its rate alone that a device must achieve together with others. The offered rate is the same, so any
-/// difference is a backlog; 1 % is what the end of a run can cut off.
+/// Minimum fraction of the rate achieved alone that a device must achieve together with others. The offered rate is the
+/// same, so any difference is a backlog; the end of a run can cut off 1 %.
 const ACHIEVED_MIN: f64 = 0.99;
 
-/// Growth of the p99 from which on it is named. A convention: equal drives, and hours of one drive,
-/// differ by some tens of percent, so half as much again is more than that.
+/// Growth of the p99 from which it is reported. A convention: equal drives, and hours of one drive, differ by some tens
+/// of percent, and 50 % is more than that.
 const P99_RATIO_MAX: f64 = 1.5;
 
-/// A device in company beside one alone.
+/// A device tested together with others, compared with a device tested alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Tested together with the others.
     pub together: DeviceNumbers,
     /// The same device tested alone, else the one that was.
     pub alone: DeviceNumbers,
-    /// Achieved rate, divided by that alone; `None` if nothing was achieved alone.
+    /// Rate achieved together, divided by the rate alone; `None` if nothing was achieved alone.
     pub achieved: Option<f64>,
-    /// p99, divided by that alone; `None` if one is unknown.
+    /// p99 together, divided by the p99 alone; `None` if either is unknown.
     pub p99: Option<f64>,
 }
 
@@ -40,7 +40,6 @@ pub struct Linearity {
 }
 
 /// Compares the devices tested together with those `alone`; `None` if there is nothing to compare.
-///
 pub fn linearity(alone: &[DeviceNumbers], together: &[DeviceNumbers]) -> Option<Linearity> {
     let ratios: Vec<Ratio> = together.iter().filter_map(|together| beside(alone, together)).collect();
     if ratios.is_empty() {

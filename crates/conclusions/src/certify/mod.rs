@@ -9,26 +9,22 @@
 //! ```
 //!
 //! The process is that of ACT's README: a day at N times the load on one device, a day at twice that, and with several
-//! devices both again on all of them. The one idea: decisions and wording follow from the record
-//! ([`crate::series::Series`]) alone, so the same command can resume after any interruption, and a reader of the
-//! directory gets the same words years later.
+//! devices both stages again on all of them. Decisions and wording depend on the record ([`crate::series::Series`])
+//! alone, so the same command can resume after any interruption, and a reader of the directory gets the same words
+//! years later.
 //!
 //! Nothing runs here, and no load is computed: the multiples refer to a load of 1x, which the crate `load` defines.
-//!
-//! The next stage of a certification, stages to repeat, and the conclusion.
 //!
 //! A stage that did not end (killed, rebooted, interrupted) or has an invalid outcome is repeated from its beginning,
 //! in a run directory of its own: half a day before and half a day after a reboot are not a day of load.
 //!
-//! The stages of a certification, their outcomes, and the claims that they allow.
-//!
-//! The stages at N times the load have their run's own verdict. Those at twice that require less: ACT's README lets
-//! them pass "regardless of the error rate", which there means the share of slow operations. *Failed* operations are
-//! not slow ones, so they fail the stage here too; so does a load that was not carried out.
+//! A stage at N times the load has the verdict of its run. A stage at twice that requires less: ACT's README lets it
+//! pass "regardless of the error rate", which there means the share of slow operations. *Failed* operations are not
+//! slow ones, so they fail the stage here too; so does a load that was not carried out.
 //!
 //! A series is called certification or screening. All wording that depends on it comes from here, so that nothing is
 //! called certified wrongly. ACT's README: six hours give a good idea, 24 hours certify. A drive fresh out of the box
-//! is never certified, nor is a simulated one, a file, or a device that is only called one (loop, zram).
+//! is never certified, nor is a simulated drive, a file, or a virtual block device (loop, zram).
 //!
 //! Source: ACT's README, "Process for certifying": test 1 (N times the load, one device), test 2
 //! (twice that), tests 3 and 4 (the same on all devices).
@@ -159,7 +155,7 @@ pub struct Judged {
 
 /// Judges a stage by `rule` from the `verdict` on its run.
 ///
-/// [`Rule::Recovers`] judges nothing, so only an end before its time speaks against it.
+/// [`Rule::Completes`] and [`Rule::Recovers`] ignore slow operations, but not failed, lost or missing ones.
 pub fn judge_stage(rule: Rule, verdict: &Verdict) -> Judged {
     match rule {
         Rule::Limits => by_limits(verdict),
@@ -218,7 +214,7 @@ fn completed(verdict: &Verdict) -> String {
     format!("ran to completion without an I/O error{}{backlog}", worst.unwrap_or_default())
 }
 
-/// Least length of a stage that certifies, seconds. Source: ACT's README, "Process for certifying".
+/// Minimum length of a stage that certifies, seconds. Source: ACT's README, "Process for certifying".
 pub const STAGE_SEC: u64 = 86_400;
 
 /// Length of the slices of which the worst decides, seconds. Source: ACT's README: "in any one-hour period".
@@ -292,7 +288,7 @@ impl Claim {
             true => String::new(),
             false => format!(" within limits of its own ({})", self.sla),
         };
-        // A slice as long as the stage is all that a short stage has.
+        // A short stage cannot have slices longer than itself.
         let is_usual = self.slice_sec == SLICE_SEC || self.slice_sec.min(SLICE_SEC) >= self.stage_sec;
         let slices = if is_usual { String::new() } else { format!(" in slices of {}", span(self.slice_sec)) };
         format!("{}{limits}{slices}", self.load())
@@ -358,7 +354,7 @@ impl Claim {
     }
 }
 
-/// The stages that certify `multiple` times the load of 1x, in their order: two of `stage_sec` seconds on the device number
+/// The stages that certify `multiple` times the load of 1x, in order: two of `stage_sec` seconds on device number
 /// `single`, and with several `devices` both again on all of them.
 pub fn stages(multiple: f64, devices: usize, single: usize, stage_sec: u64) -> Vec<Step> {
     let all = (devices > 1).then(|| (0..devices).collect::<Vec<_>>());

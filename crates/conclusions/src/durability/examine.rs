@@ -1,6 +1,6 @@
 //! Examination of a lane after the cut: each slot against the writes that were acknowledged.
 //!
-//! The sectors of a write. Each describes itself and has a checksum, so that a reader can tell writes apart within a block.
+//! Each sector of a write describes itself and has a checksum, so that a reader can tell writes apart within a block.
 //!
 //! ```text
 //! byte 0      8       24    28      32        40          48      56        508
@@ -71,7 +71,8 @@ pub enum Slot<'a> {
     Unreadable,
 }
 
-/// Examines lane number `number`, whose writes up to `acknowledged` were acknowledged. `read` passes the content of a slot on.
+/// Examines lane number `number`, whose writes up to `acknowledged` were acknowledged. `read` passes on a slot's
+/// content.
 pub fn examine<E>(
     session: SessionId,
     number: u32,
@@ -81,10 +82,10 @@ pub fn examine<E>(
 ) -> Result<Counts, E> {
     let mut counts = Counts::default();
     let (mut gone, mut newest) = (Vec::new(), 0);
-    // Torn writes that nobody acknowledged, and the latest write of which anything is there.
+    // Unacknowledged torn writes, and the latest write with any sector present.
     let (mut torn, mut latest) = (Vec::new(), 0);
     let slots = u64::from(lane.slots);
-    // Of each slot the write that comes next, and that before it, which is the last acknowledged one, or 0.
+    // For each slot its next write, and the write before it: the last acknowledged one, or 0.
     for next in acknowledged + 1..=acknowledged + slots {
         let (last, slot) = (next.saturating_sub(slots), lane.slot(next));
         let mut content = Vec::new();
@@ -135,7 +136,7 @@ pub fn examine<E>(
         }
     }
     for (later_ones, next) in (0..).zip(torn.into_iter().rev()) {
-        // Where a later batch began, or more are torn than a batch has, a flush had returned after this write.
+        // If a later batch began, or more writes are torn than a batch has, a flush had returned after this write.
         if later_ones < BATCH_MAX && next + BATCH_MAX > latest {
             counts.intact += u64::from(next > slots);
             counts.unacknowledged_torn += 1;
@@ -158,7 +159,7 @@ const HEAD: usize = 24;
 /// Content of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sector {
-    /// Of this write of the lane, at its place. Sequence 0: the layout before the first write.
+    /// Belongs to this write of the lane, at its place. Sequence 0: the layout before the first write.
     Write(u64),
     /// Of this session, with a wrong checksum.
     Corrupt,
@@ -168,7 +169,7 @@ pub enum Sector {
     Foreign,
 }
 
-/// Makes `buf`, a write full of any content, the write `sequence` in `slot` of lane number `number`.
+/// Stamps `buf`, of any content, as the write `sequence` in `slot` of lane number `number`.
 pub fn stamp(buf: &mut [u8], session: SessionId, number: u32, lane: &Lane, slot: u64, sequence: u64) {
     for (index, sector) in (0_u32..).zip(buf.chunks_exact_mut(SECTOR)) {
         sector[..CRC_AT][..56].copy_from_slice(&header(session, number, lane, slot, sequence, index));

@@ -8,7 +8,7 @@ use results::units::{binary_bytes, count, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Fewest writes of a mode that the last phase acknowledged, so that the cut tested the mode.
+/// Minimum number of acknowledged writes of a mode in the last phase for the cut to test the mode.
 const EXPOSED_MIN: u64 = 20;
 
 /// The drive's claims. `None`: unknown.

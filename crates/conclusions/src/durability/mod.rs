@@ -9,9 +9,9 @@
 //! read every slot -> Counts by lane -> Durability  - Judged ->
 //! ```
 //!
-//! A lane is a sequence of numbered writes by one thread. Write n goes to slot n of a ring of slots, so that each slot holds a
-//! write of its newest generation. A lane never runs further ahead of the witness than [`session::Lane::window`], so a slot has
-//! at most one write of which nobody knows whether it was acknowledged.
+//! A lane is a sequence of numbered writes by one thread. Write n goes to slot n of a ring of slots, so that each slot
+//! holds a write of its newest generation. A lane never runs further ahead of the witness than
+//! [`session::Lane::window`], so a slot has at most one write whose acknowledgement is unknown.
 
 pub mod examine;
 pub mod judge;

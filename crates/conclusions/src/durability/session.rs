@@ -9,19 +9,19 @@ use std::str::FromStr;
 /// Version of the messages, of the witness's file and of the sectors.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Bytes of a sector, each of which describes itself. No drive writes less at once.
+/// Bytes of a sector, the smallest unit that describes itself. No drive writes less at once.
 pub const SECTOR_BYTES: u32 = 512;
 
-/// Upper bounds of what a peer may claim.
+/// Sanity limits on a session from a peer.
 const LANES_MAX: usize = 64;
 const SLOTS_MAX: u32 = 1 << 16;
 const WRITE_BYTES_MAX: u32 = 1 << 20;
 const TEXT_MAX: usize = 512;
 
-/// Most writes of a lane before a flush: only these can be under way at a cut.
+/// Maximum number of writes of a lane between two flushes: only these can be in flight at a cut.
 pub const BATCH_MAX: u64 = 4;
 
-/// Slots of neighbouring writes are this far apart in a lane that scatters. Odd, so that each write has a slot of its own.
+/// Distance between the slots of successive writes in a scattered lane. Odd, so that each write has a slot of its own.
 const STRIDE: u64 = 389;
 
 /// Random number of a session: 32 hexadecimal digits.
@@ -82,7 +82,7 @@ impl Mode {
         }
     }
 
-    /// True if each write alone is durable, so that nothing is flushed.
+    /// True if each write is durable by itself, without a flush.
     pub fn is_alone(self) -> bool {
         matches!(self, Self::Fua | Self::Dsync | Self::Rename)
     }
@@ -142,7 +142,7 @@ impl Lane {
         u64::from(self.slots) * u64::from(self.write_bytes)
     }
 
-    /// Most writes that may be issued beyond those that the witness confirmed.
+    /// Maximum number of issued writes that the witness has not confirmed.
     pub fn window(&self) -> u64 {
         u64::from(self.slots) / 2
     }
@@ -209,7 +209,7 @@ impl Session {
     }
 }
 
-/// Bounds of a text from a peer, which is printed.
+/// Checks a text from a peer, which will be printed.
 pub(super) fn check_text(text: &str) -> Result<(), String> {
     match text.len() > TEXT_MAX || text.chars().any(is_unprintable) {
         true => Err(format!("a text of the session is longer than {TEXT_MAX} bytes or has control characters")),

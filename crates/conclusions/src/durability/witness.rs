@@ -1,7 +1,7 @@
-//! The witness: what it is told, and what it knows about sessions.
+//! The witness: its messages, and its knowledge of sessions.
 //!
-//! Messages are lines of JSON, each at most [`LINE_MAX`] bytes. The witness's file has the lines that change something, as they
-//! came, below [`FILE_MARK`]; so the file is read by the same code as a connection.
+//! Messages are lines of JSON, each at most [`LINE_MAX`] bytes. The witness's file holds the messages that change a
+//! session, as received, below [`FILE_MARK`]; so the file is read by the same code as a connection.
 
 use super::session::{FORMAT_VERSION, Session, SessionId, check_text};
 use results::units::quoted;
@@ -11,10 +11,10 @@ use std::io::{BufRead, Read};
 /// First line of the witness's file.
 pub const FILE_MARK: &str = "flashproof witness 1\n";
 
-/// Bytes of a line, its end included.
+/// Maximum length of a line, bytes, including its end.
 pub const LINE_MAX: usize = 16 << 10;
 
-/// Sessions of a file.
+/// Maximum number of sessions in a file.
 const SESSIONS_MAX: usize = 4096;
 
 /// A message to the witness.
@@ -23,12 +23,12 @@ const SESSIONS_MAX: usize = 4096;
 pub enum Message {
     /// A session begins on this connection.
     Begin(Session),
-    /// The writes of each lane up to these numbers are durable. A higher phase: no lane had a write under way meanwhile, and
-    /// other modes write from here on.
+    /// The writes of each lane up to these numbers are durable. A higher phase: all lanes had drained, and other modes
+    /// write from here on.
     Durable { session: SessionId, phase: u64, upto: Vec<u64> },
     /// The writes ended before any cut. `failed`: the device returned an error.
     End { session: SessionId, why: String, failed: bool },
-    /// Only in the witness's file: the tester fell silent, as a machine does that loses its power.
+    /// Only in the witness's file: the tester fell silent, like a machine that loses power.
     Silent { session: SessionId },
     /// The session was examined; the result in words.
     Judged { session: SessionId, sentence: String },
@@ -54,7 +54,7 @@ pub struct Record {
     /// Last acknowledged write of each lane.
     pub upto: Vec<u64>,
     pub phase: u64,
-    /// The same when the phase began.
+    /// Last acknowledged write of each lane when the phase began.
     pub upto_before: Vec<u64>,
     /// Why the writes ended before any cut, and if the device had failed.
     pub end: Option<(String, bool)>,
@@ -82,7 +82,7 @@ impl Record {
     }
 }
 
-/// No lane writes so often. Leaves room for sums.
+/// Sanity limit on the number of writes of a lane; leaves room for sums.
 const MOST_WRITES: u64 = 1 << 48;
 
 /// Sessions of a witness.
@@ -92,7 +92,8 @@ pub struct Register {
 }
 
 impl Register {
-    /// Reads a witness's file. Returns its sessions and the bytes of whole lines: what follows them was never confirmed.
+    /// Reads a witness's file. Returns its sessions and the length of its whole lines; bytes after these were never
+    /// confirmed.
     ///
     /// Errors: not a witness's file, or damaged.
     pub fn load(mut file: impl BufRead) -> Result<(Self, u64), String> {
@@ -117,7 +118,7 @@ impl Register {
         Ok((register, bytes))
     }
 
-    /// The witness ends, and with it the writes of all sessions whose tester did not fall silent before.
+    /// Ends the witness, and with it the writes of all sessions whose tester did not fall silent before.
     pub fn end(&mut self) {
         for record in self.records.iter_mut().filter(|record| record.is_open) {
             record.is_open = false;
@@ -131,7 +132,7 @@ impl Register {
             Message::Durable { session, .. } | Message::End { session, .. } | Message::Silent { session } => {
                 Some(*session)
             }
-            // Its beginning is in another file.
+            // The session began in another file.
             Message::Judged { session, .. } if self.find(*session).is_none() => return Ok(()),
             Message::Judged { session, .. } => {
                 self.disconnected(*session);
@@ -142,7 +143,8 @@ impl Register {
         self.change(&message, &mut own)
     }
 
-    /// Carries out a line that changes something, on a connection whose session is `own`. Errors: refused, nothing changed.
+    /// Carries out a message that changes a session, on a connection whose session is `own`. Errors: refused, nothing
+    /// changed.
     pub fn change(&mut self, message: &Message, own: &mut Option<SessionId>) -> Result<(), String> {
         match message {
             Message::Begin(session) => {
@@ -202,7 +204,7 @@ impl Register {
         Ok(())
     }
 
-    /// Takes a change back that could not be written to the file. What happened to the writes stays true.
+    /// Reverts a change that could not be written to the file. Messages about the writes stay in effect: they are true.
     pub fn undo(&mut self, message: &Message) {
         match message {
             Message::Begin(session) => self.records.retain(|record| record.session.id != session.id),
@@ -220,7 +222,7 @@ impl Register {
         }
         let of_subject = |record: &&Record| record.session.subject == subject && record.judged.is_none();
         let found = found.and_then(|id| self.find(id));
-        // A drive that lost all of its last session has an older one, which was examined.
+        // If the drive lost its whole last session, `found` is an older one, which was examined.
         let waiting = found.filter(|record| record.judged.is_none());
         let waiting = waiting.or_else(|| self.records.iter().rev().find(of_subject));
         Reply::Record(waiting.or(found).cloned().map(Box::new))
@@ -255,7 +257,7 @@ pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(line).map_err(|error| format!("no message of flashproof ({})", quoted(&error.to_string())))
 }
 
-/// The line of a message or a reply, its end included.
+/// The line of a message or a reply, including its end.
 pub fn line(of: &impl Serialize) -> Result<Vec<u8>, String> {
     let mut line = serde_json::to_vec(of).map_err(|error| error.to_string())?;
     line.push(b'\n');

@@ -7,22 +7,22 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// Largest probability of a false alarm for each drive. It counts in populations below 20 drives.
+/// Maximum probability of a false alarm per drive; the binding limit in populations below 20 drives.
 const FALSE_ALARMS_PER_DRIVE: f64 = 0.0005;
 
 /// Share of the probability for drives; firmwares, hosts and slots have the rest in equal parts.
 const FOR_DRIVES: f64 = 0.5;
 
-/// Smallest share of the typical number of windows: with fewer, a drive's scores spread more than those of its peers.
+/// Minimum fraction of the typical number of windows: with fewer, a drive's scores spread more than its peers' scores.
 const WINDOWS_MIN: f64 = 0.4;
 
 /// Share of a group's drives above which its slowness is common to all.
 const COMMON: f64 = 0.75;
 
-/// A model is undecided if it only shows drives slower than this.
+/// A model is undecided if only slowdowns above this factor could be detected.
 const FACTOR_WANTED: f64 = 2.0;
 
-/// Share of a drive's slow windows that a lasting slowness contains.
+/// Minimum fraction of a drive's slow windows in the final period of its run for the slowness to be lasting.
 const LASTING: f64 = 0.8;
 
 /// Examines the drives of each model. `windows` are those of `drives`, in their order.
@@ -93,7 +93,7 @@ fn keep(best: &mut Option<Best>, score: usize, new: Outlier) {
 }
 
 impl Model<'_> {
-    /// Takes out the drives with too few windows. The median of the others is typical.
+    /// Excludes the drives with too few windows, compared with the median number of windows.
     fn exclude_undecided(&mut self) {
         let typical = middle(self.scores.iter().map(|scores| scores.windows as f64));
         let few = |scores: &Scores| (scores.windows as f64) < WINDOWS_MIN * typical || scores.scores[0].is_nan();
@@ -144,7 +144,7 @@ impl Model<'_> {
         groups.into_iter().map(|((a, b), members)| ((a.to_owned(), b.to_owned()), members)).collect()
     }
 
-    /// Firmwares: the medians of one firmware's hosts against those of all others.
+    /// Examines firmwares: the medians of one firmware's hosts against the medians of all other hosts.
     fn firmwares(&mut self) {
         let mut firmwares = self.by_label(|labels| (&labels.firmware, ""));
         firmwares.retain(|((name, _), _)| !name.is_empty());
@@ -194,7 +194,7 @@ impl Model<'_> {
         self.blame(Level::Firmware, slow);
     }
 
-    /// Hosts or slots: their medians against each other.
+    /// Examines hosts or slots: their medians against each other.
     fn groups(&mut self, level: Level) {
         let mut groups = self.by_label(|labels| (level.of(labels), ""));
         // The only drive of a host cannot be told from its host: it is examined as a drive.
@@ -233,7 +233,7 @@ impl Model<'_> {
         self.is_common(&groups[slowest].1, 0, gap).then_some((slowest, reason))
     }
 
-    /// Drives: the scores that groups do not explain.
+    /// Examines drives: the scores that groups do not explain.
     fn drives(&mut self) {
         let mut best: Vec<Option<Best>> = self.members.iter().map(|_| None).collect();
         let mut detectable = f64::INFINITY;
@@ -300,10 +300,10 @@ impl Model<'_> {
         causes.map(|cause| (cause, label(cause, members[0]).to_owned())).collect()
     }
 
-    /// Time and extent of the slowness, relative to the `rest`. Of several drives the median.
+    /// Time and extent of the slowness, relative to the `rest`; for several drives, the median.
     fn evidence(&self, members: &[usize], rest: &[usize], best: &Best) -> Evidence {
         let metric = best.score / Extent::ALL.len();
-        // The score of a metric over the whole time.
+        // Index of the metric's score over the whole time.
         let whole = metric * Extent::ALL.len();
         let [low, high] = [0, 1].map(|edge| {
             middle(rest.iter().map(|member| self.scores[*member].band[metric][edge] - self.shifts[*member][whole]))
@@ -318,7 +318,7 @@ impl Model<'_> {
                 |limit: f64| move |window: &(f64, [f64; Metric::ALL.len()])| window.1[metric] - explained > limit;
             let over = windows.iter().copied().filter(above(high)).count();
             outside.push(over as f64 / windows.len() as f64);
-            // The end of the run with the most slow windows beyond the normal ones.
+            // The final period of the run with the largest surplus of slow windows over normal ones.
             let slow: Vec<bool> = windows.iter().map(above(halfway)).collect();
             let (mut balance, mut most, mut from) = (0_i64, 0, windows.len());
             for (at, slow) in slow.iter().enumerate().rev() {

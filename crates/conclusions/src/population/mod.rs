@@ -13,9 +13,10 @@
 //! the peers' medians in cells of ten minutes and a tenth of load. It follows any curve and any drift that the drives
 //! share (temperature, garbage collection at the same age). What remains is the logarithm of a ratio.
 //!
-//! Windows of a drive depend on each other: garbage collection takes minutes. So windows are never counted as evidence.
-//! The drive is the unit: each has twelve scores (mean, median and 99th percentile of latency; over the whole run, its
-//! slowest eighth, its slowest tenth and fiftieth of windows), and a score is compared with the same score of the peers.
+//! The windows of a drive are correlated: garbage collection takes minutes. So windows are never counted as evidence.
+//! The unit is the drive: each has twelve scores (mean, median and 99th percentile of latency; over the whole run, its
+//! slowest eighth, its slowest tenth and fiftieth of windows), and a score is compared with the same score of the
+//! peers.
 //! The slowest eighth shows a drive that is slow from some hour on, the slowest windows one that is slow at times.
 //!
 //! # The threshold
@@ -27,18 +28,18 @@
 //! the other half for firmwares, hosts and slots; each part is divided by the number of scores and the number of drives or
 //! groups (Bonferroni). A slowdown below [`FACTOR_MIN`] is never reported.
 //!
-//! In the evaluation (`tests/population/`), whose scores are not quite normal, 4 of 315 healthy populations of 200 drives
-//! had a false alarm. With a spread of 3 % between drives, all drives slow by 2 times were found, and 90 % of those slow by
-//! 1.3 times. Of those from hour 10 on, 57 % were found. A drive slow by 1.3 times for a tenth
-//! of the time is not found: garbage collection is slower.
+//! In the evaluation (`tests/population/`), whose scores are not quite normal, 4 of 315 healthy populations of 200
+//! drives had a false alarm. With a spread of 3 % between drives, all drives 2 times slower were found, 90 % of those
+//! 1.3 times slower, and 57 % of those 1.3 times slower from hour 10 on. A drive 1.3 times slower for a tenth of the
+//! time is not found: garbage collection is slower.
 //!
 //! # The cause
 //!
-//! From the top down: firmware, host, slot, drive. A group is to blame if its median is an outlier among the groups'
-//! medians and more than three quarters of its drives share the slowness; then it is subtracted, and a drive must be slow
-//! within its group. Groups are compared with groups: ten drives of a host are one observation of hosts. Two or three
-//! firmwares have no spread of their own, so the medians of the hosts with one of them are compared with those of the other
-//! hosts by Student's test.
+//! Levels are examined from the top down: firmware, host, slot, drive. A group is to blame if its median is an outlier
+//! among the groups' medians and more than three quarters of its drives share the slowness; then the slowness is
+//! subtracted, and a drive must be slow within its group. Groups are compared with groups: ten drives of a host are one
+//! observation of hosts. Two or three firmwares have no spread of their own, so Student's test compares the medians of
+//! the hosts with one firmware with the medians of the other hosts.
 //!
 //! # Not seen
 //!
@@ -52,7 +53,7 @@
 //! of freedom, 7 in 12,000 healthy drives instead of 1 in 15,000. In small populations (8 to 20 drives) 1 in 1,300 to 2,000
 //! healthy drives is accused.
 //!
-//! Latencies of a drive, read from the directory of a run.
+//! [`Measured`] has the latencies of a drive, read from the directory of a run.
 
 mod examine;
 mod outliers;
@@ -88,7 +89,7 @@ pub struct Labels {
     pub slot: String,
 }
 
-/// Some seconds of a drive under load. Windows of all drives have the same length.
+/// Latencies of a drive over some seconds of load. Windows of all drives have the same length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
     /// Seconds since the load began: drives of the same age are compared.
@@ -322,13 +323,13 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Service times in `dir` of the judged stream with the highest rate, as it was wanted or, of closed loops, done; of
-    /// reads, in the usual tests. Errors: no manifest, or the log is missing or damaged.
+    /// Service times in `dir` of the judged stream with the highest offered rate, or achieved rate if there are closed
+    /// loops: in the usual tests, of reads. Errors: no manifest, or the log is missing or damaged.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let layout = manifest(dir)?.layout();
         let any_judged = layout.streams.iter().any(|info| info.judged);
         let compared = || layout.streams.iter().enumerate().filter(|(_, info)| info.judged == any_judged);
-        // The first of several with the same rate.
+        // Reversed, so that the first stream with the highest rate is taken.
         let highest = compared().rev().max_by(|(_, a), (_, b)| a.offered_iops.total_cmp(&b.offered_iops));
         let all_paced = compared().all(|(_, info)| info.offered_iops > 0.0);
         let stream = highest.filter(|_| all_paced).map(|(stream, _)| stream);

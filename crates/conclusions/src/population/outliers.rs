@@ -15,7 +15,7 @@
 //!
 //! Source: Rosner 1983, "Percentage points for a generalized ESD many-outlier procedure".
 //!
-//! Latencies of windows relative to those of the peers at the same time and load.
+//! Scores are computed from the latencies of windows, relative to the peers' latencies at the same time and load.
 //!
 //! Two passes over the windows of a model's drives. The first finds the center of each cell (ten minutes since the load
 //! began, and a tenth of load): the median of the drives' medians. The second reduces each drive to its scores. Memory is
@@ -26,13 +26,13 @@ use super::{Extent, Metric, Window};
 use crate::percentile::BEYOND_COMPARED;
 use results::buckets::DURATION_MAX_NS;
 
-/// Fewest values with an outlier: of two nothing says which one differs.
+/// Minimum number of values for an outlier: with two, nothing says which one differs.
 pub(super) const VALUES_MIN: usize = 3;
 
 /// Smallest standard deviation, as a logarithm: histograms resolve 0.1 %. Simulated drives can be identical.
 const DEVIATION_MIN: f64 = 0.001;
 
-/// Fewest values with an estimate of the skewness.
+/// Minimum number of values to estimate the skewness.
 const SKEWNESS_FROM: usize = 10;
 
 /// Skewness of values relative to that of their middle 90 %, for slightly skewed normal ones (400,000 drawn with numpy).
@@ -46,7 +46,7 @@ pub(super) struct Outlier {
     pub(super) excess: f64,
     /// Probability that any of so many values lies so far above the rest.
     pub(super) p: f64,
-    /// Values that it was compared with.
+    /// Number of values that it was compared with.
     pub(super) peers: usize,
 }
 
@@ -60,7 +60,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Of ascending values.
+    /// The moments of ascending values.
     fn of(values: &[(f64, usize)]) -> Self {
         let count = values.len() as f64;
         let (mean, variance) = mean_and_variance(values);
@@ -89,7 +89,7 @@ impl Spread {
         (of * student_tail(t, self.count - 1.0)).min(1.0)
     }
 
-    /// The distance with that probability.
+    /// The distance that a value exceeds with probability `p`.
     fn distance(&self, p: f64) -> f64 {
         let t = student_quantile(p, self.count - 1.0);
         (t + (t * t - 1.0) * self.skewness / 6.0) * self.width()
@@ -115,8 +115,8 @@ fn sorted(values: &[f64]) -> Vec<(f64, usize)> {
     sorted
 }
 
-/// The values that lie above the others, with a probability of `alpha` that a normal population has any. Up to a quarter
-/// of the values (at least one) can be outliers.
+/// The outliers above the other values; `alpha` is the probability that a normal population has any. Up to a quarter of
+/// the values (at least one) can be outliers.
 pub(super) fn above(values: &[f64], alpha: f64) -> Vec<Outlier> {
     let sorted = sorted(values);
     let clean = without_outliers(&sorted, alpha);
@@ -135,7 +135,7 @@ pub(super) fn above(values: &[f64], alpha: f64) -> Vec<Outlier> {
     high.map(outlier).collect()
 }
 
-/// The part of the ascending values that is left of the outliers on both sides.
+/// The ascending values without the outliers at both ends.
 fn without_outliers(sorted: &[(f64, usize)], alpha: f64) -> &[(f64, usize)] {
     let mut rest = sorted;
     let mut clean = rest;
@@ -191,10 +191,11 @@ const CELL_SEC: f64 = 600.0;
 /// Ratio of the loads at the edges of a cell.
 const CELL_LOAD: f64 = 1.1;
 
-/// Fewest drives in a cell: with two, the center is between them and each hides half of the other's slowness.
+/// Minimum number of drives in a cell: with two, the center is between them and each hides half of the other's
+/// slowness.
 const DRIVES_MIN: usize = 3;
 
-/// Parts of a run of which the slowest is a score.
+/// Number of parts of a run; the slowest part gives a score.
 const PARTS: usize = 8;
 
 /// Number of scores of a drive: each metric over each extent of time.
@@ -203,7 +204,7 @@ pub(super) const SCORES: usize = Metric::ALL.len() * Extent::ALL.len();
 /// Values of a window, one for each metric.
 type Values = [f64; Metric::ALL.len()];
 
-/// Number of ten minutes, number of the tenth of load.
+/// Index of the ten minutes, index of the tenth of load.
 type Cell = (u32, i16);
 
 /// The cell of a window, and the logarithms of its latencies; `None` if a number is no measurement.
@@ -253,7 +254,7 @@ impl Centers {
         Self(centers.collect())
     }
 
-    /// The windows of a drive that have peers.
+    /// The windows of a drive that have peers, relative to the centers of their cells.
     pub(super) fn residuals(&self, windows: &[Window]) -> Residuals {
         let mut residuals = Residuals::default();
         let mut near = 0;
@@ -284,9 +285,9 @@ impl Centers {
 pub(super) struct Residuals {
     /// Start, seconds, and the logarithm of each metric's ratio to the center.
     pub(super) windows: Vec<(f64, Values)>,
-    /// Windows whose numbers are no measurements.
+    /// Number of windows whose numbers are no measurements.
     pub(super) invalid: usize,
-    /// Windows at a time and load without enough peers.
+    /// Number of windows at a time and load without enough peers.
     pub(super) alone: usize,
 }
 
@@ -302,8 +303,8 @@ pub(super) struct Scores {
 }
 
 impl Scores {
-    /// Means over the slowest windows, not percentiles: a percentile jumps where garbage collection takes just that share of
-    /// the time.
+    /// Scores are means over the slowest windows, not percentiles: a percentile jumps where garbage collection takes
+    /// just that share of the time.
     pub(super) fn of(residuals: &Residuals) -> Self {
         let count = residuals.windows.len();
         let mut of = Self {

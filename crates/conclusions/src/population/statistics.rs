@@ -2,9 +2,10 @@
 //!
 //! Tails are computed directly, never as 1 minus a probability: thresholds for thousands of drives lie at 1e-7.
 //!
-//! Comparison of two populations, for example the ratings under two firmwares, by ranks: no distribution is assumed.
+//! [`compare`] compares two populations, for example the ratings under two firmwares, by ranks: no distribution is
+//! assumed.
 //!
-//! Ratings that most drives of a population hold, with a stated confidence.
+//! [`held_by`] gives the rating that a share of a population holds, with a stated confidence.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -92,8 +93,8 @@ fn ln_gamma(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - below
 }
 
-/// Largest number of values of both populations together with an exact p-value. The normal approximation is within a few
-/// percent from there on.
+/// Maximum number of values of both populations together for exact p-values. Above it the normal approximation is
+/// within a few percent.
 const EXACT_MAX: usize = 50;
 
 /// Two populations compared.
@@ -144,8 +145,9 @@ pub fn compare(first: &[f64], second: &[f64], confidence: f64) -> Option<Compari
     })
 }
 
-/// Mann-Whitney's test of whether `second` has larger values than `first`: finite numbers, at least one in each. Returns U,
-/// whether the probabilities are exact, and those that `second` is not larger, and not smaller.
+/// Mann-Whitney's test of whether `second` has larger values than `first`: finite numbers, at least one in each.
+/// Returns U, whether the p-values are exact, and the one-sided p-values: for larger, and for smaller values in
+/// `second`.
 fn rank_test(first: &[f64], second: &[f64]) -> (f64, bool, [f64; 2]) {
     let (ranks, ties) = double_ranks(first, second);
     let sum: usize = ranks[first.len()..].iter().sum();
@@ -167,8 +169,8 @@ fn rank_test(first: &[f64], second: &[f64]) -> (f64, bool, [f64; 2]) {
     (u, exact, p)
 }
 
-/// Twice the rank of each value of `first`, then `second`, equal values with their mean rank; and the sum of t^3 - t over
-/// all groups of t equal values.
+/// Twice the rank of each value of `first`, then of `second`; equal values have their mean rank. And the sum over all
+/// groups of t equal values of t^3 - t.
 fn double_ranks(first: &[f64], second: &[f64]) -> (Vec<usize>, f64) {
     let values: Vec<f64> = first.iter().chain(second).copied().collect();
     let mut order: Vec<usize> = (0..values.len()).collect();
@@ -242,9 +244,9 @@ pub struct ToleranceBound {
     pub drives_needed: usize,
 }
 
-/// The largest order statistic of `values` that is a lower bound for `share` of the drives with the confidence `wanted`;
-/// with too few drives the smallest value and its confidence. Values that are no finite numbers are left out. `None`
-/// without values, or if `share` or `wanted` is not between 0 and 1.
+/// The largest order statistic of `values` that is a lower bound for `share` of the drives with the confidence
+/// `wanted`; with too few drives, the smallest value and its confidence. Values that are not finite are left out.
+/// `None` without values, or if `share` or `wanted` is not between 0 and 1.
 ///
 /// The k-th smallest of n values is a lower bound if at least k of them lie in the lowest 1 - `share` of all drives:
 /// binomial, whatever the distribution. The drives must be a random sample of those that the statement is about.

@@ -12,16 +12,13 @@
 //!
 //! Nothing runs here. The caller runs a step and records its result, so the same search can be replayed from a record.
 //!
-//! Chooses the next load.
+//! As long as loads are held, they grow by increasing steps: a quarter more, then half more, then twice. Between the
+//! highest load held and the lowest not held, the next load is the geometric mean, until the two are within the wanted
+//! resolution. Then the highest load held is confirmed over a whole slice. If that fails, short tries show too little
+//! of this drive: the search goes down from there by increasing steps, and judges each load over a whole slice.
 //!
-//! Loads grow by steps that grow: a quarter more, then half more, then twice, as long as they are held. Between the
-//! highest load held and the lowest not held the next is the geometric mean, until the two are within the wanted
-//! resolution; then the higher load held is confirmed over a whole slice. If it is not, short tries show too little of
-//! this drive: the search goes down from there by steps that grow, and judges each load over a whole slice.
-//!
-//! The conclusion of a search: the rating, its margin, and why the next load failed.
-//!
-//! All of it follows from the record of the series, so every reader of it gets the same words.
+//! The conclusion has the rating, its margin, and why the next load failed. It follows from the record of the series
+//! alone, so every reader of the record gets the same words.
 
 mod watch;
 
@@ -36,15 +33,15 @@ use serde_json::json;
 const GROWTH: [f64; 3] = [1.25, 1.5, 2.0];
 /// Divisor of each step down from a load that was not confirmed.
 const SHRINKAGE: [f64; 3] = [1.05, 1.2, 2.0];
-/// The lowest load tried is this part of the first, slightly less because of rounding to three digits.
+/// Lowest load tried, as a fraction of the first: slightly below 1/64 because of rounding to three digits.
 const LOWEST_OF_FIRST: f64 = 0.99 / 64.0;
 /// Failed recoveries after which the search gives up: the drive is not the same from one hour to the next.
 const UNRECOVERED_MAX: u32 = 5;
-/// Digits of a multiple that mean something.
+/// Significant digits of a multiple.
 const DIGITS: i32 = 3;
 
-/// The nearest multiple of three digits: all loads of a search are such multiples of the load of 1x. Anything but a finite
-/// number above 0 is 1.
+/// Rounds a multiple to three digits: all loads of a search are such multiples of the load of 1x. Anything but a finite
+/// number above 0 becomes 1.
 pub fn three_digits(multiple: f64) -> f64 {
     if !(multiple.is_finite() && multiple > 0.0) {
         return 1.0;
@@ -99,7 +96,7 @@ pub struct Finding {
     pub stop: Stop,
     /// The highest load held.
     pub held: Option<f64>,
-    /// The lowest load above it that was not.
+    /// The lowest load above it that was not held.
     pub not_held: Option<f64>,
 }
 
@@ -108,7 +105,7 @@ pub struct Finding {
 pub struct Search {
     first: f64,
     highest: f64,
-    /// The nearest that two loads need to be, as a ratio above 1.
+    /// Ratio above 1: no load is tried between two loads that are closer than this.
     ratio: f64,
     /// Held, ascending: the last is the highest.
     held: Vec<f64>,
@@ -116,7 +113,7 @@ pub struct Search {
     confirmed: Option<f64>,
     not_held: Option<f64>,
     growth: usize,
-    /// Steps down since a load that a try held was not confirmed; then every load is judged over a whole slice.
+    /// Steps down since a load held in a try was not confirmed; from then on every load is judged over a whole slice.
     shrinkage: Option<usize>,
     unrecovered: u32,
     /// The drive was overdriven, and no recovery was seen yet.
@@ -138,7 +135,7 @@ impl Search {
         }
         match (self.held.last().copied(), self.not_held) {
             (None, None) => Ok(Move::Try(self.first)),
-            // Nothing is known to be held, so there is nothing to recover at: lower loads do that, too.
+            // No load is known to be held, so there is none to recover at: lower loads let the drive recover, too.
             (None, Some(not_held)) => {
                 let less = self.shrinkage.map_or(2.0, |steps| SHRINKAGE[steps.min(SHRINKAGE.len() - 1)]);
                 let lower = three_digits(not_held / less);
@@ -153,7 +150,7 @@ impl Search {
             }
             (Some(held), Some(not_held)) => {
                 let middle = three_digits((held * not_held).sqrt());
-                // A hundredth of a percent apart is equal: both have three digits.
+                // Multiples have three digits, so a difference of 0.01 % is none.
                 let is = |other: f64| (middle / other - 1.0).abs() < 1e-4;
                 let near = not_held / held <= self.ratio || is(held) || is(not_held);
                 if near { self.confirming(held, Stop::Found) } else { Ok(self.judging(middle)) }
@@ -170,7 +167,7 @@ impl Search {
         if self.confirmed == Some(held) { Err(self.finding(stop)) } else { Ok(Move::Confirm(held)) }
     }
 
-    /// Takes in that the load of `moved` was held; `whole`: over a whole slice.
+    /// Records that the load of `moved` was held; `whole`: over a whole slice.
     pub fn held(&mut self, moved: Move, whole: bool) {
         let multiple = moved.multiple();
         if let Move::Recover(_) = moved {
@@ -249,8 +246,8 @@ impl Details {
     }
 }
 
-/// The conclusion of the search in `series` that found `finding`. `alone`: why the rating must not be compared with published
-/// ones, each a phrase.
+/// The conclusion of the search in `series` with the result `finding`. `alone`: phrases, each a reason not to compare
+/// the rating with published ones.
 pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, alone: &[String]) -> Conclusion {
     let steps: Vec<_> = series.steps.iter().filter_map(|step| Some((step, Details::of(step)?))).collect();
     let last = |multiple: Option<f64>, rule: &dyn Fn(&Step, &Details) -> bool| {

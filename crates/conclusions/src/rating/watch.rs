@@ -3,9 +3,9 @@
 //! A step lasts a slice, and is held if a verdict on that slice would pass. Two things end a step before that:
 //!
 //! * a **cliff**: so many slow operations that no rest of the slice could make up for them. Not held.
-//! * for a load that is only tried, a **window** over which the shares are settled. A window has six rounds, or four of
-//!   the slow spells ([`Spells`]) that the drive showed; settled are shares that agree in both halves, or are below
-//!   half of their limits. On a simulated drive only the latter ends a step: its time costs little.
+//! * for a load that is only tried, a **window** over which the shares are settled. A window has six rounds, or holds
+//!   four of the slow spells ([`Spells`]) that the drive showed. A share is settled if it agrees in both halves, or is
+//!   below half of its limit. On a simulated drive only the latter ends a step, because its time costs little.
 //!
 //! A whole slice within its limits is held, as a verdict would say. Where a share is over its limit in the second half
 //! alone, and each half holds a window, the result says that a longer run may not hold.
@@ -21,18 +21,18 @@ use results::steady::{Round, Rounds, Series, Spells};
 use results::units;
 use serde::{Deserialize, Serialize};
 
-/// Fewest rounds of a window.
+/// Minimum number of rounds of a window.
 pub const ROUNDS_MIN: usize = 6;
-/// Most rounds of a recovery. Source: SNIA PTS 2.0.2, which stops after 25.
+/// Maximum number of rounds of a recovery. Source: SNIA PTS 2.0.2, which stops after 25.
 pub const RECOVERY_ROUNDS_MAX: usize = 25;
-/// Slow spells that a window holds: that one falls in or out changes a share by a quarter.
+/// Number of slow spells that a window holds: one more or less changes a share by a quarter.
 pub const SPELLS_IN_WINDOW: usize = 4;
-/// Rounds in a row that must be as they were for a drive to have recovered.
+/// Consecutive rounds with the earlier shares after which a drive has recovered.
 const RECOVERED_ROUNDS: usize = 2;
 /// Maximum distance between two shares that agree, relative to the share or to its limit.
 const NEAR_OF_ITSELF: f64 = 0.20;
 const NEAR_OF_LIMIT: f64 = 0.10;
-/// The largest part of its limit that a share has which needs no closer look.
+/// Fraction of its limit up to which a share needs no closer look.
 const CLEAR_OF_LIMIT: f64 = 0.5;
 /// Minimum growth of a share in the second half of a step that gets worse: more than one slow spell of a window.
 const WORSE: f64 = 1.0 + 1.0 / SPELLS_IN_WINDOW as f64;
@@ -50,7 +50,7 @@ pub struct Shares {
     pub margin: Vec<f64>,
     /// 99th percentile of service times, mean over rounds; `None` if nothing succeeded.
     pub p99_ns: Option<f64>,
-    /// Operations a second that succeeded.
+    /// Operations per second that succeeded.
     pub achieved_iops: f64,
 }
 
@@ -59,14 +59,14 @@ pub struct Shares {
 pub enum Target {
     /// Check if the load is held: over a window, if that is enough.
     Try {
-        /// The longest time before a slow spell in earlier steps, seconds: a window holds several of those, too.
+        /// The longest time until a slow spell in earlier steps, seconds: a window holds several such times, too.
         wait_sec: f64,
         /// The step runs to the end of the slice unless all shares are far below their limits.
         exact: bool,
     },
     /// Watch a whole slice.
     Whole,
-    /// For these shares to return.
+    /// Wait for these shares to return.
     Return(Vec<Shares>),
 }
 
@@ -78,7 +78,7 @@ pub enum Seen {
     Held,
     /// A limit was reached, or the load was not done.
     Failed,
-    /// Operations failed, or the device is gone: no load makes that better.
+    /// Operations failed, or the device is gone: no other load would avoid that.
     Broken,
     /// A recovery without the earlier shares, or a step that ended before its first round did.
     NotSteady,
@@ -114,7 +114,7 @@ impl Judged {
     }
 }
 
-/// The last rounds of a series, looked at by one limit.
+/// The last rounds of a series under one limit.
 #[derive(Clone, Copy)]
 struct AtLimit<'a> {
     /// Index of the series.
@@ -127,7 +127,7 @@ struct AtLimit<'a> {
 }
 
 impl AtLimit<'_> {
-    /// Operations that `over` counts, and wanted.
+    /// Sum of the operations that `over` counts, and of the wanted operations.
     fn sums(&self, over: fn(&Round) -> &[u64; THRESHOLDS_MAX]) -> (u64, u64) {
         sums(self.rounds, |round| over(round)[self.index])
     }
@@ -165,7 +165,7 @@ impl Watcher {
         Self { rounds, target, step_ops }
     }
 
-    /// Takes an interval; returns the result once there is enough data.
+    /// Adds an interval; returns the result once there is enough data.
     pub fn add(&mut self, interval: &Interval) -> Option<String> {
         if self.rounds.add(interval) { self.enough() } else { None }
     }
@@ -215,7 +215,7 @@ impl Watcher {
         match &verdict.end {
             End::Interrupted { .. } => Some((Seen::Interrupted, verdict.end.to_string())),
             _ if verdict.is_broken() => Some((Seen::Broken, reason())),
-            // A device or limit that lagged; or our own lag.
+            // A device or limit that lagged failed the run; otherwise our own lag stopped it.
             end if !end.is_complete() && verdict.outcome == Outcome::Fail => Some((Seen::Failed, reason())),
             end if !end.is_complete() => Some((Seen::OurLimit, reason())),
             _ if self.rounds.count() == 0 => Some((Seen::NotSteady, "it ended before its first round did".to_owned())),
@@ -279,7 +279,8 @@ impl Watcher {
         (self.rounds.count() >= rounds).then(|| self.at_limits(2 * half).map(move |at| (at, shares(at))))
     }
 
-    /// Every share of the last window is clear of its limit or, unless `only_clear`, agrees in both halves; and the load is done.
+    /// True if every share of the last window is clear of its limit or, unless `only_clear`, agrees in both halves; and
+    /// the load is done.
     fn is_settled(&self, only_clear: bool) -> bool {
         let window = self.window();
         let is_settled = |(AtLimit { limit, .. }, [first, second]): (AtLimit<'_>, [f64; 2])| {
@@ -325,7 +326,7 @@ impl Watcher {
         Some(format!("{} in {after} (limit {most}): too much for the whole step", at.text()))
     }
 
-    /// The first share that is at its limit over all of the judged rounds, or would be by our own doing.
+    /// The first share that is at its limit over all of the judged rounds, or would be with our own lag.
     fn over_limit(&self, rounds_judged: usize) -> Option<(Seen, String)> {
         self.at_limits(rounds_judged).find_map(|at| {
             let exceeded = |(over, wanted)| at.limit.is_exceeded(over, wanted);
@@ -405,7 +406,7 @@ impl Watcher {
     }
 }
 
-/// Operations that `over` counts, and wanted.
+/// Sum of the operations that `over` counts, and of the wanted operations.
 fn sums(rounds: &[Round], over: impl Fn(&Round) -> u64) -> (u64, u64) {
     rounds.iter().fold((0, 0), |(sum, wanted), round| (sum + over(round), wanted + round.wanted))
 }
@@ -419,8 +420,8 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-/// Half the width of the 95 % interval of the mean share of rounds, by Student's t. Student's t for five rounds is used
-/// for any number from two on: for more rounds the interval is a little too wide.
+/// Half the width of the 95 % interval of the mean share of rounds, by Student's t for five rounds. The interval is a
+/// little too wide for more rounds, and too narrow for fewer.
 fn margin(rounds: &[Round], index: usize) -> f64 {
     let shares: Vec<f64> = rounds.iter().map(|round| round.over[index] as f64 / round.wanted.max(1) as f64).collect();
     if shares.len() < 2 {

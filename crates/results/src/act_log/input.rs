@@ -1,13 +1,13 @@
 //! The bytes of a log, decompressed where they are compressed.
 //!
-//! The format is detected from the first bytes, never from the name: `gzip` and `zstd` files are read, of several
-//! members or frames too, and anything else as it is. A copy of a growing compressed log ends early, so it reads as a
-//! log that ends early; [`Input::is_cut`] says so. Compressed data that is damaged in the middle is an error, by the
-//! checksums of either format.
+//! The format is detected from the first bytes, never from the name. `gzip` and `zstd` files are decompressed, also
+//! with several members or frames; xz, bzip2 and lz4 files are refused, other files read as they are. A copy of a
+//! compressed log that was still growing reads as a truncated log; [`Input::is_cut`] reports it. Data damaged in the
+//! middle fails the checksum of either format, and is an error.
 //!
-//! The frames of a zstd file are one stream: checked, and bounded in memory. The decoder reads the checksum of a frame
-//! and leaves it to its caller to compare; that is done here. The memory that a frame needs is its window, whose size
-//! is in its header.
+//! The frames of a zstd file are decoded as one stream. The decoder reads the checksum of a frame but leaves the
+//! comparison to its caller, so it is done here. A frame needs as much memory as its window, whose size is in the
+//! frame's header and limited here.
 
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -39,7 +39,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// By the first bytes of a file; four are enough.
+    /// Detects the compression from the first bytes of a file; four are enough.
     pub fn of(first: &[u8]) -> Self {
         let skippable = first.len() >= 4 && first[0] & 0xf0 == 0x50 && first[1..4] == ZSTD_SKIPPABLE;
         match first {
@@ -63,7 +63,8 @@ enum Decoder<R: Read> {
 }
 
 impl<R: Read> Input<R> {
-    /// Looks at the first bytes. Errors: the source cannot be read, or is compressed in another way.
+    /// Reads the first bytes to detect the compression. Errors: the source cannot be read, or its compression is not
+    /// supported.
     pub fn new(source: R) -> io::Result<Self> {
         Self::piped_to(source, "flashproof latency -l -")
     }

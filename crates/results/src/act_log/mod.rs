@@ -1,8 +1,8 @@
 //! ACT 6.6's log, written and read.
 //!
-//! The log is the dialect that ten years of scripts and comparisons speak, so it must stay what it
-//! was: a banner, the configuration as resolved, the derived rates, the names of the histograms,
-//! and at each report a chunk of *cumulative* service times in power-of-two buckets:
+//! Ten years of scripts and comparisons read this format, so it must not change: a banner, the configuration as
+//! resolved, the derived rates, the names of the histograms, and at each report a chunk of *cumulative* service times
+//! in power-of-two buckets:
 //!
 //! ```text
 //! ACT version 6.6
@@ -29,9 +29,8 @@
 //!  (04: 0000000001)
 //! ```
 //!
-//! Written here, checked against ACT's own analysis script. Read as ACT wrote it, too: messages may stand between any
-//! two lines, and the tail of a killed run may be missing. Failed operations are in no histogram; the verdict counts
-//! them elsewhere.
+//! Our own logs are checked against ACT's analysis script. ACT's logs are read, too: messages may stand between any two
+//! lines, and the tail of a killed run may be missing. Failed operations are in no histogram; the verdict counts them.
 //!
 //! Writing ACT's log: header, chunks, error lines.
 //!
@@ -177,8 +176,8 @@ fn write_block<W: Write>(out: &mut W, title: &str, lines: &[(String, String)]) -
 
 /// Writes the chunk of one report.
 ///
-/// Shape: the histograms in the order of the header's names, each with everything counted since the
-/// run began. `after_sec` is the nominal time of the report.
+/// `histograms` are in the order of the header's names, with the counts since the run began. `after_sec` is the nominal
+/// time of the report.
 pub fn write_chunk<W: Write>(out: &mut W, after_sec: u64, histograms: &[(&str, &ActBuckets)]) -> io::Result<()> {
     writeln!(out, "after {after_sec} sec:")?;
     for (name, buckets) in histograms {
@@ -212,8 +211,8 @@ fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-/// The histograms that ACT's log has of a workload of `layout`: each stream, and for record operations
-/// each device's share (`/dev/x-reads`) after it.
+/// Names of a workload's histograms in ACT's log: one per stream; for record operations, one per device
+/// (`/dev/x-reads`) after it.
 pub fn histogram_names(layout: &Layout, workload: usize) -> Vec<String> {
     histograms(layout, workload).map(|histogram| histogram.name).collect()
 }
@@ -226,7 +225,7 @@ fn histograms(layout: &Layout, workload: usize) -> impl Iterator<Item = Total> {
         let devices = if act.per_device { &layout.devices[..] } else { &[] };
         let first = cells.start;
         let total = move |name, cells| Total { name, cells, buckets: ActBuckets::new(act.scale) };
-        // In its own log the name of the workload, before the slash, would be in the way of ACT's script.
+        // ACT's script expects the stream's name without the workload's before the slash; a log has only one workload.
         let own_name = stream.name.rsplit('/').next().unwrap_or_default();
         let of_device = move |(device, name): (usize, &String)| {
             total(format!("{name}-{own_name}"), first + device..first + device + 1)

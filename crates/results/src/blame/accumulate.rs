@@ -1,14 +1,14 @@
 //! The accumulator: takes intervals, telemetry and trace samples, live or from a directory, and stores the sums that
 //! explain slices. Its memory grows with the slices, not with the intervals.
 //!
-//! A device takes a limited number of requests (`nr_requests`; 32 on SATA). While it holds them all, the kernel delays
-//! further operations before it makes requests of them, just as a cgroup's limit does; but they wait for the device, so
-//! the device is charged with that time.
+//! A device holds a limited number of requests (`nr_requests`; 32 on SATA). While it is full, the kernel delays further
+//! operations before they become requests, just as under a cgroup's limit. These operations wait for the device, so the
+//! device is charged with that time.
 //!
-//! The one idea: a full device shows in the kernel's statistics (requests held at the end of an interval, or in its
-//! mean), and how long it was full can be bounded: of T seconds that all requests together existed, N at once, no more
-//! than T / N. Nothing else can have waited longer behind it than all other operations in flight did in that time. A
-//! device behind a bursty limit is full for moments, and is charged with these only.
+//! A full device shows in the kernel's statistics: in the requests in flight at the end of an interval, or in their
+//! mean. If its requests existed for T seconds in sum, the device was full, with N requests, for at most T / N. The
+//! operations in flight beyond N can have waited behind it only for that time each. A device behind a bursty limit is
+//! full for moments, and is charged with these only.
 
 use super::samples::{Counted, Samples, SliceSamples};
 use crate::buckets::THRESHOLDS_MAX;
@@ -20,11 +20,12 @@ use crate::telemetry::{Column, ColumnOf, TraceKind, TraceLine};
 /// operations, not over the time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct While {
-    /// Of the first columns of [`USED`].
+    /// Means of the first columns of [`USED`].
     means: [Mean; EVIDENCE],
     /// Mean temperature over the operations whose service time alone was over the threshold.
     pub(super) celsius: Mean,
-    /// Sum of their service times, nanoseconds, in intervals in which the device was full.
+    /// Service time, without unseen time, of the operations whose response time was over the threshold, in intervals in
+    /// which the device was full, nanoseconds.
     pub(super) full_service_ns: u64,
 }
 
@@ -45,7 +46,7 @@ impl While {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Requests {
     pub(super) completed: f64,
-    /// Sum of the times from when the kernel made them until they were done, milliseconds.
+    /// Sum of their lifetimes, from creation by the kernel to completion, milliseconds.
     pub(super) time_ms: f64,
 }
 
@@ -57,7 +58,7 @@ pub(super) struct DeviceSlice {
     pub(super) throttled: f64,
     /// Time throttled, seconds.
     pub(super) throttled_sec: f64,
-    /// Intervals in which the device was full.
+    /// Sums over the intervals in which the device was full.
     pub(super) full: Full,
 }
 
@@ -67,12 +68,12 @@ struct SliceFacts {
     cells: Vec<[While; THRESHOLDS_MAX]>,
     /// By device; empty without telemetry.
     devices: Vec<DeviceSlice>,
-    /// By cell, judged or not: sum of the operations in flight at the ends of those intervals in which operations of a
-    /// judged stream on the same device were slow or waited. Empty as long as there were none.
+    /// By cell, judged or not: operations in flight at the end of an interval, summed over the intervals in which
+    /// operations of a judged stream on the same device were slow or waited. Empty before the first such interval.
     in_flight: Vec<u64>,
 }
 
-/// Takes the data of a run, and gives the blame for its slices at any time.
+/// Accumulates the data of a run; can compute the blame for its slices at any time.
 #[derive(Debug, Default)]
 pub struct Blamer {
     judged: Vec<usize>,
@@ -86,9 +87,9 @@ pub struct Blamer {
     samples: Samples,
     /// By slice.
     pub(super) slice_samples: Vec<SliceSamples>,
-    /// By judged cell and threshold: the drive's temperature, over the operations that were fast.
+    /// By judged cell and threshold: the drive's mean temperature over the fast operations.
     pub(super) fast_celsius: Vec<[Mean; THRESHOLDS_MAX]>,
-    /// By judged cell: before its drive first throttled itself in the run.
+    /// By judged cell: counts from before its drive first throttled itself in the run.
     pub(super) calm: Vec<Counted>,
     /// By device: last values of its throttling counters, and true if they have risen.
     throttle: Vec<Throttle>,
@@ -106,8 +107,8 @@ struct Throttle {
 
 impl Blamer {
     /// A blamer without data, for a run judged by `plan`. `columns` name the telemetry values; `kernel_names` are the
-    /// prefixes of each device's columns, `None` for a device without any; `requests_max` are the numbers of requests that
-    /// the devices hold at once, `None` where unknown.
+    /// column prefixes of the devices, `None` for a device without columns; `requests_max` are the devices' maximum
+    /// numbers of requests, `None` where unknown.
     pub fn new(
         plan: &JudgePlan,
         columns: &[String],
@@ -132,7 +133,7 @@ impl Blamer {
         }
     }
 
-    /// Takes in one more interval with its telemetry values. Intervals come in the order of their index.
+    /// Adds one interval with its telemetry values. Intervals come in the order of their index.
     pub fn interval(&mut self, counts: &IntervalCounts, telemetry: &[String]) {
         let from_ns = std::mem::replace(&mut self.before_ns, counts.end_ns);
         let slice = usize::try_from(counts.index / self.intervals_per_slice).unwrap_or(usize::MAX);
@@ -165,7 +166,7 @@ impl Blamer {
         self.samples.interval((from_ns, counts.end_ns), cells, slice, &mut self.slice_samples);
     }
 
-    /// Takes in a line of the trace, at any time.
+    /// Adds a line of the trace, at any time.
     pub fn trace(&mut self, line: &TraceLine) {
         if line.device < self.devices {
             self.samples.line(line, &mut self.slice_samples);
@@ -257,7 +258,7 @@ impl Blamer {
     }
 
     /// The stream with most of the operations in flight on `devices` while operations of judged streams there were slow
-    /// or waited, and its part of them; `None` if no stream has more than half.
+    /// or waited, and its fraction of them; `None` if no stream has more than half.
     pub(super) fn holder(&self, slice: usize, devices: std::ops::Range<usize>) -> Option<(usize, f64)> {
         let in_flight = &self.slices.get(slice)?.in_flight;
         let of_stream = |stream: usize| -> u64 {
@@ -287,17 +288,18 @@ impl Blamer {
     }
 }
 
-/// From this part of its requests on a device is full: some are always on their way in or out.
+/// Fraction of its maximum number of requests from which a device counts as full. Some slots are always changing hands,
+/// so 100 % is never observed.
 const FULL_MIN: f64 = 0.9;
 
 /// Sums over the time in which a device was full.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Full {
-    /// Sum of the times of the requests that it held, seconds.
+    /// Sum of the lifetimes of its requests, seconds.
     pub(super) requests_sec: f64,
-    /// Maximum time that other operations in flight can have waited behind those, summed, seconds.
+    /// Upper bound on the summed waits of other operations in flight behind these requests, seconds.
     pub(super) waited_sec_max: f64,
-    /// Most requests that it holds.
+    /// Maximum number of requests that the device holds.
     pub(super) requests_max: u64,
 }
 
@@ -313,9 +315,9 @@ impl Full {
 /// Tracks from interval to interval if a device is full.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fill {
-    /// Most requests that it holds; without that nothing is known.
+    /// Maximum number of requests that the device holds; if `None`, nothing is known.
     requests_max: Option<u64>,
-    /// In the last interval, or at one of its ends.
+    /// True if the device was full on average over the last interval, or at either end of it.
     is_full: bool,
     ended_full: bool,
 }
@@ -338,7 +340,7 @@ impl Fill {
     }
 }
 
-/// Columns whose mean over slow operations is evidence against the host: the first of [`USED`].
+/// Number of columns, the first of [`USED`], whose mean over slow operations is evidence against the host.
 const EVIDENCE: usize = 6;
 
 /// The columns of telemetry.csv that explain slow operations.
@@ -364,7 +366,7 @@ fn place(column: Column) -> Option<usize> {
     USED.iter().position(|used| *used == column)
 }
 
-/// Telemetry of one device, and of the host beside it, in one interval: the columns of [`USED`]; `None` where not measured.
+/// Telemetry of one device and of its host in one interval, by column of [`USED`]; `None` where not measured.
 struct Row([Option<f64>; USED.len()]);
 
 impl Row {
@@ -389,7 +391,7 @@ impl Mean {
         }
     }
 
-    /// Adds all that went into another.
+    /// Adds all values of another mean.
     pub(super) fn merge(&mut self, other: &Self) {
         self.sum += other.sum;
         self.weight += other.weight;

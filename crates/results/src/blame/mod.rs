@@ -1,4 +1,4 @@
-//! Breakdown of the time of slow operations in a slice over a threshold.
+//! Breaks down the time of slow operations in a slice over a limit.
 //!
 //! ```text
 //! IntervalCounts (what slow operations spent their time on) ---+
@@ -10,14 +10,10 @@
 //! Blame is an estimate of causes, not a measurement. It combines the run's own times (wait, lag, service), samples of
 //! the kernel's tracepoints, and telemetry of host and drive. It explains an outcome and never changes one.
 //!
-//! The one idea: parts with a share are measured, those without are circumstances. The run's own clock gives the exact
-//! share of time at each stage for the operations over the threshold. Only the split between kernel and device needs a
+//! Causes with a share are measured; those without a share are circumstances. The run's own clock gives the exact share
+//! of each stage in the time of the operations over the threshold. Only the split between kernel and device needs a
 //! trace or the kernel's disk statistics; without both the message says so. Steal, a full CPU or heat have no share of
-//! their own: they are why one of the others is large.
-//!
-//! The subject of an explanation: a judged slice over a limit, its counts, and the shares of its time.
-//!
-//! Divides the time of slow operations among causes, and describes the division in a sentence.
+//! their own: they explain why the share of another cause is large.
 
 mod accumulate;
 mod samples;
@@ -47,7 +43,7 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// The devices that it is about.
+    /// Index range of the devices that the group covers.
     fn devices(&self) -> std::ops::Range<usize> {
         match self.group.device {
             Some(device) => device..device + 1,
@@ -87,15 +83,15 @@ impl Subject<'_> {
         self.at(&self.counts.response_over).saturating_sub(self.counts.wanted().saturating_sub(*ops))
     }
 
-    /// Mean over those operations of one of their sums, nanoseconds.
+    /// Mean of one sum of `SlowTimes` over the operations of [`Self::with_times`], nanoseconds.
     fn mean_ns(&self, sums: &[u64; THRESHOLDS_MAX]) -> u64 {
         self.at(sums).checked_div(self.with_times()).unwrap_or(0)
     }
 
     /// Lower bound of the mean service time of the operations whose service alone was over the threshold.
     ///
-    /// Known is the sum with that of the others, which were served in less than the threshold; how many
-    /// of these were over a smaller threshold is known, too.
+    /// The sum of all service times is known. Each of the others took less than the smallest threshold that it was not
+    /// over: these upper bounds are subtracted.
     fn served_slowly_ns(&self) -> u64 {
         let over = &self.counts.service_over;
         let limits = self.plan.sla.limits();
@@ -120,7 +116,7 @@ struct Shares {
     wait: f64,
     /// In service; or waiting for a slot held by operations slow in service.
     service: f64,
-    /// The part of `service` that was such a wait.
+    /// Portion of `service` that was such a wait for a slot.
     behind: f64,
     failed: f64,
 }
@@ -139,8 +135,8 @@ impl Shares {
         let (failed, never) = (*errors as f64 / all, unissued.saturating_add(*lost) as f64 / all);
         let mut shares =
             Self { ours: ours_ns * weight, wait: wait_ns * weight, service: service_ns * weight, failed, behind: 0.0 };
-        // Operations that never completed are charged like the delays of the others; without any delay they were
-        // issued and did not come back.
+        // Operations that never completed are charged to the delay that was larger for the others, ours or the wait.
+        // Without any delay they were issued and did not come back, so they are charged to service.
         if ours_ns > wait_ns {
             shares.ours += never;
         } else if wait_ns > 0.0 {
@@ -179,9 +175,9 @@ impl Blamer {
     }
 }
 
-/// True if operations slow in service held the slots that others waited for: they had most of the slot time, however
-/// few they were (a limit of the kernel lets the others through in bursts), or they took as long as the others waited
-/// (a stall that fills the slots). Otherwise the slots were too few for a fast device.
+/// True if operations slow in service held the slots that others waited for. Either they had most of the slot time,
+/// however few they were (a limit in the kernel lets the others through in bursts), or they took as long as the others
+/// waited (a stall that fills the slots). Otherwise the in-flight limit was too low for a fast device.
 fn waited_behind_slow_ones(subject: &Subject<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
     let (mean_ns, wait_ns) = (subject.served_slowly_ns(), subject.mean_ns(&subject.counts.slow.wait_ns));
@@ -226,8 +222,8 @@ fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
     parts
 }
 
-/// Notes on the largest part if the limit is reached without it, too: shares are of time, and a few long operations can
-/// take most of that.
+/// Adds a note to the evidence of the largest cause if the limit is reached without this cause, too: shares are
+/// fractions of time, and a few long operations can take most of it.
 fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
     let without = match largest.cause {
         Cause::OurLag => subject.at(&subject.counts.judged_least_over),
@@ -245,11 +241,11 @@ fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
     }
 }
 
-/// Stolen CPU time that is evidence. When 5 % of the time is stolen, every twentieth operation meets a
-/// stolen moment: as many as the default limit allows over its tightest threshold.
+/// Minimum steal time that is evidence, percent. With 5 % stolen, every twentieth operation meets a stolen moment: as
+/// many as the default limit allows over its tightest threshold.
 const STEAL_PCT_MIN: f64 = 5.0;
 
-/// Time for which our threads were runnable without a CPU, percent, likewise.
+/// Minimum time in which our threads were runnable without a CPU that is evidence, percent, for the same reason.
 const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
 
 /// From this utilisation on, all CPUs together count as full: a thread that becomes runnable mostly finds no idle CPU.
@@ -259,10 +255,10 @@ const BUSY_PCT_MIN: f64 = 90.0;
 /// runs.
 const BUSIEST_PCT_MIN: f64 = 95.0;
 
-/// Nearly all interrupts of a device on one CPU.
+/// Minimum share of a device's interrupts on one CPU that counts as nearly all, percent.
 const IRQ_SHARE_PCT_MIN: f64 = 90.0;
 
-/// Fewer interrupts than this fill no CPU, wherever they go: at 5 us each, 0.5 % of one.
+/// Below this rate, interrupts fill no CPU, wherever they go: at 5 us each, they take 0.5 % of one CPU.
 const IRQS_PER_SEC_MIN: f64 = 1_000.0;
 
 /// Below this no drive throttles itself: the warning temperatures of NVMe drives begin about here.
@@ -272,7 +268,7 @@ const HOT_CELSIUS: f64 = 70.0;
 /// sensors, and more than a load alone causes in minutes.
 const HOTTER_CELSIUS: f64 = 3.0;
 
-/// Heat slows the drive and nothing else: service has to be the larger part.
+/// Minimum share of service for heat to be a cause: heat slows the drive and nothing else.
 const SERVICE_SHARE_MIN: f64 = 0.5;
 
 fn host(subject: &Subject<'_>) -> Option<String> {
@@ -327,7 +323,8 @@ fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
     let celsius = blamer.meanwhile(*slice, position, *threshold).celsius.value();
     let at = celsius.map_or_else(String::new, |celsius| format!("at {celsius:.0} C"));
     let calm = blamer.calm[position];
-    // Across multiplied: of the slice more than of the time before, if there was any.
+    // Cross-multiplied: the fraction of slow service is larger in the slice than before the throttling, if there was
+    // any such time.
     let grew = u128::from(subject.at(&counts.service_over)) * u128::from(calm.ops)
         > u128::from(calm.service_over[*threshold]) * u128::from(counts.ops);
     if slice_facts.throttled > 0.0 || slice_facts.throttled_sec > 0.0 {

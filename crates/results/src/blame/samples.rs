@@ -1,8 +1,7 @@
 //! Trace samples, compared with the run's counts of the same intervals.
 //!
-//! A stall of a second in an hour can lie between two samples. So the requests of a sample are not
-//! compared with the operations of the whole slice, but with those of the intervals that it touched;
-//! only a few intervals are remembered for that.
+//! A stall of one second in an hour can lie between two samples. So the requests of a sample are compared with the
+//! operations of the intervals that it overlaps, not of the whole slice. Only the latest intervals are kept for that.
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::telemetry::{TraceKind, TraceLine, TraceSize};
@@ -79,7 +78,7 @@ fn add_all(mine: &mut [u64], theirs: &[u64]) {
     mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
 }
 
-/// An interval that samples may still turn out to have touched.
+/// A recent interval, kept for samples that arrive late.
 #[derive(Debug)]
 struct Recent {
     from_ns: u64,
@@ -93,7 +92,7 @@ struct Recent {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SliceSamples {
     traced: BTreeMap<(usize, TraceKind, TraceSize), Traced>,
-    /// Indexed by judged cell: the intervals that a sample overlaps.
+    /// By judged cell: counts of the intervals that a sample overlaps.
     touched: Vec<Counted>,
 }
 
@@ -109,7 +108,7 @@ impl SliceSamples {
     }
 }
 
-/// Brings samples and intervals together.
+/// Matches samples with intervals.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     recent: VecDeque<Recent>,
@@ -118,7 +117,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Takes in an interval; `cells` are its judged ones.
+    /// Adds an interval; `cells` are its judged cells.
     pub(super) fn interval(
         &mut self,
         (from_ns, end_ns): (u64, u64),
@@ -134,7 +133,7 @@ impl Samples {
         pending.iter().for_each(|line| self.line(line, slices));
     }
 
-    /// Takes in a line of the trace: at once, or when the interval that it ends in is over.
+    /// Adds a line of the trace: at once, or when the interval in which the sample ends is over.
     pub(super) fn line(&mut self, line: &TraceLine, slices: &mut [SliceSamples]) {
         let from_ns = (line.at_sec * 1e9) as u64;
         let end_ns = from_ns.saturating_add(line.length_ms.saturating_mul(1_000_000));

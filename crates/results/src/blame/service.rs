@@ -3,11 +3,11 @@
 //! Between submission and completion an operation is with the kernel and then with the device. Three sources separate
 //! the two; without any the split is reported as unknown:
 //!
-//! * a simulated drive has no kernel before it, and of a server neither is seen;
-//! * the kernel's disk statistics (`r_await`, `w_await`) hold all the time for which requests existed,
-//!   queued in the scheduler or with the device. What operations took beyond it they cannot have spent
-//!   there: a cgroup's limit holds operations back before they are made requests;
-//! * the trace shows, in samples, both stretches of each request.
+//! * the kind of target: a simulated drive has no kernel before it, and behind a server neither is visible;
+//! * the kernel's disk statistics (`r_await`, `w_await`) cover the whole lifetime of requests, in the scheduler and
+//!   with the device. Service time beyond that was spent before the requests existed: a cgroup's limit holds operations
+//!   back there;
+//! * the trace shows both stages of each request, in samples.
 //!
 //! Time in the kernel while the device held its maximum of requests is charged to the device: see [`Full`].
 
@@ -24,14 +24,14 @@ use crate::units::{Grouped, count, duration, percent_whole};
 /// operations each, as the kernel merges neighbours.
 const OUTSIDE_MIN: f64 = 0.5;
 
-/// The statistics must have at least this share of our operations, or they are switched off.
+/// Minimum share of our operations that the kernel's statistics must show; below it they are taken to be switched off.
 const COUNTED_MIN: f64 = 0.5;
 
 /// Minimum number of slow operations in the samples to draw a conclusion about the others.
 const SAMPLED_SLOW_MIN: u64 = 10;
 
-/// Minimum number of samples after which slowness that they did not show is taken to lie outside requests. Fewer do
-/// only if they cover so much of their intervals that they would hardly all miss a burst in each.
+/// Minimum number of samples from which slowness that they did not show is taken to lie outside requests. Fewer samples
+/// are enough if they would all miss a burst per interval with a probability of at most [`MISSED_MAX`].
 const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 
@@ -78,7 +78,7 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
         Err(why) => match outside {
             Some(outside) => {
                 let full = full.min(outside.fraction);
-                // Of less than half it is not sure that it was spent before the requests.
+                // Less than [`OUTSIDE_MIN`] was not certainly spent before the requests.
                 let kernel = Some(outside.fraction - full).filter(|rest| *rest >= OUTSIDE_MIN).unwrap_or(0.0);
                 let (behind_device, behind_kernel) = if full > kernel { (&*behind, "") } else { ("", &*behind) };
                 vec![
@@ -125,7 +125,7 @@ fn kind(subject: &Subject<'_>) -> Option<TraceKind> {
 
 /// Service time that was spent outside all requests.
 struct Outside {
-    /// Of the service time of slow operations, at least.
+    /// Lower bound of its fraction of the service time of slow operations.
     fraction: f64,
     evidence: String,
 }
@@ -145,7 +145,8 @@ impl Outside {
         if service_ns == 0 || completed <= 0.0 || completed < ops.saturating_sub(*overtime) as f64 * COUNTED_MIN {
             return None;
         }
-        // Operations that came back after the end of the run are in no whole interval: assumed to be like the rest.
+        // Operations that completed after the end of the run are in no whole interval: their requests are assumed to be
+        // like the rest.
         requests_ms *= (*ops as f64 / completed).max(1.0);
         let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
         let column = if kind == TraceKind::Read { "r_await" } else { "w_await" };

@@ -2,11 +2,11 @@
 //!
 //! 1. An I/O error, a device that is gone, an operation that never came back, a stream so late that the run
 //!    was stopped: **fail**. No doubt about our own timing changes that.
-//! 2. Our own lag would decide, or what we issued late or saw late; or we left a part of the load undone; or
-//!    there is nothing to judge: **invalid**.
-//! 3. A part of the load that the device, or a limit, left undone or did too late (see `load`); a share at or over its
-//!    limit: **fail**. Of a slice that was cut short the share is that of what the whole of it would have
-//!    wanted: only what could not have passed has failed.
+//! 2. Our own lag, late issue or late polling would decide; or we left operations of the load undone; or there is
+//!    nothing to judge: **invalid**.
+//! 3. The device, or a limit, left operations of the load undone or did them too late (see `load`); or a share is at or
+//!    over its limit: **fail**. The share of a slice that was cut short refers to the operations of a whole slice: the
+//!    slice fails only if it could not have passed any more.
 //! 4. A run that stopped before its time without having failed: **invalid**.
 //! 5. Else **pass**; without limits **measured**.
 
@@ -21,7 +21,7 @@ use crate::cell::{GRACE_NS, StreamInfo};
 use crate::counts::CellCounts;
 use crate::units::{self, Grouped, ThresholdText, percent};
 
-/// A thread that lacked a CPU for this part of the time that it needed one is worth telling.
+/// From this fraction on, messages report the time in which the issuing threads needed a CPU and had none.
 const RUN_DELAY_TOLD_MIN: f64 = 0.05;
 
 /// A stream whose achieved rate is further than this below the offered one gets a note, if its load was done.
@@ -31,13 +31,15 @@ const ACHIEVED_MIN: f64 = 0.99;
 type Over = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
 
 impl Deciding {
-    /// Of equals the first. The exact comparison comes before the rounded one, so that rounding never decides.
+    /// The worse of two; the first if they are equal. The exact comparison comes before the rounded one, so that
+    /// rounding never decides.
     fn worse(self, other: Self) -> Self {
         let rank = |of: &Self| (of.is_over(), of.share / of.share_max);
         if rank(&other) > rank(&self) { other } else { self }
     }
 
-    /// The worse of this and a `later` one of the same group and limit, bad since the first that was.
+    /// The worse of this and a `later` share of the same group and limit, with the first slice of both that was over
+    /// the limit.
     fn joined(self, later: Self) -> Self {
         let first_slice = self.first_slice.or(later.first_slice);
         Self { first_slice, ..self.worse(later) }
@@ -60,7 +62,7 @@ impl Judge {
     }
 }
 
-/// The verdict of a run with this `end`. `elsewhere`: the stop of another workload of the run, if that ended this one.
+/// The verdict of a run with this `end`. `elsewhere` describes the stop of another workload if that ended this one.
 fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     let end = &judge.settled(end);
     let (decided_by, worst) = worst_shares(judge, end, |counts| &counts.judged_over);
@@ -78,9 +80,9 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     let (outcome, reasons) = weigh(judge, end, elsewhere, findings, decided_by.as_ref());
     let plan = &judge.plan;
     let ran_sec = judge.ran_ns as f64 / 1e9;
-    // A load can be done before its time.
+    // A load can finish before its configured duration.
     let full_sec = plan.duration_sec.min(ran_sec.round() as u64);
-    // A closed loop hides stalls, so however long, it certifies nothing.
+    // A closed loop hides stalls, so it certifies nothing, however long it ran.
     let closed = judge.plan.streams.iter().any(StreamInfo::is_judged_loop);
     Verdict {
         format_version: VERDICT_FORMAT_VERSION,
@@ -169,7 +171,7 @@ fn weigh(
     (outcome, reasons.chain(notes).collect())
 }
 
-/// The worst share by wait + service, and by the two durations that bound the doubts about it.
+/// The worst share by wait + service, and its lower and upper bound.
 struct Bounds<'a> {
     judged: Option<&'a Deciding>,
     /// Without delays that this program may have caused.
@@ -193,7 +195,7 @@ impl Findings {
         self.doubts.push(Reason::new(Code::OwnLag, text));
     }
 
-    /// Collects failures that no other load would avoid.
+    /// Collects failures that do not depend on the load.
     fn broken(&mut self, judge: &Judge, end: &End) {
         self.failures.extend(end.failure().map(|code| Reason::new(code, end.to_string())));
         self.failures.extend(failed_operations(judge).map(|text| Reason::new(Code::IoError, text)));
@@ -220,9 +222,9 @@ impl Findings {
         self.own_making(judge, bounds);
     }
 
-    /// Doubts from our own timing. Times end when a completion is seen, so a long gap between two looks makes the
-    /// device look slower than it is, never faster; and operations issued late go out in a burst, for which no device
-    /// answers. A pass stands despite both. A failure caused by them does not.
+    /// Doubts from our own timing. Times end when a completion is seen, so a long gap between two polls makes the
+    /// device look slower than it is, never faster. Operations issued late go out in a burst, which is not the device's
+    /// fault. A pass stands despite both; a failure caused by them does not.
     fn own_making(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.least) {
@@ -234,7 +236,7 @@ impl Findings {
                     without_cpu(judge),
                     if judge.plan.has_keys { " or \"pacing: spin\"" } else { "" }
                 )),
-            // p99 over the limit is the same as: more than 1 % over the limit.
+            // More than 1 % of the gaps over the limit means that their p99 is over it.
             _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.note(format!(
                     "times are overstated: {} of {} completions may have lain unseen for over {limit_us} us (5 % of the \
                      tightest threshold), which does not change the verdict{}",
@@ -321,7 +323,7 @@ impl End {
     }
 }
 
-/// For how much of the time that they needed one the issuing threads had no CPU, where that is worth telling.
+/// Describes the fraction of the time in which the issuing threads needed a CPU and had none; empty if it is small.
 fn without_cpu(judge: &Judge) -> String {
     let share = judge.run_delay_ns as f64 / judge.run_delay_ns.saturating_add(judge.cpu_ns).max(1) as f64;
     match share {
@@ -338,7 +340,8 @@ fn failed_operations(judge: &Judge) -> Option<String> {
     (errors > 0).then(|| format!("{failed} ({}): any fails the run", by_stream.join(", ")))
 }
 
-/// The worst share over the windows of a run that ended like `end`, each extrapolated to its whole; and that for each limit.
+/// The worst share over all windows of a run that ended like `end`, and the worst for each limit. A window that was cut
+/// short is extrapolated to its full length.
 fn worst_shares(judge: &Judge, end: &End, over: Over) -> (Option<Deciding>, Vec<Deciding>) {
     // An entry per threshold: `None` without a limit there.
     type ByThreshold = Vec<Option<Deciding>>;
@@ -433,8 +436,8 @@ fn is_used(group: &&GroupCounts) -> bool {
 fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     let mut found = Vec::new();
     for group in judge.judged_groups().filter(is_used) {
-        // The rest after the last complete slice is judged with that slice, so it may be short. A load can begin late and end
-        // early: slices without it are no part of it.
+        // The rest after the last complete slice is judged with that slice, so it may be short. A load can begin late
+        // and end early: slices without any of its operations do not count.
         let alone = usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX);
         let is_used = |counts: &CellCounts| counts.wanted() > 0;
         let first = group.slices.iter().position(is_used).unwrap_or(0);
@@ -449,7 +452,7 @@ fn insufficient(judge: &Judge) -> Vec<Insufficient> {
 }
 
 /// Duration of a stream's load, nanoseconds: from its beginning to the end of the run, or to its own end. A stream that
-/// was done well before that ended with its last operation.
+/// finished well before then ended with its last operation.
 fn lasted_ns(info: &StreamInfo, total: &CellCounts, ran_ns: u64) -> u64 {
     let period_ns = if info.offered_iops > 0.0 { (1e9 / info.offered_iops) as u64 } else { 0 };
     let done_ns = total.last_back_ns.saturating_add(period_ns);

@@ -1,16 +1,16 @@
 //! Checks that the whole load was carried out: each stream on each device, judged or not, in each judged period.
 //!
-//! A verdict on latencies does not cover operations that were never done, nor streams without limits. Five rules do; an
-//! operation counts where it was wanted, whenever it came back:
+//! A verdict on latencies does not cover operations that were never done, nor streams without limits. Five rules do. An
+//! operation counts in the slice in which it was wanted, whenever it came back.
 //!
 //! * lost: issued and not back when the drain ended. One fails the run.
 //! * not carried out, of a stream with a rate: more than 0.1 % of the operations, and more than one, were not back
-//!   [`GRACE_NS`] after the stretch ended, or the stream in it.
+//!   [`GRACE_NS`] after the end of the judged period, or of the stream in it.
 //! * late, of ACT's streams without limits: more than 0.1 % came back later than `max-lag-sec`.
-//! * below its rate, of a stream that has one of its own to reach: fewer operations or bytes a second than that succeeded.
-//! * silent, of a judged closed loop, which wants nothing while its device hangs: the time in which a device had operations in
-//!   flight and returned nothing for longer than the loosest limit allows counts whole, and its share must stay below
-//!   that limit's.
+//! * below its rate, of a stream with a minimum rate of its own: fewer operations or bytes per second succeeded.
+//! * silent, of a judged closed loop, which wants nothing while its device hangs: each time longer than the largest
+//!   threshold in which the device had operations in flight and returned nothing counts in full. The share of silent
+//!   time must stay below the limit of that threshold.
 
 use super::slices::{GroupCounts, Window};
 use super::text::slices_text;
@@ -49,9 +49,9 @@ impl fmt::Display for Shortfall {
     }
 }
 
-/// Overdue operations of a stream of `per_sec` operations a second, of which `wanted` were wanted in the period that
-/// ends now with `backlog` outstanding; `None` if a load may lack that many. At most `per_sec` times the grace period
-/// came due within it, so the rest is older.
+/// Overdue operations of a stream with `per_sec` operations per second. The period that ends now wanted `wanted`
+/// operations, and `backlog` is outstanding at its end. `None` if a load may lack that many. At most `per_sec` times
+/// the grace period came due within that period; the rest is older.
 pub fn shortfall(wanted: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfall> {
     let due_just_now = (per_sec * (GRACE_NS as f64 / 1e9)).ceil() as u64;
     let missed = backlog.total().saturating_sub(due_just_now);
@@ -77,7 +77,7 @@ impl Judge {
         }
         let short = |window: &Window| is_not_carried_out(window.counts.missed, window.counts.wanted());
         let ours = |window: &Window| !is_not_carried_out(window.counts.missed_least, window.counts.wanted());
-        // A slice that was cut short may have made up for it.
+        // A slice that was cut short might still have caught up.
         let found: Vec<_> =
             self.windows(group, end).into_iter().filter(|window| !window.cut && short(window)).collect();
         let worst = found.iter().max_by_key(|window| (!ours(window), window.counts.missed))?;
@@ -127,7 +127,7 @@ impl Judge {
         self.plan.devices.iter().enumerate().filter_map(on_device).collect()
     }
 
-    /// The streams with more late operations than allowed, each a sentence.
+    /// A sentence for each stream with more late operations than allowed.
     pub(super) fn too_late(&self, end: &End) -> Vec<String> {
         let of_group = |group: &GroupCounts| {
             let late_ns = self.plan.streams[group.stream].late_ns?;
@@ -146,7 +146,8 @@ impl Judge {
         self.device_groups().filter_map(of_group).collect()
     }
 
-    /// Of the streams that nothing limits: how many operations came back over the time of grace late, and how late.
+    /// Describes, for streams without limits, how many operations were later than the grace period, and how late at
+    /// most.
     pub(super) fn late_unlimited(&self) -> Option<String> {
         let unlimited = self.plan.sla.is_unlimited();
         let groups = self.device_groups().filter(|group| {
@@ -162,7 +163,7 @@ impl Judge {
         })
     }
 
-    /// The judged closed loops whose device was silent for too large a part of a slice, each a sentence.
+    /// A sentence for each judged closed loop whose device was silent for too large a fraction of a slice.
     pub(super) fn silent(&self, end: &End) -> Vec<String> {
         let of_group = |group: &GroupCounts| {
             let info = &self.plan.streams[group.stream];
@@ -184,8 +185,8 @@ impl Judge {
         self.device_groups().filter_map(of_group).collect()
     }
 
-    /// The streams that did too little in a slice on all their devices together: a sentence about the worst slice, and
-    /// its rate as a fraction of the least.
+    /// For each stream below its minimum rate in a slice, on all its devices together: a sentence about the worst
+    /// slice, and its rate as a fraction of the minimum.
     pub(super) fn below_rate(&self, end: &End) -> Vec<(String, f64)> {
         let is_whole = |group: &&GroupCounts| group.device.is_none() || self.plan.devices.len() == 1;
         let of_group = |group: &GroupCounts| {
@@ -198,7 +199,7 @@ impl Judge {
         self.judged_groups().filter(is_whole).filter_map(of_group).collect()
     }
 
-    /// The whole window of `group` with the lowest rate, if that is below `least` a second.
+    /// The complete window of `group` with the lowest rate, if that is below `least` per second.
     fn below(
         &self,
         group: &GroupCounts,
@@ -208,7 +209,8 @@ impl Judge {
         unit: &'static str,
     ) -> Option<(String, f64)> {
         let slice_ns = self.plan.slice_sec.saturating_mul(1_000_000_000);
-        // A closed loop begins with as many operations as are in flight at its end, and does them before any other.
+        // A closed loop begins with a burst of as many operations as complete after its end: they are taken off its
+        // first window.
         let total = group.total();
         let is_closed = self.plan.streams[group.stream].offered_iops == 0.0;
         let part = if is_closed { total.overtime as f64 / total.ops.max(1) as f64 } else { 0.0 };
@@ -235,15 +237,15 @@ impl Judge {
         Some((sentence, rate / least))
     }
 
-    /// True if this program's threads lacked a CPU for so much of the run that a stream, which did this `share` of its least
-    /// rate, could have done all of it.
+    /// True if this program's threads lacked a CPU for so much of the run that a stream at this `share` of its minimum
+    /// rate could otherwise have reached that rate.
     pub(super) fn without_delays(&self, share: f64) -> bool {
         let delayed = self.run_delay_ns as f64 / self.ran_ns.max(1) as f64;
         !self.plan.simulated && share >= 1.0 - delayed
     }
 
-    /// Of the whole windows of a group that are `bad`, the one with most by `of`, and in words which that is and which was the
-    /// first.
+    /// The complete window of a group that is `bad` with the largest `of`, and text that names it and the first bad
+    /// one.
     fn worst_window(
         &self,
         group: &GroupCounts,

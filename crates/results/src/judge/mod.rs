@@ -10,14 +10,14 @@
 //! took longer than a threshold, for every device and for all of them together; the worst of all these shares decides.
 //! Nothing is rounded on the way: shares stay pairs of whole numbers until they are printed.
 //!
-//! The shares stand for the whole load only if that was done: see `load`.
+//! The shares stand for the whole load only if all of it was carried out: see `load`.
 //!
 //! The judge takes one interval at a time and stores only counts, so memory depends on the number of slices only. A
 //! live run and a run directory use the same counts, so both give the same verdict.
 //!
-//! * [`Sla`]: the limits; [`IntervalCounts`]: what the judge wants to know of an interval
+//! * [`Sla`]: the limits; [`IntervalCounts`]: the counts of an interval that the judge uses
 //! * [`Judge`]: the accumulator; [`End`]: how the run ended; [`Verdict`]: all that follows, and its text
-//! * [`RunResult`]: what every form shows of a verdict
+//! * [`RunResult`]: the summary of a verdict that every output format shows
 //!
 //! The steady state of a device is not judged here.
 

@@ -1,11 +1,10 @@
 //! The accumulator: counts by judged stream, device and slice.
 //!
-//! A run of several workloads has one verdict, which is about the devices: it fails when any of them does. The parts
-//! tell which workload failed.
+//! A run of several workloads has one verdict, on the devices: it fails if any workload fails. A `WorkloadJudge` for
+//! each workload tells which one failed.
 //!
-//! The exact counts of one interval: the judge's input.
-//!
-//! Made from a live [`Interval`] or from the lines of a run directory; both must be equal.
+//! [`IntervalCounts`], the judge's input, are the exact counts of one interval, made from a live [`Interval`] or from
+//! the lines of a run directory; both must be equal.
 
 use super::{End, Limit, SLICE_OPS_MIN, Sla, Whose};
 use crate::cell::{Carried, Interval, Latencies, Layout, StreamInfo, cell_name, harmless_gap_ns};
@@ -40,11 +39,11 @@ pub struct JudgePlan {
 /// The kind of target that carries out the operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tested {
-    /// A device: they are its I/O.
+    /// A device: operations are its I/O.
     Device,
-    /// A record engine of this process on a device: they are transactions.
+    /// A record engine of this process on a device: operations are transactions.
     Store,
-    /// A server, with the network to it: they are transactions, and its devices are not seen.
+    /// A server and the network to it: operations are transactions, and the server's devices are not visible.
     Server,
 }
 
@@ -74,8 +73,8 @@ pub fn whole_slice_sec(wanted_sec: u64, duration_sec: u64, report_interval_sec: 
     if slice_sec <= duration_sec { slice_sec } else { (duration_sec / interval_sec).max(1) * interval_sec }
 }
 
-/// Why a report interval does not fit the requested slices, or how it stretches them: by a tenth at most. `None` if it
-/// divides them, or if the run is shorter than a slice.
+/// How a report interval stretches the requested slices, by a tenth at most; `Err` tells why it does not fit them.
+/// `None` if it divides them, or if the run is shorter than a slice.
 pub fn stretched_slice(wanted_sec: u64, duration_sec: u64, report_interval_sec: u64) -> Option<Result<String, String>> {
     let slice_sec = wanted_sec.max(1).div_ceil(report_interval_sec.max(1)).saturating_mul(report_interval_sec.max(1));
     if slice_sec == wanted_sec.max(1) || slice_sec > duration_sec {
@@ -94,7 +93,7 @@ pub fn stretched_slice(wanted_sec: u64, duration_sec: u64, report_interval_sec: 
 
 /// Default maximum length of a round, seconds: short enough that five of them are soon over.
 const ROUND_SEC_MAX: u64 = 60;
-/// Rounds in a slice at least.
+/// Minimum number of rounds in a slice.
 const ROUNDS_IN_SLICE: u64 = 12;
 
 /// The length of a round, the unit of steadiness: `wanted_sec`, or else a twelfth of the slice and at most a minute;
@@ -105,7 +104,7 @@ pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u
     round_sec.max(1).div_ceil(interval_sec).saturating_mul(interval_sec)
 }
 
-/// Counts of one stream on one device, or of a judged one on all of them, by slice.
+/// Counts by slice: of one stream on one device, or of a judged stream on all devices.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupCounts {
     pub(crate) stream: usize,
@@ -125,7 +124,7 @@ impl GroupCounts {
     }
 }
 
-/// A stretch of a run that is judged as one: a slice, or the last one and the remainder after it.
+/// A period that is judged as a whole: a slice, a remainder, or the last slice and the remainder after it.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
     /// Index of the first slice, from 0; `last` likewise.
@@ -136,16 +135,16 @@ pub(super) struct Window {
     pub(super) cut: bool,
 }
 
-/// Takes intervals, and gives a verdict at any time.
+/// Accumulates intervals; can give a verdict at any time.
 #[derive(Debug, Clone)]
 pub struct Judge {
     pub(crate) plan: JudgePlan,
     pub(crate) groups: Vec<GroupCounts>,
-    /// Over all devices and the whole run, by stream, judged or not.
+    /// By stream, judged or not: counts over all devices and the whole run.
     pub(super) totals: Vec<CellCounts>,
     /// By cell: the backlog at the end of the last interval.
     backlogs: Vec<Backlog>,
-    /// Number of slices that every interval of was seen to its end.
+    /// Number of slices whose intervals were all seen to their end.
     pub(super) complete_slices: u64,
     pub(super) ran_ns: u64,
     pub(super) gaps: u64,
@@ -154,17 +153,17 @@ pub struct Judge {
     /// CPU time of the issuing threads, and time for which they were runnable without a CPU.
     pub(super) cpu_ns: u64,
     pub(super) run_delay_ns: u64,
-    /// Intervals seen to their end since the beginning without one missing.
+    /// Number of intervals seen to their end, from the beginning to the first missing one.
     whole_intervals: u64,
     scratch: IntervalCounts,
-    /// Each of several workloads alone.
+    /// The judges of single workloads, if there are several.
     pub(super) parts: Vec<WorkloadJudge>,
 }
 
 impl Judge {
-    /// A judge that has seen nothing.
+    /// An empty judge.
     ///
-    /// Groups: each stream on each device, before that a judged one over all of several devices.
+    /// Groups: each stream on each device; before these, a judged stream has one over all devices if there are several.
     pub fn new(plan: JudgePlan) -> Self {
         let mut groups = Vec::new();
         for (stream, info) in plan.streams.iter().enumerate() {
@@ -260,8 +259,8 @@ impl Judge {
         self.windows_of(group, end, false)
     }
 
-    /// The same, also with a remainder in which nothing was wanted if `with_empty`: a device that does nothing at the end
-    /// misses a least rate.
+    /// As [`Self::windows`]; if `with_empty`, also with a remainder in which nothing was wanted: a device that does
+    /// nothing at the end misses a minimum rate.
     pub(super) fn windows_of(&self, group: &GroupCounts, end: &End, with_empty: bool) -> Vec<Window> {
         let complete = usize::try_from(self.complete_slices).unwrap_or(usize::MAX);
         let window = |first: usize, last: usize, cut: bool| {
@@ -302,7 +301,7 @@ impl Judge {
         })
     }
 
-    /// The groups that limits judge.
+    /// The groups of judged streams.
     pub(crate) fn judged_groups(&self) -> impl Iterator<Item = &GroupCounts> {
         self.groups.iter().filter(|group| self.plan.streams[group.stream].judged)
     }
@@ -366,14 +365,14 @@ impl Judge {
         (self.plan.slice_sec / self.plan.report_interval_sec.max(1)).max(1)
     }
 
-    /// Longest harmless gap between two looks at the completion queue, nanoseconds.
+    /// Longest harmless gap between two polls of the completion queue, nanoseconds.
     pub(super) fn gap_limit_ns(&self) -> u64 {
         harmless_gap_ns(self.plan.sla.tightest_ns())
     }
 }
 
 impl JudgePlan {
-    /// Operations a second of a stream on each device; 0 for a closed one.
+    /// Operations per second of a stream on each device; 0 for a closed loop.
     pub(super) fn per_sec(&self, stream: usize) -> f64 {
         self.streams[stream].offered_iops / self.devices.len().max(1) as f64
     }
@@ -417,7 +416,7 @@ impl JudgePlan {
     }
 }
 
-/// One workload of several.
+/// The judge of one workload of several.
 #[derive(Debug, Clone)]
 pub(super) struct WorkloadJudge {
     pub(super) name: String,
@@ -426,14 +425,14 @@ pub(super) struct WorkloadJudge {
     cells: Range<usize>,
 }
 
-/// The parts of a run by `plan`; empty for a single workload.
+/// One judge for each workload of `plan`; empty for a single workload.
 pub(super) fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
     if plan.workloads.len() < 2 {
         return Vec::new();
     }
     let part = |(number, name): (usize, &String)| {
         let is_own = |place: &usize| plan.streams[*place].workload == number;
-        // Each workload adds its streams in one go.
+        // The streams of a workload are adjacent.
         let first = (0..plan.streams.len()).find(is_own).unwrap_or(0);
         let count = (0..plan.streams.len()).filter(is_own).count();
         let streams = plan.streams[first..first + count].to_vec();
@@ -456,7 +455,7 @@ impl WorkloadJudge {
     }
 }
 
-/// Number of gaps longer than `limit_ns`, to the histogram's resolution of 1 %.
+/// Number of gaps longer than `limit_ns`, accurate to 1 %, the histogram's resolution.
 pub(crate) fn gaps_over(gap: &Latencies, limit_ns: u64) -> u64 {
     gap.len() - gap.count_between(0, limit_ns)
 }
@@ -474,17 +473,17 @@ pub struct IntervalCounts {
     pub cells: Vec<CellCounts>,
     /// Operations in `cells` that were wanted in earlier slices.
     pub carried: Vec<Carried>,
-    /// Gaps between two looks at the completion queue, one for each completion.
+    /// Number of gaps between two polls of the completion queue, one for each completion.
     pub gaps: u64,
     /// Gaps longer than 5 % of the tightest threshold.
     pub gaps_over: u64,
-    /// The longest of them, nanoseconds.
+    /// The longest gap, nanoseconds.
     pub gap_max_ns: u64,
-    /// Most operations in flight at once, on all devices.
+    /// Maximum number of operations in flight at once, on all devices.
     pub in_flight_max: u64,
     /// CPU time of the issuing threads, nanoseconds.
     pub cpu_ns: u64,
-    /// Time for which they were ready to run and had no CPU, nanoseconds.
+    /// Time for which the issuing threads were runnable without a CPU, nanoseconds.
     pub run_delay_ns: u64,
 }
 

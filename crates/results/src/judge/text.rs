@@ -1,9 +1,8 @@
 //! The verdict as an engineer reads it on a terminal: first the verdict, then the number that
 //! decided it, then the rest, with fewer digits than are known.
 //!
-//! The part of a verdict that every output shows: text, JSON, HTML, Markdown, status, comparison, series, fio's output.
-//!
-//! The one idea: an output only lays these fields out and decides nothing, so that no two outputs can disagree.
+//! [`RunResult`] holds the fields of a verdict that every output shows: text, JSON, HTML, Markdown, status, comparison,
+//! series, fio's output. An output only lays these fields out and decides nothing, so that no two outputs can disagree.
 
 use super::verdict::{
     Class, Code, Deciding, End, Group, Outcome, Reason, RecordsRead, Refused, SliceShares, StreamTotals, Undone,
@@ -176,7 +175,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// Tables worth the screen: all devices together, and the device that decided (or the only one).
+    /// Groups shown as tables: all devices together, and the device that decided (or the only one).
     fn groups_shown(&self) -> impl Iterator<Item = &Group> {
         // Without limits there is no criterion for a slice.
         let is_judged = !self.has_no_limits();
@@ -327,7 +326,7 @@ impl Verdict {
     }
 }
 
-/// Operations a second: whole above a hundred, two decimals below.
+/// Operations per second: whole from a hundred on, two decimals below.
 fn rate(iops: f64) -> String {
     if iops >= 100.0 { Grouped(iops.round() as u64).to_string() } else { format!("{iops:.2}") }
 }

@@ -1,6 +1,4 @@
-//! The verdict as data: the contents of `verdict.json`.
-//!
-//! How a run ended.
+//! The verdict as data: the contents of `verdict.json`. [`End`] tells how a run ended.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,8 +9,8 @@ use std::fmt;
 /// were wanted.
 pub const VERDICT_FORMAT_VERSION: u32 = 2;
 
-/// A slice with fewer operations than this is named insufficient: at the default limit of 0.1 %,
-/// three slow operations would already decide.
+/// A slice with fewer operations than this is reported as insufficient: at the default limit of 0.1 %, three slow
+/// operations would already decide.
 pub const SLICE_OPS_MIN: u64 = 3_000;
 
 /// Seconds of the load that ACT's users call a certification.
@@ -450,12 +448,12 @@ impl Verdict {
         self.reasons.first().map(|reason| reason.text.as_str())
     }
 
-    /// True if operations failed, or their device went away: no other load makes that better.
+    /// True if operations failed, or their device went away: no other load would avoid that.
     pub fn is_broken(&self) -> bool {
         matches!(self.reasons.first(), Some(Reason { code: Code::IoError | Code::DeviceGone | Code::Lost, .. }))
     }
 
-    /// Fails the run for missed goals beside its limits, each a sentence.
+    /// Fails the run for missed targets other than its limits, each a sentence.
     pub fn fail_for(&mut self, missed: Vec<String>) {
         if missed.is_empty() {
             return;
@@ -477,7 +475,7 @@ impl Verdict {
     /// formats only the outcomes are compared.
     pub fn agrees_with(&self, other: &Self) -> bool {
         if self.format_version != other.format_version {
-            // Today's rules hold more against a run, never less.
+            // Newer rules are stricter, never more lenient.
             return other.outcome == Outcome::Fail
                 || self.outcome.max(Outcome::Pass) == other.outcome.max(Outcome::Pass);
         }

@@ -6,9 +6,9 @@
 //! 1,,63:77aa01be,98:c0ffee11,...,0172e4b9       bytes since the line before, checksum of all so far;
 //! ```                                            empty: nothing was added
 //!
-//! Files only grow, so a line stays valid for the beginning of a file. A run that came to its end has the sums of its
-//! whole files in `verdict.json`. So a reader can check every byte; of a killed run, all but the last line of each
-//! file. The cost is small: a checksum continues with the appended bytes.
+//! Files only grow, so a line stays valid for the beginning of a file. The `verdict.json` of a completed run has the
+//! sums of the whole files, so a reader can check every byte; in a killed run, all but the last line of each file. The
+//! cost is small: a checksum is updated with the appended bytes only.
 //!
 //! The checksum is CRC-32 as zlib and gzip have it: it detects damage, not forgery.
 
@@ -32,7 +32,7 @@ impl Sum {
     }
 }
 
-/// A file as it was when the run ended.
+/// Length and checksum of a file when the run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileSum {
     name: String,
@@ -63,14 +63,14 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Begins the file for files of these names.
+    /// Creates checksums.csv with a column for each of these files.
     pub(super) fn create(dir: &Path, names: &[String]) -> Result<Self, RunDirError> {
         let mut file = AppendFile::create(dir.join(CHECKSUMS))?;
         file.append(format!("after_sec,{},crc32\n", names.join(",")).as_bytes())?;
         Ok(Self { file, last: vec![Sum::default(); names.len()], text: String::new() })
     }
 
-    /// Appends how the files are now, in the order of their names.
+    /// Appends a line with the current sums of the files, in the order of their names.
     pub(super) fn append(&mut self, after_sec: u64, sums: impl IntoIterator<Item = Sum>) -> Result<(), RunDirError> {
         self.text.clear();
         // Writing to a string cannot fail, here and below.
@@ -175,7 +175,8 @@ pub(super) struct Checked {
     pub(super) torn: bool,
 }
 
-/// True for the name of a file in the directory itself. Another is damage, and must lead to no file elsewhere.
+/// True for the plain name of a file in the directory itself. Any other name is damage, and must not lead to a file
+/// elsewhere.
 fn is_plain(name: &str) -> bool {
     !matches!(name, "." | "..") && name.len() <= 255 && !name.contains(|c: char| c == '/' || c.is_control())
 }
@@ -194,7 +195,7 @@ impl Recorded {
         let seal = file::read::<Seal>(&dir.join(VERDICT), VERDICT_FORMAT_VERSION).ok().flatten();
         let mut this = Self { dir: dir.to_owned(), sealed: None, foreign_verdict: false };
         let Some(seal) = seal else { return this };
-        // Of the manifest and the verdict the one is foreign that the checksums do not know.
+        // If the manifest and the verdict are of different runs, the one that the checksums do not match is foreign.
         let manifest = Sum::of_file(&dir.join(MANIFEST)).ok();
         let sealed = seal.files.iter().find(|file| file.name == MANIFEST).and_then(FileSum::sum);
         let of_checksums = Rows::open(dir, MANIFEST).ok().flatten().and_then(|mut rows| Some(rows.next()?.1));
@@ -205,7 +206,7 @@ impl Recorded {
         this
     }
 
-    /// Names of the files of the run, the verdict left out.
+    /// Names of the files of the run, without the verdict.
     pub(super) fn names(&self) -> Vec<String> {
         let of_checksums = WholeLines::open(self.dir.join(CHECKSUMS)).ok();
         let header = of_checksums.and_then(|mut lines| Some(lines.next().ok()??.to_owned())).unwrap_or_default();
@@ -257,9 +258,9 @@ impl Recorded {
         }
         let should = match (sealed, bad) {
             (Some(sealed), _) => sealed,
-            // No contradiction; data after the last line are whole lines, or torn.
+            // No contradiction; after the data of the last line come whole lines, or a torn one.
             (None, None) => return Ok(Checked { good_bytes: u64::MAX, ..Checked::default() }),
-            // Synced after each report: a power cut can take the last piece, and no more.
+            // Files are synced after each report: a power cut can lose only the data appended since.
             (None, Some(_)) if bad_count == 1 && good.bytes > 0 => {
                 return Ok(Checked { good_bytes: good.bytes, damage: None, torn: true });
             }
@@ -280,7 +281,8 @@ impl Recorded {
         Ok(Checked { good_bytes: good.bytes, damage: Some(what + &whole), torn: false })
     }
 
-    /// Checks that the checksums of a run of `intervals` without an end cover as many intervals as its tables.
+    /// Checks, for a run of `intervals` intervals without a verdict, that its checksums cover as many intervals as its
+    /// tables.
     pub(super) fn check_length(&self, intervals: u64) -> Result<Option<String>, RunDirError> {
         if self.sealed.is_some() {
             return Ok(None);
@@ -293,7 +295,7 @@ impl Recorded {
         while let Some((after_sec, _)) = rows.next() {
             (count, last_sec) = (count + 1, after_sec);
         }
-        // The first line is of no interval, and the last may be missing.
+        // The first line belongs to no interval, and the last may be missing.
         Ok((count < intervals).then(|| format!("is cut or changed after {last_sec} s, and the tables go on")))
     }
 }

@@ -1,5 +1,5 @@
-//! Files of a run directory: appended to and read by whole lines, wherever they were cut; or (JSON, of a series
-//! too) written whole or not at all, with a checksum in their first field.
+//! Files of a run directory. Tables and logs are appended to and read by whole lines, wherever they were cut. JSON
+//! files, also of a series, are written whole or not at all, with a checksum in their first field.
 //!
 //! ```text
 //! {
@@ -110,7 +110,7 @@ pub(super) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), Ru
     files::replace(&path, bytes, Over::Own).map_err(|error| RunDirError::io(tried(), &path, error))
 }
 
-/// Largest file read: the verdict of a year on eight devices has a tenth of it.
+/// Largest file read: the verdict of a year on eight devices takes a tenth of this.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// Text before the checksum's digits; `AFTER` follows them.
@@ -123,7 +123,7 @@ pub fn write<T: Serialize>(dir: &Path, name: &str, value: &T) -> Result<(), RunD
     write_whole(dir, name, &to_bytes(value))
 }
 
-/// Pretty, because people read these files; with an end of line, because tools want it.
+/// Pretty-printed, because people read these files; with a final newline, because tools expect it.
 pub(super) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
     let text = serde_json::to_string_pretty(value).expect("maps have text keys and a vector takes any bytes");
     let rest = text.strip_prefix("{\n").unwrap_or(&text);
@@ -131,7 +131,7 @@ pub(super) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
     format!("{BEFORE}{:08x}{AFTER}{rest}", crc32fast::hash(rest.as_bytes())).into_bytes()
 }
 
-/// A file of a known version; `None` when there is none.
+/// Reads a file of format version `known` or older; `None` if the file does not exist.
 ///
 /// Errors: it is damaged, of a later version, or a system call failed.
 pub fn read<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, RunDirError> {
@@ -205,7 +205,7 @@ impl WholeLines {
         self
     }
 
-    /// The next whole line, with an end only if it was carriage return and newline.
+    /// The next whole line, without its newline; a carriage return before it stays.
     pub(super) fn next(&mut self) -> Result<Option<&str>, RunDirError> {
         let Some(input) = &mut self.input else { return Ok(None) };
         self.bytes.clear();
@@ -231,7 +231,7 @@ impl WholeLines {
         }
     }
 
-    /// An error about the line given last.
+    /// An error about the line returned last.
     pub(super) fn error(&self, expected: impl Into<String>) -> RunDirError {
         RunDirError::line(&self.path, self.line, expected, &String::from_utf8_lossy(&self.bytes))
     }

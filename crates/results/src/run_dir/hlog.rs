@@ -34,14 +34,13 @@ use std::path::Path;
 
 /// Minimum length of a window, seconds.
 const WINDOW_SEC_MIN: u64 = 10;
-/// Finest resolution, nanoseconds: the power of two (as buckets need it) next to 1 us.
+/// Finest resolution, nanoseconds: the power of two nearest to 1 us, as bucket widths are powers of two.
 const UNIT_NS: u64 = 1024;
-/// The tools' own convention for the maximum, beside histograms in nanoseconds.
+/// HdrHistogram's tools expect the maximum in milliseconds, beside histograms in nanoseconds.
 const NS_PER_MS: f64 = 1e6;
 
-/// Report intervals in one window: as few as make 10 s or more, and such that a round of `round_sec` is
-/// whole windows, or one window where it is shorter. `round_sec` is whole report intervals, or 0 where
-/// there are no rounds.
+/// Report intervals in one window: the smallest number that makes 10 s or more and divides a round of `round_sec`; a
+/// shorter round is one window. `round_sec` is a multiple of the report interval, or 0 without rounds.
 pub(super) fn window_intervals(report_interval_sec: u64, round_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
     let least = WINDOW_SEC_MIN.div_ceil(interval_sec);
@@ -109,8 +108,8 @@ fn header(kind: HlogKind, tool: &str, started_unix_ms: u64) -> String {
 /// First word of a compressed V2 histogram. Source: HdrHistogram's `EncodableHistogram`.
 const COMPRESSED_COOKIE: u32 = 0x1c84_9304 | 0x10;
 
-/// Writes compressed V2 histograms as the library's `V2DeflateSerializer` does, which allocates a new deflate state of
-/// 300 KB for each: on virtual time page faults in those took a sixth of a long run.
+/// Writes compressed V2 histograms like the library's `V2DeflateSerializer`, but reuses the deflate state. The library
+/// allocates 300 KB for each histogram: on virtual time the page faults took a sixth of a long run.
 struct Compressor {
     serializer: V2Serializer,
     deflate: Compress,
@@ -192,7 +191,7 @@ impl Hlogs {
         })
     }
 
-    /// Takes in one more interval; writes the window when it is full.
+    /// Adds one interval; writes the window when it is full.
     pub(super) fn add(&mut self, interval: &Interval) -> Result<(), RunDirError> {
         for log in &mut self.logs {
             for (since, cell) in log.since.iter_mut().zip(&interval.cells).filter(|(_, cell)| cell.counts.ops > 0) {
@@ -247,7 +246,7 @@ pub struct Window {
     pub histogram: Latencies,
 }
 
-/// A [`Window`] as the log has it. Reading the few buckets is three times as fast as filling a histogram.
+/// The buckets of a [`Window`] as the log has them. Reading these few is three times as fast as filling a histogram.
 #[derive(Debug)]
 pub struct WindowBuckets<'a> {
     pub cell: usize,
@@ -294,7 +293,7 @@ pub fn each_window(
     })
 }
 
-/// As [`each_window`], without histograms; of one stream if `stream` is some: only the tags of others are looked at.
+/// As [`each_window`], with buckets instead of histograms. If `stream` is some, only its lines are decoded.
 pub fn each_buckets(
     dir: &Path,
     layout: &Layout,
@@ -312,8 +311,8 @@ pub fn each_buckets(
     }
 }
 
-/// The lines of the newest window of one of the logs, from the end of the file alone: cheap, whatever
-/// the length of the run. Empty before the first window is full. Errors: as [`each_window`].
+/// The lines of the newest window of one of the logs, read from the end of the file only: the cost does not grow with
+/// the run. Empty before the first window is full. Errors: as [`each_window`].
 pub fn last_windows(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Window>, RunDirError> {
     let path = dir.join(kind.file_name());
     let file = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
@@ -328,7 +327,7 @@ pub fn last_windows(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<W
 
 /// A file positioned so that only whole lines at its end are left.
 fn end_of(path: &Path) -> io::Result<File> {
-    // A line is at most some ten kilobytes: this holds a window of many streams and devices.
+    // A line has at most about ten kilobytes: this holds a window of many streams and devices.
     const END_BYTES: u64 = 1 << 20;
     let mut file = files::open(path, Links::Refused)?;
     let from = file.metadata()?.len().saturating_sub(END_BYTES);
@@ -342,8 +341,8 @@ fn end_of(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Calls `each` with every window of a log, or of `stream` in it. Not generic: it would be compiled where it is called, with
-/// less optimisation.
+/// Calls `each` with every window of a log, or only with those of `stream`. Not generic: a generic function would be
+/// compiled in the calling crate, with less optimisation.
 fn windows(
     mut lines: WholeLines,
     layout: &Layout,
@@ -377,14 +376,14 @@ fn windows(
     Ok(())
 }
 
-/// Largest histogram that is read: one of five digits up to an hour takes less.
+/// Sanity limit on a histogram, bytes: five digits up to an hour take less.
 const PLAIN_BYTES_MAX: usize = 16 << 20;
 
 /// First word of a V2 histogram. Source: HdrHistogram's `EncodableHistogram`.
 const PLAIN_COOKIE: u32 = 0x1c84_9303 | 0x10;
 
-/// Reads histograms as the library does, which allocates a new inflate state of 40 KB for each, and as much memory as
-/// a histogram says that it needs.
+/// Reads histograms like the library, but reuses the inflate state and limits the memory. The library allocates 40 KB
+/// for each histogram, and as much memory as the histogram claims to need.
 struct Decoder {
     bytes: Vec<u8>,
     inflate: Box<DecompressorOxide>,
@@ -407,7 +406,7 @@ impl Decoder {
         self.read_plain(length).ok_or("a histogram of whole counts of durations")
     }
 
-    /// Returns the length.
+    /// Decompresses a histogram; returns its length.
     fn inflate(&mut self) -> Option<usize> {
         let deflated = self.bytes.strip_prefix(&COMPRESSED_COOKIE.to_be_bytes())?;
         let (length, deflated) = deflated.split_first_chunk()?;
@@ -443,7 +442,8 @@ impl Decoder {
         if (self.empty.low(), self.empty.high(), self.empty.sigfig()) != (low, high, digits) {
             self.empty = Latencies::new_with_bounds(low, high, digits).ok()?;
         }
-        // Buckets of equal width, and from the middle on in each half as many of twice the width.
+        // HdrHistogram's layout: buckets of equal width, then for each doubling of the range half as many of twice the
+        // width.
         let unit = low.ilog2();
         let half = (2 * 10_u64.pow(u32::from(digits))).next_power_of_two().max(2) / 2;
         let (mut payload, mut index, most) = (rest.get(..payload)?, 0, self.empty.distinct_values() as u64);
@@ -478,7 +478,7 @@ fn unzigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
-/// A number of 7 bits in each byte but the ninth, which has 8.
+/// A LEB128 number: 7 bits per byte, except for the ninth, which has 8.
 fn leb128(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for at in 0..9 {

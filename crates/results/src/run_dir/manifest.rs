@@ -87,7 +87,7 @@ pub struct Manifest {
     pub workloads: Vec<WorkloadRecord>,
     /// Configured duration, seconds; an upper bound where `operations` end the run.
     pub duration_sec: u64,
-    /// Operations after which it ends; `None`: its time ends it.
+    /// Operations after which the run ends; `None`: it ends by time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<u64>,
     /// Seconds between two reports.
@@ -117,11 +117,12 @@ pub struct Manifest {
     pub findings: Vec<Finding>,
     /// Reasons for missing measurements, each one sentence.
     pub unmeasured: Vec<String>,
-    /// The process that runs it, for checks if it is still alive.
+    /// The process of the run, to check if it is still alive.
     pub process: Option<Process>,
 }
 
-/// Time left for `all` operations, by the rate of those `done` in `elapsed`, in its unit; `None` if none is done.
+/// Time left until `all` operations are done, at the rate of the `done` ones, in the unit of `elapsed`; `None` if none
+/// is done.
 pub fn time_left(all: u64, done: u64, elapsed: f64) -> Option<f64> {
     (done > 0).then(|| all.saturating_sub(done) as f64 * elapsed / done as f64)
 }
@@ -160,7 +161,8 @@ impl Manifest {
         Layout { streams: self.streams.clone(), devices: self.devices.clone(), thresholds_ns: self.sla.thresholds_ns() }
     }
 
-    /// Sentence about a limit of a stream at a threshold that the run did not count, which could never be reached.
+    /// A sentence if a stream has a limit at a threshold that the run did not count: such a limit could never be
+    /// reached.
     pub(super) fn unknown_threshold(&self) -> Option<String> {
         let known = self.sla.thresholds_ns();
         self.streams.iter().find_map(|stream| {
@@ -184,7 +186,7 @@ impl Manifest {
         }
     }
 
-    /// A judge of the run that has seen nothing.
+    /// An empty judge of the run.
     pub fn judge(&self) -> Judge {
         let (interval_sec, slice_sec) = (self.report_interval_sec, self.slice_sec);
         let plan = JudgePlan::new(&self.layout(), self.sla.clone(), interval_sec, slice_sec, self.duration_sec);
@@ -193,7 +195,7 @@ impl Manifest {
         Judge::new(JudgePlan { tested, simulated, has_keys, workloads, ..plan })
     }
 
-    /// A blamer of the run that has seen nothing, beside its `judge`. `columns` name the telemetry values.
+    /// An empty blamer of the run, for use with its `judge`. `columns` name the telemetry values.
     pub fn blamer(&self, judge: &Judge, columns: &[String]) -> Blamer {
         let name = |device: usize| Some(self.device_facts.get(device)?.get("kernel_name")?.as_str()?.to_owned());
         let devices = 0..self.devices.len();

@@ -18,14 +18,13 @@
 //! directory, less its last interval. The verdict can be computed again from the manifest and the two tables; a reader
 //! does so and compares.
 //!
-//! Written off the issuing threads by one [`Writer`]. `docs/run-directory.md` explains the columns, [`crate::judge`]
-//! the verdict.
+//! One [`Writer`] writes the directory, outside the issuing threads. `docs/run-directory.md` explains the columns,
+//! [`crate::judge`] the verdict.
 //!
-//! Errors of a run directory, each in one line: the operation and its object, the cause, the remedy.
+//! An error of a run directory has one line: the operation and its object, the cause, the remedy.
 //!
-//! Classifies a directory given by the user: a run, a series of runs, or something else.
-//!
-//! For a wrong directory the message describes the contents, and names the runs one level below.
+//! [`holds`] classifies a directory given by the user: a run, a series of runs, or neither. In the last case its error
+//! describes the contents, and names the runs one level below.
 
 mod checksums;
 mod file;
@@ -216,7 +215,7 @@ fn files_of_a_run(dir: &Path) -> impl Iterator<Item = &'static str> {
     names.chain(HlogKind::ALL.map(HlogKind::file_name)).filter(|name| is_there(dir, name))
 }
 
-/// True if `dir` holds a run, whole or damaged: at least two files of one. A single file may be anybody's.
+/// True if `dir` holds a run, whole or damaged: at least two files of one. A single file may be unrelated.
 pub fn is_run_dir(dir: &Path) -> bool {
     files_of_a_run(dir).nth(1).is_some()
 }

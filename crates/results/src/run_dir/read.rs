@@ -1,4 +1,4 @@
-//! Reading a run directory, and judging the run again from what is in it.
+//! Reads a run directory, and judges the run again from its contents.
 //!
 //! Reading stops at the first damaged line, because nobody can tell where the damage ends. The position and the length
 //! of the whole part are reported. A verdict on that part can be a failure; it is never a pass.
@@ -25,8 +25,7 @@ pub struct Run {
     /// The verdict written at the end of the run; `None` for an incomplete run: it was killed, its disk was full, or it
     /// is still running.
     pub written: Option<Verdict>,
-    /// The verdict computed again from the tables. Without a written one the end is
-    /// [`End::Unrecorded`].
+    /// The verdict computed again from the tables. Without a written verdict the end is [`End::Unrecorded`].
     pub verdict: Verdict,
     /// Intervals that were recorded completely.
     pub intervals: u64,
@@ -88,7 +87,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
     damage.extend(records.damage().filter(|known| !damage.iter().any(|other| other == known)).map(str::to_owned));
     let end = written.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
     let failures = written.as_ref().map_or(Vec::new(), |written| written.failures.clone());
-    // Counted in the run alone: the directory has no record of each read.
+    // Counted only during the run: the directory does not record each read.
     let records_read = written.as_ref().and_then(|written| written.records_read);
     let mut verdict = Verdict { blame: blamer.blame(&judge), failures, records_read, ..judge.verdict(&end) };
     if let Some(written) = &written {
@@ -286,7 +285,7 @@ impl Intervals {
         Ok(Read::Whole)
     }
 
-    /// Ends here because of a damaged line. Returns other errors.
+    /// Ends the reading at a damaged line; returns any other error.
     fn damaged(&mut self, error: RunDirError) -> Result<(), RunDirError> {
         let RunDirError::Line { path, line, expected, found } = error else { return Err(error) };
         self.ended = true;
@@ -339,11 +338,11 @@ impl Intervals {
 enum Read {
     /// An interval with all its lines.
     Whole,
-    /// The end of a table; within the interval after `cut_sec`, if that was begun.
+    /// The end of a table. `cut_sec`: the interval in which it ends, if that was begun.
     End { cut_sec: Option<u64> },
 }
 
-/// A judge and a blamer that have seen all of a run that is whole.
+/// A judge and a blamer that have seen the undamaged part of a run.
 pub(super) struct Replay {
     pub(super) judge: Judge,
     pub(super) blamer: Blamer,
@@ -351,11 +350,12 @@ pub(super) struct Replay {
     pub(super) records: Intervals,
     /// Intervals that were recorded completely.
     pub(super) intervals: u64,
-    /// Damage of the samples. They only explain, so a run is read without them.
+    /// Remarks about damaged samples. Samples only explain, so a run is read without them.
     pub(super) remarks: Vec<String>,
 }
 
-/// Feeds the run in `dir`. Memory does not grow with its intervals. Errors: the system refuses.
+/// Feeds the run in `dir` to a judge and a blamer. Memory does not grow with its intervals. Errors: a failed system
+/// call.
 pub(super) fn replay(dir: &Path, manifest: &Manifest, each: EachInterval) -> Result<Replay, RunDirError> {
     let mut records = Intervals::open(dir, manifest)?;
     let columns = records.columns().to_vec();

@@ -1,15 +1,15 @@
 //! intervals.csv and telemetry.csv, line by line: names of the columns, counts to text, text to counts.
 //!
-//! Plain CSV without quotes. In intervals.csv streams stand by name; devices by their position in the manifest, because
-//! their names are the user's and may hold anything. Its columns are found by their names in the first line; columns of
-//! later versions are skipped. A line ends after its last value that is not 0: most intervals have no slow operation,
-//! and a day has many intervals. In telemetry.csv the caller's columns follow the fixed ones.
+//! Plain CSV without quotes. intervals.csv has streams by name, devices by their position in the manifest, because
+//! users choose the names of devices, with any characters. Its columns are found by their names in the first line;
+//! columns of later versions are skipped. A line ends after its last value that is not 0: most intervals have no slow
+//! operation, and a day has many intervals. In telemetry.csv the caller's columns follow the fixed ones.
 //!
 //! trace.csv: samples of how long the kernel kept requests and how long the devices took.
 //!
-//! One line a sample, device, kind and size in which requests completed. The sampler writes it beside the run, never
-//! the [`Writer`](super::Writer): a sample that fails costs the run nothing, and a directory without this file is as
-//! complete as one with it. It never affects a verdict.
+//! One line per sample, device, kind and size in which requests completed. The sampler writes trace.csv beside the run,
+//! not the [`Writer`](super::Writer): a failed sample does not harm the run, and a directory without the file is
+//! complete, too. The file never affects a verdict.
 
 use super::checksums::{Checked, Recorded};
 use super::file::{AppendFile, WholeLines};
@@ -26,7 +26,7 @@ use std::str::FromStr;
 /// First columns of intervals.csv. No line ends before them.
 const FIRST: [&str; 5] = ["after_sec", "stream", "device", "ops", "bytes"];
 
-/// Position of the stream's name among them.
+/// Position of the stream's name in `FIRST`.
 const STREAM: usize = 1;
 
 /// Number of columns before the values of a cell.
@@ -47,16 +47,16 @@ const BY_THRESHOLD: [&str; 9] = [
     "held_ns_over_",
 ];
 
-/// Columns after those of the thresholds, which format 1 lacks: most lines end before them.
+/// Columns after the threshold columns. Format 1 lacks them, and most lines end before them.
 const LAST: [&str; 9] =
     ["last_back_ns", "slice", "lost", "missed", "missed_least", "late_ops", "late_max_ns", "silent_ns", "held_by"];
 
-/// Position among the last columns of the slice, from 1, of a line about operations wanted in an earlier slice. Their
-/// counts are also part of the cell's own line.
+/// Position of the slice in `LAST`. A line with a slice, from 1, counts operations wanted in that earlier slice; they
+/// are also part of the cell's own line.
 const SLICE: usize = 1;
 
-/// The columns of intervals.csv in writing order. By threshold, so that the columns of large ones, which are 0 in most
-/// lines, come last.
+/// The columns of intervals.csv in writing order. Ordered by threshold, so that the columns of large thresholds, which
+/// are 0 in most lines, come last.
 fn names(sla: &Sla) -> Vec<String> {
     let by_threshold = sla.limits().iter().flat_map(|limit| {
         let threshold = limit.threshold_text();
@@ -294,7 +294,7 @@ pub(super) fn push_closing(text: &mut String, counts: &mut IntervalCounts, mut l
     text.push('\n');
 }
 
-/// The values of a line. Most are shorter than what `str::split` is good at.
+/// The values of a line. Faster than `str::split`, as most values are short.
 fn fields(line: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
@@ -314,7 +314,7 @@ fn number(field: Option<&str>) -> Option<u64> {
     field.filter(|field| !field.is_empty())?.bytes().try_fold(0, add)
 }
 
-/// Columns before those of the thresholds.
+/// Columns before the threshold columns.
 const COLUMNS: &str = "at_sec,length_ms,device,kind,size,requests,lost,queue_p50_ns,queue_p99_ns,queue_max_ns,\
                        device_p50_ns,device_p99_ns,device_max_ns";
 
@@ -326,7 +326,7 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Begins the file in the directory of a run. Errors: it is there already, or the system refuses.
+    /// Creates the file in the directory of a run. Errors: it exists already, or a system call failed.
     pub fn create(dir: &Path, sla: &Sla) -> Result<Self, RunDirError> {
         let mut file = AppendFile::create(dir.join(TRACE))?;
         file.append(format!("{}\n", trace_header(sla)).as_bytes())?;

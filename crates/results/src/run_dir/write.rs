@@ -1,4 +1,4 @@
-//! Writing a run directory, interval by interval, and how much room that needs.
+//! Writes a run directory, interval by interval, and estimates the space that it needs.
 
 use super::checksums::{self, FileSum};
 use super::file::{self, AppendFile, HlogKind, Sum, write_whole};
@@ -140,8 +140,8 @@ impl Writer {
         &self.dir
     }
 
-    /// Appends one interval, merged over all shards, in the order of their index; with one value for
-    /// each telemetry column, empty where something could not be measured.
+    /// Appends one interval, merged over all shards. Intervals come in the order of their index. `telemetry` has one
+    /// value for each telemetry column, empty where it could not be measured.
     pub fn write_interval(&mut self, interval: &Interval, telemetry: &[String]) -> Result<(), RunDirError> {
         self.attempt(|files| files.write_interval(interval, telemetry))
     }
@@ -160,8 +160,8 @@ impl Writer {
         self.attempt(|files| files.act_logs.iter_mut().try_for_each(|log| log.append_error(message)))
     }
 
-    /// Waits until everything written is on the disk. For each report in real time; in virtual time
-    /// once at the end is enough, and [`Self::finish`] does that.
+    /// Waits until everything written is on the disk. Called for each report in real time; in virtual time the call by
+    /// [`Self::finish`] is enough.
     pub fn sync(&mut self) -> Result<(), RunDirError> {
         self.attempt(Files::sync)
     }
@@ -172,7 +172,7 @@ impl Writer {
         self.attempt(|files| {
             files.hlogs.write_window()?;
             files.sync()?;
-            // Beside the run, and by another thread, which is done by now.
+            // trace.csv was written by another thread, which is done by now.
             let sums = files.sums().into_iter().chain(FileSum::of_file(&dir, TRACE)).collect();
             write_whole(&dir, VERDICT, &file::to_bytes(&Sealed { verdict, files: sums }))
         })
@@ -208,7 +208,7 @@ impl Files {
         self.append_checksums(after_sec)
     }
 
-    /// The files that are appended to, the checksums left out.
+    /// The files that are appended to, without the checksums.
     fn appended(&self) -> impl Iterator<Item = &AppendFile> {
         let tables = [&self.intervals, &self.telemetry].into_iter();
         tables.chain(self.act_logs.iter().map(|log| &log.file)).chain(self.hlogs.files())
@@ -220,15 +220,15 @@ impl Files {
         self.checksums.append(after_sec, sums)
     }
 
-    /// All files as they are at the end.
+    /// Lengths and checksums of all files at the end of the run.
     fn sums(&self) -> Vec<FileSum> {
         let appended = self.appended().chain([&self.checksums.file]);
         let appended = appended.map(|file| FileSum::new(&file.name(), file.sum()));
         [FileSum::new(MANIFEST, self.manifest)].into_iter().chain(appended).collect()
     }
 
-    /// Nominal time of the report, as ACT prints it; for an interval that stopped early the second of its end, so that
-    /// it does not look like a whole one.
+    /// Nominal time of the report, as ACT prints it; for an interval that was cut short, the second in which it ended,
+    /// so that it does not look complete.
     fn after_sec(&self, interval: &Interval) -> u64 {
         let nominal_sec = (interval.index + 1).saturating_mul(self.interval_sec);
         let before_sec = self.counts.after_sec;
@@ -253,9 +253,9 @@ struct Sealed<'a> {
     files: Vec<FileSum>,
 }
 
-/// Checks that a run can be begun in `dir`, and leaves nothing behind: for before anything is erased.
+/// Checks that a run can start in `dir`, and leaves nothing behind. For use before anything is erased.
 ///
-/// Errors: a run is there already, or the system refuses. Space is checked by [`Writer::create`].
+/// Errors: a run is there already, or a system call failed. Space is checked by [`Writer::create`].
 pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
     refuse_occupied(dir)?;
     let was_there = dir.is_dir();
@@ -281,12 +281,12 @@ const ACT_BUCKET_BYTES: u64 = 18;
 const ACT_TOTAL_BYTES: u64 = 20;
 /// Bytes of one line of intervals.csv. Measured by `tests/size.rs`.
 const CELL_LINE_BYTES: u64 = 60;
-/// Bytes of one line of telemetry.csv without the caller's columns, and of one of those.
+/// Bytes of one line of telemetry.csv without the caller's columns, and of one such column.
 const TELEMETRY_LINE_BYTES: u64 = 75;
 const TELEMETRY_COLUMN_BYTES: u64 = 12;
 /// Bytes that trace.csv takes for each device and second: at most four lines in 30 s.
 const TRACE_BYTES_PER_SEC: u64 = 4 * 200 / 30;
-/// Bytes of one line of checksums.csv, and of each log in ACT's format in it.
+/// Bytes of one line of checksums.csv, and of the column of each log in ACT's format.
 const CHECKSUMS_LINE_BYTES: u64 = 48;
 const CHECKSUMS_LOG_BYTES: u64 = 13;
 /// Manifest, headers, verdict: the verdict of a day for eight devices has some 400 slices.
@@ -309,8 +309,8 @@ fn window_bytes(kind: HlogKind) -> u64 {
     }
 }
 
-/// Rate for which space is reserved if operations and not the time end a run: below that of any drive. A slower run
-/// takes more, and reports if there is not enough.
+/// Operations per second that are assumed to reserve space if a number of operations ends the run: fewer than any drive
+/// does. A slower run takes more space, and reports if there is not enough.
 const OPERATIONS_PER_SEC_MIN: u64 = 1_000;
 
 /// Upper bound of the recorded time of a run, seconds.
@@ -319,10 +319,10 @@ fn recorded_sec(manifest: &Manifest) -> u64 {
     manifest.operations.map_or(manifest.duration_sec, |operations| sec(operations).min(manifest.duration_sec))
 }
 
-/// About how many bytes the run directory of a run will take.
+/// Estimates the bytes that the run directory of a run will take.
 ///
-/// Shape: an estimate from above for the devices that runs are made on; a device with a very broad
-/// spread of latencies may take a third more. `telemetry_columns` is how many the caller adds.
+/// An upper bound for usual devices; a device with a very broad spread of latencies may take a third more.
+/// `telemetry_columns` is the number of the caller's columns.
 pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 {
     let (layout, interval_sec) = (&manifest.layout(), manifest.report_interval_sec.max(1));
     let duration_sec = recorded_sec(manifest);

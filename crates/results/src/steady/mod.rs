@@ -7,32 +7,27 @@
 //!
 //! A run is cut into rounds of equal length. In each round every judged stream has a few metrics, over all devices and
 //! on each: the share over each threshold, the 99th percentile of service times, the achieved rate. A drive is in its
-//! steady state when all of them are stable over the last five rounds (`window`); a change point is a lasting shift of
-//! one's level (`change`).
+//! steady state when all metrics are stable over the last five rounds; a change point is a lasting shift in the level
+//! of one metric.
 //!
 //! Steadiness never changes a verdict or a rating. A rating uses shares over windows with several slow spells
 //! ([`Spells`]).
 //!
 //! Source: SNIA Solid State Storage Performance Test Specification 2.0.2, definition of steady state.
 //!
-//! Five rounds, and the test of a metric's steadiness in them.
+//! A metric is steady over five rounds by SNIA's rule: the range is at most 20 % of the average, and the best straight
+//! line through the five moves by at most 10 % of it. That rule alone never lets a share near zero settle (0.01 % and
+//! 0.03 % are worlds apart by it), so a range of at most 10 % of the limit is steady, too. The limit is that of the SLA
+//! for a share, the tightest threshold for the 99th percentile; a rate has none.
 //!
-//! Steady by SNIA's rule: the range is at most 20 % of the average, and the best straight line through
-//! the five moves by at most 10 % of it. That rule alone never lets a share near zero settle (0.01 % and
-//! 0.03 % are worlds apart by it), so a range of at most 10 % of the limit is steady, too: for a share
-//! the limit of the SLA, for the 99th percentile the tightest threshold. A rate has no limit.
+//! A change point often is the cliff that flash falls off hours into a test, when its spare blocks are used up; the
+//! average of the run hides it. The series is segmented into pieces of constant level: the segmentation that minimises
+//! the squared distance to the levels plus a penalty per piece (optimal partitioning, as in PELT without its pruning).
+//! A running median first removes single rounds, so that a stall is not taken for a level. A shift smaller than a
+//! steady window allows is no change.
 //!
-//! Change points: lasting shifts in the level of a metric.
-//!
-//! Flash falls off a cliff hours into a test, when its spare blocks are used up; the average of the run hides it. The
-//! series is cut into the pieces of constant level that explain it best: the cut that minimises the squared distance to
-//! the levels plus a price for each piece (optimal partitioning, as in PELT without its pruning). A running median
-//! first takes out single rounds, so that a stall is not taken for a level. A shift smaller than a steady window allows
-//! is no change.
-//!
-//! Source: Jackson et al. 2005, "An algorithm for optimal partitioning of data on an interval"; the
-//! price is that of Killick, Fearnhead and Eckley 2012 for a change in mean, three times as dear because
-//! neighbouring rounds are alike.
+//! Source: Jackson et al. 2005, "An algorithm for optimal partitioning of data on an interval"; the penalty is that of
+//! Killick, Fearnhead and Eckley 2012 for a change in mean, tripled because neighbouring rounds are correlated.
 
 mod rounds;
 
@@ -118,9 +113,9 @@ impl Steadiness {
 
 /// Rounds in a measurement window. Source: SNIA PTS 2.0.2.
 pub const ROUNDS_IN_WINDOW: usize = 5;
-/// Largest range of a steady window, of its average. Source: SNIA PTS 2.0.2.
+/// Maximum range of a steady window, as a fraction of its average. Source: SNIA PTS 2.0.2.
 const RANGE_MAX: f64 = 0.20;
-/// Largest move of the best straight line over a steady window, of its average. Source: SNIA PTS 2.0.2.
+/// Maximum move of the best straight line over a steady window, as a fraction of its average. Source: SNIA PTS 2.0.2.
 const SLOPE_MAX: f64 = 0.10;
 /// Maximum range of a steady window relative to the limit, whatever its average.
 const RANGE_OF_LIMIT_MAX: f64 = 0.10;
@@ -230,7 +225,7 @@ fn slope(values: &[f64]) -> f64 {
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// Each metric that is looked at, with the limit that its range may also be compared with.
+/// Each metric, with the limit to which its range is compared as well.
 fn metrics(sla: &Sla) -> impl Iterator<Item = (Metric, Option<f64>)> {
     let share = |limit: &Limit| (Metric::ShareOver { threshold_ns: limit.threshold_ns }, Some(limit.share_max()));
     sla.limits().iter().map(share).chain([(Metric::P99, Some(sla.tightest_ns() as f64)), (Metric::AchievedIops, None)])
@@ -248,7 +243,7 @@ fn windows(series: &[Series], end: usize, sla: &Sla) -> impl Iterator<Item = Win
     })
 }
 
-/// Least length of a piece: a level shorter than a measurement window is an episode.
+/// Minimum length of a piece: a level shorter than a measurement window is an episode.
 const PIECE_MIN: usize = ROUNDS_IN_WINDOW;
 /// Width of the running median, rounds: deviations of two rounds or less are removed.
 const MEDIAN_OF: usize = 5;
@@ -338,7 +333,7 @@ fn moves(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
     }
 }
 
-/// The first index of every piece but the first, of the cut that costs least.
+/// The segmentation of least cost: the first index of every piece but the first.
 fn cut(values: &[f64], noise: f64) -> Vec<usize> {
     let count = values.len();
     if count < 2 * PIECE_MIN {
@@ -376,8 +371,8 @@ fn cut(values: &[f64], noise: f64) -> Vec<usize> {
     cuts
 }
 
-/// Standard deviation from round to round, not fooled by levels: from the median difference of
-/// neighbours. Never quite zero, or a flat line with one step would be cut at will.
+/// Standard deviation of the noise between rounds, from the median difference of neighbours, so that shifts in level do
+/// not count. Never quite zero, or a flat line with one step would be cut anywhere.
 fn noise(values: &[f64]) -> f64 {
     let differences: Vec<f64> = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
     // 0.6745 is the median of a standard normal's distance from 0; a difference has twice the variance.

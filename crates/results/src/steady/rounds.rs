@@ -15,7 +15,7 @@ use std::fmt;
 use std::path::Path;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
-/// Clocks of intervals are whole seconds within this; a window's times have three decimals.
+/// Tolerance for the beginning of a window, which is written with three decimals.
 const TOLERANCE_SEC: f64 = 0.01;
 
 /// Metric of a round.
@@ -68,7 +68,7 @@ impl fmt::Display for Group {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Round {
     pub wanted: u64,
-    /// Operations a second that succeeded.
+    /// Operations per second that succeeded.
     pub achieved_iops: f64,
     /// Wanted operations whose `wait + service` was over each threshold.
     pub over: [u64; THRESHOLDS_MAX],
@@ -113,9 +113,9 @@ impl Metric {
     }
 }
 
-/// Slow spells of one series at one limit: runs of report intervals with a share at a limit, and how far apart they come.
-/// A stall shows as one, and so does a garbage collection that is felt. The share of a window speaks for a drive only
-/// if the window holds several of the drive's spells.
+/// Slow spells of one series at one limit: consecutive report intervals whose share reaches the limit, and the time
+/// between them. A stall shows as a spell, and so does a noticeable garbage collection. The share of a window is
+/// representative of a drive only if the window holds several spells.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Spells {
     /// Number of spells.
@@ -132,7 +132,7 @@ pub struct Spells {
 }
 
 impl Spells {
-    /// Takes in the interval that ended at `end_ns`. `is_slow`: its share was at the limit.
+    /// Adds the interval that ended at `end_ns`. `is_slow`: its share reached the limit.
     pub(super) fn add(&mut self, end_ns: u64, is_slow: bool) {
         if is_slow && !self.is_slow {
             let after_sec = end_ns.saturating_sub(self.began_ns) as f64 / NS_PER_SEC as f64;
@@ -146,17 +146,17 @@ impl Spells {
         self.is_slow = is_slow;
     }
 
-    /// The longest time without a spell's beginning before one, seconds.
+    /// The longest time from the beginning of the run or of a spell to that of the next spell, seconds.
     pub fn longest_wait_sec(&self) -> f64 {
         self.first_sec.max(self.apart_sec)
     }
 
-    /// There was one spell, and it is over: how often such spells come is not known.
+    /// True if there was one spell, and it is over: the period of such spells is unknown.
     pub fn is_lone(&self) -> bool {
         self.count == 1 && !self.is_slow
     }
 
-    /// The spells of two series: the larger number, the longer times.
+    /// Combines the spells of two series: the larger number, the longer times.
     pub fn or(self, other: Self) -> Self {
         Self {
             count: self.count.max(other.count),
@@ -251,7 +251,7 @@ impl Rounds {
         Ok(rounds)
     }
 
-    /// Takes an interval of a live run; true if it completes a round.
+    /// Adds an interval of a live run; true if it completes a round.
     pub fn add(&mut self, interval: &Interval) -> bool {
         let mut counts = std::mem::take(&mut self.counts);
         counts.set(interval, self.sla.tightest_ns());
@@ -282,7 +282,7 @@ impl Rounds {
         }
     }
 
-    /// Ends the round under way if it is over at `end_ns`.
+    /// Ends the current round if its time is over at `end_ns`.
     fn end_round(&mut self, end_ns: u64) -> bool {
         let round_ns = self.round_sec.saturating_mul(NS_PER_SEC);
         if end_ns < round_ns.saturating_mul(self.count() as u64 + 1) {

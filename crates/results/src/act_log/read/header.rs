@@ -15,7 +15,8 @@ const HEADER_BYTES_MAX: usize = 1 << 20;
 /// Title of the configuration in ACT 3 and 4.
 const OLD_CONFIGURATION_TITLE: &str = "ACT CONFIGURATION";
 
-/// The lines of a header: messages put aside, the end of the file and too many lines an error.
+/// Yields the lines of a header. Messages are queued; the end of the file and a header over `HEADER_BYTES_MAX` are
+/// errors.
 struct HeaderLines<'a, R> {
     lines: &'a mut Lines<R>,
     messages: &'a mut Messages,

@@ -3,8 +3,8 @@
 //! The file is read in large pieces into one window, so that unneeded reports can be skipped by a search for the next
 //! one, without splitting them into lines.
 //!
-//! The reports of ACT 3 and 4, 5, and 6 are the same but for their first line, the length of a queue that ACT 6 no longer has,
-//! and the names of histograms, which ACT 3 and 4 pad with blanks and list nowhere else. Source: the
+//! The reports of ACT 3 and 4, 5, and 6 differ only in their first line, in a queue length that ACT 6 no longer
+//! reports, and in the names of histograms, which ACT 3 and 4 pad with blanks and list only in the reports. Source: the
 //! `act.c` of ACT 3.0 and 4.0, `src/storage/act_storage.c` of ACT 5.0 to 6.6.
 
 use super::Messages;
@@ -39,9 +39,9 @@ pub(super) struct Line {
 
 impl Line {
     /// True if the line can belong to a report: a time, a histogram's name and total, buckets, the empty line at the
-    /// end. Other lines among reports are skipped, as ACT's script does: output of the test, and of standard error
-    /// redirected to the same file. Damage is detected nevertheless: counts have to add up, and the lines after a
-    /// damaged one are out of place.
+    /// end. Other lines among reports, from the test or from standard error redirected to the same file, are skipped,
+    /// as by ACT's script. Damage is detected nevertheless: counts have to add up, and the lines after a damaged one
+    /// are out of place.
     pub(super) fn can_be_of_report(&self) -> bool {
         let text = self.text.as_str();
         text.is_empty()
@@ -121,8 +121,8 @@ impl<R: Read> Lines<R> {
 
     /// Skips a report: everything before the next line that begins with `prefix`.
     ///
-    /// Returns false, and skips nothing, if there is no such line, so that the last report of the file follows; or if
-    /// no empty line precedes it: then a message does, or a part is lost.
+    /// Returns false and skips nothing in two cases. Either no such line follows: this is the last report of the file.
+    /// Or the line before it is not empty: it is a message, or lines are lost.
     pub(super) fn skip_to(&mut self, prefix: &str) -> Result<bool, ReadError> {
         let needle = [b"\n", prefix.as_bytes()].concat();
         let finder = memmem::Finder::new(&needle);
@@ -183,8 +183,8 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// True if the test printed this line outside its header, so that it is no histogram name either. ACT's signal handlers
-/// print `SIGBUS received` (`Signal TERM received` in ACT 3 and 4) and lines of `stacktrace: `.
+/// True for a message that the test prints at any time, even among the histogram names. ACT's signal handlers print
+/// `SIGBUS received` (`Signal TERM received` in ACT 3 and 4) and lines of `stacktrace: `.
 pub(super) fn is_message(text: &str) -> bool {
     text.starts_with("ERROR: ")
         || text.starts_with("stacktrace: ")
@@ -193,7 +193,7 @@ pub(super) fn is_message(text: &str) -> bool {
         || STOP_MESSAGES.contains(&text)
 }
 
-/// `text` in quotes, shortened to what fits an error message.
+/// `text` in quotes, shortened to fit an error message.
 pub(super) fn quoted(text: &str) -> String {
     const SHOWN_CHARS: usize = 80;
     match text.char_indices().nth(SHOWN_CHARS) {
@@ -255,13 +255,13 @@ impl Dialect {
         named.iter().filter(reported).cloned().collect()
     }
 
-    /// True if `line` is the length of a queue.
+    /// True if `line` reports a queue length.
     pub(super) fn is_queue_length(self, line: &str) -> bool {
         matches!(self, Self::Act3 | Self::Act5)
             && ["requests-queued: ", "requests queued: ", "read-reqs queued: "].iter().any(|tag| line.starts_with(tag))
     }
 
-    /// Name and total of a histogram, by its first line.
+    /// Parses name and total of a histogram from its first line.
     pub(super) fn total(self, line: &str) -> Option<(&str, u64)> {
         let (name, total) = line.strip_suffix(" total)")?.rsplit_once(" (")?;
         let name = if self == Self::Act3 { name.trim_end_matches(' ') } else { name };

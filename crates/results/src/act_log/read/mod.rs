@@ -1,24 +1,19 @@
-//! Reading ACT's log as a stream: the header at once, then chunk after chunk.
+//! Reads ACT's log as a stream: first the header, then chunk after chunk.
 //!
-//! Strict, because a misread log is a wrong verdict: names must be those of the header and in its order, buckets must
-//! ascend and add up to their total, counts never shrink. Tolerant in two things only. Other lines may stand between
+//! The reader is strict, because a misread log is a wrong verdict: names and their order must match the header, buckets
+//! must ascend and add up to their total, counts never shrink. It tolerates two things. Other lines may stand between
 //! any two lines of reports, because ACT's threads print while its main thread reports, and because standard error may
-//! go to the same file; in the header only known ACT messages. And the tail may be missing, because runs get killed: an
-//! incomplete end of the file is dropped and [`Reader::truncation`] reports it.
+//! go to the same file; in the header only known ACT messages may. And the tail may be missing, because runs get
+//! killed: an incomplete end of the file is dropped and [`Reader::truncation`] reports it.
 //!
 //! A caller that needs only some of the reports ([`Reader::next_chunk_at`]) skips the others: only their time is
 //! parsed, so that a day of a large log takes a tenth of a second. The last report is always read, because it can be
 //! torn.
 //!
-//! Why a log could not be read, and where.
+//! [`ReadError`] tells why a log could not be read, and in which line.
 //!
-//! Messages are queued while another entry is read: the first ones, and the number of the others, because a test on a
-//! dying device can print any number of them within one report.
-//!
-//! One report: its time, its histograms, their buckets.
-//!
-//! Parsing is strict, because a verdict depends on it. A partial line at the end of the file is no error: the log ends
-//! there.
+//! Messages are queued while another entry is read. The queue is limited, and further messages are only counted,
+//! because a test on a dying device can print any number of them within one report.
 
 mod header;
 mod lines;
@@ -57,7 +52,7 @@ pub struct Truncation {
     pub complete_sec: u64,
 }
 
-/// Maximum number of histograms, several times that of ACT's maximum of 128 devices.
+/// Sanity limit on the number of histograms: several times what 128 devices, ACT's maximum, need.
 const HISTOGRAMS_MAX: usize = 2048;
 
 /// Reads a log entry by entry; memory does not grow with the log.
@@ -68,7 +63,7 @@ pub struct Reader<R> {
     header: Header,
     names: Vec<String>,
     scale: ActScale,
-    /// The first report, where it had to be read for the names.
+    /// The first report, if it was read ahead to learn the histogram names.
     ahead: Option<Chunk>,
     messages: Messages,
     last: Chunk,
@@ -132,8 +127,8 @@ impl<R: Read> Reader<R> {
         self.messages.left_out()
     }
 
-    /// The next report at a time that is `wanted`. Other reports and messages are skipped; times must ascend
-    /// nevertheless. Errors and the end are those of the iterator.
+    /// The next report whose time is `wanted`. Skips other reports and messages, but checks that times ascend. Ends and
+    /// fails as the iterator does.
     pub fn next_chunk_at(&mut self, wanted: impl Fn(u64) -> bool) -> Option<Result<Chunk, ReadError>> {
         loop {
             match self.step(&wanted)? {
@@ -144,7 +139,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next entry, with only the reports that are `wanted`; notes how the log ends.
+    /// The next entry, skipping reports that are not `wanted`; records how the log ends.
     fn step(&mut self, wanted: &dyn Fn(u64) -> bool) -> Option<Result<Entry, ReadError>> {
         if let Some(message) = self.messages.pop() {
             return Some(Ok(Entry::Message(message)));
@@ -204,7 +199,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads the first report of a log that has the names of its histograms nowhere else.
+    /// Reads the first report of a log whose header has no histogram names.
     fn learn_names(&mut self) -> Result<(), ReadError> {
         match self.first_report() {
             Ok(chunk) => self.ahead = chunk,
@@ -217,7 +212,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// The time of a report, by its first line.
+    /// Parses the time of a report from its first line.
     fn after_sec(&self, line: &Line) -> Result<u64, Fault> {
         let after = self.dialect.after();
         let after_sec = line.text.strip_prefix(after).and_then(|rest| rest.strip_suffix(" sec:")).and_then(number);
@@ -247,7 +242,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The first report of a log that has the names of its histograms nowhere else; they are learnt.
+    /// The first report of a log whose header has no histogram names; learns the names from it.
     fn first_report(&mut self) -> Result<Option<Chunk>, Fault> {
         let after_sec = loop {
             match self.report_line()? {
@@ -273,7 +268,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next line that can be of a report.
+    /// The next line that can belong to a report.
     fn report_line(&mut self) -> Result<Option<Line>, ReadError> {
         let dialect = self.dialect;
         let wanted = |line: &Line| line.can_be_of_report() || dialect.is_queue_length(&line.text);
@@ -440,7 +435,7 @@ impl From<ReadError> for Fault {
     }
 }
 
-/// Limit on queued messages, bytes: room for some ten thousand of ACT's.
+/// Limit on queued messages, bytes: room for about ten thousand of ACT's messages.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// Approximate memory of a stored line besides its text, bytes: the string, its list slot, heap overhead.
