@@ -62,7 +62,7 @@ impl Drop for Mapping {
 #[derive(Debug)]
 pub struct Buf(Option<Box<Cut>>);
 
-/// The part of a region that is a buffer's.
+/// A buffer's slice of a region.
 #[derive(Debug)]
 struct Cut {
     region: Arc<Mapping>,

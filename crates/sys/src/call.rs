@@ -2,10 +2,10 @@
 //! file or device mapped into memory.
 //!
 //! No thread of this process touches the mapping: the kernel copies between it and the operation's buffer
-//! (process_vm_readv(2) and process_vm_writev(2) on this very process). Its faults are those of a memory access by the
-//! issuing thread. But where an access would get SIGBUS, because another program truncated the file or the device
-//! failed, the copy ends with an error. A handler of SIGBUS would have to leave a copy by a jump, and no size that is
-//! checked before the copy holds during it.
+//! (process_vm_readv(2) and process_vm_writev(2) on this very process). The page faults are the same as for a memory
+//! access by the issuing thread. But where an access would raise SIGBUS, because another program truncated the file or
+//! the device failed, the copy returns an error. A SIGBUS handler would have to longjmp out of the copy, and a size
+//! checked beforehand can change during the copy.
 
 use crate::buffer::Mapping;
 use crate::ioctl::{deallocate, reset_zones};
@@ -118,7 +118,7 @@ impl Mapped {
         }
     }
 
-    /// Returns the bytes copied before the first page that cannot be had.
+    /// Returns the bytes copied before the first page that cannot be accessed.
     fn copy(&self, op: &mut Op) -> io::Result<usize> {
         let len = (op.len as usize).min(op.buf.len());
         let at =
@@ -154,7 +154,7 @@ impl Mapped {
     }
 }
 
-/// Tries the call that copies.
+/// Checks that the kernel allows this process the copying call.
 fn copy_within_process() -> io::Result<()> {
     let (source, mut copy) = ([1_u8], [0_u8]);
     let part = |start: *const u8| libc::iovec { iov_base: start.cast_mut().cast(), iov_len: 1 };

@@ -90,7 +90,7 @@ pub(super) fn parse_line(line: &str) -> Option<(DeviceNumber, &str, Counters)> {
 }
 
 impl Counters {
-    /// Those of the whole disk or partition at `dir` in sysfs, since it appeared; `None` if they are disabled.
+    /// Counters of the whole disk or partition at `dir` in sysfs, since it appeared; `None` if they are disabled.
     pub(crate) fn of(dir: &SysDir) -> Option<Self> {
         Self::parse(dir.text("stat")?.split_ascii_whitespace())
     }
@@ -149,7 +149,7 @@ impl Counts {
 
 const WRAP_32: u64 = 1 << 32;
 
-/// The growth of one counter; `None` if it started anew.
+/// The growth of one counter; `None` if the counter was reset.
 ///
 /// Times are 32 bits on every kernel (`diskstats_show` in `block/genhd.c`): they wrap after 49.7 days of one request in
 /// flight, after 9 hours of 128. Counts are a kernel `long`: 64 bits, or 32 on a 32-bit kernel. So a counter that goes

@@ -49,8 +49,8 @@ pub(in crate::observe) struct Poller {
 }
 
 impl Poller {
-    /// Calls `read` once for all logs, which shows those that the drive has, and then at every `interval` for these (OCP's,
-    /// FDP's); `None` if the drive does not return its SMART log.
+    /// Calls `read` once for all logs, to learn which of them the drive has, then at every `interval` for these
+    /// (OCP's, FDP's); `None` if the drive does not return its SMART log.
     pub(in crate::observe) fn start(
         read: impl Fn(bool, bool) -> Reading + Send + 'static,
         interval: Duration,
@@ -78,11 +78,11 @@ impl Poller {
         Some(Self { latest, has_ocp, has_fdp, ask: spawned.is_ok().then_some(ask) })
     }
 
-    /// Has the drive asked now, for the last time. Something is received when it has answered.
+    /// Queries the drive at once, for the last time. The receiver gets a message when the drive has answered.
     pub(in crate::observe) fn ask_last(&mut self) -> Receiver<()> {
         let (answer, answered) = sync_channel(1);
         if let Some(ask) = self.ask.take() {
-            // Of a thread that is gone nothing will be received.
+            // Send errors are ignored: if the thread is gone, the receiver is disconnected.
             let _ = ask.send(answer);
         }
         answered

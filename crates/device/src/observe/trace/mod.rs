@@ -33,7 +33,7 @@ use tracefs::{FormatError, Instance, Tracefs};
 pub struct Options {
     /// Memory for the buffers of all CPUs together. An issue and a completion take about 140 bytes.
     pub buffer_bytes: u64,
-    /// Maximum buffer of one CPU, bytes: with few CPUs they need not share the whole.
+    /// Maximum buffer of one CPU, bytes: with few CPUs, the total stays below `buffer_bytes`.
     pub cpu_buffer_bytes: u64,
     /// True to record completions beside issues.
     pub complete: bool,
@@ -44,7 +44,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Issues and completions, in 64 MiB: about two seconds of 200,000 requests a second.
+    /// Issues and completions, in 64 MiB: about two seconds of 200,000 requests per second.
     fn default() -> Self {
         Self { buffer_bytes: 64 << 20, cpu_buffer_bytes: u64::MAX, complete: true, queue: false, bios_done: false }
     }
