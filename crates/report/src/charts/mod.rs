@@ -245,7 +245,7 @@ pub(crate) fn identifier(text: &str) -> String {
     id.trim_end_matches('-').to_owned()
 }
 
-/// Four digits: more than a picture shows, and a third of the bytes.
+/// Rounded to four digits: more than a picture shows, and a third of the bytes.
 pub(crate) fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;
