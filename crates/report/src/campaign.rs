@@ -100,8 +100,8 @@ pub struct PairComparison {
 }
 
 impl Quantity {
-    /// Values by drive with their bounds, and comparisons of the firmwares and models of `drives`. `None` with fewer than
-    /// two values.
+    /// Values by drive with their bounds, and comparisons of the firmwares and models of `drives`. `None` with fewer
+    /// than two values.
     pub fn of(
         name: &str,
         unit: &str,

@@ -9,7 +9,7 @@
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown
 //! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs
 //! * [`text`]: the document for a terminal, and the summary of a run that just ended
-//! * [`status`]: how a run or a series stands, while it goes on too
+//! * [`status`]: progress of a run or a series, also while it runs
 //! * [`waf`]: write amplification of tenants, arrangement by arrangement
 //! * [`findings`]: what the doctor found
 //! * [`html`]: the pages

@@ -246,7 +246,7 @@ pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Res
     Ok(consents)
 }
 
-/// Names of devices that may be erased: those of options, and those of [`ERASE_VARIABLE`].
+/// Names of devices that may be erased: from options, and from [`ERASE_VARIABLE`].
 fn allowed(erase: &[String]) -> Vec<String> {
     erase_names(erase, std::env::var(ERASE_VARIABLE).ok().as_deref())
 }

@@ -30,7 +30,8 @@ use sys::op::Placement;
 use sys::process;
 use sys::ring::RingFacts;
 
-/// Wake-ups of gathered operations may use at most a tenth of a CPU: the period between them is this many times their cost.
+/// Wake-ups of gathered operations may use at most a tenth of a CPU: the period between them is this many times their
+/// cost.
 const WAKE_SHARE: u64 = 10;
 
 /// Wake-ups for each operation may use at most this fraction of a CPU.

@@ -1,5 +1,5 @@
-//! Signals: the first ends the work cleanly, the second at once. A terminal that hangs up ends no run. Also exits from the
-//! middle of a run without unwinding: on signals and on bugs.
+//! Signals: the first ends the work cleanly, the second at once. A terminal that hangs up ends no run. Also exits
+//! without unwinding from the middle of a run, on signals and on bugs.
 
 use crate::failure::Failure;
 use crate::{Manner, console};
@@ -23,7 +23,7 @@ const BROKEN_OFF: i32 = 4;
 /// a process passes the signal on.
 const ECHO: Duration = Duration::from_secs(2);
 
-/// Tells the first signal from its echo and from a second one.
+/// Distinguishes the first signal, its echo, and a second signal.
 #[derive(Default)]
 struct Received(Option<(i32, Instant)>);
 

@@ -1,5 +1,5 @@
-//! Linux AIO (io_submit(2)): asynchronous reads and writes past the page cache, and flushes, where io_uring is forbidden, as
-//! in most containers.
+//! Linux AIO (io_submit(2)): asynchronous reads and writes past the page cache, and flushes, where io_uring is
+//! forbidden, as in most containers.
 //!
 //! Reads and writes must not block the submitting thread (`RWF_NOWAIT`). An operation that would block, because the
 //! device has no free request, ends with `EAGAIN`; the caller repeats it on another thread. At process exit the kernel
@@ -99,8 +99,8 @@ pub struct Aio {
 }
 
 impl Aio {
-    /// Sets up a context for up to `in_flight_max` operations on `files`, with `memory_bytes` of buffers. Instant 0 of its
-    /// clock is `epoch_ns` of `CLOCK_MONOTONIC`. The caller keeps the files open as long as the context.
+    /// Sets up a context for up to `in_flight_max` operations on `files`, with `memory_bytes` of buffers. Instant 0 of
+    /// its clock is `epoch_ns` of `CLOCK_MONOTONIC`. The caller keeps the files open as long as the context.
     ///
     /// Errors: those of io_setup(2); `EAGAIN` beyond /proc/sys/fs/aio-max-nr.
     pub fn new(files: &[BorrowedFd<'_>], in_flight_max: usize, memory_bytes: usize, epoch_ns: u64) -> io::Result<Self> {
@@ -132,8 +132,8 @@ impl Aio {
         let mut begin = 0;
         while begin < self.pushed.len() {
             let pointers = &self.pointers[begin..];
-            // SAFETY: each points to a block of `blocks`, which never moves, and describes memory that its operation owns,
-            // which `slots` keeps until its completion.
+            // SAFETY: each points to a block of `blocks`, which never moves, and describes memory that its operation
+            // owns, which `slots` keeps until its completion.
             let submitted =
                 unsafe { libc::syscall(libc::SYS_io_submit, self.context, pointers.len(), pointers.as_ptr()) };
             let taken = match succeed(submitted) {
@@ -188,8 +188,8 @@ impl Aio {
     /// True if the kernel has completions: read from its ring, without a system call.
     fn has_events(&self) -> bool {
         let ring = self.context as *const EventRing;
-        // SAFETY: io_setup(2) returned the address of this structure, mapped until io_destroy(2), which only `drop` calls. The
-        // kernel changes it meanwhile, so each number is read once.
+        // SAFETY: io_setup(2) returned the address of this structure, mapped until io_destroy(2), which only `drop`
+        // calls. The kernel changes it meanwhile, so each number is read once.
         let (magic, head, tail) = unsafe {
             (
                 (&raw const (*ring).magic).read_volatile(),

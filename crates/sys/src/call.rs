@@ -105,7 +105,8 @@ impl Mapped {
             OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(WriteBack { drop_cache: false, .. }) => {
                 self.sync(0, self.mapping.len).map(|()| 0)
             }
-            // Mapped pages stay in the page cache. The mapping is shared: pages that the advice unmaps keep their bytes.
+            // Mapped pages stay in the page cache. The mapping is shared: pages that the advice unmaps keep their
+            // bytes.
             OpKind::WriteBack(_) => match self.mapping.advise(libc::MADV_DONTNEED) {
                 Ok(()) => return carry_out(fd, 0, op),
                 Err(error) => Err(error),
@@ -128,8 +129,8 @@ impl Mapped {
         let mapped = libc::iovec { iov_base: self.mapping.start.as_ptr().wrapping_add(at).cast(), iov_len: len };
         // The mapping is the local side: the kernel copies there with faults, and pins the pages of the other side.
         let call = if op.kind == OpKind::Read { libc::process_vm_writev } else { libc::process_vm_readv };
-        // SAFETY: `own` lies in the buffer that `op` owns, and no reference to its bytes lives during the call. `mapped`
-        // lies in the mapping, to which no references exist.
+        // SAFETY: `own` lies in the buffer that `op` owns, and no reference to its bytes lives during the call.
+        // `mapped` lies in the mapping, to which no references exist.
         succeed(unsafe { call(libc::getpid(), &mapped, 1, &own, 1, 0) } as i64)
     }
 

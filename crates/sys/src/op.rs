@@ -358,8 +358,8 @@ pub struct Sleep {
 
 /// A queue of operations in the kernel: io_uring or Linux AIO.
 ///
-/// Takes operations whole and returns their buffers with the completions: the queue owns a buffer exactly as long as the
-/// kernel may access it. Each has a token, below the maximum number of operations in flight.
+/// Takes operations whole and returns their buffers with the completions: the queue owns a buffer exactly as long as
+/// the kernel may access it. Each has a token, below the maximum number of operations in flight.
 pub trait Queue {
     /// Operation type.
     type Op;

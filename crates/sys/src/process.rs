@@ -1,5 +1,5 @@
-//! Settings and properties of the calling thread and the process; resources used: CPU time, memory pages; the clock of the
-//! block layer.
+//! Settings and properties of the calling thread and the process; resources used: CPU time, memory pages; the clock of
+//! the block layer.
 
 use crate::op::Priority;
 use crate::succeed;

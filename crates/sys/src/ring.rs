@@ -204,8 +204,8 @@ pub struct RingFacts {
 
 impl<F: Form> Ring<F> {
     /// Sets up a ring for up to `in_flight_max` operations of `form` on `files`, with `memory_bytes` of buffers.
-    /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`. `polled`: the ring only reads and writes, past the page
-    /// cache, and a wait uses its CPU.
+    /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`. `polled`: the ring only reads and writes, past the
+    /// page cache, and a wait uses its CPU.
     ///
     /// Must be called on the thread that uses the ring. Errors: the kernel's; `Unsupported` if io_uring is older than
     /// Linux 5.11 (no timeout on a wait).

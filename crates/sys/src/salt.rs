@@ -21,7 +21,8 @@
 
 use crate::random::Random;
 
-/// Bytes of one sector, for any sector size of the device: the unit of filling, as in ACT (`INTERVAL_SIZE`), and of stamps.
+/// Bytes of one sector, for any sector size of the device: the unit of filling, as in ACT (`INTERVAL_SIZE`), and of
+/// stamps.
 pub const SECTOR_BYTES: usize = 512;
 
 const LANES: usize = 8;

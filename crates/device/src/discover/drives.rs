@@ -61,7 +61,7 @@ fn drive_of(name: &str, roots: &Roots) -> (Identity, Drive) {
     (identity, Drive { members: vec![name.to_owned()], told_by_name: Some(why), ..drive })
 }
 
-/// The drive called `name`, by what the kernel knows of it.
+/// The drive called `name`, from the kernel's facts about it.
 fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
     let mut drive = Drive {
         name: facts.disk_name().unwrap_or(name).to_owned(),
@@ -83,8 +83,8 @@ fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
     (Identity::Number(first), drive)
 }
 
-/// The name of the disk, if `name` is that of a partition by the rules of the kernel or udev; else `name` itself. Partitions:
-/// `nvme0n1p2`, `mmcblk0p1`, `loop0p1`, `sdb1`, `vda3`, `.../wwn-0x5-part1`.
+/// The name of the disk, if `name` is that of a partition by the rules of the kernel or udev; else `name` itself.
+/// Partitions: `nvme0n1p2`, `mmcblk0p1`, `loop0p1`, `sdb1`, `vda3`, `.../wwn-0x5-part1`.
 fn whole_of_name(name: &str) -> &str {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.len() == name.len() {

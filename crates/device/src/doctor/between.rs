@@ -72,8 +72,8 @@ impl Attachment {
     }
 }
 
-/// The label of the slot with the PCI device `address` (`0000:3b:00.0`). Source: `Documentation/ABI/testing/sysfs-bus-pci`
-/// of the kernel; a slot's address has no function.
+/// The label of the slot with the PCI device `address` (`0000:3b:00.0`). Source:
+/// `Documentation/ABI/testing/sysfs-bus-pci` of the kernel; a slot's address has no function.
 fn slot_label(address: &str, roots: &Roots) -> Option<String> {
     let is_here = |slot: &SysDir| slot.text("address").is_some_and(|of| address.split('.').next() == Some(&of));
     SysDir::new(roots.sys.join("bus/pci")).below("slots").find(is_here).map(|slot| slot.name())
@@ -233,7 +233,8 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
         return;
     }
     let irqs = SysDir::new(roots.sys.join("kernel/irq"));
-    // The name of the action: `nvme0q1`, `virtio1-req.0`. Source: `Documentation/ABI/testing/sysfs-kernel-irq` of the kernel.
+    // The name of the action: `nvme0q1`, `virtio1-req.0`. Source: `Documentation/ABI/testing/sysfs-kernel-irq` of the
+    // kernel.
     lines.retain(|line| !irqs.text(&format!("{line}/actions")).is_some_and(|name| is_administrative(&name)));
     let online = CpuList::read(&roots.sys.join("devices/system/cpu/online")).unwrap_or_default();
     let reached: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, roots)).collect();

@@ -95,7 +95,7 @@ impl Counters {
         Self::parse(dir.text("stat")?.split_ascii_whitespace())
     }
 
-    /// Parses the fields of `stat` in sysfs, which are those of /proc/diskstats behind the name; `None` for another format.
+    /// Parses the fields of `stat` in sysfs: the same as in /proc/diskstats after the name; `None` for another format.
     pub(crate) fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Option<Self> {
         // Newer kernels may append more fields, which are ignored.
         let values: Vec<u64> = words.take(17).map(|word| word.parse().ok()).collect::<Option<_>>()?;

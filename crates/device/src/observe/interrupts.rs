@@ -85,7 +85,7 @@ impl ByCpu {
         Self { counts: self.counts.iter().zip(before).map(grown).collect() }
     }
 
-    /// The CPU with the most interrupts, the first of equals, and its share of them in percent; `None` without interrupts.
+    /// The CPU with the most interrupts (the first of equals) and its percentage of them; `None` without interrupts.
     pub fn busiest(&self) -> Option<(usize, f64)> {
         let (cpu, count) = self.counts.iter().enumerate().max_by_key(|(cpu, count)| (**count, usize::MAX - cpu))?;
         let total = self.total();

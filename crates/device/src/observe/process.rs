@@ -1,12 +1,12 @@
-//! This process: its identity, the resources that it uses, and the CPU time that it waited for; and the state of a recorded
-//! process.
+//! This process: its identity, the resources that it uses, and the CPU time that it waited for; and the state of a
+//! recorded process.
 //!
 //! A number alone does not identify a process, because the kernel reuses it. The number with the start time of the
 //! process and the boot of the machine does. Another container sees other numbers: only within one PID namespace "not
 //! there" means "gone". Otherwise the caller has to check if its files still grow.
 //!
-//! A measuring tool has to report its own cost. Threads that issue operations are recognised by name ([`ISSUING_PREFIX`]); each has a column. The CPU time of the
-//! process includes the other threads.
+//! A measuring tool has to report its own cost. Threads that issue operations are recognised by name
+//! ([`ISSUING_PREFIX`]); each has a column. The CPU time of the process includes the other threads.
 
 use super::telemetry::Cell;
 use super::{ProcFile, TelemetryError, open, share_pct};
@@ -135,8 +135,8 @@ impl OwnProcess {
         Ok(Self { statm, cpu_ns: None, threads: issuing_threads(root), workers })
     }
 
-    /// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were ready to run and had
-    /// no CPU, over all of them together, as a share of the interval; empty without such threads.
+    /// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were ready to run
+    /// and had no CPU, over all of them together, as a share of the interval; empty without such threads.
     ///
     /// `io_worker_runs/s`: number of times that io_uring's workers ran, about once for each operation passed to them.
     pub(super) fn sample(&mut self, interval: Duration) -> Vec<Cell> {

@@ -252,8 +252,8 @@ fn cell(value: Option<f64>, decimals: usize) -> Cell {
 
 const COLUMNS: &str = "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,unit,ops_over,share_over,damage";
 
-/// All slices of `logs` as CSV over the thresholds of `buckets`. Without operations the share is empty. `runs` has an entry
-/// for each log, or none at all.
+/// All slices of `logs` as CSV over the thresholds of `buckets`. Without operations the share is empty. `runs` has an
+/// entry for each log, or none at all.
 ///
 /// One line per log, histogram, slice and threshold, unrounded. Thresholds are lines, not columns, because logs can
 /// differ in their unit. Each line repeats the damage of its log: a separate warning is lost when lines are extracted

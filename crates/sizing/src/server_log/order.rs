@@ -178,7 +178,7 @@ pub(crate) const TOLERANCE_SEC: f64 = 1.5;
 /// Distances on either side from which the usual one is taken: the ticker's interval may be changed.
 const AROUND: usize = 4;
 
-/// The usual distance around the one at `at`; `None`: there are too few to tell.
+/// The usual distance around index `at`; `None`: too few distances.
 pub(crate) fn usual(distances: &[f64], at: usize) -> Option<f64> {
     let around = &distances[at.saturating_sub(AROUND)..distances.len().min(at + AROUND + 1)];
     let mut around: Vec<f64> = around.iter().copied().filter(|distance| *distance > 0.0).collect();

@@ -329,8 +329,8 @@ pub fn statistics(page: &[u8]) -> Bytes {
 mod tests {
     use super::*;
 
-    /// Log pages 20h and 21h and the placement list of an emulated drive (QEMU 10.0) with eight handles, reclaim units of
-    /// 16 MiB and one namespace that has them all.
+    /// Log pages 20h and 21h and the placement list of an emulated drive (QEMU 10.0) with eight handles, reclaim units
+    /// of 16 MiB and one namespace that has them all.
     const CONFIGURATIONS: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-20h.bin");
     const USERS: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-21h.bin");
     const HANDLES: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-ruhs.bin");

@@ -197,8 +197,8 @@ impl Device {
         cells.map(|(column, value)| (column.of(&self.name), value)).collect()
     }
 
-    /// The drive's health by `reading`. Data units are of 512,000 bytes. The throttle count is the number of times that heat
-    /// slowed the drive: both levels of SMART, and OCP's own count.
+    /// The drive's health by `reading`. Data units are of 512,000 bytes. The throttle count is the number of times
+    /// that heat slowed the drive: both levels of SMART, and OCP's own count.
     fn health_cells(&self, reading: &Reading) -> Vec<Cell> {
         let Some(Poller { has_ocp, has_fdp, .. }) = self.health else { return Vec::new() };
         let smart = reading.smart.as_ref();

@@ -37,7 +37,8 @@ pub struct Options {
     pub cpu_buffer_bytes: u64,
     /// True to record completions beside issues.
     pub complete: bool,
-    /// True to record also when a bio enters the block layer, and bios that complete without a request (for the time before issue).
+    /// True to record bios, too: when they enter the block layer (for the time before issue), and when they complete
+    /// without a request.
     pub queue: bool,
     /// True to record completed bios, too: the only events of a device without requests.
     pub bios_done: bool,

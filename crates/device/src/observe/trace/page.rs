@@ -47,7 +47,8 @@ impl PageLayout {
         self.data.offset + self.data.bytes
     }
 
-    /// Calls `sink` with the time and the bytes of each record, oldest first. True if events are missing before the page.
+    /// Calls `sink` with the time and the bytes of each record, oldest first. True if events are missing before the
+    /// page.
     ///
     /// Errors: the byte from which on the page contradicts itself.
     pub(super) fn records(&self, page: &[u8], mut sink: impl FnMut(u64, &[u8])) -> Result<bool, usize> {
