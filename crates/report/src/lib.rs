@@ -3,7 +3,7 @@
 //! * [`document`]: all that is known of runs and series of runs, as one document; as HTML, Markdown,
 //!   JSON and text
 //! * [`charts`]: what is drawn, as data; [`bars`]: numbers as bars
-//! * [`baseline`]: what a baseline says of each drive, and its drives beside each other
+//! * [`baseline`]: results of a baseline for each drive, and its drives side by side
 //! * [`comparison`]: candidates side by side, and among published ratings
 //! * [`check`]: is a disk good enough for a database
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown

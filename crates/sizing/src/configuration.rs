@@ -29,7 +29,7 @@ pub struct Test {
     pub factor: Factor,
 }
 
-/// A configuration and what it stands for.
+/// A configuration, and the I/O that it stands for.
 #[derive(Debug, Clone)]
 pub struct Configuration {
     pub namespace: String,

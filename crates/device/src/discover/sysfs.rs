@@ -144,13 +144,13 @@ impl SysDir {
     }
 }
 
-/// A loop device with something behind it.
+/// A loop device with a backing file or device.
 #[derive(Debug, Clone)]
 pub(crate) struct LoopDevice {
     pub(crate) number: DevNum,
     /// Directory in sysfs.
     pub(crate) dir: SysDir,
-    /// The path behind it, as it was when the loop device was set up.
+    /// The path of the backing, as it was when the loop device was set up.
     pub(crate) path: String,
     /// Backing file or device.
     pub(crate) backing: Backing,

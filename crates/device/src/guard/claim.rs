@@ -96,8 +96,8 @@ fn claimed(node: &Path, manner: Manner) -> Result<File, Reason> {
     Ok(file)
 }
 
-/// Opens the block device at `node` for direct reads, without a lasting claim. Getting the kernel's claim for a moment
-/// shows that nobody holds it.
+/// Opens the block device at `node` for direct reads, without a lasting claim. A momentary claim from the kernel shows
+/// that nobody else holds it.
 pub(super) fn look(node: &Path, settle: Duration) -> Result<File, Reason> {
     let failed = |source| Reason::io("open it for reading", source);
     let refused = |source| if is_busy(&source) { busy(node, source) } else { failed(source) };

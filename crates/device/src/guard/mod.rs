@@ -135,8 +135,8 @@ impl Guard {
 
     /// Examines and asks as [`Self::consent`] does, and consents to nothing: for work that writes later, or not at all.
     ///
-    /// Returns a name for each device whose erasure was allowed, so that the consent that follows asks nobody again.
-    /// Errors: those of [`Self::consent`].
+    /// Returns a name for each device whose erasure was allowed, so that the later consent asks no question. Errors:
+    /// those of [`Self::consent`].
     pub fn agree(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<String>, Refused> {
         let examined = self.agreed(requests, answers)?;
         let name = |of: &Examined| Names::of(&of.found.facts, &self.roots).to_give(&of.request.path).to_owned();

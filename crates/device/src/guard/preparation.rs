@@ -11,8 +11,8 @@
 //! | pass 1: zeros | pass 2: salt | ... |     passes_done: passes that are complete and synced
 //!           ^ mark_bytes                     of the current pass, everything before the mark is synced
 //! ```
-//! The record is written only after a sync of the device, so what it claims survived whatever ended the
-//! program. With seed, key and pass every byte below the mark can be computed again ([`sys::salt`]).
+//! The record is written only after a sync of the device, so its contents are true even after a crash. With seed, key
+//! and pass every byte below the mark can be computed again ([`sys::salt`]).
 
 use crate::discover::DeviceFacts;
 use results::files::{self, Links, Over};

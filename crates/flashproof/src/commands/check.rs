@@ -117,7 +117,7 @@ fn list() -> Result<String, Failure> {
     ))
 }
 
-/// The file of a check, and what it says about itself.
+/// The file of a check, and its own description.
 fn shown(check: &Definition) -> String {
     let mut text = format!("# {} ({} of load)\n", check.name, span(check.seconds()));
     text += &wrapped(&check.question, "# ", COLUMNS);

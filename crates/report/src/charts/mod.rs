@@ -173,7 +173,7 @@ impl Chart {
         Self { id: identifier(&id.into()), title: title.into(), x, y, ..Self::default() }
     }
 
-    /// The same chart as one that has nothing to show, because of `why`.
+    /// The same chart without data, because of `why`.
     pub(crate) fn without_data(self, why: impl Into<String>) -> Self {
         let why = why.into();
         Self { key: format!("Not drawn: {why}"), absent: Some(why), lines: Vec::new(), heat: None, ..self }

@@ -59,7 +59,7 @@ impl fmt::Display for RunStatus {
         if let Some(shares) = &self.current {
             writeln!(f, "  {:<18} {}", "slice so far", self.shares_text(shares))?;
         }
-        // For a finished run, the verdict's sentence above says this.
+        // For a finished run, the sentence of the verdict is shown above instead.
         if let Some(worst) = self.worst.as_ref().filter(|_| !self.phase.is_over()) {
             let reached = if worst.is_over() { "OVER A LIMIT: " } else { "" };
             writeln!(f, "  {:<18} {reached}{worst}", "worst slice")?;

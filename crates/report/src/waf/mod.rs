@@ -344,7 +344,7 @@ fn spread(histogram: &[Worn]) -> String {
     }
 }
 
-/// With two digits behind the point, as amplification is written.
+/// An amplification factor with two decimals.
 fn factor(factor: Option<f64>) -> String {
     factor.map_or("-".to_owned(), |factor| format!("{factor:.2}"))
 }

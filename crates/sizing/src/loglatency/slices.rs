@@ -49,7 +49,7 @@ pub struct Table {
     pub slice_sec: i64,
     /// Restarts within the table: times of the last dump before and of the first dump after.
     pub restarts: Vec<(DateTime, DateTime)>,
-    /// Steps of the clock within the table, likewise.
+    /// Steps of the clock within the table: likewise, the times around each.
     pub clock_steps: Vec<(DateTime, DateTime)>,
 }
 

@@ -332,7 +332,7 @@ impl NodeSources<'_> {
         let device_reads = of_device("read");
         let (device_lbr, device_writes) = (of_device("large-block-read"), of_device("write"));
         let writes_per_sec = writes.per_sec() / sharers as f64;
-        // Then each record is a separate write, and only defragmentation writes blocks.
+        // With commit-to-device each record is a separate write, and only defragmentation writes blocks.
         let commit_to_device = facts.commit_to_device.unwrap_or_else(|| {
             device_writes.as_ref().is_some_and(|counted| {
                 counted.per_sec() > 1.5 * drive_rates.writes * ios_a_block && counted.per_sec() >= 0.9 * writes_per_sec

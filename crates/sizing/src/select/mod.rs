@@ -95,7 +95,7 @@ pub struct Supply {
 pub struct Terms {
     /// The load as a multiple of the current one.
     pub scale: f64,
-    /// Scale of the data, likewise.
+    /// The data as a multiple of the current amount.
     pub data_scale: f64,
     /// Maximum filled fraction of a drive's capacity.
     pub fill: f64,

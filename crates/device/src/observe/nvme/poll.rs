@@ -1,6 +1,6 @@
 //! Polls a drive's health logs on a thread of its own.
 //!
-//! A drive that hangs blocks its caller for up to a minute; here that is a thread that nobody waits for.
+//! A drive that hangs blocks its caller for up to a minute: here only the polling thread, for which nobody waits.
 //! [`Poller::take`] returns each reading once.
 
 use super::{Controller, OcpSmart, Smart};
@@ -69,7 +69,7 @@ impl Poller {
                 };
                 let reading = read(has_ocp, has_fdp);
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
-                // After a long time nobody waits any more.
+                // The receiver may have timed out.
                 let _ = asked_by.map(|asked_by| asked_by.try_send(()));
             }
         };

@@ -97,7 +97,7 @@ type Waiting = HashMap<(DeviceNumber, u64), VecDeque<Pending>>;
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     request: Request,
-    /// The sector behind its last.
+    /// The first sector after its last.
     end: u64,
     /// The kernel will flush afterwards, and complete it once more.
     flush_follows: bool,
@@ -237,7 +237,8 @@ impl Pairing {
         if event.sectors > 0
             && let Some(first) = self.take_bio(event, event.sector, end)
         {
-            // Bios merged behind the first are in the request, too; or the first was merged before an older one.
+            // The request also contains bios merged after the first one, or an older one that the first was merged in
+            // front of.
             let (mut queued_ns, mut reached) = (first.request.issued_ns, first.end);
             while reached < end {
                 let Some(next) = self.take_bio(event, reached, end) else { break };

@@ -151,8 +151,8 @@ fn stop(instances: &[PathBuf]) {
     }
 }
 
-/// Switches an instance off and removes its directory. EBUSY: somebody has a file of it open. Then it does not record
-/// any more, and a trace that starts after the end of this process removes it.
+/// Switches an instance off and removes its directory. EBUSY: a process has one of its files open. Then the instance
+/// stays without recording, and a trace that starts after the end of this process removes it.
 fn remove(path: &Path) -> io::Result<()> {
     let switch = fs::OpenOptions::new().write(true).open(path.join("tracing_on"));
     let _ = switch.and_then(|mut file| file.write_all(b"0"));

@@ -95,7 +95,8 @@ fn climb(args: &RateArgs, request: &Request, kept: &mut Kept, switch: &Switch) -
 const SLICE_SEC: u32 = 3_600;
 /// Maximum operations of a step on simulated drives without --slice: about a minute of CPU.
 const SIMULATED_OPS_MAX: f64 = 250e6;
-/// Minimum length of a slice shortened so, seconds: a minute of load shows what a drive does at that rate.
+/// Minimum length of a slice shortened by [`SIMULATED_OPS_MAX`], seconds: a minute of load shows the drive's behaviour
+/// at that rate.
 const SIMULATED_SLICE_SEC_MIN: u64 = 60;
 
 /// The requested search.
