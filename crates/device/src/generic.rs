@@ -1,9 +1,9 @@
 //! The character device of an NVMe namespace (`/dev/ng0n1`): a second path to a block device that is already open.
 //!
 //! The guard examined and claimed the block device, so it is opened first and stays open. Names do not prove that both
-//! lead to one namespace: the character device's number in the kernel, the namespace identifier and the drive's
-//! identifiers for it are compared. Commands sent here bypass the block layer, which would enforce the partition, whole
-//! blocks and the queue's limits; so callers get these bounds, too ([`Generic::first_byte`], [`Generic::size_bytes`],
+//! lead to the same namespace, so the kernel's device number, the namespace identifier and the drive's identifiers are
+//! compared. Commands sent here bypass the block layer, which would enforce the partition, whole blocks and the
+//! queue's limits; so callers get these bounds, too ([`Generic::first_byte`], [`Generic::size_bytes`],
 //! [`Generic::transfer_bytes_max`]).
 
 use crate::discover::{DevNum, Kind, Roots, generic_of_block, queue_attribute};
@@ -101,7 +101,7 @@ impl Generic {
         let identify = answer(file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES);
         let identify = identify.map_err(refused("ask {} for its format"))?;
         let nvme::Namespace { block_bytes, metadata_bytes, .. } = nvme::Namespace::parse(nsid, &identify);
-        // One too large to be is 0.
+        // A block size beyond 32 bits becomes 0.
         let block_bytes = u32::try_from(block_bytes).unwrap_or(0);
         if metadata_bytes != 0 {
             return Err(GenericReason::Metadata { block_bytes, metadata_bytes });
@@ -159,8 +159,8 @@ fn difference(file: &File, number: DevNum, target: &Target) -> Result<Option<Str
     Ok((!same).then(|| "the drive gives the two different names".to_owned()))
 }
 
-/// Maximum bytes of one command: by the hardware, by the kernel's segments if no two pages are adjacent, and by the
-/// command itself.
+/// Maximum bytes of one command: the least of the hardware's limit, the kernel's segment limit (with no two pages
+/// adjacent) and the command's own.
 fn transfer_bytes_max(hardware: Option<u64>, segments: Option<u64>, block_bytes: u32) -> u32 {
     let hardware = hardware.unwrap_or(TRANSFER_BYTES);
     let segments = segments.map_or(hardware, |segments| segments.saturating_mul(PAGE_BYTES));

@@ -1,7 +1,7 @@
 //! An open device or file that operations can be issued to.
 //!
 //! A writable target is made from a [`WriteConsent`] only; any other is opened for reading, so that the kernel itself
-//! refuses a write. Targets do no I/O themselves: engines do. [`Zones`] are those of a zoned device.
+//! refuses a write. Engines, not targets, do the I/O. [`Zones`] are the zones of a zoned device.
 
 use crate::discover::{self, DeviceFacts, Kind, Resolved, Roots};
 use crate::guard::{
@@ -20,7 +20,7 @@ use thiserror::Error;
 
 pub use sys::ioctl::Zone;
 
-/// Bytes discarded at once: a second or so, also on slow drives.
+/// Bytes per discard: takes about a second, also on slow drives.
 const DISCARD_BYTES: u64 = 16 << 30;
 
 /// A device or file that cannot be opened for reading, and why. One line.
@@ -40,11 +40,11 @@ pub struct Target {
     stamp_key: Option<u64>,
     /// The write stream of every write; 0: none.
     write_hint: AtomicU16,
-    /// Operations go through the page cache, though they need not.
+    /// Operations use the page cache, although direct I/O is possible.
     cached: AtomicBool,
 }
 
-/// A hint stays on the inode, where the next program would write by it.
+/// A write hint stays on the inode, and the next program's writes would use it.
 impl Drop for Target {
     fn drop(&mut self) {
         if self.write_hint() != 0 {
@@ -119,8 +119,8 @@ impl Target {
         self.opened.facts.max_write_streams.unwrap_or(0)
     }
 
-    /// Directs every write that names no stream to `stream`, of [`Self::write_streams`]: for engines that cannot name
-    /// one. The device has a single hint, which all writes share. Errors: `EINVAL` above 5.
+    /// Directs every write that names no stream to `stream` (1 to [`Self::write_streams`]): for engines that cannot
+    /// name a stream. The device has a single hint, which all writes share. Errors: `EINVAL` above 5.
     pub fn set_write_hint(&self, stream: u16) -> io::Result<()> {
         open::set_write_hint(self.fd(), stream.into())?;
         self.write_hint.store(stream, Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl Target {
         &self.opened.notes
     }
 
-    /// Has operations from now on go through the page cache. `drops`: the cache is emptied of this target before.
+    /// Sends operations through the page cache from now on. `drops`: first drops this target's pages.
     pub fn use_page_cache(&self, drops: bool) -> io::Result<()> {
         if drops {
             self.drop_cached();
@@ -167,7 +167,7 @@ impl Target {
 
     /// Makes the kernel drop its cache of a block device that was written through its character device.
     pub fn drop_cached(&self) {
-        // At worst a later reader gets old bytes; this process does not read them.
+        // Errors are ignored: at worst a later reader of the block device gets old bytes.
         let _ = rustix::fs::fadvise(self.fd(), 0, None, rustix::fs::Advice::DontNeed);
     }
 
@@ -176,11 +176,11 @@ impl Target {
         self.opened.file.sync_data()
     }
 
-    /// Has the drive forget `range`, of whole logical sectors, piece by piece: between two a caller shows progress and
-    /// answers a signal. Gives the end of each piece that is done.
+    /// Discards `range` (whole logical sectors) in pieces, so that the caller can show progress and answer a signal in
+    /// between. Yields the end of each finished piece.
     ///
-    /// Errors: `Unsupported` or `EOPNOTSUPP` where there is nothing that could; `PermissionDenied` when it
-    /// was not opened for writing.
+    /// Errors: `Unsupported` or `EOPNOTSUPP` if the target cannot discard; `PermissionDenied` if it was not opened for
+    /// writing.
     pub fn discard(&self, range: Range<u64>) -> impl Iterator<Item = Result<u64, Undiscarded>> + '_ {
         let Range { start: mut at, end } = range;
         std::iter::from_fn(move || {
@@ -222,10 +222,10 @@ impl Target {
     }
 }
 
-/// Zones of a device, as they were when the device was asked.
+/// Zones of a device at the time of the report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zones {
-    /// All of them, in order, without a gap.
+    /// All zones, in order, without a gap.
     pub zones: Vec<Zone>,
     /// Zones that may be open at once, and active (open or closed); `None`: any number.
     pub open_max: Option<u32>,

@@ -20,7 +20,7 @@ const SHARES: [f64; 3] = [0.5, 0.9, 0.95];
 /// Confidence of bounds and intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// Most groups in a chart; more would not be told apart.
+/// Maximum number of groups in a chart; more could not be distinguished.
 const GROUPS_MAX: usize = 12;
 
 /// Drives in the table of the text form.
@@ -100,8 +100,8 @@ pub struct PairComparison {
 }
 
 impl Quantity {
-    /// Values by drive with their bounds, and comparisons of the firmwares and models of `drives`. `None` with fewer than
-    /// two values.
+    /// Values by drive with their bounds, and comparisons of the firmwares and models of `drives`. `None` with fewer
+    /// than two values.
     pub fn of(
         name: &str,
         unit: &str,
@@ -130,7 +130,7 @@ impl Quantity {
         Some(this)
     }
 
-    /// Values by group, ascending; drives without the label are left out.
+    /// Values by group, ascending; drives without this label are left out.
     fn groups(&self, drives: &[CampaignDrive], (_, label): Label) -> BTreeMap<String, Vec<f64>> {
         let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         for (drive, value) in drives.iter().zip(&self.values) {
@@ -184,7 +184,7 @@ impl Campaign {
         sentences
     }
 
-    /// The odd ones, and what cannot be said.
+    /// Drives that differ from their peers, and what cannot be concluded.
     fn differing(&self) -> Vec<String> {
         let Some(step) = &self.compared_step else { return vec!["No step has latencies to compare.".to_owned()] };
         let Examination { slow, undecided, compared } = &self.examination;
@@ -221,7 +221,7 @@ impl Campaign {
             .rows(drives)
     }
 
-    /// Reasons of all results that are no success.
+    /// Reasons of all results other than success.
     fn reasons(&self) -> Vec<String> {
         let good = |result: &StepResult| {
             matches!(result.outcome, Some(Outcome::Pass | Outcome::Measured)) || result.sentence.is_empty()
@@ -291,7 +291,7 @@ impl Campaign {
         page.html(&self.made_by)
     }
 
-    /// The distribution of a quantity over all, and its values by each label that divides the drives.
+    /// The distribution of a quantity over all drives, and its values by each label of which the drives have several.
     fn charts(&self, number: usize, quantity: &Quantity) -> Vec<Chart> {
         let mut labels = LABELS.to_vec();
         labels.retain(|(_, label)| {
@@ -327,7 +327,7 @@ impl Campaign {
         let slow = self.examination.slow.iter().filter(|slow| slow.level == Level::Drive);
         let slow: BTreeSet<&str> = slow.map(|slow| slow.name.as_str()).collect();
         let line = |(at, (group, values)): (usize, (&String, &Vec<f64>))| {
-            // Side by side in the column of the group, so that equal values are seen.
+            // Points side by side within the group's column, so that equal values stay visible.
             let width = values.len().max(2) as f64;
             let place = |rank: usize| at as f64 + 1.0 + 0.6 * (rank as f64 / (width - 1.0) - 0.5);
             let (x, y) = (0..values.len()).map(|rank| (place(rank), Some(values[rank]))).unzip();

@@ -1,4 +1,4 @@
-//! Results of checks: as text, Markdown, HTML and JSON. Of one disk mostly: for which databases it is good enough.
+//! Results of checks, mostly of one disk: for which databases it is good enough. As text, Markdown, HTML and JSON.
 
 use crate::bars::Bars;
 use crate::html::Page;

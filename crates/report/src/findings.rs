@@ -6,7 +6,7 @@ use results::units;
 /// Most columns of a line of explanation.
 const COLUMNS: usize = 110;
 
-/// All findings worth a look, the weightiest first, and how many others there are.
+/// All findings worth a look, the most severe first, and the number of others.
 pub fn page(findings: &[Finding], all: bool) -> String {
     let count = |level| findings.iter().filter(|finding| finding.level == level).count() as u64;
     let [problems, warnings, notes] = [(Level::Problem, "problem"), (Level::Warning, "warning"), (Level::Note, "note")]
@@ -17,7 +17,7 @@ pub fn page(findings: &[Finding], all: bool) -> String {
     format!("{listed}{problems}, {warnings}, {unknown} unknown, {notes}; {good} as it should be{hint}\n")
 }
 
-/// The findings of at least this level, the weightiest first.
+/// The findings of at least this level, the most severe first.
 pub fn listed(findings: &[Finding], least: Level) -> String {
     let mut shown: Vec<&Finding> = findings.iter().filter(|finding| finding.level >= least).collect();
     shown.sort_by_key(|finding| std::cmp::Reverse(finding.level));
@@ -35,7 +35,7 @@ fn text(finding: &Finding) -> String {
     if !reason.is_empty() {
         text += &units::wrapped(reason, "         ", COLUMNS);
     }
-    // Commands are not broken: they are there to be pasted.
+    // Commands are not wrapped, so that they can be pasted.
     if !remedy.is_empty() {
         text += &format!("         -> {remedy}\n");
     }

@@ -75,22 +75,22 @@ impl From<&Histogram> for Quantiles {
 pub const QUANTILES: [&str; 8] = ["p50", "p90", "p99", "p99.9", "p99.99", "max", "mean", "std dev"];
 
 impl Quantiles {
-    /// From the median to the longest, the mean, and how far durations are from it.
+    /// Percentiles from the median to the maximum, the mean and the standard deviation.
     pub fn all_ns(&self) -> [u64; 8] {
         let Self { p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns, max_ns, mean_ns, stddev_ns, .. } = *self;
         [p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns, max_ns, mean_ns, stddev_ns]
     }
 }
 
-/// Reads the durations of every stream that did something, in the run in `dir` with the cells of
-/// `layout`. Errors: an interval log is missing or damaged.
+/// Reads the durations of every stream with operations, in the run in `dir` with the cells of `layout`. Errors: an
+/// interval log is missing or damaged.
 pub fn latencies(dir: &Path, layout: &Layout) -> Result<Vec<StreamLatencies>, RunDirError> {
     let read = |kind| by_stream(dir, layout, kind);
     let [service, wait, lag] = [read(HlogKind::Service)?, read(HlogKind::Wait)?, read(HlogKind::Lag)?];
     Ok(of_streams(layout, service.iter().zip(wait.iter().zip(&lag))))
 }
 
-/// Of histograms of service, wait and lag by stream, those of the streams that did something.
+/// Quantiles of the streams with operations, from histograms of service, wait and lag by stream.
 pub(crate) fn of_streams<'a>(
     layout: &Layout,
     durations: impl Iterator<Item = (&'a Histogram, (&'a Histogram, &'a Histogram))>,
@@ -114,12 +114,12 @@ fn by_stream(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Histogra
 /// Adds a window to the histogram of its stream.
 pub(crate) fn add_window(streams: &mut [Histogram], layout: &Layout, window: &Window) {
     if let Some(stream) = streams.get_mut(window.cell / layout.devices.len().max(1)) {
-        // Bounds that differ, as another program may write them, grow or are cut: `add` takes what fits.
+        // Another program may have written other bounds: `add` grows the histogram or takes what fits.
         let _ = stream.add(&window.histogram);
     }
 }
 
-/// A table of milliseconds, one line for each stream and duration: these of the [`QUANTILES`].
+/// A table in milliseconds, one line for each stream and duration: the columns `shown` of the [`QUANTILES`].
 pub fn in_milliseconds(streams: &[StreamLatencies], name_width: usize, shown: &[&str]) -> Table {
     let rows = streams.iter().flat_map(|stream| {
         let names = [stream.stream.as_str(), "", ""];

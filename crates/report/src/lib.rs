@@ -3,13 +3,13 @@
 //! * [`document`]: all that is known of runs and series of runs, as one document; as HTML, Markdown,
 //!   JSON and text
 //! * [`charts`]: what is drawn, as data; [`bars`]: numbers as bars
-//! * [`baseline`]: what a baseline says of each drive, and its drives beside each other
+//! * [`baseline`]: results of a baseline for each drive, and its drives side by side
 //! * [`comparison`]: candidates side by side, and among published ratings
 //! * [`check`]: is a disk good enough for a database
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown
 //! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs
 //! * [`text`]: the document for a terminal, and the summary of a run that just ended
-//! * [`status`]: how a run or a series stands, while it goes on too
+//! * [`status`]: progress of a run or a series, also while it runs
 //! * [`waf`]: write amplification of tenants, arrangement by arrangement
 //! * [`findings`]: what the doctor found
 //! * [`html`]: the pages

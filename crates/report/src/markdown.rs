@@ -1,4 +1,4 @@
-//! The document as Markdown, for tickets and wikis: all but the pictures, of which the key numbers stay.
+//! The document as Markdown, for tickets and wikis: everything but the pictures, of which the key numbers remain.
 
 use crate::document::{Banner, Document, Pair, Report, RunReport, Section, SeriesReport};
 use crate::table::{Table, escaped};
@@ -104,13 +104,13 @@ fn summary(facts: &[Pair]) -> String {
     table(&Table::new("").text(["", ""]).rows(facts.iter().map(|fact| [&fact.name, &fact.value])))
 }
 
-/// Charts, by the number to take away from each.
+/// Charts, each reduced to its key number.
 fn key_numbers(level: usize, section: &Section) -> String {
     let keys = section.charts.iter().map(|chart| format!("{}: {}", chart.title, chart.key));
     heading(level, &section.title) + &list(keys)
 }
 
-/// A heading with what is below it, or that there is nothing.
+/// A heading with its content, or a note that there is none.
 fn part(level: usize, title: &str, content: String) -> String {
     let content = if content.is_empty() { "None recorded.\n\n".to_owned() } else { content };
     heading(level, title) + &content

@@ -1,7 +1,7 @@
-//! A table, however it is shown: as text, Markdown, HTML or CSV.
+//! A table for every output format: text, Markdown, HTML or CSV.
 //!
-//! Who has something to show fills one, and every form lays out the same cells. (JSON has the numbers that
-//! the cells were made of, unrounded and by name.)
+//! The caller fills one table, and every format lays out the same cells. (JSON has the numbers behind the cells,
+//! unrounded and by name.)
 
 use crate::words::Shown;
 use maud::{Markup, Render, html};
@@ -40,17 +40,17 @@ pub struct Cell {
 enum Look {
     Plain,
     Strong,
-    /// Over a limit, or something else that is not as it should be.
+    /// Over a limit, or otherwise not as it should be.
     Bad,
     Code,
     /// Link to an anchor in the page.
     Link(String),
     Badge(Option<Outcome>),
-    /// A field of a map; from 0 to [`SHADES`] the darker.
+    /// A field of a heat map; shade from 0 to [`SHADES`], the darkest.
     Shade(usize),
 }
 
-/// Shades of fields, beside the lightest.
+/// Number of shades of fields, in addition to the lightest.
 const SHADES: usize = 8;
 
 impl Table {
@@ -58,19 +58,19 @@ impl Table {
         Self { title: title.into(), gap: 2, ..Self::default() }
     }
 
-    /// The columns of text that follow.
+    /// Appends columns of text.
     pub fn text<T: Into<String>>(mut self, headings: impl IntoIterator<Item = T>) -> Self {
         self.columns.extend(headings.into_iter().map(|heading| Column::new(heading, false)));
         self
     }
 
-    /// The columns of numbers that follow.
+    /// Appends columns of numbers.
     pub fn numbers<T: Into<String>>(mut self, headings: impl IntoIterator<Item = T>) -> Self {
         self.columns.extend(headings.into_iter().map(|heading| Column::new(heading, true)));
         self
     }
 
-    /// Least widths of the first columns in text, of which only one blank separates two.
+    /// Minimum widths of the first columns in text, where a single blank separates two columns.
     pub fn widths(mut self, widths: impl IntoIterator<Item = usize>) -> Self {
         self.columns.iter_mut().zip(widths).for_each(|(column, width)| column.width = width);
         Self { gap: 1, ..self }
@@ -81,7 +81,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// The table with these rows, too.
+    /// Appends rows.
     pub fn rows<C: Into<Cell>, R: IntoIterator<Item = C>>(mut self, rows: impl IntoIterator<Item = R>) -> Self {
         rows.into_iter().for_each(|row| self.row(row));
         self
@@ -137,7 +137,7 @@ impl Column {
     }
 }
 
-/// As text: columns as wide as their widest cells, no line ends in blanks, no head where no column has one.
+/// As text: columns as wide as their widest cells, no trailing blanks, no heading line if no column has a heading.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let length = |text: &str| text.chars().count();
@@ -193,7 +193,7 @@ impl Cell {
         Self { text: text.into(), look: Look::Strong }
     }
 
-    /// Text of something that is over a limit, or else not as it should be.
+    /// Text of a value over a limit, or otherwise not as it should be.
     pub fn bad(text: impl Into<String>) -> Self {
         Self { text: text.into(), look: Look::Bad }
     }
@@ -203,7 +203,7 @@ impl Cell {
         Self { text: text.into(), look: Look::Code }
     }
 
-    /// A field of a map: `part` from 0 to 1 is the darker.
+    /// A field of a heat map: `part` from 0 (lightest) to 1 (darkest).
     pub fn shaded(text: impl Into<String>, part: f64) -> Self {
         let shade = (part.clamp(0.0, 1.0) * SHADES as f64).round() as usize;
         Self { text: text.into(), look: Look::Shade(shade) }
@@ -218,7 +218,7 @@ impl Cell {
         Self { text: shown.text, look: Look::Badge(shown.look) }
     }
 
-    /// The class of its field in a page.
+    /// The CSS class of the cell's field.
     fn class(&self) -> Option<String> {
         if let Look::Shade(shade) = self.look { Some(format!("shade-{shade}")) } else { None }
     }
@@ -250,7 +250,7 @@ impl Render for Cell {
     }
 }
 
-/// Text of which no character is taken for markup, on one line.
+/// Text on one line, escaped so that no character counts as markup.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -274,7 +274,7 @@ pub(crate) fn look(outcome: Option<Outcome>) -> (&'static str, &'static str) {
     }
 }
 
-/// The sign of an outcome, and what is said of it.
+/// The sign of an outcome, followed by `text`.
 pub(crate) fn signed(outcome: Option<Outcome>, text: &str) -> Markup {
     html! { span aria-hidden="true" { (look(outcome).1) } " " (text) }
 }

@@ -114,7 +114,7 @@ pub(crate) fn steadiness(run: &RunReport) -> Table {
 
 /// The steps of a series; `link` gives the place of a step's run in the page.
 pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> Option<String>) -> Table {
-    // The jobs of a baseline are no multiples of anything.
+    // The jobs of a baseline are not multiples of a load.
     let has_loads = report.series.purpose != Purpose::Baseline;
     let rows = report.steps.iter().enumerate().map(|(number, step)| {
         let name = step.step.name.clone();

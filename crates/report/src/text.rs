@@ -1,4 +1,4 @@
-//! The document for a terminal: what decides, without the pictures.
+//! The document for a terminal: everything that decides, without the pictures.
 
 use crate::charts::Detail;
 use crate::charts::counters::{DeviceWaf, changes, device_waf, waf_lines};
@@ -14,7 +14,7 @@ use results::units;
 use serde::Serialize;
 use std::path::Path;
 
-/// Most slices of a step of a series of which it is told where the time went.
+/// Maximum number of slices shown, per step of a series, with where their time went.
 const BLAME_TOLD_MAX: usize = 2;
 
 impl Document {
@@ -99,10 +99,10 @@ fn drives(report: &SeriesReport) -> String {
     text
 }
 
-/// Blame of the steps that were judged by it: the worst slices of each.
+/// Blame of the steps in which it was determined: the worst slices of each.
 fn blame(report: &SeriesReport) -> String {
     let mut text = String::new();
-    // The passed loads of a search are many, and say little.
+    // A search has many passed loads, which say little.
     let of_search = report.series.purpose == Purpose::Rate;
     let told = report.steps.iter().filter(|step| !of_search || step.step.outcome != Some(Outcome::Pass));
     for step in told {

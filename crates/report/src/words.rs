@@ -1,4 +1,4 @@
-//! Names in words: how all forms of a report say an outcome, a device, a class.
+//! Words for outcomes, devices and classes: the same in all forms of a report.
 //!
 //! Method of a report's numbers and their limits: the same words in every output format.
 
@@ -45,7 +45,7 @@ pub(crate) fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
-/// The values of each key, in the order of the first of each.
+/// Values grouped by key, in the order in which the keys first occur.
 pub(crate) fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
     for (key, value) in pairs {
@@ -57,12 +57,12 @@ pub(crate) fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) 
     groups
 }
 
-/// Each of `all` once, where it is first.
+/// Each of `all` once, at its first position.
 pub(crate) fn unique<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     grouped(all.into_iter().map(|one| (one, ()))).into_iter().map(|(one, _)| one).collect()
 }
 
-/// An outcome as readers see it: in words, and by which outcome's colour and sign.
+/// An outcome as readers see it: its words, and the outcome that gives colour and sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {
     /// One capital word, and the most important addition.
@@ -72,13 +72,13 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// An outcome; `None` of what is not at its end.
+    /// An outcome; `None` for an unfinished run or series.
     pub(crate) fn of(outcome: Option<Outcome>) -> Self {
         let text = outcome.map_or_else(|| "UNFINISHED".to_owned(), |outcome| outcome.to_string());
         Self { text, look: outcome }
     }
 
-    /// The same of what is in doubt: nobody may take it for a pass that means what it says.
+    /// The outcome marked as in doubt, so that nobody takes it for a trustworthy pass.
     pub(crate) fn in_doubt(mut self) -> Self {
         self.text += ", IN DOUBT";
         self.look = self.look.map(|look| if look == Outcome::Pass { Outcome::Invalid } else { look });

@@ -1,4 +1,5 @@
-//! Messages to the user, and lines and pages that fit the terminal. Write errors are ignored: the terminal may be closed.
+//! Messages to the user, and lines and pages that fit the terminal. Write errors are ignored: the terminal may be
+//! closed.
 
 use crate::failure::Failure;
 use crate::stderr::StderrWriter;

@@ -74,7 +74,8 @@ impl Devices {
         Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
 
-    /// Switches to the page cache, with the contents that `workload` begins with.
+    /// Switches to the page cache: reads the range that `workload` wants cached into it, or drops the cached pages if
+    /// there is none.
     pub fn use_page_cache(&self, spec: &RunSpec, workload: &impl Workload) -> Result<(), Failure> {
         let Self::Real(targets) = self else { return Ok(()) };
         let set = |(target, name): (&Arc<Target>, &DeviceName)| {
@@ -96,7 +97,7 @@ impl Devices {
                 };
                 (0..).zip(drives).map(shape).collect()
             }
-            // Neither a size nor sectors: keys are its positions.
+            // A namespace has no size and no sectors: positions are keys.
             Self::Namespace(name, _) => vec![DeviceShape::new(name, 0, u64::MAX, 1)],
         }
     }
@@ -245,7 +246,7 @@ pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Res
     Ok(consents)
 }
 
-/// Names of devices that may be erased: those of options, and those of [`ERASE_VARIABLE`].
+/// Names of devices that may be erased: from options, and from [`ERASE_VARIABLE`].
 fn allowed(erase: &[String]) -> Vec<String> {
     erase_names(erase, std::env::var(ERASE_VARIABLE).ok().as_deref())
 }

@@ -30,10 +30,11 @@ use sys::op::Placement;
 use sys::process;
 use sys::ring::RingFacts;
 
-/// Wake-ups of gathered operations may use at most a tenth of a CPU: the period between them is this many times their cost.
+/// Wake-ups of gathered operations may use at most a tenth of a CPU: the period between them is this many times their
+/// cost.
 const WAKE_SHARE: u64 = 10;
 
-/// Wake-ups for each operation may use at most this part of a CPU.
+/// Wake-ups for each operation may use at most this fraction of a CPU.
 const EACH_SHARE: f64 = 0.4;
 
 /// Bounds of the period between two wake-ups, ns. A shorter period batches hardly any operations; a longer one causes
@@ -47,8 +48,8 @@ const THREADS_PERIOD_NS: u64 = 500_000;
 /// use most of a CPU.
 const THREADS_GATHERED_IOPS: f64 = 50_000.0;
 
-/// Minimum number of operations per period for batching. Below it they are issued one by one, at their scheduled
-/// times.
+/// Minimum number of operations per period for batching. Below it, operations are issued individually, at their
+/// scheduled times.
 const GATHERED_MIN: f64 = 3.0;
 
 /// Requirements of a load on its engine.
@@ -82,7 +83,7 @@ pub struct Engine {
     kind: Kind,
     /// Mechanism that carries placements of writes, if used.
     placement: Option<Carrier>,
-    /// Store between the operations, which are then transactions, and the devices.
+    /// Store that carries out operations (then transactions) as I/O on the devices.
     store: Option<InProcess>,
     /// Simulated drives that persist from run to run.
     life: Option<Arc<Pool<SimEngine<Drive>>>>,
@@ -243,7 +244,8 @@ impl Engine {
         value
     }
 
-    /// Records that the run which just ended read from a store or database, if they were verified or read in batches.
+    /// Counts of records that the finished run read from a store or database; `None` unless it verified them or read
+    /// in batches.
     pub fn take_records_read(&self) -> Option<RecordsRead> {
         let (verification, in_batches) = match (&self.kind, &self.store) {
             (Kind::Client(settings), _) => (&settings.verification, settings.batch.is_some()),
@@ -328,7 +330,7 @@ impl Engine {
     }
 }
 
-/// Says at the end of a run that a call hangs: its thread still holds the targets.
+/// Reports at the end of a run that a call hangs and its thread still holds the targets.
 struct StuckCalls<'a>(&'a Arc<[Arc<Target>]>);
 
 impl Drop for StuckCalls<'_> {
@@ -472,8 +474,8 @@ impl EngineFacts {
     }
 }
 
-/// How a thread sleeps that offers `iops` operations per second: its period is limited by the CPU cost of wake-ups, and
-/// it wakes for each operation if a period would gather too few and the CPU is there.
+/// Pacing of a sleeping thread that offers `iops` operations per second. The CPU cost of a wake-up bounds the period.
+/// The thread wakes for each operation if a period would gather too few and the CPU cost allows.
 fn sleep(wake_cost_ns: u64, iops: f64) -> Pacing {
     let period_ns = wake_cost_ns.saturating_mul(WAKE_SHARE).clamp(*PERIOD_NS.start(), *PERIOD_NS.end());
     let each_share = iops * wake_cost_ns as f64 / 1e9;

@@ -103,7 +103,7 @@ fn variable(name: &str) -> Option<OsString> {
 /// Metrics of one run.
 pub struct Metrics {
     publisher: &'static Publisher,
-    /// Labels of the run as a whole: its directory, which tells apart the runs of a series and of a host.
+    /// Label of the whole run: its directory, which distinguishes the runs of a series and of a host.
     dir: String,
     info: String,
     duration_sec: f64,
@@ -112,7 +112,7 @@ pub struct Metrics {
     /// Upper bounds of the latency buckets, ascending.
     bounds_ns: Vec<u64>,
     cells: Vec<CellTotals>,
-    /// By labels, degrees.
+    /// Temperatures in degrees Celsius, each with its labels.
     celsius: Vec<(String, f64)>,
     published: Option<Instant>,
     has_warned: bool,
@@ -130,7 +130,7 @@ struct CellTotals {
     lag_max_ns: u64,
 }
 
-/// A histogram by the bounds of [`Metrics`]; the last count is of longer times.
+/// A histogram with the bounds of [`Metrics`]; the last count is the overflow bucket.
 #[derive(Default)]
 struct Latency {
     counts: Vec<i64>,
@@ -138,7 +138,7 @@ struct Latency {
 }
 
 impl Latency {
-    /// Adds `histogram` so many `times`: 1, or -1 to take it off.
+    /// Adds `histogram` (`times` is 1) or subtracts it (-1).
     fn add(&mut self, bounds_ns: &[u64], histogram: &Latencies, times: i64) {
         self.counts.resize(bounds_ns.len() + 1, 0);
         for step in histogram.iter_recorded() {
@@ -197,7 +197,7 @@ impl Metrics {
             totals.counts.add(&cell.counts);
             totals.service.add(&self.bounds_ns, &cell.service, 1);
             totals.judged.add(&self.bounds_ns, &cell.service, 1);
-            // Of the operations that waited, the judged time is longer than the service time.
+            // For operations that waited, replaces the service time by the longer judged time.
             for (histogram, times) in cell.waited.iter().flat_map(|waited| waited.iter().zip([-1, 1])) {
                 totals.judged.add(&self.bounds_ns, histogram, times);
             }
@@ -305,15 +305,15 @@ fn label(name: &str, value: &str) -> String {
     format!("{name}=\"{}\"", value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n"))
 }
 
-/// Longest request, bytes.
+/// Maximum length of a request, bytes.
 const REQUEST_BYTES_MAX: u64 = 8 << 10;
-/// Most bytes of a request that are read and ignored: closing before they are read would reset the connection, and the
-/// client would lose the response.
+/// Maximum bytes of a request's rest that are read and discarded: closing with unread bytes would reset the
+/// connection, and the client would lose the response.
 const IGNORED_BYTES_MAX: u64 = 1 << 20;
 /// Time for a whole connection, so that a client that sends or reads slowly delays other scrapes by no more.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Serves `page` on `listener` until the process ends. Returns the address.
+/// Starts a thread that serves `page` on `listener` for the life of the process. Returns the listening address.
 fn serve(listener: TcpListener, page: Page) -> io::Result<SocketAddr> {
     let address = listener.local_addr()?;
     let respond = move || {

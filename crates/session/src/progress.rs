@@ -144,7 +144,7 @@ impl Progress {
     }
 }
 
-/// Draws the line of at most so many columns on a terminal, over the one before; elsewhere adds it whole.
+/// Redraws the line on a terminal, in at most its columns; elsewhere prints the whole line.
 fn show(terminal: bool, line: impl Fn(usize) -> String) {
     match terminal {
         true => console::draw(format!("\r{}\x1b[K", line(columns(io::stderr()))), false),

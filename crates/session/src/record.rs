@@ -25,7 +25,7 @@ pub fn record<W: Workload>(
 ) -> Result<ExitCode, Failure> {
     let place = Place::of(what, out, manner)?;
     let (dir, quiet) = (place.dir().to_owned(), request.quiet);
-    // On a terminal, with the log going elsewhere.
+    // True if standard error is a terminal and the log goes elsewhere.
     let is_beside_log = io::stderr().is_terminal() && !io::stdout().is_terminal();
     let request = RunRequest {
         dir: dir.clone(),

@@ -38,8 +38,8 @@ pub trait Watch {
         None
     }
 
-    /// Goals that the run missed, although all operations were done; any goal fails the run. Called when the run has
-    /// ended as `end`.
+    /// Goals that the run missed although all operations were done; a missed goal fails the run. Called when the run
+    /// has ended as `end`.
     fn missed(&self, _end: &End) -> Vec<String> {
         Vec::new()
     }
@@ -167,7 +167,7 @@ impl<'a> Recording<'a> {
         verdict
     }
 
-    /// End of the run, as the verdict has it.
+    /// End of the run, as the verdict records it.
     pub fn end(&self) -> End {
         match self.control.cause() {
             None => End::Completed,
@@ -216,11 +216,11 @@ pub struct Options {
     pub metrics: Option<Metrics>,
 }
 
-/// Environment variable with the instant at which a run begins that several hosts begin together, milliseconds since
-/// 1970 by this host's clock.
+/// Environment variable with the common start time of a run on several hosts, in milliseconds since 1970 by this
+/// host's clock.
 pub const START_VARIABLE: &str = "FLASHPROOF_START_AT";
 
-/// Waits for the instant of [`START_VARIABLE`], if there is one. Errors: no number, or it has passed.
+/// Waits for the instant of [`START_VARIABLE`], if there is one. Errors: not a number, or the instant has passed.
 fn await_start() -> Result<(), SinkError> {
     let Ok(text) = std::env::var(START_VARIABLE) else { return Ok(()) };
     let at =

@@ -334,12 +334,12 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     findings
 }
 
-/// Program and version, for what is recorded.
+/// Program and version, as runs record them.
 pub fn tool() -> String {
     format!("flashproof {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The command line, for what is recorded.
+/// The command line, as runs record it.
 pub fn command() -> Vec<String> {
     std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect()
 }

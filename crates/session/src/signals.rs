@@ -1,5 +1,5 @@
-//! Signals: the first ends the work cleanly, the second at once. A terminal that hangs up ends no run. Also exits from the
-//! middle of a run without unwinding: on signals and on bugs.
+//! Signals: the first ends the work cleanly, the second at once. A terminal that hangs up ends no run. Also exits
+//! without unwinding from the middle of a run, on signals and on bugs.
 
 use crate::failure::Failure;
 use crate::{Manner, console};
@@ -23,12 +23,12 @@ const BROKEN_OFF: i32 = 4;
 /// a process passes the signal on.
 const ECHO: Duration = Duration::from_secs(2);
 
-/// Tells the first signal from its echo and from a second one.
+/// Distinguishes the first signal, its echo, and a second signal.
 #[derive(Default)]
 struct Received(Option<(i32, Instant)>);
 
 impl Received {
-    /// Registers a signal. True for the first one; `None` for an echo of it.
+    /// Registers a signal. True for the first signal, false for a second one, `None` for an echo.
     fn is_first(&mut self, signal: i32) -> Option<bool> {
         match self.0 {
             None => {
@@ -87,8 +87,8 @@ impl Switch {
         Armed(self.clone())
     }
 
-    /// The first signal received, if any. A run has it as its cause only if it has no other: a run whose time is over
-    /// stays armed until it is recorded, and ends normally. Check this before the next run.
+    /// The first signal received, if any. Check this before the next run: a run whose time is over stays armed until
+    /// it is recorded, and the signal is then not its cause.
     pub fn was_asked(&self) -> Option<i32> {
         Some(self.asked.load(Ordering::Acquire)).filter(|signal| *signal != 0)
     }

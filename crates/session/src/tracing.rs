@@ -1,4 +1,4 @@
-//! Samples of the block layer during a run: half a second in every thirty.
+//! Samples of the block layer during a run: half a second every thirty seconds.
 //!
 //! ```text
 //! plan -> Tracing (a thread behind all others) -> sample -> trace.csv

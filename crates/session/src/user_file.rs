@@ -1,5 +1,5 @@
-//! Files named by the user: inputs, and results that are written whole, never into a run directory, never over a file of
-//! other origin.
+//! Files named by the user: inputs, and results that are written whole, never into a run directory, never over a file
+//! of other origin.
 //!
 //! Protects against typing errors such as `report DIR --html DIR/manifest.json` or `config --out /dev/nvme0n1`. The
 //! path is checked first. An output replaces an earlier output of its kind, or any file with `--force`; it is never

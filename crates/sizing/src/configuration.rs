@@ -1,10 +1,9 @@
 //! A test's configuration for each namespace: the load of one of its drives, each value with where it came from.
 //!
-//! However drives and namespaces are shared, a configuration is the part of one namespace on one drive: the loads
-//! of a namespace on its devices, added up and divided by the drives that they lie on. Namespaces that
-//! share a drive each have their own, to be run at once on it. The offsets are set so that what the load
-//! asks of a drive is what the cluster's drive did, as far as whole percents go; a drive that makes something else
-//! of it is what `align` is for.
+//! A configuration covers one namespace on one drive, however they share: the loads of the namespace on its devices,
+//! added up and divided by the number of their drives. Namespaces that share a drive have one configuration each, to
+//! be run at the same time on it. The offsets are set so that the load requests the I/O of the cluster's drive, within
+//! whole percents; if a drive distorts it, use `align`.
 
 use crate::align::{Distortion, Load, Offsets, PLAUSIBLE_PCT, solve};
 use crate::drive_io::{DriveIo, NAMES};
@@ -17,12 +16,12 @@ use load::workload::act::reference::Document;
 use load::workload::act::scale::scale;
 use std::collections::BTreeSet;
 
-/// Smallest I/O that is taken for a drive's, bytes: the offsets' last percent depends on it.
+/// Assumed smallest I/O of a drive, bytes: the offsets' last percent depends on it.
 const MIN_IO_BYTES: u32 = 512;
 
 #[derive(Debug, Clone)]
 pub struct Test {
-    /// The device to be tested; `None`: a place to put it.
+    /// The device to be tested; `None`: a placeholder.
     pub device: Option<DeviceName>,
     /// Duration, seconds.
     pub duration_sec: u32,
@@ -30,11 +29,11 @@ pub struct Test {
     pub factor: Factor,
 }
 
-/// A configuration and what it stands for.
+/// A configuration, and the I/O that it stands for.
 #[derive(Debug, Clone)]
 pub struct Configuration {
     pub namespace: String,
-    /// Drives that its load was divided by.
+    /// Number of drives by which its load was divided.
     pub drives: usize,
     /// The configuration as a file.
     pub text: String,
@@ -45,7 +44,7 @@ pub struct Configuration {
     pub remarks: Vec<String>,
 }
 
-/// Maximum deviation of a configuration's load from the cluster drive's, as a fraction: whole percents cannot meet it
+/// Maximum deviation of a configuration's load from the cluster drive's, as a fraction: whole percents cannot match it
 /// exactly.
 const NEAR: f64 = 0.02;
 
@@ -65,7 +64,7 @@ pub enum ConfigurationError {
     Refused { namespace: String, problems: String },
 }
 
-/// The node whose drives do most, by bytes a second: a drive is sized for the busiest.
+/// The node whose drives do most, in bytes per second: a drive is sized for the busiest.
 pub fn busiest_node(profile: &Profile) -> Option<&str> {
     let kib = |node: &str| -> f64 {
         let of_node = profile.drives.iter().filter(|drive| drive.node == node).map(|drive| drive.io());
@@ -85,7 +84,7 @@ pub fn configurations(profile: &Profile, node: &str, test: &Test) -> Result<Vec<
     let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).collect();
     let of = |namespace: &str| of_node.iter().copied().filter(|load| load.namespace == namespace).collect::<Vec<_>>();
     let made = namespaces.into_iter().map(|namespace| Part::of(profile, of(namespace)).configuration(profile, test));
-    // A namespace at rest is no reason to have none of the others'.
+    // An idle namespace must not prevent the configurations of the others.
     let (made, idle): (Vec<_>, Vec<_>) = made.partition(|made| !matches!(made, Err(ConfigurationError::NoLoad { .. })));
     if made.is_empty() { idle.into_iter().collect() } else { made.into_iter().collect() }
 }
@@ -105,7 +104,7 @@ impl<'a> Part<'a> {
         let drives: BTreeSet<&str> = loads.iter().map(|load| load.drive.as_str()).collect();
         let on =
             |drive: &&str| profile.drives.iter().find(|target| target.node == loads[0].node && target.drive == **drive);
-        // All namespaces of a drive are taken to be off by the same factor.
+        // Assumes the same factor for all namespaces of a drive.
         let targets = drives.iter().map(on).collect::<Option<Vec<_>>>().unwrap_or_default();
         let seen: Option<f64> = targets.iter().map(|target| target.iostat.map(|io| io.read_kib_per_sec)).sum();
         let all = targets.iter().flat_map(|target| profile.loads_on(target));
@@ -120,7 +119,7 @@ impl<'a> Part<'a> {
         self.loads.iter().map(|load| of(load)).sum::<f64>() / self.drives.len() as f64
     }
 
-    /// I/O of a drive for this namespace, in iostat's numbers.
+    /// I/O of a drive for this namespace, under iostat's names.
     fn did(&self) -> DriveIo {
         let all: DriveIo = self.loads.iter().map(|load| load.io(self.read_bytes.unwrap_or(1.0))).sum();
         all.map(|n| n / self.drives.len() as f64)
@@ -136,7 +135,7 @@ impl<'a> Part<'a> {
         if whole(reads) == 0 && whole(writes) == 0 {
             return Err(ConfigurationError::NoLoad { namespace: namespace() });
         }
-        // In a steady state what is written and not read for defragmentation was freed without it.
+        // In a steady state, blocks that are written but not read for defragmentation are freed directly.
         let direct_frees = self.sum(|load| {
             let rest = load.large_block_writes_per_sec - load.large_block_reads_per_sec;
             load.direct_frees_per_sec.unwrap_or(if load.commit_to_device { 0.0 } else { rest.max(0.0) })
@@ -148,10 +147,10 @@ impl<'a> Part<'a> {
             write_reqs_per_sec: whole(writes),
             record_bytes: 0,
             large_block_op_kbytes: u32::try_from(large_block_bytes / 1024).unwrap_or(u32::MAX),
-            // Blocks follow from writes, so the drive of a namespace that is only read has none.
+            // Large-block rates derive from writes, so a read-only namespace has none.
             no_defrag_reads: lbr <= 0.0,
             total_lbw_per_sec: whole(lbw),
-            // Were it all of them, there would be no large-block reads for an offset to multiply.
+            // If all blocks were freed directly, there would be no large-block reads for the offset to scale.
             direct_frees: whole(direct_frees).min(whole(lbw).saturating_sub(u32::from(lbr > 0.0))),
             commit_to_device: first.commit_to_device,
             ..ActConfig::default()
@@ -192,7 +191,7 @@ impl<'a> Part<'a> {
         Ok(Configuration { namespace: namespace(), drives: self.drives.len(), text, asks, did, remarks })
     }
 
-    /// `sizes`: why reads have the offset that they have.
+    /// `sizes`: reason for the offset of reads.
     fn document(&self, profile: &Profile, test: &Test, config: ActConfig, sizes: &str) -> Document {
         let first = self.loads[0];
         let offsets = Offsets::of(&config);
@@ -260,14 +259,14 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Size of a large block of the test, bytes: that of the cluster, or as large as the largest record that is read.
+/// Size of a large block of the test, bytes: the cluster's, or more if the largest record needs it.
 fn large_block_bytes(load: &DeviceLoad) -> u64 {
     let largest = [&load.read_sizes_pct_over, &load.write_sizes_pct_over]
         .map(|sizes| 1_u64 << sizes.len().saturating_sub(1).min(62));
     largest.into_iter().fold(load.large_block_bytes, u64::max)
 }
 
-/// Offsets that sizes within their buckets cannot explain, and numbers that no offset meets.
+/// Describes offsets that sizes within their buckets cannot explain, and numbers that no offset can match.
 fn remarks(load: &DeviceLoad, offsets: &Offsets, did: &DriveIo, asks: &DriveIo) -> Vec<String> {
     let namespace = &load.namespace;
     let used = |key: &str| match key {
@@ -295,12 +294,12 @@ fn remarks(load: &DeviceLoad, offsets: &Offsets, did: &DriveIo, asks: &DriveIo) 
     implausible.chain(off).collect()
 }
 
-/// A number a second, in whole numbers.
+/// A rate per second, as a whole number.
 fn rate(per_sec: f64) -> String {
     results::units::number(per_sec.round())
 }
 
-/// Percentages over 2^i as the key has them.
+/// Percentages over 2^i in the format of the key.
 fn histogram(pct_over: &[f64]) -> String {
     pct_over.iter().map(|pct| format!("{pct:.2}")).collect::<Vec<_>>().join(",")
 }

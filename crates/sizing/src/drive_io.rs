@@ -8,13 +8,13 @@ use std::iter::Sum;
 pub struct DriveIo {
     #[serde(rename = "r/s")]
     pub reads_per_sec: f64,
-    /// Writes a second, without flushes.
+    /// Writes per second, without flushes.
     #[serde(rename = "w/s")]
     pub writes_per_sec: f64,
-    /// KiB read a second.
+    /// KiB read per second.
     #[serde(rename = "rkB/s")]
     pub read_kib_per_sec: f64,
-    /// KiB written a second.
+    /// KiB written per second.
     #[serde(rename = "wkB/s")]
     pub written_kib_per_sec: f64,
 }
@@ -28,7 +28,7 @@ impl DriveIo {
         [self.reads_per_sec, self.writes_per_sec, self.read_kib_per_sec, self.written_kib_per_sec]
     }
 
-    /// With each of its numbers changed.
+    /// Applies `change` to each number.
     pub fn map(self, change: impl FnMut(f64) -> f64) -> Self {
         self.numbers().map(change).into()
     }

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 /// NUL bytes in a row that are skipped, some seconds' worth: a sparse file may claim any size.
 const NUL_BYTES_MAX: u64 = 4 << 30;
-/// Read at once; small enough for the cache of a core.
+/// Bytes per read; fits into a core's cache.
 const WINDOW_BYTES: usize = 256 << 10;
 
 /// A line without its end.
@@ -22,12 +22,12 @@ pub struct Line<'a> {
     pub whole: bool,
 }
 
-/// The line before, to tell one that repeats it: of a log that was written or copied twice, line by line.
+/// The previous line, to detect repeats in a log that was written or copied twice, line by line.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats(Vec<u8>);
 
 impl Repeats {
-    /// True where `line` is the one before once more.
+    /// True if `line` equals the previous one.
     pub(crate) fn is_repeat(&mut self, line: &[u8]) -> bool {
         let is_repeat = self.0 == line;
         if !is_repeat {
@@ -63,7 +63,7 @@ pub struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    /// From where `input` stands.
+    /// Reads from the current position of `input`.
     pub fn new(input: R) -> Self {
         let window = vec![0; WINDOW_BYTES];
         Self {
@@ -80,7 +80,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Gives back `lines` lines, each with its end, which come next again.
+    /// Puts back `count` complete lines, which are returned next.
     pub(crate) fn unread(&mut self, lines: &[u8], count: u64) {
         let mut window = [lines, &self.window[self.begin..self.end]].concat();
         (self.begin, self.end) = (0, window.len());
@@ -142,7 +142,7 @@ impl<R: Read> Lines<R> {
         Ok(())
     }
 
-    /// Skips what is left of a line that is too long already.
+    /// Skips the rest of a line that is too long.
     fn skip_long_line(&mut self) -> io::Result<()> {
         self.skipped.long_lines += 1;
         self.number += 1;
@@ -158,7 +158,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Reads more behind what is there; false at the end.
+    /// Appends data to the window; false at the end.
     fn fill(&mut self) -> io::Result<bool> {
         if self.ended {
             return Ok(false);

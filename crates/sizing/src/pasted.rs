@@ -15,13 +15,13 @@ use std::io::{Cursor, Read};
 use std::path::Path;
 use thiserror::Error;
 
-/// Seconds that a table without slices stands for.
+/// Assumed duration of a table without slices, seconds.
 const SECONDS: f64 = 1000.0;
 
 /// Maximum total length of a table's slices, seconds: thirty years.
 const SECONDS_MAX: f64 = 1e9;
 
-/// Values a second that a table can have; a node does not do more.
+/// Maximum plausible values per second of a table; no node does more.
 const PER_SEC_MAX: f64 = 1e12;
 
 /// Maximum number of tables read.
@@ -30,7 +30,7 @@ const TABLES_MAX: usize = 1000;
 /// Bytes of other lines that are kept.
 const REST_BYTES_MAX: usize = 64 << 20;
 
-/// Lines in which the head of a table is looked for.
+/// Lines that are searched for the heading of a table.
 const SNIFFED_LINES: usize = 1000;
 
 /// Why pasted tables cannot be read.
@@ -39,15 +39,15 @@ pub enum PastedError {
     /// Read error.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The lines between them are of no log.
+    /// The lines between the tables do not belong to a log.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// Lines of several nodes.
+    /// The lines come from several nodes.
     #[error(
         "the drv_ssd lines beside pasted tables are of {0} nodes, and a table says of none - give one node's at a time"
     )]
     SeveralNodes(usize),
-    /// A log of its own is among them.
+    /// A complete log is among the tables.
     #[error(
         "{0} holds the histograms of a log beside pasted tables - give the log alone, which knows more, or the tables alone"
     )]
@@ -66,11 +66,11 @@ pub struct Pasted {
     pub name: String,
     /// Unit of its values; `None` without a heading.
     pub unit: Option<Unit>,
-    /// Percentage of at least `thresholds[i]`.
+    /// `pct_over[i]`: percentage of values of at least `thresholds[i]`.
     pub pct_over: Vec<f64>,
-    /// The columns; empty: it has no head, so they are the powers of two.
+    /// Thresholds of the columns; empty without a heading: then the powers of two.
     pub thresholds: Vec<u64>,
-    /// Values counted a second.
+    /// Values counted per second.
     pub per_sec: f64,
     /// Length, seconds.
     pub seconds: f64,
@@ -117,16 +117,15 @@ pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
     Ok(log)
 }
 
-/// Puts tables into a log that has no such histograms.
+/// Adds tables to a log that lacks their histograms.
 fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
     let to = log.span.map_or(Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24), |(_, last)| last);
-    // Counters begin anew at a restart.
+    // Counters start again at a restart.
     if let Some(restart) = log.restarts.pop() {
         log.drives.values_mut().for_each(|lines| lines.retain(|line| line.at >= restart));
         log.drives.retain(|_, lines| !lines.is_empty());
     }
-    // drv_ssd lines may be of another day than the tables; a single line covers the last 20 s before it, whenever that
-    // was.
+    // drv_ssd lines may be of another day than the tables; a single line covers the 20 s before it, at any time.
     for lines in log.drives.values_mut() {
         let Some(last) = lines.last().map(|line| line.at) else { continue };
         lines.retain(|line| last.duration_since(line.at) <= SignedDuration::from_hours(24));
@@ -167,7 +166,7 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
     Ok(())
 }
 
-/// Sizes need each power of two.
+/// Checks that a table of sizes has a column for each power of two.
 fn check_columns(table: &Pasted) -> Result<(), PastedError> {
     let powers = (0..).map(|i| 1_u64.checked_shl(i).unwrap_or(0));
     let Some((_, power)) = table.thresholds.iter().zip(powers).find(|(column, power)| *column != power) else {
@@ -197,7 +196,7 @@ fn tables_of(input: impl Read, tables: &mut Vec<Pasted>, rest: &mut Vec<u8>) -> 
             Taken::Average(pct_over, per_sec) if tables.len() < TABLES_MAX => {
                 tables.extend(open.closed(pct_over, per_sec));
             }
-            // Everything else is a line of a log, or nothing.
+            // Other lines belong to a log, or are dropped.
             Taken::Not if rest.len() < REST_BYTES_MAX && is_of_a_log(&words) => {
                 rest.extend_from_slice(line.bytes);
                 rest.push(b'\n');
@@ -272,7 +271,8 @@ impl Open {
         (fits && are_rates && (1..=64).contains(&pct_over.len())).then(|| (pct_over.to_vec(), *rate))
     }
 
-    /// The table, of its slices where it has any: its line of averages weighs a slice without operations like the others.
+    /// The finished table, computed from its slices if it has any: its line of averages gives a slice without
+    /// operations the same weight as others.
     fn closed(&mut self, pct_over: Vec<f64>, per_sec: f64) -> Option<Pasted> {
         let Self { name, unit, thresholds, slices } = std::mem::take(self);
         let count: f64 = slices.iter().map(|(seconds, _, rate)| seconds * rate).sum();

@@ -1,4 +1,4 @@
-//! Files that somebody names, or standard input, decompressed: what logs and outputs of other tools are read from.
+//! Decompressed input: logs and outputs of other tools, from named files or standard input.
 
 use results::act_log::Input;
 use results::files::{self, Links};
@@ -31,8 +31,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// A regular file, what a shell has opened, or standard input for `-`. `piped`: the command that reads one from standard input, for
-    /// messages.
+    /// Opens a regular file, a descriptor of the shell, or standard input for `-`. `piped`: the command that reads
+    /// standard input, for messages.
     pub fn open(path: &Path, piped: &'static str) -> Result<Self, ReadError> {
         if path == Path::new("-") {
             return Self::new("standard input", Box::new(io::stdin().lock()), piped);

@@ -1,9 +1,9 @@
-//! Linux AIO (io_submit(2)): asynchronous reads and writes past the page cache, and flushes, where io_uring is forbidden, as
-//! in most containers.
+//! Linux AIO (io_submit(2)): asynchronous reads and writes past the page cache, and flushes, where io_uring is
+//! forbidden, as in most containers.
 //!
-//! Reads and writes must not block the submitting thread (`RWF_NOWAIT`): one that would, because the device has no free
-//! request, ends with `EAGAIN`, and the caller has to do it on another thread. When the process ends, the kernel waits for
-//! operations in flight, of a hung device too. Structures and opcodes: include/uapi/linux/aio_abi.h.
+//! Reads and writes must not block the submitting thread (`RWF_NOWAIT`). An operation that would block, because the
+//! device has no free request, ends with `EAGAIN`; the caller repeats it on another thread. At process exit the kernel
+//! waits for operations in flight, even on a hung device. Structures and opcodes: include/uapi/linux/aio_abi.h.
 
 use crate::buffer::{ALIGN, Buf, Pool};
 use crate::op::{Op, OpKind, Outcome, Queue, Reaped, Sleep};
@@ -21,10 +21,10 @@ const FDSYNC: u16 = 3;
 /// `RWF_NOWAIT` of linux/fs.h.
 const RWF_NOWAIT: u32 = 0x8;
 
-/// The priority of a control block counts (linux/aio_abi.h).
+/// The control block's priority is valid (linux/aio_abi.h).
 const IOCB_FLAG_IOPRIO: u32 = 2;
 
-/// Longest time of [`probe`]'s read, nanoseconds.
+/// Timeout of [`probe`]'s read, nanoseconds.
 const PROBE_NS: u64 = 5_000_000_000;
 
 /// First field after the numbers in the kernel's ring of events (`AIO_RING_MAGIC` of fs/aio.c).
@@ -61,7 +61,7 @@ struct Event {
     result2: i64,
 }
 
-/// Start of `struct aio_ring`, which the kernel maps at the address that is the context.
+/// Start of `struct aio_ring`; the context number is the address at which the kernel maps it.
 #[repr(C)]
 struct EventRing {
     id: u32,
@@ -89,9 +89,9 @@ pub struct Aio {
     blocks: Vec<ControlBlock>,
     in_flight: usize,
     pushed: Vec<u32>,
-    /// Their control blocks.
+    /// Control blocks of the pushed operations.
     pointers: Vec<*mut ControlBlock>,
-    /// Completions that the kernel has posted, and room for one more than can come.
+    /// Completions posted by the kernel; one entry more than can arrive.
     events: Vec<Event>,
     posted: usize,
     // Not `Send`: addresses of control blocks are passed to the kernel by one thread.
@@ -99,8 +99,8 @@ pub struct Aio {
 }
 
 impl Aio {
-    /// Sets up a context for up to `in_flight_max` operations on `files`, with `memory_bytes` of buffers. Instant 0 of its
-    /// clock is `epoch_ns` of `CLOCK_MONOTONIC`. The caller keeps the files open as long as the context.
+    /// Sets up a context for up to `in_flight_max` operations on `files`, with `memory_bytes` of buffers. Instant 0 of
+    /// its clock is `epoch_ns` of `CLOCK_MONOTONIC`. The caller keeps the files open as long as the context.
     ///
     /// Errors: those of io_setup(2); `EAGAIN` beyond /proc/sys/fs/aio-max-nr.
     pub fn new(files: &[BorrowedFd<'_>], in_flight_max: usize, memory_bytes: usize, epoch_ns: u64) -> io::Result<Self> {
@@ -132,8 +132,8 @@ impl Aio {
         let mut begin = 0;
         while begin < self.pushed.len() {
             let pointers = &self.pointers[begin..];
-            // SAFETY: each points to a block of `blocks`, which never moves, and describes memory that its operation owns,
-            // which `slots` keeps until its completion.
+            // SAFETY: each points to a block of `blocks`, which never moves, and describes memory that its operation
+            // owns, which `slots` keeps until its completion.
             let submitted =
                 unsafe { libc::syscall(libc::SYS_io_submit, self.context, pointers.len(), pointers.as_ptr()) };
             let taken = match succeed(submitted) {
@@ -141,7 +141,7 @@ impl Aio {
                 Ok(taken) => taken,
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => break,
                 Err(error) => {
-                    // The first one is rejected.
+                    // The kernel rejected the first of the pushed operations.
                     let (data, errno) = (self.pushed[begin].into(), error.raw_os_error().unwrap_or(libc::EIO));
                     self.post(Event { data, result: -i64::from(errno), ..Event::default() });
                     1
@@ -188,8 +188,8 @@ impl Aio {
     /// True if the kernel has completions: read from its ring, without a system call.
     fn has_events(&self) -> bool {
         let ring = self.context as *const EventRing;
-        // SAFETY: io_setup(2) returned the address of this structure, mapped until io_destroy(2), which only `drop` calls. The
-        // kernel changes it meanwhile, so each number is read once.
+        // SAFETY: io_setup(2) returned the address of this structure, mapped until io_destroy(2), which only `drop`
+        // calls. The kernel changes it meanwhile, so each number is read once.
         let (magic, head, tail) = unsafe {
             (
                 (&raw const (*ring).magic).read_volatile(),
@@ -197,7 +197,7 @@ impl Aio {
                 (&raw const (*ring).tail).read_volatile(),
             )
         };
-        // Another structure: only a system call tells.
+        // With an unknown layout, only a system call can tell: assume completions.
         magic != RING_MAGIC || head != tail
     }
 }
@@ -218,7 +218,7 @@ impl Queue for Aio {
         self.pushed.len()
     }
 
-    /// Panics for a deallocation, zone reset or write-back, too, which AIO has not.
+    /// Also panics for a deallocation, zone reset or write-back, which AIO lacks.
     fn push(&mut self, mut op: Op) -> Result<(), Op> {
         let token = op.token as usize;
         assert!(self.slots[token].is_none(), "token {token} is in flight");
@@ -242,7 +242,7 @@ impl Queue for Aio {
             OpKind::Deallocate | OpKind::ResetZone | OpKind::WriteBack(_) => panic!("AIO has no {}", op.kind),
         };
         self.pushed.push(op.token);
-        // Not by a reference to one block: pointers to others are in use.
+        // Not through a reference to the block: pointers to other blocks are in use.
         self.pointers.push(self.blocks.as_mut_ptr().wrapping_add(token));
         self.slots[token] = Some(InFlight { op, issued_ns: None });
         self.in_flight += 1;
@@ -286,7 +286,7 @@ impl Drop for Aio {
         let _ = self.collect(0, 0);
         self.reap(drop);
         if self.in_flight == self.pushed.len() {
-            // SAFETY: the context is this one's, and nothing of it is in flight.
+            // SAFETY: this value owns the context, and none of its operations is in flight.
             let _ = unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
             return;
         }
@@ -298,8 +298,8 @@ impl Drop for Aio {
     }
 }
 
-/// Reads the start of `file` by AIO. Errors: those of io_setup(2), or of the read; `EOPNOTSUPP` where that cannot be done
-/// without blocking the caller.
+/// Reads the start of `file` by AIO. Errors: those of io_setup(2), or of the read; `EOPNOTSUPP` if the read would
+/// block the caller.
 pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
     let mut aio = Aio::new(&[file], 1, ALIGN, monotonic_ns())?;
     let buf = aio.buffer(ALIGN).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;

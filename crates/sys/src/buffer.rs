@@ -27,8 +27,8 @@ pub(crate) struct Mapping {
     pub(crate) len: usize,
 }
 
-// SAFETY: a mapping has no thread affinity, and its address and length never change. It gives no access to the bytes: only
-// the kernel has it, or `Buf`s, which never overlap.
+// SAFETY: a mapping has no thread affinity, and its address and length never change. It gives no access to the bytes:
+// only the kernel has it, or `Buf`s, which never overlap.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -53,7 +53,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and no reference to its bytes is left: each `Buf` holds an Arc of it.
+        // SAFETY: the mapping is this value's own, and no reference to its bytes is left: each `Buf` holds an Arc of
+        // it.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
@@ -62,7 +63,7 @@ impl Drop for Mapping {
 #[derive(Debug)]
 pub struct Buf(Option<Box<Cut>>);
 
-/// The part of a region that is a buffer's.
+/// A buffer's slice of a region.
 #[derive(Debug)]
 struct Cut {
     region: Arc<Mapping>,

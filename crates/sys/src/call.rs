@@ -2,10 +2,10 @@
 //! file or device mapped into memory.
 //!
 //! No thread of this process touches the mapping: the kernel copies between it and the operation's buffer
-//! (process_vm_readv(2) and process_vm_writev(2) on this very process). Its faults are those of a memory access by the
-//! issuing thread. But where an access would get SIGBUS, because another program truncated the file or the device
-//! failed, the copy ends with an error. A handler of SIGBUS would have to leave a copy by a jump, and no size that is
-//! checked before the copy holds during it.
+//! (process_vm_readv(2) and process_vm_writev(2) on this very process). The page faults are the same as for a memory
+//! access by the issuing thread. But where an access would raise SIGBUS, because another program truncated the file or
+//! the device failed, the copy returns an error. A SIGBUS handler would have to longjmp out of the copy, and a size
+//! checked beforehand can change during the copy.
 
 use crate::buffer::Mapping;
 use crate::ioctl::{deallocate, reset_zones};
@@ -105,7 +105,8 @@ impl Mapped {
             OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(WriteBack { drop_cache: false, .. }) => {
                 self.sync(0, self.mapping.len).map(|()| 0)
             }
-            // Mapped pages stay in the page cache. The mapping is shared: pages that the advice unmaps keep their bytes.
+            // Mapped pages stay in the page cache. The mapping is shared: pages that the advice unmaps keep their
+            // bytes.
             OpKind::WriteBack(_) => match self.mapping.advise(libc::MADV_DONTNEED) {
                 Ok(()) => return carry_out(fd, 0, op),
                 Err(error) => Err(error),
@@ -118,7 +119,7 @@ impl Mapped {
         }
     }
 
-    /// Returns the bytes copied before the first page that cannot be had.
+    /// Returns the bytes copied before the first page that cannot be accessed.
     fn copy(&self, op: &mut Op) -> io::Result<usize> {
         let len = (op.len as usize).min(op.buf.len());
         let at =
@@ -128,8 +129,8 @@ impl Mapped {
         let mapped = libc::iovec { iov_base: self.mapping.start.as_ptr().wrapping_add(at).cast(), iov_len: len };
         // The mapping is the local side: the kernel copies there with faults, and pins the pages of the other side.
         let call = if op.kind == OpKind::Read { libc::process_vm_writev } else { libc::process_vm_readv };
-        // SAFETY: `own` lies in the buffer that `op` owns, and no reference to its bytes lives during the call. `mapped`
-        // lies in the mapping, to which no references exist.
+        // SAFETY: `own` lies in the buffer that `op` owns, and no reference to its bytes lives during the call.
+        // `mapped` lies in the mapping, to which no references exist.
         succeed(unsafe { call(libc::getpid(), &mapped, 1, &own, 1, 0) } as i64)
     }
 
@@ -154,7 +155,7 @@ impl Mapped {
     }
 }
 
-/// Tries the call that copies.
+/// Checks that the kernel allows this process the copying call.
 fn copy_within_process() -> io::Result<()> {
     let (source, mut copy) = ([1_u8], [0_u8]);
     let part = |start: *const u8| libc::iovec { iov_base: start.cast_mut().cast(), iov_len: 1 };

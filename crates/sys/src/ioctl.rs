@@ -1,8 +1,8 @@
 //! Block device ioctls on an open device.
 //!
 //! Each function is a read-only query, except [`discard`] and [`reset_zones`]. The request numbers are those of
-//! `include/uapi/linux/fs.h`, `blkzoned.h` and `loop.h`, valid where `_IOR` puts the direction into the top two bits (x86, Arm, RISC-V,
-//! s390).
+//! `include/uapi/linux/fs.h`, `blkzoned.h` and `loop.h`, valid where `_IOR` puts the direction into the top two bits
+//! (x86, Arm, RISC-V, s390).
 
 use crate::succeed;
 use std::io;
@@ -19,7 +19,7 @@ const LOOP_GET_STATUS64: u32 = 0x4c05;
 /// Unit of zone requests, whatever the logical sector is.
 const ZONE_SECTOR_BYTES: u64 = 512;
 
-/// Zones of one report.
+/// Maximum number of zones per report.
 const ZONES: usize = 1_024;
 
 /// Issues `request`, which returns one integer.
@@ -68,8 +68,8 @@ pub fn deallocate(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
-/// Resets the zones of `len` bytes at `offset` of a zoned block device (`BLKRESETZONE`), whole zones. The descriptor must
-/// be open for writing, which requires a consent.
+/// Resets the zones of `len` bytes at `offset` of a zoned block device (`BLKRESETZONE`), whole zones. The descriptor
+/// must be open for writing, which requires a consent.
 pub fn reset_zones(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     change(fd, BLKRESETZONE, [offset / ZONE_SECTOR_BYTES, len / ZONE_SECTOR_BYTES])
 }

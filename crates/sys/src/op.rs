@@ -62,9 +62,9 @@ pub struct WriteBack {
     pub wait_before: bool,
     /// Starts the write-back of all modified pages.
     pub write: bool,
-    /// Awaits it.
+    /// Awaits the write-back that `write` started.
     pub wait_after: bool,
-    /// Drops the target's unmodified pages from the page cache, instead of all that (posix_fadvise(2)).
+    /// Instead of these steps, drops the target's clean pages from the page cache (posix_fadvise(2)).
     pub drop_cache: bool,
 }
 
@@ -150,7 +150,7 @@ pub struct Op {
     /// Placement hint of a write. A target without placement support fails the write with `EOPNOTSUPP`; no hint is
     /// dropped silently.
     pub placement: Option<Placement>,
-    /// I/O priority of a read or write. System calls have none of their own: they have that of their thread.
+    /// I/O priority of a read or write. A system call cannot carry a priority: the calling thread's applies.
     pub priority: Priority,
     /// Data of the operation; empty for a simulated drive, which stores no data.
     pub buf: Buf,
@@ -160,7 +160,7 @@ pub struct Op {
 }
 
 impl Op {
-    /// An operation of the first target, with token 0, that demands nothing of durability, placement and priority.
+    /// An operation on the first target, with token 0 and default durability, placement and priority.
     pub fn new(kind: OpKind, offset: u64, len: u32, buf: Buf) -> Self {
         let (sync, priority) = (WriteSync::No, Priority::default());
         Self { target: 0, kind, offset, len, sync, placement: None, priority, buf, token: 0 }
@@ -181,7 +181,7 @@ pub enum Outcome {
     Nvme(Status),
     /// Result code of a database server, other than 0.
     Result(u8),
-    /// A read record is not a possible result of the writes to it. The key tells which: a batch reads several.
+    /// A record was read that cannot result from the writes to it. `key` identifies the record in a batch of reads.
     Wrong { key: u64, wrong: WrongRecord },
 }
 
@@ -189,14 +189,15 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the comment of a variant has its fields")]
 pub enum WrongRecord {
-    /// The whole value of the write `found` (0: of one in an earlier run), which came before the last acknowledged one.
+    /// The complete value of an outdated write: `found` (0: a write of an earlier run) precedes the last acknowledged
+    /// write.
     Old { acknowledged: u32, found: u32 },
-    /// No record, after so many acknowledged writes; 0: the run has not written it.
+    /// No record, although `acknowledged` writes were acknowledged; 0: the run has not written the record.
     Missing { acknowledged: u32 },
     /// A value of another key, or of no write of this client.
     Foreign,
-    /// A mix of two writes, or a write with bytes that differ inside: the bin, from 1, and the first byte of its value that
-    /// differs; `found` is `None` if the value ends before.
+    /// A mix of two writes, or a write with corrupted bytes: the bin (from 1) and the offset of the first wrong byte
+    /// in its value; `found` is `None` if the value ends before it.
     Torn { bin: u16, at: u32, expected: u8, found: Option<u8> },
 }
 
@@ -225,7 +226,8 @@ impl Outcome {
         matches!(self, Self::Wrong { .. })
     }
 
-    /// Why a zoned device did not take a write at a zone's write pointer, a phrase, if it is for a reason of zones.
+    /// Why a zoned device refused a write at a zone's write pointer, as a phrase; `None` if the cause has nothing to
+    /// do with zones.
     pub fn zone_refusal(self) -> Option<&'static str> {
         let sc = if let Self::Nvme(Status { sct: 1, sc }) = self { sc } else { 0 };
         Some(match (self, sc) {
@@ -358,8 +360,8 @@ pub struct Sleep {
 
 /// A queue of operations in the kernel: io_uring or Linux AIO.
 ///
-/// Takes operations whole and returns their buffers with the completions: the queue owns a buffer exactly as long as the
-/// kernel may access it. Each has a token, below the maximum number of operations in flight.
+/// Takes operations whole and returns their buffers with the completions: the queue owns a buffer exactly as long as
+/// the kernel may access it. Each has a token, below the maximum number of operations in flight.
 pub trait Queue {
     /// Operation type.
     type Op;
@@ -370,7 +372,7 @@ pub trait Queue {
     /// Cuts a buffer from the queue's memory.
     fn buffer(&mut self, len: usize) -> Option<Buf>;
 
-    /// Operations between [`Self::push`] and [`Self::reap`].
+    /// Operations pushed and not yet reaped.
     fn in_flight(&self) -> usize;
 
     /// Entries pushed and not yet submitted.

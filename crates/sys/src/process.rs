@@ -1,5 +1,5 @@
-//! Settings and properties of the calling thread and the process; resources used: CPU time, memory pages; the clock of the
-//! block layer.
+//! Settings and properties of the calling thread and the process; resources used: CPU time, memory pages; the clock of
+//! the block layer.
 
 use crate::op::Priority;
 use crate::succeed;
@@ -147,7 +147,7 @@ pub struct RunDelay {
 }
 
 impl RunDelay {
-    /// For the calling thread, which must also be the one to read it.
+    /// Delay of the calling thread; only that thread may read it.
     pub fn of_this_thread() -> Self {
         let mut this = Self { file: File::open("/proc/thread-self/schedstat").ok(), read_ns: 0 };
         this.since_last_ns();

@@ -73,7 +73,7 @@ pub(crate) mod sealed {
         /// Result type of a completion.
         type Outcome;
 
-        /// True if operations that wait for a peer are cancelled when the ring is closed.
+        /// True if the ring, when closed, cancels operations that wait for a peer.
         const CANCELS: bool = false;
 
         /// Memory that the form needs in addition to the buffers of operations.
@@ -204,8 +204,8 @@ pub struct RingFacts {
 
 impl<F: Form> Ring<F> {
     /// Sets up a ring for up to `in_flight_max` operations of `form` on `files`, with `memory_bytes` of buffers.
-    /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`. `polled`: the ring only reads and writes, past the page
-    /// cache, and a wait uses its CPU.
+    /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`. `polled`: the ring only reads and writes, past the
+    /// page cache, and a wait uses its CPU.
     ///
     /// Must be called on the thread that uses the ring. Errors: the kernel's; `Unsupported` if io_uring is older than
     /// Linux 5.11 (no timeout on a wait).
@@ -262,7 +262,8 @@ impl<F: Form> Ring<F> {
         &mut self.form
     }
 
-    /// Waits as `sleep` says, on a polled ring: nothing wakes its thread, and a wait in the kernel has no end in time.
+    /// Waits as `sleep` says, on a polled ring, by polling: nothing would wake the thread, and a wait in the kernel
+    /// has no timeout.
     fn poll(&mut self, Sleep { completions, until_ns }: Sleep) -> io::Result<()> {
         loop {
             let now_ns = monotonic_ns().saturating_sub(self.epoch_ns);
@@ -392,7 +393,7 @@ impl<F: Form> Queue for Ring<F> {
             Err(error) => return Err(error),
         };
         let last = self.pushed.drain(..taken).next_back();
-        // Operations left are not issued, except one of which the kernel took an entry.
+        // Entries still pushed are not issued; exception: an operation of which the kernel took at least one entry.
         for token in self.pushed.iter().filter(|token| Some(**token) != last) {
             if let Some(in_flight) = slot(&mut self.slots, *token) {
                 in_flight.issued_ns = NOT_ISSUED;
@@ -458,7 +459,7 @@ impl<F: Form> Drop for Ring<F> {
         }
         if self.in_flight > 0 {
             self.form.forget_memory();
-            // Leaks the pool as well, for operations whose own buffer is empty.
+            // Leaks the pool's mapping too: operations with an empty buffer hold no reference to it.
             std::mem::forget(self.pool.cut(0));
         }
     }

@@ -21,14 +21,15 @@
 
 use crate::random::Random;
 
-/// Bytes of one sector, for any sector size of the device: the unit of filling, as in ACT (`INTERVAL_SIZE`), and of stamps.
+/// Bytes of one sector, for any sector size of the device: the unit of filling, as in ACT (`INTERVAL_SIZE`), and of
+/// stamps.
 pub const SECTOR_BYTES: usize = 512;
 
 const LANES: usize = 8;
 const WORDS: usize = SECTOR_BYTES / 8;
 
-/// Bytes filled from one state of the generator for placed salt: seeding is cheap beside that, and every operation
-/// begins at a multiple of it.
+/// Bytes of placed salt for each seeding of the generator: enough that seeding costs little. Every operation begins at
+/// a multiple of it.
 pub const UNIT_BYTES: usize = 4096;
 
 /// Salt that is never the same twice.
@@ -75,8 +76,8 @@ impl PlacedSalt {
         Self { seed: Random::for_part(seed, pass.into()).next_u64(), key }
     }
 
-    /// Fills `bytes` with the data of `offset`, a multiple of [`UNIT_BYTES`]. A part of a sector at the end gets the
-    /// beginning of that sector and, with [`STAMP_BYTES`] or more, a stamp of its own.
+    /// Fills `bytes` with the data of `offset`, a multiple of [`UNIT_BYTES`]. A partial sector at the end gets the
+    /// first bytes of that sector and, from [`STAMP_BYTES`] on, its own stamp.
     #[inline]
     pub fn fill(&self, bytes: &mut [u8], offset: u64) {
         debug_assert!(offset.is_multiple_of(UNIT_BYTES as u64), "{offset}");
@@ -122,7 +123,8 @@ impl Generator {
             }
         }
         sector[..zero_words * 8].fill(0);
-        // The stamp needs two random words. With fewer the data cannot explain itself, and the guard asks.
+        // The stamp needs two random words. Without a stamp the guard cannot recognise the data, and asks before
+        // erasing it.
         if zero_words <= WORDS - 2 {
             stamp_end(sector, key);
         }

@@ -5,9 +5,9 @@
 //! configuration can be written on another machine than the one it runs on. Namespaces of one NVMe controller, and
 //! volumes that share a disk, count as drives of their own.
 //!
-//! Files, memory, test drivers and devices served by a program have no drive. A device is reported only if that is
-//! certain. Disks of a hypervisor or a cloud are accepted, because some people judge and buy those; `doctor` reports
-//! them.
+//! Files, memory, test drivers and devices served by a program have no drive. A device is reported as such only if
+//! that is certain. Disks of a hypervisor or a cloud are accepted, because some people judge and buy those; `doctor`
+//! reports them.
 
 use super::sysfs::is_numbered;
 use super::{DevNum, DeviceFacts, Disk, Kind, Roots, SysDir, discover, disks};
@@ -15,7 +15,7 @@ use super::{DevNum, DeviceFacts, Disk, Kind, Roots, SysDir, discover, disks};
 /// A drive and the given names on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drive {
-    /// The kernel's name where it was asked, else the name as given without its partition.
+    /// The kernel's name; if the kernel was not asked, the given name without its partition.
     pub name: String,
     /// The given names on it, in their order; never empty.
     pub members: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Drive {
 /// Key by which two names are the same drive.
 #[derive(PartialEq)]
 enum Identity {
-    /// The disk's number; of a drive with several paths, the lowest of theirs.
+    /// The disk's number; for a drive with several paths, the lowest of their numbers.
     Number(DevNum),
     /// Any other device, identified by its name.
     Name(String),
@@ -54,14 +54,14 @@ fn drive_of(name: &str, roots: &Roots) -> (Identity, Drive) {
         Ok(facts) => return asked(name, &facts, roots),
         Err(error) => error.to_string(),
     };
-    // Of a partition that is not here the disk may be.
+    // A partition may be absent and its disk present.
     let whole = whole_of_name(name);
     let facts = if whole == name { None } else { discover(whole, roots).ok() };
     let (identity, drive) = asked(whole, &facts.unwrap_or_default(), roots);
     (identity, Drive { members: vec![name.to_owned()], told_by_name: Some(why), ..drive })
 }
 
-/// The drive called `name`, by what the kernel knows of it.
+/// The drive called `name`, from the kernel's facts about it.
 fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
     let mut drive = Drive {
         name: facts.disk_name().unwrap_or(name).to_owned(),
@@ -83,8 +83,8 @@ fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
     (Identity::Number(first), drive)
 }
 
-/// The name of the disk, if `name` is that of a partition by the rules of the kernel or udev; else `name` itself. Partitions:
-/// `nvme0n1p2`, `mmcblk0p1`, `loop0p1`, `sdb1`, `vda3`, `.../wwn-0x5-part1`.
+/// The name of the disk, if `name` is that of a partition by the rules of the kernel or udev; else `name` itself.
+/// Partitions: `nvme0n1p2`, `mmcblk0p1`, `loop0p1`, `sdb1`, `vda3`, `.../wwn-0x5-part1`.
 fn whole_of_name(name: &str) -> &str {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.len() == name.len() {

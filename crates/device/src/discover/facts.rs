@@ -62,7 +62,7 @@ pub struct DeviceFacts {
     pub rotational: Option<bool>,
     /// I/O scheduler in use.
     pub scheduler: Option<String>,
-    /// Requests that each of its hardware queues, or the scheduler before it, holds at once.
+    /// Requests that each hardware queue, or the scheduler in front of it, holds at once.
     pub queue_requests_max: Option<u32>,
     /// Hardware queues of the driver; `None` without any (device-mapper, RAM disks).
     pub hardware_queues: Option<u32>,
@@ -160,8 +160,9 @@ pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result
     }
 }
 
-/// The disks that hold the data of the block device or file system `number`: the device itself, or all at the bottom of
-/// a stack of dm and md devices. Empty for file systems without a block device of their own (tmpfs, overlay, btrfs, NFS).
+/// The disks that hold the data of the block device or file system `number`: the device itself, or all at the bottom
+/// of a stack of dm and md devices. Empty for file systems without a block device of their own (tmpfs, overlay, btrfs,
+/// NFS).
 pub fn disks_beneath(number: DevNum, roots: &Roots) -> Vec<DeviceFacts> {
     let mut disks = Vec::new();
     add_disks_beneath(number, roots, super::drives::DEPTH_MAX, &mut disks);
@@ -193,7 +194,7 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
     let (partition, disk) = (partition_at(dir), dir.disk());
     let kind = if partition.is_some() { Kind::Partition } else { Kind::WholeDisk };
     let (queue, device) = (disk.child("queue"), disk.child("device"));
-    // For a namespace with several paths, requests, bus and node are those of a path.
+    // For a namespace with several paths, the request limits, bus and NUMA node are those of its first path.
     let driven = path_disk(&disk).unwrap_or_else(|| disk.clone());
     let driven_device = driven.child("device");
     DeviceFacts {
@@ -293,7 +294,7 @@ fn transport(disk: &SysDir, device: &SysDir) -> Option<String> {
         .map(|(_, name)| (*name).to_owned())
 }
 
-/// NUMA node of the nearest device on the way up that has one. -1 means that the platform has none.
+/// NUMA node of the nearest device upwards that has one. -1 means that the platform has none.
 fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
     let mut next = Some(device.clone()).filter(|d| d.text("numa_node").is_some()).or_else(|| disk.parent());
     while let Some(dir) = next {

@@ -91,7 +91,7 @@ pub enum DiscoverError {
     /// No such file.
     #[error("there is no such device or file; check the name (`lsblk -d` lists the disks)")]
     NotFound,
-    /// The name that stands for the reader's own in examples and derived configurations.
+    /// Placeholder for the reader's own device in examples and derived configurations.
     #[error(
         "{PLACEHOLDER} is a placeholder of flashproof's examples, not a device; put your device's name there \
          (`flashproof doctor` lists the devices)"
@@ -103,7 +103,7 @@ pub enum DiscoverError {
     /// A link to something that is not there.
     #[error("it is a link to {}, which does not exist; check where it leads (`ls -l`), or remove it", target.display())]
     DanglingLink { target: PathBuf },
-    /// Something is there that no test can run on: `a directory`, `a character device`...
+    /// An object that no test can run on: `a directory`, `a character device`...
     #[error("it is {what}, not a block device; name a whole disk, a partition, or a file with file-size-mbytes")]
     NotADevice { what: &'static str },
     /// Permission denied.
@@ -121,7 +121,7 @@ pub enum DiscoverError {
 const PLACEHOLDER: &str = "PUT-YOUR-DRIVE-HERE";
 
 impl DiscoverError {
-    /// The error for a failed act on a path.
+    /// The error for a failed operation on a path.
     pub(crate) fn io(tried: &'static str, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::NotFound => Self::NotFound,
@@ -136,10 +136,10 @@ pub fn discover(path: &str, roots: &Roots) -> Result<DeviceFacts, DiscoverError>
     facts_of(path, &resolve(Path::new(path), roots)?, roots)
 }
 
-/// Smallest size that the device or file reads directly: the first of 512, 1024, 2048 and 4096 bytes
-/// whose read at offset 0 works. `fd` was opened with `O_DIRECT`.
+/// Minimum size of a direct read: the first of 512, 1024, 2048 and 4096 bytes whose read at offset 0 works. `fd` was
+/// opened with `O_DIRECT`.
 ///
-/// Errors: that of the read of 4096 bytes.   Source: ACT finds its minimum in the same way.
+/// Errors: that of the read of 4096 bytes. Source: ACT finds its minimum in the same way.
 pub fn min_direct_io_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let file = File::from(fd.try_clone_to_owned()?);
     let mut buf = Pool::new(4096)?.cut(4096).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -164,7 +164,7 @@ pub(crate) fn discover_block_for_tests(number: DevNum, roots: &Roots) -> DeviceF
 pub(crate) enum Resolved {
     Block {
         number: DevNum,
-        /// The node to open: the path as given, or the block device's own if that was a character device.
+        /// The node to open: the path as given, or the block device's own node if the path is a character device.
         node: PathBuf,
     },
     File {
@@ -219,8 +219,7 @@ fn why_not(path: &Path, source: io::Error) -> DiscoverError {
     DiscoverError::io("look it up", source)
 }
 
-/// Name of the block device (`nvme0n1`) to which the NVMe character device `number` (`ng0n1`) is the
-/// other door.
+/// Name of the block device (`nvme0n1`) of the namespace behind the NVMe character device `number` (`ng0n1`).
 pub(crate) fn block_name_of_generic(number: DevNum, roots: &Roots) -> Option<String> {
     let link = fs::canonicalize(roots.sys.join("dev/char").join(number.to_string())).ok()?;
     let rest = link.file_name()?.to_str()?.strip_prefix("ng")?;

@@ -144,13 +144,13 @@ impl SysDir {
     }
 }
 
-/// A loop device with something behind it.
+/// A loop device with a backing file or device.
 #[derive(Debug, Clone)]
 pub(crate) struct LoopDevice {
     pub(crate) number: DevNum,
     /// Directory in sysfs.
     pub(crate) dir: SysDir,
-    /// The path behind it, as it was when the loop device was set up.
+    /// The path of the backing, as it was when the loop device was set up.
     pub(crate) path: String,
     /// Backing file or device.
     pub(crate) backing: Backing,
@@ -172,7 +172,7 @@ pub(crate) enum Backing {
     Unknown,
 }
 
-/// All loop devices that show something.
+/// All loop devices with a backing file or device.
 pub(crate) fn loops(roots: &Roots) -> Vec<LoopDevice> {
     whole_disks(roots).filter_map(|dir| loop_at(&dir, roots)).collect()
 }
@@ -222,7 +222,7 @@ pub(super) fn open_to_ask(node: &Path) -> Option<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(node).ok()
 }
 
-/// Undoes the kernel's `\040` for bytes that would break a line into other fields.
+/// Decodes the kernel's octal escapes (`\040`) of bytes that would separate fields.
 pub(crate) fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -268,7 +268,7 @@ pub(crate) fn controllers(block: &Path) -> Vec<PathBuf> {
     controllers
 }
 
-/// True if `text` is `prefix` and a number behind it, or at least a digit: `loop0`, `ata3`, `nvme0n1`.
+/// True if `text` is `prefix` followed by a digit, and anything after it: `loop0`, `ata3`, `nvme0n1`.
 pub(super) fn is_numbered(text: &str, prefix: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
@@ -278,7 +278,7 @@ fn is_controller(name: &str) -> bool {
     name.strip_prefix("nvme").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// Names of the controllers of `block`, the nearest first: above it, else those of its subsystem.
+/// Names of the controllers of `block`, the nearest first: those above it in sysfs, else those of its subsystem.
 pub(crate) fn controller_names(block: &Path) -> Vec<String> {
     let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let above = block.ancestors().skip(1).filter_map(name).find(|name| is_controller(name));
@@ -296,12 +296,12 @@ pub struct Listed {
     pub partitions: Vec<String>,
 }
 
-/// All block devices with contents, in the order of their names, numbers compared as such. The second value is the
-/// number of empty ones: drives without a medium, loop devices without a file.
+/// All block devices with contents, in natural order of their names (`nvme2n1` before `nvme10n1`). The second value is
+/// the number of empty ones: drives without a medium, loop devices without a file.
 ///
-/// Shape: empty also without sysfs.
+/// Without sysfs the list is empty.
 pub fn list(roots: &Roots) -> (Vec<Listed>, usize) {
-    // The paths of an NVMe drive that has several: no node leads to them.
+    // Hidden: the single paths of a multipath NVMe drive, which have no node.
     let shown = SysDir(roots.sys.clone()).below("block").filter(|dir| dir.flag("hidden") != Some(true));
     let mut dirs: Vec<SysDir> = shown.collect();
     dirs.sort_by_cached_key(|dir| natural(&dir.name()));
@@ -336,7 +336,7 @@ impl Disk {
         Some(Self { number: dir.dev()?, serial: serial(&dir), wwid: wwid(&dir), dir })
     }
 
-    /// True if both are paths to one drive: two ports of it, or multipath that is off.
+    /// True if both are paths to one drive: two of its ports, with multipath switched off.
     ///
     /// The world-wide name decides. All zeros means that the drive has none. Equal names with different serial numbers
     /// come from vendors that give all drives the same name.

@@ -1,9 +1,9 @@
 //! Checks the path between the CPUs and the drive: controllers, the PCIe link, the NUMA node, interrupts.
 //!
 //! [`crate::observe::interrupts`] has the lines of a device and its interrupts per CPU; /proc/irq has their affinity.
-//! One CPU that takes all of a fast device's completions is full long before the device is: the latency then rises with
-//! the load and looks like the device's. With a queue for each CPU the kernel spreads NVMe interrupts itself, without
-//! irqbalance; with few queues, HBAs and virtual disks irqbalance has to do it.
+//! One CPU that takes all completions of a fast device saturates long before the device does: the latency then rises
+//! with the load and looks like the device's. With a queue for each CPU the kernel spreads NVMe interrupts itself,
+//! without irqbalance; with few queues, HBAs and virtual disks irqbalance has to do it.
 
 use super::{Check, DeviceState, Findings, own_status};
 use crate::discover::{Roots, SysDir};
@@ -15,7 +15,7 @@ use std::{fmt, fs};
 /// A speed and a width. Source: `Documentation/ABI/testing/sysfs-bus-pci` of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Link {
-    /// Transfers a second on each lane, in thousands of millions.
+    /// GT/s: billions of transfers per second on each lane.
     gtps: f64,
     lanes: u32,
 }
@@ -30,8 +30,8 @@ impl Link {
         (gtps > 0.0 && lanes > 0).then_some(Self { gtps, lanes })
     }
 
-    /// Bytes a second, in thousands of millions, after encoding: 8 of 10 bits up to 5 GT/s, 128 of 130
-    /// from 8 GT/s on, 236 of 256 bytes in the flits of 64 GT/s. Source: PCI Express base specification 6.0.
+    /// GB/s after encoding: 8b/10b up to 5 GT/s, 128b/130b from 8 GT/s on, 236 of the 256 bytes of a flit at 64 GT/s.
+    /// Source: PCI Express base specification 6.0.
     fn gbytes_per_sec(self) -> f64 {
         let share = match self.gtps {
             gtps if gtps < 8.0 => 8.0 / 10.0,
@@ -72,8 +72,8 @@ impl Attachment {
     }
 }
 
-/// The label of the slot with the PCI device `address` (`0000:3b:00.0`). Source: `Documentation/ABI/testing/sysfs-bus-pci`
-/// of the kernel; a slot's address has no function.
+/// The label of the slot with the PCI device `address` (`0000:3b:00.0`). Source:
+/// `Documentation/ABI/testing/sysfs-bus-pci` of the kernel; a slot's address has no function.
 fn slot_label(address: &str, roots: &Roots) -> Option<String> {
     let is_here = |slot: &SysDir| slot.text("address").is_some_and(|of| address.split('.').next() == Some(&of));
     SysDir::new(roots.sys.join("bus/pci")).below("slots").find(is_here).map(|slot| slot.name())
@@ -191,10 +191,10 @@ pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Fin
     }
 }
 
-/// Fewer interrupts than this say nothing about where they go.
+/// Minimum number of interrupts for a judgement about their CPUs.
 const COUNTED_MIN: u64 = 10_000;
 
-/// Share of all interrupts, percent, on one CPU that is as good as all.
+/// Percentage of all interrupts from which one CPU counts as taking all of them.
 const ONE_CPU_PCT: f64 = 95.0;
 
 /// Checks that irqbalance, the daemon that spreads interrupts, runs.
@@ -233,7 +233,8 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
         return;
     }
     let irqs = SysDir::new(roots.sys.join("kernel/irq"));
-    // The name of the action: `nvme0q1`, `virtio1-req.0`. Source: `Documentation/ABI/testing/sysfs-kernel-irq` of the kernel.
+    // The name of the action: `nvme0q1`, `virtio1-req.0`. Source: `Documentation/ABI/testing/sysfs-kernel-irq` of the
+    // kernel.
     lines.retain(|line| !irqs.text(&format!("{line}/actions")).is_some_and(|name| is_administrative(&name)));
     let online = CpuList::read(&roots.sys.join("devices/system/cpu/online")).unwrap_or_default();
     let reached: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, roots)).collect();
@@ -246,8 +247,8 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
     judge(&lines, &cpus, &online, &counted, irqbalance_runs(roots), check);
 }
 
-/// Judges the interrupts with the numbers `lines`: the CPUs that they are routed to, among those `online`; those that took
-/// them since boot; true if irqbalance runs, `None` if unknown.
+/// Judges the interrupts `lines`. `cpus`: the CPUs that they are routed to; `counted`: interrupts per CPU since boot;
+/// `balanced`: irqbalance runs, `None` if unknown.
 fn judge(lines: &[u32], cpus: &CpuList, online: &CpuList, counted: &ByCpu, balanced: Option<bool>, check: Check<'_>) {
     let count = lines.len();
     if online.len() == 1 {

@@ -23,7 +23,7 @@ const FAST_CLOCKS: [&str; 7] =
 
 const CLOCK_DIR: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// All checks of the host that need one look.
+/// All checks of the host that need only one reading.
 pub(super) fn check(root: &Path, roots: &Roots, findings: &mut Findings) {
     let facts = HostFacts::read(root);
     let attempt = (root == Path::new("/")).then(ring::probe);
@@ -133,11 +133,11 @@ fn has_capability(roots: &Roots, bit: u32) -> Option<bool> {
     Some(u64::from_str_radix(&mask, 16).ok()? >> bit & 1 == 1)
 }
 
-/// Share of CPU time, percent, from which on steal may spoil a result: a thread that is held off the CPU
-/// for 10 ms misses all of its operations of that time.
+/// Percentage of CPU time from which steal may spoil a result: a thread that is held off the CPU for 10 ms misses all
+/// of its operations of that time.
 const STEAL_PCT: f64 = 1.0;
 
-/// Share of CPU time, percent, from which on other programs may be in the way.
+/// Percentage of CPU time from which other programs may disturb the run.
 const BUSY_PCT: f64 = 50.0;
 
 /// Checks the difference between two readings.
@@ -149,7 +149,7 @@ pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: 
         }
         return;
     };
-    // A CPU that goes offline takes its ticks away.
+    // The ticks of a CPU that goes offline vanish from the sum.
     let moment = before.filter(|before| before.idle <= total.idle).and_then(|before| total.since(before));
     check_steal(moment, total, findings);
     check_busy(moment, findings);

@@ -51,7 +51,7 @@ const TEST: Behind = Behind {
     remedy: "name the drive to be judged",
 };
 
-/// Kernel names by their beginning, which a number or letters follow.
+/// Prefixes of kernel names; a number or letters follow.
 const NAMES: [(&str, &Behind); 16] = [
     ("loop", &LOOP),
     ("zram", &MEMORY),

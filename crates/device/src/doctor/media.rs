@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Minimum alignment of a test's writes, bytes: a page of the flash translation layer of most drives.
 const ALIGNMENT_BYTES: u64 = 4096;
 
-/// Share of a drive, percent, that left alone is worth to be called over-provisioning.
+/// Unused percentage of a drive from which it counts as over-provisioning.
 const SPARE_PCT: f64 = 5.0;
 
 pub(super) fn check(device: &DeviceState, records: &Records, findings: &mut Findings) {
@@ -142,13 +142,13 @@ fn check_preparation(device: &DeviceState, prepared: Option<&Prepared>, findings
     }
 }
 
-/// Reads the log of a device. Errors: why not, in words.
+/// Reads the log of a device. Errors: the reason, in words.
 pub(super) type SmartReader = fn(&DeviceFacts) -> Result<Smart, String>;
 
-/// Longest wait for an answer, which takes a drive some milliseconds.
+/// Maximum wait for an answer; a drive needs some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Endurance used, percent, from which on the drive counts as worn.
+/// Used endurance, percent, from which the drive counts as worn.
 const WORN_PCT: u8 = 80;
 
 /// Judges the drive's health report.
@@ -216,7 +216,7 @@ fn judge(view: &Smart, findings: &mut Findings) {
     }
 }
 
-/// Degrees below the drive's limit within which an idle drive will get there under load.
+/// Margin below the drive's limit, in degrees: an idle drive this hot will reach the limit under load.
 const MARGIN_CELSIUS: f64 = 10.0;
 
 /// Compares the temperature with the drive's own limits: for NVMe `max` is where it warns and begins to

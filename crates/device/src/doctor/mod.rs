@@ -45,7 +45,7 @@ pub fn examine<S: AsRef<str>>(root: &Path, devices: &[S], run_dir: Option<&Path>
     Doctor::new(root).examine(devices, run_dir)
 }
 
-/// Examines hosts and devices, in tests with other means.
+/// Examines hosts and devices; tests replace its records, SMART reader and waiting time.
 struct Doctor {
     root: PathBuf,
     roots: Roots,
@@ -55,14 +55,14 @@ struct Doctor {
 }
 
 impl Doctor {
-    /// A doctor of the machine at `root`. Only of the running one are records of preparations read.
+    /// A doctor of the machine at `root`. Preparation records are read only for the running machine.
     fn new(root: &Path) -> Self {
         let is_here = root == Path::new("/");
         Self {
             root: root.to_path_buf(),
             roots: Roots::below(root),
             records: if is_here { Records::open(None) } else { Records::nowhere() },
-            // Other trees have no drives to be asked.
+            // Drives of another tree cannot be queried.
             smart: if is_here {
                 |facts| ask_drive(Path::new("/"), facts)
             } else {
@@ -149,7 +149,7 @@ struct DeviceState {
     resolved: Resolved,
     /// Directory of the whole disk in sysfs; `None` for a file.
     disk: Option<SysDir>,
-    /// Directory of itself: of a partition, that within the disk's.
+    /// The device's own directory; for a partition, the one within the disk's.
     dir: Option<SysDir>,
 }
 
@@ -210,7 +210,7 @@ impl DeviceState {
     }
 }
 
-/// In a tree that is not this machine's there are no nodes to follow, only the kernel's names.
+/// Resolves a kernel name: a tree other than this machine's has no nodes to follow.
 fn by_kernel_name(name: &str, roots: &Roots) -> Option<Resolved> {
     let kernel_name = name.strip_prefix("/dev/").filter(|name| !name.is_empty() && !name.contains('/'))?;
     // There is no node either, so nothing is opened.

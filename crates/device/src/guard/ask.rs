@@ -56,7 +56,7 @@ impl<'a> Answers<'a> {
         Self { named: names.into_iter().collect(), ask: None }
     }
 
-    /// Has `ask` put the question for every other device.
+    /// Asks about every other device by calling `ask`.
     #[must_use]
     pub fn or_ask(mut self, ask: impl FnMut(&Question<'_>) -> Option<String> + 'a) -> Self {
         self.ask = Some(Box::new(ask));
@@ -133,7 +133,7 @@ pub(super) enum Match {
     Path,
     /// A name that stays with it.
     Lasting,
-    /// A name that it has together with these.
+    /// A name that it shares with these drives.
     Ambiguous(Vec<String>),
 }
 
@@ -162,12 +162,12 @@ impl<'a> Names<'a> {
         Self { lasting: lasting(facts, roots), facts, roots }
     }
 
-    /// The lasting name to ask for; `None` if it has no unique one.
+    /// The lasting name to ask for; `None` if the device has no unique one.
     pub(super) fn lasting(&self) -> Option<&Lasting> {
         self.lasting.iter().find(|name| name.others.is_empty())
     }
 
-    /// The name that consents to its erasure, if `given` is its name on the command line.
+    /// The name to type for consent to its erasure; without a lasting one, `given`, its name on the command line.
     pub(super) fn to_give<'b>(&'b self, given: &'b str) -> &'b str {
         self.lasting().map_or(given, |name| &name.text)
     }
@@ -210,7 +210,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// A name as typed: options are separated by spaces, and udev writes `_` for them as well.
+/// A name as typed: with `_` for spaces, which separate options. udev replaces spaces in the same way.
 fn typed(name: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join("_")
 }

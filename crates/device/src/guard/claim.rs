@@ -43,7 +43,7 @@ pub(crate) struct Opened {
     pub(crate) direct: bool,
     pub(crate) odsync: bool,
     pub(crate) notes: Vec<String>,
-    /// Claims on the other paths to the drive, held as long as this.
+    /// Claims on the other paths to the drive, held as long as this descriptor.
     pub(crate) _claims: Vec<File>,
 }
 
@@ -96,8 +96,8 @@ fn claimed(node: &Path, manner: Manner) -> Result<File, Reason> {
     Ok(file)
 }
 
-/// Opens the block device at `node` for direct reads, without a lasting claim. Getting the kernel's claim for a moment
-/// shows that nobody holds it.
+/// Opens the block device at `node` for direct reads, without a lasting claim. A momentary claim from the kernel shows
+/// that nobody else holds it.
 pub(super) fn look(node: &Path, settle: Duration) -> Result<File, Reason> {
     let failed = |source| Reason::io("open it for reading", source);
     let refused = |source| if is_busy(&source) { busy(node, source) } else { failed(source) };
@@ -127,7 +127,7 @@ fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EBUSY)
 }
 
-/// The reason for a claim that was not to be had: a run of our own, if its mark shows.
+/// Reason why a claim failed: another run of flashproof, if its mark is found.
 fn busy(node: &Path, source: io::Error) -> Reason {
     let other = || conflicting_lock(open(node, false, 0).ok()?.as_fd(), BYTE, ByteLock::Exclusive).ok().flatten();
     match is_busy(&source).then(other).flatten() {
@@ -150,7 +150,7 @@ pub(super) fn file(path: &Path, metadata: &Metadata, manner: Manner) -> Result<(
 
 /// Creates a file and marks it. Returns true if it bypasses the page cache. On an error no file is left.
 pub(super) fn new_file(path: &Path, manner: Manner) -> Result<(File, bool), Reason> {
-    // Made first and opened again: a file system without O_DIRECT may refuse after it made the file.
+    // Created first, then opened again: a file system without O_DIRECT may fail the open after creating the file.
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let metadata = made.and_then(|made| made.metadata()).map_err(|source| Reason::io("create the file", source))?;
     file(path, &metadata, manner).inspect_err(|_| {
@@ -175,7 +175,7 @@ fn mark(file: &File, manner: Manner) -> Result<(), Reason> {
     }
 }
 
-/// Tries until it works, fails in another way than `again` takes, or `limit` has passed.
+/// Retries until success, an error that `again` does not accept, or `limit`.
 fn retry<T>(
     limit: Duration,
     again: impl Fn(&io::Error) -> bool,
@@ -200,8 +200,8 @@ pub(crate) fn finish(
     mut notes: Vec<String>,
 ) -> Result<Opened, Reason> {
     let probed = discover::min_direct_io_bytes(file.as_fd()).map_err(|source| Reason::io("read its start", source))?;
-    // Blocks of a file that were never written are read without asking the disk, which would take
-    // less than the disk does.
+    // Unwritten blocks of a file are read without the disk, so the probe may find a smaller size than the disk
+    // accepts.
     let min_io_bytes = if direct { probed.max(facts.logical_sector_bytes.unwrap_or(0)) } else { probed };
     if !direct {
         notes.push("its file system takes no direct I/O, so the page cache is measured with it".to_owned());
@@ -229,8 +229,8 @@ pub(crate) fn check_size(size_bytes: u64, min_size_bytes: u64) -> Result<(), Rea
 /// The byte that is locked: `flashpro` in ASCII, an offset that no device reaches.
 const BYTE: u64 = u64::from_be_bytes(*b"flashpro");
 
-/// The lock by which a run marks a device, for as long as its descriptor is open: shared with other runs that say so too, or
-/// exclusive.
+/// The lock by which a run marks a device while its descriptor is open: exclusive, or compatible with other shared
+/// runs.
 pub(super) fn mark_of(shared: bool) -> ByteLock {
     if shared { ByteLock::Shared } else { ByteLock::Exclusive }
 }

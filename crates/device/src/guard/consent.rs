@@ -49,7 +49,7 @@ impl WriteConsent {
         self.stamp_key
     }
 
-    /// True if the key is in the record. If not, only this consent has it: the next one has another.
+    /// True if the key is recorded. Otherwise only this consent knows it, and the next consent gets another key.
     pub fn is_key_recorded(&self) -> bool {
         self.key_recorded
     }
@@ -73,13 +73,13 @@ impl WriteConsent {
     pub(super) fn note_writing(&mut self, records: &Records, request: &Request) {
         let Some(identity) = self.opened.facts.identity() else { return };
         if let Err(error) = records.note_writing(&identity, &request.purpose) {
-            // Costs a false alarm later: no ground to refuse.
+            // No reason to refuse: the only damage is a false alarm later.
             let note = format!("{error}; until then `flashproof prep --verify` takes what this run writes for damage");
             self.opened.notes.push(note);
         }
     }
 
-    /// For the target that takes its place.
+    /// Descriptor and key for the target that replaces the consent.
     pub(crate) fn release(self) -> (Opened, u64) {
         (self.opened, self.stamp_key)
     }
@@ -128,9 +128,9 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
     })
 }
 
-/// Takes a file away that was made for a run that does not begin.
+/// Removes a file that was created for a run that does not begin.
 pub(super) fn remove(request: &Request) {
-    // If it cannot be removed there is nothing better to do: it is empty, and the name is the user's.
+    // Errors are ignored: the file that stays is empty and has the name that the user chose.
     let _ = fs::remove_file(&request.path);
 }
 
@@ -185,7 +185,7 @@ fn keep_record(
         }
         Some(identity) => match guard.records.keep(&identity, recorded_size, &request.purpose) {
             Ok(key) => return Ok((key, true)),
-            // Costs the user one question next time: no ground to refuse.
+            // No reason to refuse: the user is only asked once more next time.
             Err(error) => notes.push(format!("{error}; the next run will ask before it erases what this one writes")),
         },
     }

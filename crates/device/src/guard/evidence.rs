@@ -1,7 +1,7 @@
 //! Evidence against erasing a device: data that this program did not write.
 //!
 //! The first and the last MiB and some seeded spots between are read. A sector of zeros is empty; a sector with the
-//! stamp of the device's preparation record is ours; any other belongs to somebody. Known formats are named, by the
+//! stamp of the device's preparation record is ours; any other is somebody's data. Known formats are named, by the
 //! magic numbers of partition tables, file systems and the like.
 //!
 //! The table only names data: unnamed data stops a write as well. Hence a short table, without the checksums by which
@@ -26,17 +26,19 @@ const SPOT_BYTES: u64 = 4096;
 /// Something that would be erased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evidence {
-    /// With the partitions in it, if they could be counted.
+    /// A partition table, with the number of its partitions if they could be counted.
     PartitionTable { name: &'static str, partitions: Option<u32> },
     /// A file system, or a member of a volume or pool; `at` is the offset of its magic number.
     Signature { name: &'static str, at: u64 },
     /// A device of an Aerospike database, with the namespace of the records on it.
     Aerospike { namespace: Option<String> },
-    /// A device of flashproof's own record engine, likewise.
+    /// A device of flashproof's own record engine, with its namespace.
     RecordStore { namespace: Option<String> },
-    /// Data that is not zero, in so many samples `of` all; first in the sector at that byte, and why no record explains it.
+    /// Unexplained data other than zeros, in `samples` samples out of `of`. `first_at`: offset of the first such
+    /// sector; `why`: why no record explains it.
     Data { samples: u32, of: u32, first_at: u64, why: String },
-    /// Samples that could not be read, so that their contents are unknown; the first at that byte, with the kernel's answer.
+    /// Samples that could not be read, so that their contents are unknown; `first_at`: offset of the first; `error`:
+    /// the kernel's.
     Unreadable { samples: u32, of: u32, first_at: u64, error: String },
 }
 
@@ -83,7 +85,7 @@ impl fmt::Display for Evidence {
 pub(super) struct Sampling {
     pub(super) spots: u32,
     pub(super) seed: u64,
-    /// No spot is read after this time.
+    /// Time limit for reading the spots.
     pub(super) limit: Duration,
 }
 
@@ -130,7 +132,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Takes the sample read at `at` and hands its bytes on.
+    /// Counts the sample read at `at` and returns its bytes.
     fn take<'a>(&mut self, at: u64, read: io::Result<&'a [u8]>, (key, is_file): (Option<u64>, bool)) -> &'a [u8] {
         self.tried += 1;
         match read {
@@ -179,7 +181,7 @@ fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
         if !is_stamped(&bytes[next - STAMP_BYTES..next], key) {
             continue;
         }
-        // A stamp that the beginning cuts is not known any more.
+        // A stamp cut off by the beginning of `bytes` cannot be recognised.
         let from = if end == 0 { STAMP_BYTES } else { end };
         if let Some(at) = not_zero(from, next.saturating_sub(SECTOR_BYTES)) {
             return Some(at);
@@ -224,8 +226,8 @@ pub(super) fn gather(
     Ok(evidence)
 }
 
-/// The key that explains data on the device `identity`, and in words why other data is not explained. Its record must be of
-/// `size_bytes`.
+/// The key that explains data on the device `identity`, and the reason, in words, why other data is unexplained. The
+/// record must be of `size_bytes`.
 pub(super) fn explanation(identity: Option<&str>, size_bytes: u64, records: &Records) -> (Option<u64>, String) {
     let Some(identity) = identity else {
         return (
@@ -250,7 +252,7 @@ fn read<'a>(file: &File, at: u64, len: u64, buf: &'a mut Buf) -> io::Result<&'a 
     let mut done = 0;
     while done < len {
         match file.read_at(&mut buf[done..len], at + done as u64) {
-            // A short read is the end, or leaves an offset that direct I/O does not take.
+            // A short read means the end, or leaves an offset that is unaligned for direct I/O.
             Ok(n) => {
                 done += n;
                 if n == 0 || done % SECTOR_BYTES != 0 {
@@ -337,7 +339,7 @@ fn aerospike(look: &Look) -> Option<Evidence> {
     Some(Evidence::Aerospike { namespace })
 }
 
-/// The header that `store::DeviceHeader` writes: its length of the name at 42, the name at 44.
+/// The header that `store::DeviceHeader` writes: the length of the name at byte 42, the name at byte 44.
 fn record_store(look: &Look) -> Option<Evidence> {
     look.foreign(0, 16).filter(|magic| magic == b"flashproof store")?;
     let length = look.foreign(42, 2).map_or(0, little_endian);

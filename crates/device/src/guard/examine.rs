@@ -12,7 +12,7 @@
 //! only at the moment in which it is made; consent examines again.
 //!
 //! The counters show I/O whose source is not visible. The counters in sysfs (`stat`, the device's line of
-//! /proc/diskstats) are read twice; a device that is to be erased must not move between. Field order:
+//! /proc/diskstats) are read twice; a device that is to be erased must do no I/O in between. Field order:
 //! `Documentation/block/stat.rst`.
 
 use super::ask::Names;
@@ -50,7 +50,7 @@ pub(super) enum Door {
 }
 
 impl Door {
-    /// Everything that shares bytes with it; nothing does with a file that is not there.
+    /// Everything that shares bytes with the target; `None` for a file that does not exist yet.
     pub(super) fn subject(&self) -> Option<&Subject> {
         match self {
             Self::Device { subject, .. } | Self::File { subject, .. } => Some(subject),
@@ -208,7 +208,7 @@ fn check_fit(request: &Request, found: &Found, prepared: Option<&UsedPart>, find
     findings.reasons.extend(space.err());
 }
 
-/// Bytes of the first `size_bytes` of a file that have no place on the drive yet, at most.
+/// Upper bound of the bytes still to be allocated when a file becomes at least `size_bytes` long.
 pub(super) fn missing_bytes(metadata: &Metadata, size_bytes: u64) -> u64 {
     size_bytes.max(metadata.len()).saturating_sub(metadata.blocks() * STAT_BLOCK_BYTES)
 }
@@ -248,7 +248,7 @@ fn claim_other_paths(
     Ok(())
 }
 
-/// Refuses a device that does I/O, unless that is a fellow run's.
+/// Refuses a device that does I/O, unless other shared runs have it open.
 fn watch(guard: &Guard, request: &Request, subject: &Subject, findings: &mut Findings) -> Result<(), Reason> {
     let dirs: Vec<&SysDir> = subject.doors().map(|node| &node.dir).collect();
     match moves(&dirs, guard.watch) {
@@ -257,7 +257,7 @@ fn watch(guard: &Guard, request: &Request, subject: &Subject, findings: &mut Fin
             findings.note("it keeps no I/O counters, so it could not be watched for other users".to_owned());
             Ok(())
         }
-        // Other shared runs may cause I/O at any time, even one that came just now.
+        // Other shared runs may cause I/O at any time, even a run that has just started.
         Err(reason) => match subject.check_processes(&guard.roots, request.shared, guard.settle, findings) {
             0 => Err(findings.reasons.pop().unwrap_or(reason)),
             _ => Ok(()),
@@ -277,7 +277,7 @@ fn look(
     let failed = |source| Reason::io("read samples of it", source);
     let sampling = Sampling { seed: random_key().map_err(failed)?, ..guard.sampling };
     let read_bytes = match (&found.door, prepared) {
-        // Bytes never touched are no evidence.
+        // Bytes that the preparation left unused are not written.
         (_, Some(part)) => part.used_bytes,
         // The whole file is examined, including the part beyond the one to be written.
         (Door::File { metadata, .. }, None) => metadata.len(),
@@ -379,9 +379,9 @@ pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Findings {
     findings
 }
 
-/// I/O of a device in some time, by the growth of its counters; `None` if nothing happened and nothing is in flight.
+/// I/O of a device between two readings of its counters; `None` if it did none and nothing is in flight.
 pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
-    // Counters that went back count anew.
+    // Counters that went back were reset: their values are counted from zero.
     let (done, is_anew) = after.since(before).map_or((*after, true), |done| (done, false));
     let completed = |counts: Option<Counts>| counts.map_or(0, |counts| counts.completed);
     let (reads, writes, in_flight) = (done.read.completed, done.write.completed, done.in_flight);

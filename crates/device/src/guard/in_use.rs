@@ -109,8 +109,8 @@ impl Subject {
     fn check_mounts(&self, users: &Users, roots: &Roots, findings: &mut Findings) {
         for (mount, seen_by) in &users.mounts {
             let by_number = self.node(mount.number).map(|node| node.which.clone());
-            // btrfs and others show a number of their own; their source is the device then. A file that is
-            // the source of a mount is mounted through a loop device, which is its own check.
+            // btrfs and others show a device number of their own; then the mount's source names the device. If the
+            // source is a file, the mount uses a loop device, which has its own check.
             let by_source = || {
                 let is_device = !fs::metadata(&mount.source).is_ok_and(|source| source.is_file());
                 is_device.then(|| self.find_path(&mount.source, roots)).flatten()
@@ -129,8 +129,8 @@ impl Subject {
         }
     }
 
-    /// Description of the device with the file system `number`; `None` if the mount is already reported, so that uses
-    /// of its files add nothing.
+    /// Description of the device with the file system `number`; `None` if its mount is already reported: users of its
+    /// files add nothing.
     fn file_system_on(&self, number: DevNum, findings: &Findings) -> Option<String> {
         self.node(number).map(|node| node.which.clone()).filter(|which| !findings.is_mounted(which))
     }
@@ -161,8 +161,8 @@ impl Subject {
         }
     }
 
-    /// Finds other processes that have it open, except shared runs if this one is `shared`, and returns the number of
-    /// those.
+    /// Finds other processes that have it open. If this run is `shared`, other shared runs are accepted; returns their
+    /// number.
     ///
     /// An opener may let go within `settle`: udev looks at a disk for a moment whenever a writer closed it, a run may
     /// just be ending, and a process being started holds copies of its parent's descriptors until it executes.
@@ -200,7 +200,7 @@ impl Subject {
     }
 }
 
-/// Fellows are counted, another run is named as such, and anyone else is a stranger.
+/// Number of other shared runs. Errors: another run, named as such, or foreign processes.
 fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, Reason> {
     let (fellows, strangers): (Vec<_>, Vec<_>) =
         openers.into_iter().partition(|opener| shared && opener.mark == Some(ByteLock::Shared));
@@ -381,7 +381,7 @@ fn descriptors(
 ) -> io::Result<BTreeMap<String, Option<ByteLock>>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(process.join("fd"))?.flatten() {
-        // Sockets and pipes are the most; reading the link avoids a `stat` of each.
+        // Most descriptors are sockets and pipes; reading the link avoids a `stat` of each.
         if !fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute()) {
             continue;
         }

@@ -59,7 +59,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// Spots read between the ends of a device: data on 1 % of it is missed once in 30,000 times.
 const SPOTS: u32 = 1024;
 
-/// Longest time for the spots: a disk with platters reads about 100 a second.
+/// Time limit for the spots: a disk with platters reads about 100 per second.
 const SPOTS_LIMIT: Duration = Duration::from_secs(5);
 
 /// One device or file that a run wants to write to.
@@ -73,7 +73,7 @@ pub struct Request {
     pub sparse: bool,
     /// True if the load writes at the write pointers of a zoned device.
     pub zoned: bool,
-    /// Least size that the load needs: one large block.
+    /// Minimum size that the load needs: one large block.
     pub min_size_bytes: u64,
     /// True for the whole device, including the part that a preparation left unused.
     pub whole: bool,
@@ -83,7 +83,7 @@ pub struct Request {
     pub shared: bool,
     /// True if every write must be on the medium when it completes (`O_DSYNC`).
     pub odsync: bool,
-    /// True if the run uses the record store on the device, which stays: then nobody is asked. The opener of the store
+    /// True if the run uses the record store on the device and keeps it: then nobody is asked. The opener of the store
     /// compares its settings, before and after.
     pub keeps_store: bool,
     /// Purpose, in words; stored in the record.
@@ -91,7 +91,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request for `path`: alone, to read and write, with `O_DSYNC`, of any size, and of no file.
+    /// A request for `path` with defaults: exclusive, to read and write, with `O_DSYNC`, any size, no file.
     pub fn new(path: impl Into<String>, purpose: impl Into<String>) -> Self {
         Self { path: path.into(), reads: true, odsync: true, purpose: purpose.into(), ..Self::default() }
     }
@@ -135,8 +135,8 @@ impl Guard {
 
     /// Examines and asks as [`Self::consent`] does, and consents to nothing: for work that writes later, or not at all.
     ///
-    /// Returns a name for each device whose erasure was allowed, so that the consent that follows asks nobody again.
-    /// Errors: those of [`Self::consent`].
+    /// Returns a name for each device whose erasure was allowed, so that the later consent asks no question. Errors:
+    /// those of [`Self::consent`].
     pub fn agree(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<String>, Refused> {
         let examined = self.agreed(requests, answers)?;
         let name = |of: &Examined| Names::of(&of.found.facts, &self.roots).to_give(&of.request.path).to_owned();
@@ -186,7 +186,7 @@ impl Guard {
                 }
             }
         }
-        // Only now it is certain that any of them will be written to.
+        // Only now is it certain that the devices will be written to.
         granted.iter_mut().zip(requests).for_each(|(consent, request)| consent.note_writing(&self.records, request));
         Ok(granted)
     }
@@ -211,7 +211,7 @@ fn check_named_twice(requests: &[Request], found: &[Found]) -> Result<(), Refuse
         found[..at].iter().zip(requests).find_map(|(earlier, request)| {
             let overlap = match (earlier.door.subject(), this.door.subject()) {
                 (Some(one), Some(two)) => one.overlaps(two)?,
-                // Neither file is there yet: one name is all that they can have in common.
+                // Neither file exists yet: the two overlap only if their names are equal.
                 (None, None) if request.path == requests[at].path => Overlap::Bytes,
                 _ => return None,
             };

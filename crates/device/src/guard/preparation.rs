@@ -8,11 +8,11 @@
 //! The part of a device's record about its preparation: the request, the progress, the sample read back.
 //!
 //! ```text
-//! | pass 1: zeros | pass 2: salt | ... |     passes_done counts those that are over and synced;
-//!           ^ mark_bytes                     of the one that was going on, all before the mark is
+//! | pass 1: zeros | pass 2: salt | ... |     passes_done: passes that are complete and synced
+//!           ^ mark_bytes                     of the current pass, everything before the mark is synced
 //! ```
-//! The record is written only after a sync of the device, so what it claims survived whatever ended the
-//! program. With seed, key and pass every byte below the mark can be computed again ([`sys::salt`]).
+//! The record is written only after a sync of the device, so its contents are true even after a crash. With seed, key
+//! and pass every byte below the mark can be computed again ([`sys::salt`]).
 
 use crate::discover::DeviceFacts;
 use results::files::{self, Links, Over};
@@ -264,7 +264,7 @@ pub struct Prepared {
     pub ended_unix_s: Option<u64>,
     /// Passes that are complete and on the medium.
     pub passes_done: u32,
-    /// Of the next pass, all before this byte is on the medium.
+    /// In the next pass, everything before this byte is on the medium.
     pub mark_bytes: u64,
     /// Last sample that was read back.
     pub sample: Option<Sampled>,
@@ -278,7 +278,7 @@ pub struct Prepared {
 pub struct RandomOrder {
     /// Bytes of a write.
     pub block_bytes: u32,
-    /// Bytes that are written in all: the flash that is thought to be there.
+    /// Total bytes to write: the assumed flash capacity.
     pub pass_bytes: u64,
     /// The two writes of a block are farther apart than this.
     pub cache_bytes: u64,
@@ -308,7 +308,7 @@ impl Prepared {
 
     /// Number of the salt written in pass `pass` (from 0); `None` for the pass of zeros.
     pub fn fill_of(&self, pass: u32) -> Option<u32> {
-        // The first salt is number 1 with zeros before it and without.
+        // The first salt has number 1, with or without a pass of zeros before it.
         (pass + 1).checked_sub(u32::from(self.zeros)).filter(|fill| *fill > 0)
     }
 
@@ -377,8 +377,8 @@ impl Records {
         self.change(identity, |record| record.prepared = Some(prepared.clone()))
     }
 
-    /// Stores the sample of `prepared`, and nothing else. Returns true if `prepared` is still on record: after another
-    /// preparation or a test nothing is changed.
+    /// Stores the sample of `prepared`. Returns false, and changes nothing, if another preparation or a test has
+    /// replaced or changed `prepared` on record.
     pub fn keep_sample(&self, identity: &str, prepared: &Prepared, sample: &Sampled) -> Result<bool, StateError> {
         let mut is_same = false;
         self.change(identity, |record| {

@@ -21,7 +21,7 @@ pub struct Refusal {
 #[error("{}", lines(.0))]
 pub struct Refused(pub Vec<Refusal>);
 
-/// A single reason as it is, several numbered: `2 reasons: (1) ...; (2) ...`.
+/// A single reason unchanged, several reasons numbered: `2 reasons: (1) ...; (2) ...`.
 fn numbered(reasons: &[Reason]) -> String {
     match reasons {
         [one] => one.to_string(),
@@ -94,7 +94,7 @@ pub enum Reason {
     /// A file system on it is in use. `seen_by`: empty, or the owner of that mount table.
     #[error("{which} is mounted at {at}{seen_by}; unmount it, or name another device")]
     Mounted { which: String, at: String, seen_by: &'static str },
-    /// Used as swap space, by that path in /proc/swaps.
+    /// Used as swap space; `path` as in /proc/swaps.
     #[error("{which} is used as swap; turn it off (`swapoff {path}`), or name another device")]
     Swap { which: String, path: String },
     /// Another kernel device is built on it: `dm-0 (LVM vg-data)`, `md0`, `loop3`...
@@ -107,18 +107,18 @@ pub enum Reason {
     /// Open in processes.
     #[error("{}; stop what uses it, or name another device", open_elsewhere(.0))]
     OpenElsewhere(Vec<Opener>),
-    /// Somebody reads or writes it: requests completed in the time of watching, and those in flight at its end (`it did 2
+    /// Another user reads or writes it: requests completed in the watched time and in flight at its end (`it did 2
     /// reads, 1 write and ...`).
     #[error(
         "it is in use by something that could not be found: in {watched_ms} ms {did}; stop what uses it (a daemon that probes disks settles in seconds), or name another device"
     )]
     Moving { watched_ms: u128, did: String },
-    /// The kernel has given it to somebody else.
+    /// Another user holds the kernel's exclusive claim on it.
     #[error(
         "the kernel has it reserved for another user (open with O_EXCL: EBUSY), a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show which; release it, or name another device"
     )]
     Claimed,
-    /// The kernel has another path to the drive given to somebody else.
+    /// Another user holds the kernel's exclusive claim on another path to the drive.
     #[error(
         "the kernel has {path}, another path to the same drive, reserved for another user (open with O_EXCL: EBUSY); `lsblk` and `fuser -v` may show which; release it, or name another device"
     )]
@@ -133,12 +133,13 @@ pub enum Reason {
         "it is another path to the drive of {other}, which is named too (both have wwid {wwid}); name each drive once, or the multipath device above both"
     )]
     SameDrive { other: String, wwid: String },
-    /// None of the devices that the environment allows: its lasting name, and the names in the variable.
+    /// Not among the devices that FLASHPROOF_ONLY allows. `is`: its lasting name; `only`: the names in the variable.
     #[error(
         "it is {is}, and FLASHPROOF_ONLY allows writes to {only} alone; put that drive back, or run without the variable"
     )]
     NotAllowed { is: String, only: String },
-    /// Another instance of this program is on it: empty or ` (process 1234)`, `alone` or `shared`, and how both could run.
+    /// Another run uses it. `who`: empty or ` (process 1234)`; `how`: `alone` or `shared`; `advice`: how both could
+    /// run.
     #[error("another run is on it{who}, {how}; wait for that one to end, or {advice}")]
     SecondRun { who: String, how: &'static str, advice: &'static str },
     /// Too small for the load.
@@ -153,7 +154,7 @@ pub enum Reason {
         "the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make the file smaller, or free space"
     )]
     NoSpace { needed_bytes: u64, free_bytes: u64 },
-    /// A file with an unused part by its preparation would grow; its length marks that part.
+    /// The file would grow, but its preparation left a part unused, which the file's length marks.
     #[error(
         "only its first {used_bytes} of {size_bytes} bytes are used, as it was prepared with --use-pct, and to grow it to {wanted_bytes} bytes would undo that; make file-size-mbytes no larger than the file, or prepare it again at the size wanted"
     )]

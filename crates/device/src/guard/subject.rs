@@ -74,11 +74,11 @@ pub(super) struct Found {
 pub(super) struct Subject {
     /// Block devices; the target is the first, unless it is a file.
     pub(super) nodes: Vec<Node>,
-    /// NVMe character devices, which give access to the disks among those.
+    /// NVMe character devices that give access to disks in `nodes`.
     generics: Vec<(DevNum, String)>,
     /// The file that is the target, or files beneath it.
     files: Vec<FilePart>,
-    /// Loop devices that show a part of the target to it, and not to others.
+    /// Loop devices that the target is or is built on: they do not count as users of their backing.
     own_loops: Vec<DevNum>,
 }
 
@@ -154,8 +154,8 @@ impl Subject {
         self.generics.extend(generic.map(|number| (number, format!("{whose} NVMe character device"))));
     }
 
-    /// Adds the other paths to the drive of `disk`. Of a partition with these `bytes`: the disk there, and
-    /// its partitions that meet them.
+    /// Adds the other paths to the drive of `disk`. For a partition with these `bytes`: the whole disk on each path,
+    /// and its partitions that overlap them.
     fn add_other_paths(
         &mut self,
         machine: &Machine<'_>,
@@ -203,7 +203,7 @@ impl Subject {
         }
     }
 
-    /// The devices that move when somebody uses the target: itself, and the other paths to its drive.
+    /// The devices whose counters show use of the target: itself, and the other paths to its drive.
     pub(super) fn doors(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| matches!(node.relation, Relation::Itself | Relation::OtherPath))
     }
@@ -289,8 +289,8 @@ impl Node {
         roots.dev.join(self.dir.node_name())
     }
 
-    /// Directories of the devices built on it, except those that lead to the target, and those that a volume manager or RAID
-    /// has placed beside it.
+    /// Directories of the devices built on it, except those that lead to the target and those that a volume manager or
+    /// RAID keeps apart from them.
     pub(super) fn holders(&self) -> impl Iterator<Item = SysDir> {
         let is_own = |holder: &SysDir| self.way.iter().any(|way| way.name() == holder.name() || lie_apart(way, holder));
         self.dir.below("holders").filter(move |holder| !is_own(holder))
@@ -312,7 +312,7 @@ fn lie_apart(one: &SysDir, two: &SysDir) -> bool {
         || (is_array(one) && is_array(two))
 }
 
-/// The bytes of a disk that the device at `dir` has: of a disk itself, from 0.
+/// Range of the disk's bytes that the device at `dir` covers; a disk itself begins at 0.
 fn bytes_of(dir: &SysDir, is_partition: bool) -> Range<u64> {
     let start = if is_partition { dir.sectors("start").unwrap_or(0) } else { 0 };
     start..start.saturating_add(dir.sectors("size").unwrap_or(u64::MAX))

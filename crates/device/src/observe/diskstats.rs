@@ -95,7 +95,7 @@ impl Counters {
         Self::parse(dir.text("stat")?.split_ascii_whitespace())
     }
 
-    /// Parses the fields of `stat` in sysfs, which are those of /proc/diskstats behind the name; `None` for another format.
+    /// Parses the fields of `stat` in sysfs: the same as in /proc/diskstats after the name; `None` for another format.
     pub(crate) fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Option<Self> {
         // Newer kernels may append more fields, which are ignored.
         let values: Vec<u64> = words.take(17).map(|word| word.parse().ok()).collect::<Option<_>>()?;
@@ -149,7 +149,7 @@ impl Counts {
 
 const WRAP_32: u64 = 1 << 32;
 
-/// The growth of one counter; `None` if it started anew.
+/// The growth of one counter; `None` if the counter was reset.
 ///
 /// Times are 32 bits on every kernel (`diskstats_show` in `block/genhd.c`): they wrap after 49.7 days of one request in
 /// flight, after 9 hours of 128. Counts are a kernel `long`: 64 bits, or 32 on a 32-bit kernel. So a counter that goes

@@ -135,7 +135,7 @@ fn memlock_limit(limits: &str) -> Option<MemlockLimit> {
     }
 }
 
-/// Most CPUs that a list is believed to have: the kernel's own limit is 8,192.
+/// Sanity limit for a CPU number in a list: the kernel's own limit is 8,192 CPUs.
 const CPUS_MAX: u32 = 1 << 16;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -316,7 +316,7 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// Sum over all CPUs, now; `None` on failure.
+    /// Ticks of all CPUs together, now; `None` on failure.
     pub(crate) fn read(roots: &Roots) -> Option<Self> {
         Counts::parse(&fs::read_to_string(roots.proc.join("stat")).ok()?).cpus
     }

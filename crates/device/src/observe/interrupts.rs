@@ -39,7 +39,7 @@ fn lines_above(place: &Path, top: &Path) -> Vec<u32> {
     above.map(lines_at).find(|lines| !lines.is_empty()).unwrap_or_default()
 }
 
-/// The lines of one device in /sys: message-signalled ones, else the one wire of old.
+/// The lines of one device in /sys: its MSI vectors, else its legacy interrupt line.
 fn lines_at(place: &Path) -> Vec<u32> {
     let dir = SysDir::new(place.to_owned());
     let signalled: Vec<u32> = dir.below("msi_irqs").filter_map(|line| line.name().parse().ok()).collect();
@@ -85,7 +85,7 @@ impl ByCpu {
         Self { counts: self.counts.iter().zip(before).map(grown).collect() }
     }
 
-    /// The CPU with the most interrupts, the first of equals, and its share of them in percent; `None` without interrupts.
+    /// The CPU with the most interrupts (the first of equals) and its percentage of them; `None` without interrupts.
     pub fn busiest(&self) -> Option<(usize, f64)> {
         let (cpu, count) = self.counts.iter().enumerate().max_by_key(|(cpu, count)| (**count, usize::MAX - cpu))?;
         let total = self.total();
@@ -93,8 +93,8 @@ impl ByCpu {
     }
 }
 
-/// Numbers with commas between them. The kernel's counters of 32 bits wrap; [`ByCpu::since`] takes that
-/// for a new start, once in four thousand million interrupts.
+/// Numbers with commas between them. The kernel's counters of 32 bits wrap; [`ByCpu::since`] takes a wrap for a reset,
+/// once in 2^32 interrupts.
 fn parse_counts(text: &str) -> Option<Vec<u64>> {
     text.trim().split(',').map(|count| count.parse().ok()).collect()
 }
@@ -114,8 +114,8 @@ impl Irq {
         ByCpu::read(root, &lines).map(|_| Self { root: root.to_owned(), lines, before: None })
     }
 
-    /// The CPU with most of the device's interrupts, its share of them in percent, and interrupts a second on all CPUs. The
-    /// first two are empty without interrupts.
+    /// The CPU with most of the device's interrupts, its share of them in percent, and interrupts per second on all
+    /// CPUs. The first two are empty without interrupts.
     pub(super) fn sample(&mut self, interval: Duration) -> [(Column, Option<f64>); 3] {
         let now = ByCpu::read(&self.root, &self.lines);
         let since = now.as_ref().zip(self.before.as_ref()).map(|(now, before)| now.since(before));

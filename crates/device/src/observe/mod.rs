@@ -45,7 +45,7 @@ fn block_dir(root: &Path, (major, minor): DeviceNumber) -> Option<PathBuf> {
 /// Drivers whose monitor is in the drive. Monitors above it (an adapter, a bridge) measure something else.
 const DRIVERS: [&str; 2] = ["nvme", "drivetemp"];
 
-/// The thermometer of the drive below `root`, to be read again and again; `None` if the kernel knows none.
+/// The thermometer of the drive below `root`, for repeated reading; `None` if the kernel knows none.
 fn thermometer(root: &Path, number: DeviceNumber) -> Option<ProcFile> {
     ProcFile::open(drive_monitor(root, number)?.path(), "temp1_input").ok()
 }

@@ -1,12 +1,12 @@
-//! This process: its identity, the resources that it uses, and the CPU time that it waited for; and the state of a recorded
-//! process.
+//! This process: its identity, the resources that it uses, and the CPU time that it waited for; and the state of a
+//! recorded process.
 //!
 //! A number alone does not identify a process, because the kernel reuses it. The number with the start time of the
 //! process and the boot of the machine does. Another container sees other numbers: only within one PID namespace "not
 //! there" means "gone". Otherwise the caller has to check if its files still grow.
 //!
-//! A measuring tool has to report its own cost. Threads that issue operations are recognised by name ([`ISSUING_PREFIX`]); each has a column. The CPU time of the
-//! process includes the other threads.
+//! A measuring tool has to report its own cost. Threads that issue operations are recognised by name
+//! ([`ISSUING_PREFIX`]); each has a column. The CPU time of the process includes the other threads.
 
 use super::telemetry::Cell;
 use super::{ProcFile, TelemetryError, open, share_pct};
@@ -33,9 +33,9 @@ pub enum Alive {
     Stopped,
     /// Ended, or its number belongs to another process now.
     Gone,
-    /// The same, but its number was given in another container, where it may run.
+    /// Not found here, but its number is from another container, where it may still run.
     Elsewhere,
-    /// The machine has started since, or this is another machine.
+    /// The machine was rebooted since, or this is another machine.
     OtherBoot,
     /// `/proc` has no answer: it is not mounted, or hidden from this user.
     Unknown,
@@ -135,8 +135,8 @@ impl OwnProcess {
         Ok(Self { statm, cpu_ns: None, threads: issuing_threads(root), workers })
     }
 
-    /// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were ready to run and had
-    /// no CPU, over all of them together, as a share of the interval; empty without such threads.
+    /// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were ready to run
+    /// and had no CPU, over all of them together, as a share of the interval; empty without such threads.
     ///
     /// `io_worker_runs/s`: number of times that io_uring's workers ran, about once for each operation passed to them.
     pub(super) fn sample(&mut self, interval: Duration) -> Vec<Cell> {
@@ -144,7 +144,7 @@ impl OwnProcess {
         let used_ns = cpu_ns.zip(self.cpu_ns).map(|(now, before)| now.saturating_sub(before));
         self.cpu_ns = cpu_ns;
         let used: Vec<_> = self.threads.iter_mut().map(Thread::sample).collect();
-        // A thread that ended takes its part of the sum along: then the sum is unknown.
+        // If a thread has ended, its share is missing, so the sum is unknown.
         let waited_ns = used.iter().map(|used| used.map(|used| used.waited_ns)).sum::<Option<u64>>();
         let waited_ns = waited_ns.filter(|_| !used.is_empty());
         let runs_per_sec = self.workers.runs() as f64 / interval.as_secs_f64();
@@ -184,7 +184,7 @@ fn issuing_threads(root: &Path) -> Vec<Thread> {
 #[derive(Debug)]
 struct RingWorkers {
     tasks: PathBuf,
-    /// By number, of all threads that are there: those that are workers.
+    /// All current threads, by number; `Some` for workers.
     known: HashMap<u32, Option<Thread>>,
 }
 

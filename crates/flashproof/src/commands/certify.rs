@@ -65,7 +65,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     }
     console::note(&summary(&place));
     while let Some(index) = certify::next(&place.kept.series, args.all_stages) {
-        // A signal during the recording of the last run or preparation did not end it.
+        // A signal that arrived while the last run or preparation was being recorded takes effect here.
         if let Some(signal) = switch.was_asked() {
             return interrupted(
                 &place,
@@ -160,7 +160,7 @@ impl Request {
             ("preparation", if args.no_prep { "none (--no-prep)" } else { "before the first stage" }.to_owned()),
         ];
         let request = Self { base, factor, stages, claim, terms };
-        // Reports rates that are too large now, not on the third day.
+        // Checks the rates of all stages now: an error on the third day would come too late.
         for step in &request.stages {
             request.load(step)?;
         }
@@ -225,8 +225,8 @@ impl Place {
     }
 }
 
-/// Runs the stage `index`; `None`: a signal ended it. Errors: it did not begin, or could not be recorded; it is then marked as interrupted, and
-/// the same command runs it again.
+/// Runs the stage `index`; `None`: a signal ended it. Errors: it did not begin, or could not be recorded; then the
+/// stage is marked as interrupted, and the same command runs it again.
 fn run_stage(
     args: &CertifyArgs,
     request: &Request,

@@ -54,7 +54,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     perform_all(args, definitions, path)
 }
 
-/// Refuses a page that cannot be written, and silences messages beside a form for programs.
+/// Refuses a page that cannot be written, and suppresses messages if the output is for programs.
 fn begin_form(args: &CheckArgs) -> Result<(), Failure> {
     args.form.html.as_ref().map(|page| check_page(page)).transpose()?;
     if args.quiet || args.form.json || args.form.markdown {
@@ -117,7 +117,7 @@ fn list() -> Result<String, Failure> {
     ))
 }
 
-/// The file of a check, and what it says about itself.
+/// The file of a check, and its own description.
 fn shown(check: &Definition) -> String {
     let mut text = format!("# {} ({} of load)\n", check.name, span(check.seconds()));
     text += &wrapped(&check.question, "# ", COLUMNS);

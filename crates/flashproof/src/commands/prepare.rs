@@ -1,5 +1,5 @@
-//! `flashproof prep`, and `act_prep`; `flashproof doctor`: reports what may spoil a result on this host and its devices,
-//! and what to do about it.
+//! `flashproof prep`, and `act_prep`; `flashproof doctor`: reports what may spoil a result on this host and its
+//! devices, and what to do about it.
 //!
 //! The findings come from [`device::doctor`]; this module sorts them: the most harmful first, passed checks only
 //! counted. Without a device: the block devices of this machine, and which of them may be tested.

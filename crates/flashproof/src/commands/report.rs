@@ -141,7 +141,8 @@ pub fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     end(&read)
 }
 
-/// Prints the page of `read` once, or again and again until `read` says that all is over or nobody reads it.
+/// Prints the page of `read` once; with `again`, repeatedly, until `read` reports the end or the reader of the output
+/// is gone.
 pub(super) fn watch(
     again: bool,
     json: bool,

@@ -137,7 +137,8 @@ fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
     )))
 }
 
-/// Warnings for a node of several after a kill: acknowledged data that was only in memory is lost here.
+/// Warnings at the start of a node with replication: if both nodes were killed at once, acknowledged data that was
+/// only in memory is lost.
 fn maybe_older(facts: &Facts) -> Vec<Line> {
     let namespaces = facts.config.namespaces.iter().zip(&facts.counts.namespaces);
     let doubtful = namespaces.filter(|(namespace, counts)| {

@@ -94,7 +94,7 @@ impl Beside {
     fn rows(&self) -> Vec<(What, Mix)> {
         let metrics = self.drives.iter().flat_map(|drive| &drive.metrics);
         let mut rows = unique(metrics.map(|metric| (metric.what, metric.mix)));
-        // Stable: mixes stay in the order in which they were run.
+        // A stable sort: mixes stay in the order in which they were run.
         rows.sort_by_key(|(what, _)| *what);
         rows
     }

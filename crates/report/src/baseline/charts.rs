@@ -49,7 +49,7 @@ pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
     std::iter::once(chart).chain(latencies).collect()
 }
 
-/// A chart for each mix: percentiles against what was done.
+/// A chart for each mix: percentiles against the achieved rate.
 pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
     let curves = curves(points, Part::Rate);
     let charts = curves.iter().map(|(mix, curve): &(Mix, Vec<&Point>)| {
@@ -86,7 +86,7 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
     charts.collect()
 }
 
-/// The timeline of saturation: rounds where there are several, else what its run recorded.
+/// The timeline of saturation: its rounds if there are several, else the recorded intervals of its run.
 pub(super) fn saturation<'a>(
     points: &[Point],
     steps: impl Iterator<Item = &'a (&'a Step, Option<Recorded<'a>>)>,
@@ -107,7 +107,7 @@ pub(super) fn saturation<'a>(
         chart.caption = "Each point is a round.".to_owned();
         charts.push(chart);
     }
-    // Each round has a run of its own then, and these are the timeline.
+    // Then each round has its own run, and the rounds are the timeline.
     if !charts.is_empty() {
         return charts;
     }
@@ -139,7 +139,7 @@ fn depths(curve: &[&Point]) -> Points {
     Points::Each(curve.iter().map(|point| point.depth.max(1).into()).collect())
 }
 
-/// A line for each percentile, with gaps where too few operations tell it.
+/// A line for each percentile, with gaps where too few operations determine it.
 fn lines(curve: &[&Point], x: &Points, of: impl Fn(&Point, f64) -> Option<Percentile>) -> Vec<Line> {
     let line = |(number, (name, percent)): (usize, (&str, f64))| {
         let y = curve.iter().map(|point| of(point, percent)?.us().map(|us| us / 1e3)).collect();

@@ -1,4 +1,4 @@
-//! Reads at a rate beside writes at a rate: a field for each pair of rates, the darker the longer its latency.
+//! Grid of read rates and write rates: one field for each pair of rates, darker for a longer latency.
 //!
 //! The tables of SNIA's tests: sizes down, percent of reads across.
 
@@ -23,7 +23,7 @@ pub(super) fn tables(points: &[Point]) -> Vec<Table> {
 
 fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
     let [reads, writes] = [READS, WRITES].map(|side| rates(cells, side));
-    // If more than 1 % were never done, they took longer than the longest of the others.
+    // If more than 1 % of the operations were never done, the percentile is longer than the longest completed one.
     let us = |told: Percentile| match told {
         Percentile::Us(us) | Percentile::LongerThan(us) => Some(us),
         Percentile::TooFew => None,
@@ -37,7 +37,7 @@ fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
     let shade = |us: f64| (us.max(least) / least).ln() / span;
     let cell = |read_rate: f64, write_rate: f64| {
         let is_it = |point: &&&Point| [READS, WRITES].map(|side| wanted(side(point))) == [read_rate, write_rate];
-        // Of several the last counts.
+        // If several points match, the last counts.
         let point = cells.iter().rfind(is_it);
         let Some((point, done)) = point.and_then(|point| Some((point, side(point)?))) else { return Cell::from("") };
         let told = done.answer_at(99.0);
@@ -56,7 +56,7 @@ fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
         .rows(rows)
 }
 
-/// Operations a second that were wanted; 0 of what is not done.
+/// Requested operations per second; 0 for a direction that the job lacks.
 fn wanted(done: Option<&Done>) -> f64 {
     done.and_then(|done| done.offered_iops).unwrap_or(0.0)
 }
@@ -69,7 +69,7 @@ fn rates(cells: &[&Point], side: Side) -> Vec<f64> {
     rates
 }
 
-/// A rate of one direction in words: its part of the most that was done of these operations alone.
+/// Words for a rate of one direction: its percentage of the highest rate of these operations alone.
 fn told(cells: &[&Point], points: &[Point], side: Side) -> impl Fn(f64) -> String + use<> {
     let highest = alone(cells, points, side).map(|(_, highest)| highest);
     move |wanted| match highest {
@@ -79,14 +79,14 @@ fn told(cells: &[&Point], points: &[Point], side: Side) -> impl Fn(f64) -> Strin
     }
 }
 
-/// The operations of one direction that are alone somewhere, and the most that was done of them.
+/// The operations of one direction in a job without the other direction, and their highest rate.
 fn alone(cells: &[&Point], points: &[Point], side: Side) -> Option<(Mix, f64)> {
     let mix =
         Mix::of(cells.iter().filter(|point| point.directions().count() == 1).find(|point| side(point).is_some())?);
     Some((mix, highest_rate(points, mix)?))
 }
 
-/// The maximum of each direction, where known.
+/// The rate that counts as 100 % for each direction, where known.
 fn whole(cells: &[&Point], points: &[Point]) -> String {
     let told = [READS, WRITES].into_iter().filter_map(|side| alone(cells, points, side));
     let told: Vec<String> = told.map(|(mix, highest)| format!("{} {mix}", rate(highest))).collect();

@@ -8,7 +8,7 @@
 //! The one idea: everything comes from the points in `series.json`, except the saturation's timeline, which comes from
 //! its run.
 //!
-//! Also: predictions in words and as a table; the part of a drive in use and the possible gain from another layout.
+//! Also: predictions in words and as a table; the used fraction of a drive and the possible gain from another layout.
 
 mod beside;
 mod charts;
@@ -84,7 +84,7 @@ const LAYOUT: About = (
     "Which part of the drive was in use. The less of it, the less a drive copies when it is written to.",
 );
 
-/// Facts a baseline takes from the run of a step, and those about its drives.
+/// Data that a baseline takes from the run of a step, including facts about its drives.
 #[derive(Clone, Copy)]
 pub(crate) struct Recorded<'a> {
     pub(crate) sections: &'a [Section],
@@ -97,7 +97,7 @@ pub(crate) struct Measured<'a> {
     /// Index in the series.
     pub(crate) device: usize,
     pub(crate) series: &'a Series,
-    /// Steps with their runs, those that can be read.
+    /// Steps, each with its run if that is readable.
     pub(crate) steps: Vec<(&'a Step, Option<Recorded<'a>>)>,
 }
 
@@ -183,12 +183,12 @@ impl DriveReport {
     }
 }
 
-/// Microseconds in the unit that reads best; a dash where there are none.
+/// Microseconds in the most readable unit; a dash for `None`.
 fn time(us: Option<f64>) -> String {
     us.map_or_else(|| "-".to_owned(), |us| milliseconds(us / 1e3))
 }
 
-/// Operations a second.
+/// Operations per second.
 fn rate(iops: f64) -> String {
     format!("{}/s", number(iops))
 }
@@ -236,19 +236,19 @@ fn doubts(points: &[Point]) -> Vec<String> {
     doubts
 }
 
-/// Behind what names a job in doubt, in tables.
+/// Suffix that marks a job in doubt in tables.
 fn in_doubt(point: &Point) -> &'static str {
     if point.doubt.is_some() { " (in doubt)" } else { "" }
 }
 
-/// Percentiles that tables show, percent; fio's `percentile_list` has them by these names.
+/// Percentiles shown in tables, in percent, under the names of fio's `percentile_list`.
 const SHOWN: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
 
 /// Explanation of a missing percentile.
 const TOO_FEW: &str = "A percentile is a dash, or has no point in a chart, where no operation lies beyond it: that of so few would be the longest \
                        of them.";
 
-/// The columns of numbers of a job: those around the percentiles.
+/// The number columns of a job: `before`, the percentiles, `after`.
 fn columns(before: &[&'static str], after: &[&'static str]) -> Vec<&'static str> {
     [before, &SHOWN.map(|(name, _)| name), after].concat()
 }
@@ -257,13 +257,13 @@ fn percentiles<'a>(done: &'a Done, at: impl Fn(&Done, f64) -> Percentile + 'a) -
     SHOWN.into_iter().map(move |(_, percent)| at(done, percent).to_string().into())
 }
 
-/// Rate and throughput of a job, and the percentiles of what stands for it.
+/// Rate and throughput of a job, and the percentiles of the direction that represents it.
 fn numbers(point: &Point, iops: Cell, at: fn(&Done, f64) -> Percentile) -> impl Iterator<Item = Cell> {
     let latencies = point.told().into_iter().flat_map(move |done| percentiles(done, at));
     [iops, number(point.mbps()).into()].into_iter().chain(latencies)
 }
 
-/// The 99th percentile of what stands for a job.
+/// The 99th percentile of the direction that represents a job.
 fn p99(point: &Point, at: impl Fn(&Done, f64) -> Percentile) -> Percentile {
     point.told().map_or(Percentile::TooFew, |done| at(done, 99.0))
 }
@@ -368,7 +368,7 @@ pub fn parameters(prediction: &Prediction) -> Table {
         .rows(prediction.parameters.iter().map(row))
 }
 
-/// Everything that is said of it beside the table, each one sentence: first whether to rely on it.
+/// All notes on a prediction beside its table, each one sentence: its reliability first.
 fn prediction_notes(prediction: &Prediction) -> Vec<String> {
     let Prediction { simulated, misses, remarks, unknown, .. } = prediction;
     let mut notes = vec![predicted(prediction)];
@@ -379,13 +379,14 @@ fn prediction_notes(prediction: &Prediction) -> Vec<String> {
     notes
 }
 
-/// The doctor's checks that have to do with it.
+/// The doctor's checks that concern the layout of a drive.
 const CHECKS: [&str; 5] = ["over-provisioning", "alignment", "sector-sizes", "preparation", "device-kind"];
 
-/// Part of the first round from which writes have fallen so far that more room would tell.
+/// Writes below this fraction of the first round's rate suggest that more spare space would help.
 const FALLEN: f64 = 0.8;
 
-/// Notes on the part in use and its meaning, each one sentence. `run`: any run of the drive, for the facts about it.
+/// Notes on the used part of a drive and its effect, each one sentence. `run`: any run of the drive, for facts about
+/// it.
 fn layout_notes(device: &Identity, run: Option<Recorded<'_>>, points: &[Point]) -> Vec<String> {
     let size = units::bytes(device.size_bytes as f64);
     let mut notes = Vec::new();

@@ -84,14 +84,15 @@ impl fmt::Display for DeviceWaf {
     }
 }
 
-/// The counters that drives keep of themselves, before and after.
+/// Changes of the drives' own counters between the first and the last reading.
 pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
     let mut all = Vec::new();
     for device in devices(timeline) {
         for (column, name) in CHANGES {
             let Some(line) = timeline.column(column, &device) else { continue };
             let Some((first, last)) = line.ends else { continue };
-            // The first row is of the end of the first interval, and a simulated drive is made for the run.
+            // The first row describes the end of the first interval, but counters of a simulated drive start at 0 with
+            // the run.
             let first = if column.source() == Source::Simulated { 0.0 } else { first };
             let (device, column, name) = (device.clone(), column.name().into(), name.into());
             all.push(Change { device, column, name, first, last, fell: line.fell });
@@ -100,12 +101,12 @@ pub(crate) fn changes(timeline: &Timeline) -> Vec<Change> {
     all
 }
 
-/// Counters of a drive that WAF follows from.
+/// Counters of a drive from which WAF is computed.
 struct Written {
     source: &'static str,
     media: Column,
     host: Column,
-    /// In so many bytes each the host's are counted, and from so many on that is exact enough.
+    /// Unit of the host's counter, bytes; and the minimum of host bytes for an accurate ratio.
     unit_bytes: f64,
     least_bytes: u64,
 }
@@ -127,7 +128,7 @@ const WRITTEN: [Written; 3] = [
     },
 ];
 
-/// Write amplification of each drive that counts what it takes and was written.
+/// Write amplification of each drive that counts bytes written to its media, if it was written to.
 pub(crate) fn device_waf(changes: &[Change]) -> Vec<DeviceWaf> {
     let mut all: Vec<DeviceWaf> = Vec::new();
     for written in &WRITTEN {
@@ -166,7 +167,7 @@ impl Written {
     }
 }
 
-/// Each in a line, below a verdict; empty where there is none.
+/// One line for each drive, below a verdict; empty without drives.
 pub(crate) fn waf_lines(all: &[DeviceWaf]) -> String {
     let lines: String = all.iter().map(|one| format!("{one}\n")).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }

@@ -13,8 +13,8 @@ use results::telemetry::TraceLine;
 use results::units;
 use std::path::Path;
 
-/// Service times: a chart for each stream that did something, the judged ones first, and with several
-/// devices their 99th percentiles beside each other.
+/// Service times: a chart for each stream with operations, the judged ones first, and with several devices their 99th
+/// percentiles side by side.
 pub(crate) fn service_charts(manifest: &Manifest, service: &Windows, steadiness: Option<&Steadiness>) -> Vec<Chart> {
     let mut charts = Vec::new();
     for judged in [true, false] {
@@ -82,12 +82,12 @@ fn ms(ns: u64) -> String {
 
 fn line(name: &str, moment: usize, style: usize, windows: &Windows, durations: &Durations) -> Line {
     let value = |at: &Option<Moment>| at.as_ref().and_then(|at: &Moment| at.get(moment)).copied();
-    // The longest of neighbouring points have little to do with each other.
+    // Maxima of neighbouring points are unrelated, so they are not joined.
     let style = Style { joined: moment != MAX, symbols: moment == MAX, ..Style::line(style) };
     Line::new(name, windows.points(), durations.moments.iter().map(value).collect(), style)
 }
 
-/// The devices beside each other: the 99th percentile, and the longest.
+/// The devices side by side: the 99th percentile, and the maximum.
 fn by_device(manifest: &Manifest, service: &Windows, stream: usize) -> Vec<Chart> {
     let Some(info) = manifest.streams.get(stream).filter(|_| manifest.devices.len() > 1) else { return Vec::new() };
     let chart = |moment: usize, name: &str| {
@@ -153,14 +153,14 @@ pub(crate) fn is_within(limit: &Limit, edges: &[f64]) -> bool {
     edges.first().zip(edges.last()).is_some_and(|(low, high)| (*low..=*high).contains(&limit.y))
 }
 
-/// Most marks on one chart: more than these are a drive that never settles, and the table has them all.
+/// Maximum number of marks on one chart: a drive with more never settles, and the table has them all.
 const MARKS_MAX: usize = 12;
 
-/// Puts the change points of `stream` on its chart: all together first, where there are several devices.
+/// Adds the change points of `stream` to its chart; with several devices, those of all devices together come first.
 pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
     for change in steadiness.change_points.iter().filter(|change| change.group.stream == stream) {
         let x = change.at_sec as f64;
-        // Several metrics move at once; one mark says so.
+        // Several metrics may change at the same time; one mark is enough.
         if chart.marks.len() < MARKS_MAX && chart.marks.iter().all(|mark| mark.x != x) {
             chart.marks.push(Mark { x, name: format!("change: {}", change.metric) });
         }
@@ -185,10 +185,10 @@ pub(crate) fn value(metric: Metric, value: f64) -> String {
     }
 }
 
-/// A value of a sample, nanoseconds.
+/// Reads one value of a sample, nanoseconds.
 type Value = fn(&TraceLine) -> u64;
 
-/// Values drawn of a sample.
+/// Values of a sample that are drawn.
 const DRAWN: [(&str, Value); 4] = [
     ("device p99", |line| line.device_time.p99_ns),
     ("kernel's queue p99", |line| line.queue.p99_ns),
@@ -196,8 +196,8 @@ const DRAWN: [(&str, Value); 4] = [
     ("kernel's queue max", |line| line.queue.max_ns),
 ];
 
-/// A chart for each device and kind of request that was sampled in a run of `ran_sec`, and one that says why
-/// there is none; with it what a reader should know.
+/// A chart for each device and kind of request sampled in a run of `ran_sec`, or one that says why there is none; and
+/// remarks for the reader.
 pub(crate) fn trace_charts(dir: &Path, manifest: &Manifest, ran_sec: f64, detail: Detail) -> (Vec<Chart>, Vec<String>) {
     let limits = thresholds(manifest);
     let why = match read_trace(dir, manifest) {
@@ -228,7 +228,7 @@ fn empty(id: &str, title: &str) -> Chart {
 fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail: Detail) -> Chart {
     let title = format!("Queue and device: {of}");
     let mut chart = empty(&format!("trace-{of}"), &title);
-    // A sample says nothing of the time up to the next one, or to the end.
+    // A sample says nothing about the time up to the next one, or to the end.
     chart.x.max = Some(ran_sec);
     let each = samples.len().div_ceil(detail.points_max.max(1)).max(1);
     let chunks: Vec<&[TraceLine]> = samples.chunks(each).collect();

@@ -173,7 +173,7 @@ impl Chart {
         Self { id: identifier(&id.into()), title: title.into(), x, y, ..Self::default() }
     }
 
-    /// The same chart as one that has nothing to show, because of `why`.
+    /// The same chart without data, because of `why`.
     pub(crate) fn without_data(self, why: impl Into<String>) -> Self {
         let why = why.into();
         Self { key: format!("Not drawn: {why}"), absent: Some(why), lines: Vec::new(), heat: None, ..self }
@@ -245,7 +245,7 @@ pub(crate) fn identifier(text: &str) -> String {
     id.trim_end_matches('-').to_owned()
 }
 
-/// Four digits: more than a picture shows, and a third of the bytes.
+/// Rounded to four digits: more than a picture shows, and a third of the bytes.
 pub(crate) fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;

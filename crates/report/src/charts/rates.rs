@@ -1,6 +1,6 @@
 //! Offered and achieved rates: a chart for each stream.
 //!
-//! Shares over each threshold, slice by slice: what the verdict is made of.
+//! Shares over each threshold, slice by slice: the basis of the verdict.
 
 use super::timeline::{Stat, Timeline};
 use super::{Axis, Chart, Limit, Line, Points, Style};

@@ -1,7 +1,7 @@
-//! Telemetry: of the devices what the kernel counted, temperature, throttling, SMART; of the host and this program
-//! whether either was in the way.
+//! Telemetry of the devices (the kernel's counters, temperature, throttling, SMART); and of the host and this program,
+//! to see if either disturbed the run.
 //!
-//! A quantity says which of three things is so: it was measured, it could not be, or nobody asked for it.
+//! For each quantity a chart says if it was measured, could not be measured, or was not requested.
 
 use super::timeline::{Bins, ColumnLine, Stat, Timeline};
 use super::{Axis, Chart, Line, Style};
@@ -63,7 +63,7 @@ const HOST: [Quantity; 5] = [
     ),
 ];
 
-/// Kernel names of the devices that telemetry has columns of.
+/// Kernel names of the devices that have telemetry columns.
 pub(crate) fn devices(timeline: &Timeline) -> Vec<String> {
     let known = timeline.columns.iter().filter_map(|column| column.known.as_ref());
     unique(known.filter(|known| known.column.is_of_device()).map(|known| known.of.clone()))
@@ -76,8 +76,7 @@ pub(crate) fn of_devices(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
     DEVICE.iter().map(|quantity| quantity.chart("device", &owners, timeline, why)).collect()
 }
 
-/// The charts of host and program. `simulated`: nothing was asked of the host, because nothing of it
-/// matters on virtual time.
+/// The charts of host and program. `simulated`: the host was not sampled, because it has no effect on virtual time.
 pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
     let why = simulated.then_some("the run was on virtual time, where the host does not matter");
     let chart = |quantity: &Quantity| quantity.chart("host", &[String::new()], timeline, why);
@@ -142,8 +141,8 @@ impl Quantity {
         Self { look, ..self }
     }
 
-    /// The chart for `owners` (devices by their kernel names); a single empty one for the host. `why` it has no data, if
-    /// that is known.
+    /// The chart for `owners` (devices by their kernel names); a single empty name for the host. `why`: reason for
+    /// missing data, if known.
     fn chart(&self, prefix: &str, owners: &[String], timeline: &Timeline, why: Option<&str>) -> Chart {
         let axis = if self.unit == "%" { Axis::percent(self.title) } else { Axis::linear(self.title, self.unit) };
         let mut chart = Chart::over_time(format!("{prefix}-{}", self.id), self.title, axis);
@@ -193,7 +192,7 @@ impl Quantity {
         "it could not be measured: the fields of telemetry.csv are empty".to_owned()
     }
 
-    /// The highest of each line, or the mean where points are means.
+    /// The maximum of each line, or the mean if points are means.
     fn key(&self, measured: &[&Found<'_>]) -> String {
         let part = |found: &&Found<'_>| {
             let value = found.column.bins.overall(self.stat)? * found.factor;
@@ -209,7 +208,7 @@ impl Quantity {
     }
 }
 
-/// CPU of each issuing thread; of all together where the run has only that.
+/// CPU of each issuing thread; of all threads together if the run recorded only the sum.
 fn threads(timeline: &Timeline) -> Chart {
     let title = "CPU of the issuing threads";
     let mut chart = Chart::over_time("host-threads", title, Axis::linear("CPU", "% of one CPU"));

@@ -1,7 +1,8 @@
 //! The two tables of a run, reduced to a few points for each column.
 //!
-//! A point knows the mean, least and most of its intervals. Nobody knows beforehand how long a run became, so bins double their width whenever there are too
-//! many: between half of the points and all of them are left, each over 2^n intervals.
+//! A point has the mean, minimum and maximum of its intervals. The length of a run is not known beforehand, so bins
+//! double their width whenever there are too many. Between half of the maximum number of points and all of them
+//! remain, each over 2^n intervals.
 
 use super::{Detail, Points};
 use results::counts::CellCounts;
@@ -36,28 +37,28 @@ pub struct Fall {
 /// One stream over time.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamLine {
-    /// Operations a second that succeeded within the run.
+    /// Operations per second that succeeded within the run.
     pub(crate) achieved: Bins,
-    /// Operations a second that failed or never came back.
+    /// Operations per second that failed or never completed.
     pub(crate) lost: Bins,
 }
 
-/// A run over time, as its tables tell it.
+/// A run over time, from its tables.
 pub(crate) struct Timeline {
     interval_sec: u64,
     /// By stream of the manifest.
     pub(crate) streams: Vec<StreamLine>,
-    /// The longest gap between two looks, milliseconds.
+    /// The longest gap between two polls, milliseconds.
     pub(crate) gap_ms: Bins,
     /// CPU of the issuing threads, percent of one CPU.
     pub(crate) cpu_pct: Bins,
-    /// Most operations in flight.
+    /// Maximum number of operations in flight.
     pub(crate) in_flight: Bins,
     pub(crate) columns: Vec<ColumnLine>,
 }
 
 impl Timeline {
-    /// Reads what is whole of the tables in `dir`. Errors: the tables cannot be opened.
+    /// Reads the undamaged part of the tables in `dir`. Errors: the tables cannot be opened.
     pub(crate) fn read(dir: &Path, manifest: &Manifest, detail: Detail) -> Result<Self, RunDirError> {
         let mut records = Intervals::open(dir, manifest)?;
         let bins = Bins::new(detail.points_max);
@@ -78,7 +79,7 @@ impl Timeline {
             columns: records.columns().iter().map(column).collect(),
         };
         let (devices, mut before_ns) = (manifest.devices.len().max(1), 0);
-        // A damaged line ends what is whole; whoever reads the run for its verdict is told where.
+        // A damaged line ends the usable part; the reader of the verdict reports its position.
         while let Ok(Some(record)) = records.next() {
             let length_sec = record.counts.end_ns.saturating_sub(before_ns) as f64 / 1e9;
             before_ns = record.counts.end_ns;
@@ -108,7 +109,7 @@ impl Timeline {
         }
     }
 
-    /// Seconds that one point stands for.
+    /// Seconds that one point represents.
     pub(crate) fn point_sec(&self) -> u64 {
         self.gap_ms.width as u64 * self.interval_sec
     }
@@ -129,7 +130,7 @@ impl Timeline {
         self.gap_ms.any()
     }
 
-    /// A column of a device, by its kernel name, or of host or process, with an empty one.
+    /// The line of a column; `of` is the kernel name of a device, or empty for host and process.
     pub(crate) fn column(&self, column: Column, of: &str) -> Option<&ColumnLine> {
         let is_it = |known: &ColumnOf| known.column == column && known.of == of;
         self.columns.iter().find(|line| line.known.as_ref().is_some_and(is_it))
@@ -189,7 +190,7 @@ impl Bin {
     }
 }
 
-/// A value of each interval, reduced.
+/// One value per interval, reduced to bins.
 #[derive(Debug, Clone)]
 pub(crate) struct Bins {
     bins: Vec<Bin>,
@@ -200,12 +201,12 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// Bins without a value, never more than `points_max` (at least 2).
+    /// Empty bins, at most `points_max` (at least 2).
     pub(crate) fn new(points_max: usize) -> Self {
         Self { bins: Vec::new(), points_max: points_max.max(2), width: 1, seen: 0 }
     }
 
-    /// The value of the next interval; `None` where there is none.
+    /// Adds the value of the next interval; `None` if it has none.
     pub(crate) fn push(&mut self, value: Option<f64>) {
         if self.seen / self.width >= self.points_max {
             self.halve();
@@ -229,7 +230,7 @@ impl Bins {
         self.bins.iter().map(|bin| bin.value(stat)).collect()
     }
 
-    /// The mean, most or least of all values.
+    /// The mean, maximum or minimum of all values.
     pub(crate) fn overall(&self, stat: Stat) -> Option<f64> {
         Bin::of(&self.bins).value(stat)
     }

@@ -11,9 +11,9 @@ use std::path::Path;
 
 /// Rows of a heat map for a factor of ten.
 const ROWS_PER_DECADE: f64 = 10.0;
-/// Points and columns beyond so many times what a run of its length has are of a damaged line.
+/// A point or column beyond this many times the maximum of a run must come from a damaged line.
 const BEYOND: usize = 4;
-/// Rows for the longest duration that histograms keep apart, 3.6e12 ns.
+/// Rows up to the longest duration that histograms resolve, 3.6e12 ns.
 const ROWS: usize = 128;
 
 /// Quantiles at one point, milliseconds.
@@ -42,9 +42,9 @@ pub(crate) struct Windows {
     pub(crate) streams: Vec<Durations>,
     /// By cell; empty with a single device.
     pub(crate) cells: Vec<Durations>,
-    /// Seconds that a point stands for.
+    /// Seconds that a point represents.
     pub(crate) point_sec: f64,
-    /// Seconds that a column of the heat map stands for.
+    /// Seconds that a column of the heat map represents.
     pub(crate) column_sec: f64,
     detail: Detail,
     /// Why the log could not be read to its end.
@@ -56,10 +56,10 @@ impl Durations {
         Self { moments: Vec::new(), total: cell::latencies(), since: cell::latencies(), columns: Vec::new() }
     }
 
-    /// Takes in a window of the point `point`, which never falls.
+    /// Adds a window to the point `point`, which never decreases from call to call.
     fn add(&mut self, histogram: &Latencies, point: usize) {
         self.close(point);
-        // Bounds that differ, as another program may write them, grow or are cut: `add` takes what fits.
+        // Another program may have written other bounds: `add` grows the histogram or takes what fits.
         let _ = self.since.add(histogram);
         let _ = self.total.add(histogram);
     }
@@ -108,8 +108,8 @@ impl Durations {
 }
 
 impl Windows {
-    /// Reads what is whole of the log of `kind` in `dir`, whose run lasted `ran_sec`. With `heat`, counts
-    /// for heat maps are kept.
+    /// Reads the undamaged part of the log of `kind` in `dir`, whose run lasted `ran_sec`. `heat`: also counts for
+    /// heat maps.
     pub(crate) fn read(dir: &Path, layout: &Layout, kind: HlogKind, ran_sec: f64, detail: Detail, heat: bool) -> Self {
         let devices = layout.devices.len().max(1);
         let cells = if devices > 1 { layout.cells() } else { 0 };
@@ -135,7 +135,7 @@ impl Windows {
         this
     }
 
-    /// Takes in one window; gives its point.
+    /// Adds one window and returns its point.
     fn add(&mut self, window: &Window, devices: usize, heat: bool) -> usize {
         let middle_sec = window.from_sec + window.length_sec / 2.0;
         let at = |length_sec: f64, max: usize| ((middle_sec / length_sec) as usize).min(max.saturating_mul(BEYOND));
@@ -164,7 +164,7 @@ impl Windows {
     }
 }
 
-/// Whole windows, so many that a run of `ran_sec` has at most `points_max` of them.
+/// Length of a point in whole windows, so that a run of `ran_sec` has at most `points_max` points.
 fn whole_windows(window_sec: f64, ran_sec: f64, points_max: usize) -> f64 {
     (ran_sec / window_sec / points_max.max(1) as f64).ceil().max(1.0) * window_sec
 }

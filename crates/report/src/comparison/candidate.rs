@@ -28,9 +28,9 @@ pub struct Candidate {
     pub not_judged: Vec<String>,
     /// Result of the representative run, as every output shows it.
     pub result: Cell<RunResult>,
-    /// The highest load that it holds, as a search found it.
+    /// The highest load that it held, as a search found it.
     pub rating: Cell<f64>,
-    /// The load that it was seen to hold: the rating, or that of the run.
+    /// The load that it was seen to hold: the rating, or the load of the run.
     pub load: Cell<Load>,
     /// By threshold.
     pub margins: Cell<Vec<Margin>>,
@@ -43,7 +43,7 @@ pub struct Candidate {
     /// I/O of the representative run on each device.
     pub io: Cell<DeviceIo>,
     pub wear: Cell<Vec<DeviceWear>>,
-    /// The price of one drive by the load that it holds, for each 1x.
+    /// The price of one drive divided by the load that it holds, per 1x.
     pub price_per_1x: Cell<f64>,
     /// Rank among published ratings.
     pub place: Cell<Place>,
@@ -72,7 +72,7 @@ pub struct Test {
     pub sla: String,
     /// When operations were intended: `paced`, `poisson`, `act`.
     pub arrival: Option<String>,
-    /// The step of a series that it was.
+    /// Step of the series that this run was.
     pub step: Option<String>,
 }
 
@@ -81,7 +81,7 @@ pub struct Test {
 pub struct Load {
     /// As a multiple of 1x of its series; `None` for a run that was not part of one.
     pub multiple: Option<f64>,
-    /// As a multiple of 3,000 client operations a second on one device; `None` for an index test.
+    /// As a multiple of 3,000 client operations per second on one device; `None` for an index test.
     pub x_per_device: Option<f64>,
     /// True if a search found it to be the highest; otherwise more was not tried, or not held for other reasons.
     pub highest: bool,
@@ -100,16 +100,16 @@ pub struct Quantile {
 pub struct Rate {
     /// The judged stream.
     pub stream: String,
-    /// Operations a second asked for.
+    /// Requested operations per second.
     pub offered_iops: f64,
-    /// Operations a second that succeeded.
+    /// Successful operations per second.
     pub achieved_iops: f64,
 }
 
 /// I/O of a run on one of its devices, averaged over all of them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceIo {
-    /// Reads a second, of all streams.
+    /// Reads per second, of all streams.
     pub reads_per_sec: f64,
     pub writes_per_sec: f64,
     pub read_bytes_per_sec: f64,
@@ -206,7 +206,7 @@ fn x_per_device(manifest: &Manifest) -> Option<f64> {
 fn load(run: &Run, rating: &Cell<f64>) -> Cell<Load> {
     let (multiple, x) = (run.manifest.multiple, x_per_device(&run.manifest));
     if let Some(rating) = rating.value().copied() {
-        // The run was made at its own load, which need not be the rating to the last digit.
+        // The load of the run can differ slightly from the rating.
         let x_of_1x = x.zip(multiple).filter(|(_, multiple)| *multiple > 0.0).map(|(x, multiple)| x / multiple);
         let x_per_device = x_of_1x.map(|x_of_1x| x_of_1x * rating);
         return Cell::Value(Load { multiple: Some(rating), x_per_device, highest: true });
@@ -219,7 +219,7 @@ fn load(run: &Run, rating: &Cell<f64>) -> Cell<Load> {
     }
 }
 
-/// Of the first judged stream that did something.
+/// A quantile of the first judged stream with operations.
 fn quantile(run: &Run, latencies: &[StreamLatencies], of: fn(&StreamLatencies) -> u64) -> Cell<Quantile> {
     let judged = |name: &str| run.manifest.streams.iter().any(|stream| stream.judged && stream.name == name);
     let found = latencies.iter().find(|latencies| judged(&latencies.stream));
@@ -242,7 +242,7 @@ fn device_io(run: &Run) -> Cell<DeviceIo> {
     if ran_sec <= 0.0 || devices == 0 {
         return Cell::missing("no interval of the run is whole");
     }
-    // Operations that came back after the end are not part of the run's time.
+    // Operations that completed after the end do not belong to the run's time.
     let in_time = |stream: &StreamTotals| 1.0 - stream.overtime as f64 / stream.ops.max(1) as f64;
     let sum = |is: fn(&str) -> bool, of: fn(&StreamTotals) -> u64| {
         let streams = run.verdict.streams.iter().filter(|stream| is(&stream.name));
@@ -262,7 +262,7 @@ fn price(load: &Load, run: &Run, given: &Given, name: &str) -> Cell<f64> {
     let devices = &run.manifest.devices;
     let prices: Option<Vec<f64>> = devices.iter().map(|device| Given::of(&given.prices, name, device)).collect();
     let Some(prices) = prices else { return Cell::missing("no price was given (--price)") };
-    // Of one device, or of a load on all of them.
+    // `x_per_device` is the load of one device, `multiple` that of all devices together.
     let by = match (load.x_per_device, load.multiple) {
         (Some(x), _) => x * devices.len() as f64,
         (None, Some(multiple)) => multiple,
@@ -289,7 +289,7 @@ fn place(load: &Load, run: &Run, source: &Source, ratings: &[Published]) -> Cell
     Cell::Value(super::place(x, ratings, caveat))
 }
 
-/// Why a run cannot be laid beside published ratings; `None` if it can.
+/// Why a run cannot be compared with published ratings; `None` if it can.
 fn incomparable(manifest: &Manifest) -> Option<String> {
     if manifest.simulated {
         return Some("a simulated drive has no place among real ones".to_owned());
@@ -315,7 +315,7 @@ pub struct Margin {
     pub threshold: String,
     /// The share must be below this, a fraction.
     pub share_max: f64,
-    /// The worst share; missing where nothing was wanted.
+    /// The worst share; missing where no operations were intended.
     pub worst: Cell<Deciding>,
 }
 

@@ -1,5 +1,4 @@
-//! Candidates side by side: what each held, how far from its limits, at what wear and price, and where
-//! it stands among published ratings.
+//! Candidates side by side: load held, distance to the limits, wear, price, and rank among published ratings.
 //!
 //! ```text
 //! DIR, DIR... -> source      the one run that stands for a directory (of a series: the highest load held)
@@ -8,11 +7,11 @@
 //!             -> Comparison  -> table (text), markdown, page, JSON
 //! ```
 //!
-//! A value that cannot be had, or not be compared, is a [`Cell`] with the reason: it is never filled in.
+//! A value that is unknown or not comparable is a [`Cell`] with the reason: no value is ever made up.
 //!
 //! Published ratings were made with ACT, by 24-hour certifications of the standard mix: a drive is rated Nx when it
-//! holds N times 2,000 reads and 1,000 writes a second within ACT's limits. Only a run in ACT's own
-//! pacing, of that mix and under those limits, may be laid beside them.
+//! holds N times 2,000 reads and 1,000 writes per second within ACT's limits. Only a run in ACT's own pacing, of that
+//! mix and under those limits, may be compared with them.
 
 mod candidate;
 mod source;
@@ -43,7 +42,7 @@ pub struct Comparison {
     pub remarks: Vec<String>,
     /// The drives of baselines side by side; `None` without a baseline.
     pub baselines: Option<Beside>,
-    /// Years that a rating in drive writes per day is taken to be for.
+    /// Years for which a rating in drive writes per day is assumed to hold.
     pub warranty_years: f64,
 }
 
@@ -66,8 +65,8 @@ impl Comparison {
 /// Compares the runs or series in `dirs`, with the operator's data `given`, and ranks them in `ratings` (highest
 /// first).
 ///
-/// Errors: a directory holds neither, one is named twice, or `given` names an unknown candidate. Damaged runs are shown
-/// as far as they are whole, with a warning.
+/// Errors: a directory holds neither, one is named twice, or `given` names an unknown candidate. Damaged runs are
+/// shown as far as they are undamaged, with a warning.
 pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<Comparison, CompareError> {
     let names = names(dirs)?;
     let mut places: BTreeMap<PathBuf, String> = BTreeMap::new();
@@ -82,7 +81,7 @@ pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<C
     for (Named { dir, .. }, name) in dirs.iter().zip(names) {
         once(dir, &name)?;
         let source = Source::read(name, dir)?;
-        // A series, and that run of it that stands for it.
+        // A series and its representative run count as the same run.
         if let Some(run) = source.run.value().filter(|_| source.series.is_some()) {
             once(&run.dir, &source.name)?;
         }
@@ -120,8 +119,8 @@ fn baselines(sources: &[Source]) -> Option<Beside> {
     (!drives.is_empty()).then(|| Beside::new(drives))
 }
 
-/// A name for each directory: the one that was given, or that of the directory, or (where two are
-/// called the same) its path. Errors: one was given twice.
+/// A name for each directory: the given one, else the name of the directory or, if two have the same, its path.
+/// Errors: one name was given twice.
 fn names(dirs: &[Named]) -> Result<Vec<String>, CompareError> {
     let last = |dir: &Path| {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
@@ -160,7 +159,7 @@ impl<T> Cell<T> {
         Self::Missing { why_not: why_not.into() }
     }
 
-    /// The value; missing because of `why_not` where there is none.
+    /// `value`, or a missing cell because of `why_not`.
     pub fn or_missing(value: Option<T>, why_not: impl Into<String>) -> Self {
         value.map_or_else(|| Self::missing(why_not), Self::Value)
     }
@@ -173,12 +172,12 @@ impl<T> Cell<T> {
         }
     }
 
-    /// Another value made of this one; missing for the same reason.
+    /// Applies `of` to the value; a missing value stays missing for the same reason.
     pub fn map<U>(&self, of: impl FnOnce(&T) -> U) -> Cell<U> {
         self.and_then(|value| Cell::Value(of(value)))
     }
 
-    /// Another cell made of this value; missing for the same reason.
+    /// Applies `of`, which returns a cell, to the value; a missing value stays missing for the same reason.
     pub fn and_then<U>(&self, of: impl FnOnce(&T) -> Cell<U>) -> Cell<U> {
         match self {
             Self::Value(value) => of(value),
@@ -187,20 +186,20 @@ impl<T> Cell<T> {
     }
 }
 
-/// Longest list that is read.
+/// Maximum size of a list, bytes.
 const LIST_BYTES_MAX: u64 = 16 << 20;
 
 /// The list that comes with this program. Source: ACT's README and the pages of Aerospike on certified
 /// and historical devices, with the results that vendors handed in (the column `source`).
 const LIST: &str = include_str!("published-ratings.csv");
 
-/// Operations a second of 1x. Source: ACT's README (2,000 reads and 1,000 writes).
+/// Operations per second of 1x. Source: ACT's README (2,000 reads and 1,000 writes).
 pub const TPS_OF_1X: f64 = 3_000.0;
 
 /// Neighbours shown on each side.
 const NEIGHBOURS: usize = 2;
 
-/// The columns that a list must have; others are not looked at.
+/// The columns that a list must have; others are ignored.
 const COLUMNS: &str = "class,device,tps,x(=tps/3000),gt1ms_pct,gt8ms_pct,gt64ms_pct,endurance,act_ver,source";
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -235,7 +234,7 @@ pub fn built_in() -> Result<Vec<Published>, ListError> {
     parse("of this program", LIST.as_bytes())
 }
 
-/// Reads a list of the same format. Errors: it cannot be read, or is none.
+/// Reads a list of the same format. Errors: it cannot be read, or has another format.
 pub fn read_published(path: &Path) -> Result<Vec<Published>, ListError> {
     let bytes = files::read(path, Links::Followed, LIST_BYTES_MAX)
         .map_err(|source| ListError::Io { path: path.to_owned(), source })?;

@@ -28,7 +28,7 @@ pub(super) struct Source {
     pub(super) latencies: Cell<Vec<StreamLatencies>>,
     /// The series, if it is one.
     pub(super) series: Option<Series>,
-    /// The step of the series that the run is of.
+    /// The step of the series whose run represents it.
     pub(super) step: Option<Step>,
     /// Warnings that make its numbers doubtful, each one sentence.
     pub(super) warnings: Vec<String>,
@@ -55,7 +55,7 @@ impl Source {
         }
     }
 
-    /// A directory without a run that stands for it, because of `why`.
+    /// A directory without a representative run, because of `why`.
     fn without_run(name: String, dir: &Path, kind: Kind, why: &str) -> Self {
         Self {
             name,
@@ -78,7 +78,7 @@ impl Source {
 
     fn with(name: String, dir: &Path, kind: Kind, run: Run) -> Self {
         let mut this = Self::without_run(name, dir, kind, "");
-        // All that is said of a run that is incomplete or damaged is a warning.
+        // All remarks on an incomplete or damaged run become warnings.
         *(if doubt_of(&run).is_some() { &mut this.warnings } else { &mut this.remarks }) = run.remarks.clone();
         this.latencies = match latencies(&run.dir, &run.manifest.layout()) {
             Ok(latencies) => Cell::Value(latencies),
@@ -125,9 +125,10 @@ impl Source {
     }
 }
 
-/// Steps that are judged by the limits: those that held first, the highest load of them first; then
-/// those that did not, the lowest first; then those that have not ended. Of a search no load above its
-/// rating comes first, nor one that a later step did not hold: it held for minutes and not when it was confirmed. Of
+/// Steps judged by the limits: held loads first, the highest load first; then loads not held, the lowest first; then
+/// unfinished steps. In a search, a load above the rating does not count as held, nor does a load that a later step
+/// did not hold: it may hold for minutes and fail its confirmation. Of several steps of a search at one load the last,
+/// the confirmation, comes first.
 /// several steps of a search at one load the last comes first, which is the confirmation.
 fn by_weight(series: &Series) -> Vec<&Step> {
     let is_search = series.purpose == Purpose::Rate;
@@ -137,7 +138,7 @@ fn by_weight(series: &Series) -> Vec<&Step> {
     if is_search {
         judged.reverse();
     }
-    // The digits that a load loses in a file are no difference.
+    // Tolerates the digits that a load loses in a file.
     let is_above = |step: &Step, multiple: f64| step.multiple > multiple * (1.0 + 1e-6);
     let is_refuted = |step: &Step| {
         let at_it = judged.iter().find(|later| (later.multiple - step.multiple).abs() <= 1e-6 * step.multiple);
@@ -150,7 +151,7 @@ fn by_weight(series: &Series) -> Vec<&Step> {
         None if step.state != State::Done => (2, step.multiple),
         _ => (1, step.multiple),
     };
-    // Stable: those at the same load stay in their order.
+    // A stable sort: steps at the same load stay in their order.
     judged.sort_by(|a, b| rank(a).0.cmp(&rank(b).0).then(rank(a).1.total_cmp(&rank(b).1)));
     judged
 }
@@ -193,7 +194,7 @@ pub enum CompareError {
     /// The same name twice.
     #[error("comparing {name} with {name} - two candidates have that name; give one another (NAME=DIR)")]
     SameName { name: String },
-    /// Something was said of nobody.
+    /// Data was given for an unknown name.
     #[error("using what was given for {name:?} - no candidate or device has that name; the names are {known}")]
     UnknownName { name: String, known: String },
 }
@@ -205,15 +206,15 @@ impl CompareError {
     }
 }
 
-/// Settings of a run that do not change what was tested, or that are said in other words; then those that are the load
-/// itself, which is what is compared.
+/// Settings of a run that do not change what was tested, or that other sentences cover; then settings of the load
+/// itself, which is the compared quantity.
 const NO_MATTER: &str = "device-names num-devices report-interval-sec microsecond-histograms seed shards engine \
                          test-duration-sec read-reqs-per-sec write-reqs-per-sec service-threads";
 
-/// Names of candidates by what they have.
+/// Names of candidates, grouped by value.
 type Values<'a> = BTreeMap<String, Vec<&'a str>>;
 
-/// The difference in `what` between `things`, of which an empty value is `empty`; `None` if there is none.
+/// Describes the difference in `what` between `things`; `empty` stands for an empty value. `None` if all are equal.
 fn difference(things: &str, what: &str, values: &Values<'_>, empty: &str) -> Option<String> {
     let text = |(value, names): (&String, &Vec<&str>)| {
         format!("{} ({})", if value.is_empty() { empty } else { value }, names.join(", "))
@@ -240,7 +241,7 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
     say("the length of a slice", &m(|manifest| format!("{} s", manifest.slice_sec)));
     say("the number of devices", &m(|manifest| manifest.devices.len().to_string()));
     say("reads to writes", &m(mix));
-    // Another test has other settings; that it is another one is said already.
+    // A different test, reported above, always has other settings: then only common keys are compared.
     let common = |key: &str| runs.iter().all(|(_, run)| setting(&run.manifest, key).is_some());
     let same_test = runs.windows(2).all(|pair| pair[0].1.manifest.kind() == pair[1].1.manifest.kind());
     let keys = runs.iter().flat_map(|(_, run)| settings(&run.manifest)).map(|(key, _)| key);
@@ -257,7 +258,7 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
     said
 }
 
-/// The same of baselines: their terms, and whether drives were simulated or left unprepared.
+/// Differences between baselines: their terms, and whether drives were simulated or left unprepared.
 fn differences_of_baselines(sources: &[Source]) -> Vec<String> {
     let baselines = sources.iter().filter(|source| source.kind == Kind::Baseline);
     let baselines = baselines.filter_map(|source| Some((source.name.as_str(), source.series.as_ref()?)));
@@ -265,7 +266,7 @@ fn differences_of_baselines(sources: &[Source]) -> Vec<String> {
     for (name, series) in baselines {
         let mut say = |what, value| values.entry(what).or_default().entry(value).or_default().push(name);
         for (term, value) in &series.terms {
-            // Names of devices differ; that there are any is what matters.
+            // Device names differ anyway; only their presence is compared.
             let of_devices = term == "not prepared" && !value.is_empty();
             say(term.as_str(), if of_devices { "some drives".to_owned() } else { in_one_line(value) });
         }
@@ -286,7 +287,7 @@ pub(super) fn setting<'a>(manifest: &'a Manifest, key: &str) -> Option<&'a str> 
     settings(manifest).find(|(known, _)| *known == key).map(|(_, value)| value)
 }
 
-/// Reads of clients by their writes, over all devices, in lowest terms.
+/// Ratio of client reads to client writes, over all devices, in lowest terms.
 fn mix(manifest: &Manifest) -> String {
     let rate = |key| setting(manifest, key)?.parse().ok();
     let (Some(reads), Some(writes)) = (rate("read-reqs-per-sec"), rate("write-reqs-per-sec")) else {

@@ -1,6 +1,6 @@
 //! The comparison for a terminal and as Markdown: a row for each number, a column for each candidate.
 //!
-//! A cell without a value has a dash and a note; the reasons stand below.
+//! A cell without a value has a dash and a note; the reasons follow the table.
 //!
 //! The comparison as a page: bars first, then the tables that Markdown has.
 
@@ -20,7 +20,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// With columns for the candidates by `columns`.
+    /// The rows of `comparison`; `columns` adds the columns of the candidates.
     fn of(comparison: &Comparison, columns: fn(Table, Vec<String>) -> Table) -> Self {
         let candidates = &comparison.candidates;
         let names = candidates.iter().map(|candidate| candidate.name.clone());
@@ -31,7 +31,7 @@ impl Rows {
             _ => of.test.map(|_| kind_text(of)),
         });
         if candidates.iter().all(|of| of.kind == Kind::Baseline) {
-            // The other columns need a load that is held or not.
+            // The rows below need a load that is held or not.
             return this;
         }
         this.row("test", candidates, |of| {
@@ -129,7 +129,7 @@ fn outcome_text(of: &Candidate, outcome: Outcome) -> String {
     format!("{outcome}{class}{doubts}{}", if of.damaged { ", DAMAGED" } else { "" })
 }
 
-/// Why each came to its outcome, and what that does not cover.
+/// The reason for each candidate's outcome, and what the outcome does not cover.
 fn results(of: &Candidate) -> Vec<String> {
     let why = of.outcome.value().zip(of.reason.value()).map(|(outcome, reason)| format!("{outcome}: {reason}"));
     let not_judged = of.not_judged.iter().map(|what| format!("not judged: {what}"));

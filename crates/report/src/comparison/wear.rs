@@ -1,4 +1,4 @@
-//! Wear of a drive under the load: bytes written a day, drive writes a day, years to its rated endurance.
+//! Wear of a drive under the load: bytes written per day, drive writes per day, years to its rated endurance.
 //!
 //! Wear is based on the bytes that the run itself wrote to each device, because makers' ratings are in host writes. The
 //! drive's own count is shown beside it, if telemetry has it; it includes other programs.
@@ -18,7 +18,7 @@ const DAY_SEC: f64 = 86_400.0;
 /// Bytes of an NVMe data unit. Source: NVM Express base specification, SMART / Health Information log:
 /// "reported in thousands (i.e., a value of 1 corresponds to 1000 units of 512 bytes)".
 const DATA_UNIT_BYTES: f64 = 512_000.0;
-/// Of runs shorter than this nothing is said of a day.
+/// Runs shorter than this are not extrapolated to a day.
 const RAN_SEC_MIN: f64 = 1.0;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -32,13 +32,13 @@ pub struct DeviceWear {
     pub capacity_bytes: Cell<u64>,
     /// Drive writes per day.
     pub drive_writes_per_day: Cell<f64>,
-    /// Bytes that it is rated for, by what the operator gave.
+    /// Bytes that it is rated for, from the operator's data.
     pub rated_bytes: Cell<f64>,
-    /// Years of this load until then.
+    /// Years of this load until the rated bytes are written.
     pub years: Cell<f64>,
 }
 
-/// The wear of each device of the run in `dir`. `endurance` knows what a device is rated for.
+/// The wear of each device of the run in `dir`. `endurance` returns the rated endurance of a device.
 ///
 /// Errors: the tables cannot be read at all.
 pub(super) fn wear(
@@ -74,7 +74,7 @@ pub(super) fn wear(
     Ok(manifest.devices.iter().enumerate().map(device).collect())
 }
 
-/// Capacity of a whole drive; a part of one does not tell.
+/// Capacity of a whole drive; missing for a part of a drive.
 fn capacity_bytes(name: &str, facts: &Value) -> Cell<u64> {
     let capacity = match DeviceKind::of(facts) {
         Some(DeviceKind::Simulated) => {
@@ -154,7 +154,7 @@ impl Counted {
     }
 }
 
-/// True if a stream writes: by its name, as a run directory has nothing else.
+/// True if a stream writes: judged by its name, because a run directory records nothing else.
 pub(super) fn is_writing(stream: &str) -> bool {
     stream.contains("write")
 }
@@ -178,7 +178,7 @@ pub enum Endurance {
 }
 
 impl Endurance {
-    /// Bytes that a drive of `capacity_bytes` is rated for; `None` when that is needed and not known.
+    /// Bytes that a drive of `capacity_bytes` is rated for; `None` if the capacity is needed and unknown.
     pub fn bytes(self, capacity_bytes: Option<u64>, warranty_years: f64) -> Option<f64> {
         match self {
             Self::DriveWritesPerDay(dwpd) => Some(dwpd * capacity_bytes? as f64 * DAYS_PER_YEAR * warranty_years),
@@ -191,14 +191,14 @@ impl Endurance {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Given {
     pub endurance: Vec<(String, Endurance)>,
-    /// Prices of one drive, in whatever currency: all in the same.
+    /// Prices of one drive, all in the same currency.
     pub prices: Vec<(String, f64)>,
     /// Years that a rating in drive writes per day is for.
     pub warranty_years: f64,
 }
 
 impl Default for Given {
-    /// Nothing is said; drive writes per day are over five years, the usual warranty of drives for servers.
+    /// No data; drive writes per day apply to five years, the usual warranty of server drives.
     fn default() -> Self {
         Self { endurance: Vec::new(), prices: Vec::new(), warranty_years: 5.0 }
     }
@@ -211,7 +211,7 @@ impl Given {
         by(device).or_else(|| by(candidate))
     }
 
-    /// Errors: a name that is no candidate's and no device's.
+    /// Errors: a name of neither a candidate nor a device.
     pub(super) fn check(&self, known: &BTreeSet<&str>) -> Result<(), CompareError> {
         let mut names = self.endurance.iter().map(|(name, _)| name).chain(self.prices.iter().map(|(name, _)| name));
         let Some(name) = names.find(|name| !known.contains(name.as_str())) else { return Ok(()) };

@@ -107,7 +107,7 @@ impl Report {
         }
     }
 
-    /// Pass, fail or invalid; `None` for a series that goes on.
+    /// Pass, fail or invalid; `None` for an unfinished series.
     pub fn outcome(&self) -> Option<Outcome> {
         match self {
             Self::Run(run) => Some(run.verdict.outcome),
@@ -212,7 +212,7 @@ impl RunReport {
         let read = |kind| Windows::read(dir, &layout, kind, verdict.ran_sec, detail, kind == HlogKind::Service);
         let logs = [HlogKind::Service, HlogKind::Wait, HlogKind::Lag].map(read);
         let damage_of_logs: Vec<String> = logs.iter().filter_map(|log| log.damage.clone()).collect();
-        // Quantiles of a part would be taken for those of the whole.
+        // Quantiles of a damaged log's readable part would be mistaken for those of the whole run.
         let latencies = match (&damage_of_logs[..], &logs) {
             ([], [service, wait, lag]) => {
                 latencies::of_streams(&layout, service.totals().zip(wait.totals().zip(lag.totals())))

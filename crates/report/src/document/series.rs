@@ -65,10 +65,10 @@ impl SeriesReport {
             banners.push(Banner { text });
         }
         for step in &steps {
-            // Of a series that is at its end it is said above.
+            // For a concluded series, the conclusion already says so.
             let lost = step.absent.iter().filter(|_| step.step.state == State::Done && series.conclusion.is_none());
             banners.extend(lost.map(|why| Banner { text: format!("no run of {}: {why}", step.step.name) }));
-            // An attempt that was interrupted is none of the result's, once there is one.
+            // An interrupted attempt does not count once the series has a conclusion.
             let counts = step.step.state != State::Interrupted || series.conclusion.is_none();
             let of_run = step.report.iter().filter(|_| counts).flat_map(|run| &run.banners);
             banners.extend(of_run.map(|banner| Banner { text: format!("{}: {}", step.step.name, banner.text) }));
@@ -136,7 +136,7 @@ impl StepReport {
         }
     }
 
-    /// Evidence of its run, for judging the series again.
+    /// Evidence from its run, for judging the series again.
     fn evidence(&self) -> Result<Evidence<'_>, &str> {
         match &self.report {
             Some(run) => Ok(Evidence { verdict: &run.verdict, multiple: run.multiple, doubt: run.doubt.clone() }),
@@ -145,7 +145,7 @@ impl StepReport {
     }
 }
 
-/// Of a baseline what its steps showed, drive by drive.
+/// Results of a baseline's steps, drive by drive.
 fn drives<'a>(series: &'a Series, steps: &'a [StepReport]) -> Vec<DriveReport> {
     if series.purpose != Purpose::Baseline {
         return Vec::new();
@@ -171,7 +171,7 @@ fn title(series: &Series) -> String {
 const ENDS: [(Outcome, &str, usize); 3] =
     [(Outcome::Pass, "passed", 0), (Outcome::Fail, "failed", 1), (Outcome::Invalid, "invalid", 3)];
 
-/// Shares are drawn down to this part of their limit.
+/// The axis of shares goes down to the limit divided by this.
 const DRAWN_OF_LIMIT: f64 = 100.0;
 
 /// A chart for each threshold, then one of the 99th percentile, against the multiple of 1x.
@@ -185,7 +185,7 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
     let of_limit = |(column, limit): (usize, &results::judge::Limit)| {
         let threshold = units::duration(limit.threshold_ns);
         let title = format!("Worst share over {threshold} at each load");
-        // The limit may be a thousandth of a share that failed: both are to be seen.
+        // The limit may be a thousandth of a share that failed, and both must be visible.
         let floor = limit.share_max() * 100.0 / DRAWN_OF_LIMIT;
         let y = Axis { floor: Some(floor), ..Axis::log("worst share of a slice", "%") };
         let mut chart = over_multiple(&format!("rating-share-{column}"), &title, y);

@@ -1,4 +1,5 @@
-//! fio's JSON, with fio's names in fio's order; what is ours stands under `wait_ns`, `lag_ns`, `failed`, `never_issued`, `verdicts`, `cross_check`.
+//! fio's JSON, with fio's names in fio's order; our additions are `wait_ns`, `lag_ns`, `failed`, `never_issued`,
+//! `verdicts`, `cross_check`.
 
 use super::{Durations, FIO_VERSION, JobPage, Kind, LEVELS, NO_TARGET, Page, Samples, SteadyState, Verified};
 use serde::Serialize;
@@ -85,7 +86,7 @@ fn options(given: &[(String, String)]) -> Object {
     given.iter().map(|(name, value)| (name.clone(), value.as_str())).collect()
 }
 
-/// A time as ctime(3) writes it, which is what parsers of fio's look for.
+/// A time in the format of ctime(3), which parsers of fio's output expect.
 fn ctime(unix_ms: u64) -> String {
     // 1970-01-01 was a Thursday.
     let day = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(unix_ms / 86_400_000 % 7) as usize];
@@ -105,7 +106,7 @@ fn of_job(job: &JobPage<'_>, page: &Page<'_>, plus: bool) -> Object {
     object.put("groupid", job.group);
     object.put("error", job.error());
     object.put("eta", 0);
-    // fio begins to count before its jobs, and rounds up.
+    // fio starts its clock before its jobs, and rounds up.
     object.put("elapsed", job.ran_ns / 1_000_000_000 + 1);
     if !job.description.is_empty() {
         object.put("desc", job.description.as_str());
@@ -161,7 +162,7 @@ fn steadystate(steady: &SteadyState) -> Object {
     let mut data = Object::default();
     let names = [("iops", "iops_mean"), ("bw", "bw_mean"), ("lat_ns", "lat_mean")];
     let of_latency = steady.wanted.starts_with("lat");
-    // fio has latencies only if they are the criterion.
+    // fio shows latencies only if they are the criterion.
     for (at, (name, mean)) in names.into_iter().enumerate().filter(|(at, _)| *at < 2 || of_latency) {
         data.put(mean, steady.means[at]);
         data.put(name, steady.intervals.iter().map(|interval| interval[at]).collect::<Vec<_>>());
@@ -202,7 +203,7 @@ fn direction(job: &JobPage<'_>, kind: &Kind, bandwidth_percent: f64, plus: bool)
     object.put("total_ios", kind.ops);
     object.put("short_ios", 0);
     object.put("drop_ios", 0);
-    // Submission is part of clat, as with fio's engines of one system call.
+    // Submission is part of clat, as with fio's synchronous engines.
     object.put("slat_ns", durations(&Kind::default().clat, None, false));
     let percentiles = |is_shown: bool| is_shown.then_some(&job.percentiles);
     object.put("clat_ns", durations(&kind.clat, percentiles(job.percentiles_of[0]), plus));

@@ -37,13 +37,13 @@ pub struct JobPage<'a> {
     pub description: String,
     /// Options as given.
     pub options: Vec<(String, String)>,
-    /// Operations in flight at most, or as many as it has found that a latency allows.
+    /// Maximum number of operations in flight; with a latency target, the depth found for it.
     pub depth: u64,
     /// Latency target, if it has one.
     pub target: Option<LatencyTarget>,
-    /// When what is reported of it began, nanoseconds of its run.
+    /// Start of the reported part, nanoseconds of its run.
     pub begin_ns: u64,
-    /// When it ended, on the same clock.
+    /// End of the reported part, on the same clock.
     pub end_ns: u64,
     /// Operations by queue depth: 1, 2, 4 ... 64.
     pub levels: [u64; 7],
@@ -51,16 +51,16 @@ pub struct JobPage<'a> {
     pub kinds: [Option<&'a Kind>; KINDS],
     /// Counts of its verification, if it has one.
     pub verified: Option<Verified>,
-    /// Zones that it emptied, if it goes by zones.
+    /// Zones that it reset, with zonemode=zbd.
     pub zone_resets: Option<u64>,
-    /// Percentiles of completion latencies, of total ones.
+    /// True to print percentiles: of completion latencies, of total latencies.
     pub percentiles_of: [bool; 2],
     pub percentiles: Vec<f64>,
     /// Value of the suffix `k`.
     pub kb_base: u64,
     /// Duration of its run, nanoseconds.
     pub ran_ns: u64,
-    /// Its part of the run's CPU time.
+    /// Its share of the run's CPU time.
     pub cpu: Cpu,
     /// Its steady state, if it looked for one.
     pub steady: Option<SteadyState>,
@@ -75,11 +75,11 @@ pub struct SteadyState {
     pub wanted: String,
     pub duration_sec: u64,
     pub attained: bool,
-    /// Value that was compared with the limit last.
+    /// Value that was last compared with the limit.
     pub criterion: f64,
     pub deviation: f64,
     pub slope: f64,
-    /// Means of the last intervals: operations a second, bytes a second, latency in nanoseconds.
+    /// Means of the last intervals: operations per second, bytes per second, latency in nanoseconds.
     pub means: [u64; 3],
     pub intervals: Vec<[u64; 3]>,
 }
@@ -91,7 +91,7 @@ pub struct LatencyTarget {
     pub latency_ns: u64,
     /// Time per depth, microseconds.
     pub window_us: u64,
-    /// Percent of the operations that had to take no longer.
+    /// Percentage of operations that must meet the target.
     pub percentile: f64,
 }
 
@@ -113,7 +113,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// The part of `ops` of `all` operations.
+    /// The share of `ops` in the usage of `all` operations.
     pub fn part(self, ops: u64, all: u64) -> Self {
         let part = |whole: u64| (u128::from(whole) * u128::from(ops) / u128::from(all.max(1))) as u64;
         Self {
@@ -137,7 +137,7 @@ pub struct Disk {
     pub merges: [u64; 2],
     /// Reads, writes: time, milliseconds.
     pub ticks: [u64; 2],
-    /// Time weighted by those in flight, milliseconds.
+    /// Time weighted by the number of requests in flight, milliseconds.
     pub in_queue: u64,
     /// Percent of the time that it was busy.
     pub util: f64,
@@ -151,13 +151,13 @@ pub struct Page<'a> {
     /// Options that hold for all of them.
     pub global: Vec<(String, String)>,
     pub disks: Vec<Disk>,
-    /// When, milliseconds since 1970.
+    /// Time of the report, milliseconds since 1970.
     pub unix_ms: u64,
     /// Process id.
     pub pid: u32,
     /// Results of the runs that ended.
     pub results: Vec<RunResult>,
-    /// The same beside the real fio, run by run; none: nobody asked for it.
+    /// Comparison with the real fio, run by run; empty: not requested.
     pub cross_check: Vec<serde_json::Value>,
 }
 
@@ -184,7 +184,7 @@ impl JobPage<'_> {
         self.own_ns() * self.jobs as u64
     }
 
-    /// The part of the time of its clones that `ns` are, percent.
+    /// `ns` as a percentage of the time of its clones.
     fn percent(&self, ns: u64) -> f64 {
         ns as f64 * 100.0 / self.all_ns().max(1) as f64
     }
@@ -236,7 +236,7 @@ impl<'a> Page<'a> {
         jobs.filter_map(|job| Some((job.kinds[kind].filter(|kind| kind.ops > 0)?, job.own_ns()))).collect()
     }
 
-    /// The part that the mean bandwidth of `kind`, the one `at` this place in a job of `group`, is of the whole group's, percent.
+    /// Mean bandwidth of `kind`, at index `at` of a job's kinds, as a percentage of the whole `group`'s.
     fn bandwidth_percent(&self, kind: &Kind, group: usize, at: usize) -> f64 {
         let all: f64 = self.of_group(group, at).iter().map(|(kind, ns)| kind.bytes as f64 * 1e9 / *ns as f64).sum();
         (kind.bandwidth.mean() * 1024.0 * 100.0 / all.max(1.0)).min(100.0)
@@ -252,7 +252,7 @@ const SAMPLE_NS_MIN: u64 = 500_000_000;
 /// A histogram of a whole run.
 pub type Durations = Histogram<u64>;
 
-/// Mean and spread of what one second was like after the other.
+/// Mean and standard deviation of the values of one second after the other.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Samples {
     pub count: u64,
@@ -285,31 +285,31 @@ impl Samples {
     }
 }
 
-/// All of one kind of operation of what is reported as one.
+/// Recorded data of one kind of operation in one report entry.
 #[derive(Debug, Clone)]
 pub struct Kind {
-    /// Completion latencies: from handing over until it is seen to be done.
+    /// Completion latencies: from submission until the completion is seen.
     pub clat: Durations,
-    /// Waits for a free place under the depth, of what has a rate.
+    /// Waits for a slot within the queue depth, of operations with a rate.
     pub wait: Durations,
-    /// Completion latencies of those that waited, and the same with their waits.
+    /// Operations that waited: completion latencies, and completion latencies plus waits.
     waited: [Durations; 2],
-    /// Lateness of this program's issuing.
+    /// Lag: lateness of flashproof's own issuing.
     pub lag: Durations,
     /// Operations that were done.
     pub ops: u64,
-    /// Operations that came back after the end of the run.
+    /// Operations that completed after the end of the run.
     pub overtime: u64,
     /// Bytes of all that were done.
     pub bytes: u64,
     pub errors: u64,
-    /// Operations that were wanted and never issued, or never came back.
+    /// Intended operations that were never issued or never completed.
     pub undone: u64,
     /// KiB/s.
     pub bandwidth: Samples,
-    /// Operations a second.
+    /// Operations per second.
     pub iops: Samples,
-    /// When the last operation came back, nanoseconds since the run began.
+    /// Time of the last completion, nanoseconds since the run began.
     pub last_back_ns: u64,
 }
 
@@ -334,17 +334,17 @@ impl Default for Kind {
 
 /// An empty histogram of a whole run.
 pub fn durations() -> Durations {
-    // As those of an interval, with counts that a day does not fill.
+    // The layout of an interval's histogram, with counters that a day cannot overflow.
     let like = results::cell::latencies();
     Histogram::new_with_bounds(like.low(), like.high(), like.sigfig()).expect("bounds of another histogram")
 }
 
 impl Kind {
-    /// Completion latencies with the waits for a free place before them: how long the drive was waited for.
+    /// Completion latencies plus the preceding waits for a slot: the whole time spent waiting for the drive.
     pub fn answers(&self) -> Durations {
         let mut answers = self.clat.clone();
         let [waited, answered] = &self.waited;
-        // Of equal bounds, and all that waited are among those that were done: neither can fail.
+        // Cannot fail: bounds are equal, and all operations that waited are among the completed ones.
         let _ = answers.subtract(waited).is_ok() && answers.add(answered).is_ok();
         answers
     }
@@ -357,12 +357,12 @@ pub struct Totals {
     pub kinds: Vec<Kind>,
     /// Time run, nanoseconds.
     pub ran_ns: u64,
-    /// Of how many streams each is the sum.
+    /// Number of streams that each kind sums up.
     streams: Vec<usize>,
 }
 
 impl Totals {
-    /// Of kinds that each are the sum of so many streams, which follow each other.
+    /// Totals whose kinds each sum up this many consecutive streams.
     pub fn joined(streams: impl IntoIterator<Item = usize>) -> Self {
         let streams: Vec<_> = streams.into_iter().collect();
         Self { kinds: vec![Kind::default(); streams.len()], ran_ns: 0, streams }
@@ -401,10 +401,10 @@ impl Totals {
     }
 }
 
-/// Adds counts of 32 bits to those of 64.
+/// Adds 32-bit counts to 64-bit counts.
 pub fn add(total: &mut Durations, part: &results::cell::Latencies) {
     for bucket in part.iter_recorded() {
-        // Within the same bounds: it cannot fail.
+        // Cannot fail: the bounds are equal.
         let _ = total.record_n(bucket.value_iterated_to(), bucket.count_at_value().into());
     }
 }

@@ -1,6 +1,6 @@
 //! fio's normal output.
 //!
-//! fio's terse output, version 3: a line for each job, fields by their place.
+//! fio's terse output, version 3: a line for each job, fields identified by position.
 //!
 //! Source: fio's `show_thread_status_terse_all()`.
 
@@ -10,7 +10,7 @@ use super::{
 };
 use results::units;
 
-/// Text before the jobs begin: a line for each, who runs them, their number.
+/// Text before the jobs begin: a line for each job, the program that runs them, their number.
 ///
 /// Programs read fio's version from terse and JSON output, and from `--version`; this line is for people.
 pub fn begin(lines: &[String], jobs: usize) -> String {
@@ -110,7 +110,7 @@ fn direction_text(job: &JobPage<'_>, kind: &Kind, at: usize, page: &Page<'_>) ->
         text += &format!("; {} zone resets", job.zone_resets.unwrap_or(0));
     }
     text += &format!("\n{}{}", duration_line("clat", &kind.clat), duration_line(" lat", &kind.clat));
-    // Beside fio's: what came before it was handed over, of operations that were wanted at an instant.
+    // In addition to fio's lines: delays before submission, of operations with a scheduled start.
     if kind.wait.max() > 0 || kind.lag.max() > 0 {
         text += &(duration_line("wait", &kind.wait) + &duration_line(" lag", &kind.lag));
     }
@@ -232,7 +232,7 @@ pub fn terse(page: &Page<'_>) -> String {
         for (scale, shares) in job.latency_shares() {
             for (_, share) in shares {
                 match scale {
-                    // The first of the microseconds has them.
+                    // terse has no nanoseconds: the first microsecond field includes them.
                     "ns" => below_us += share,
                     _ => text += &format!(";{:.2}%", share + std::mem::take(&mut below_us)),
                 }
@@ -266,7 +266,7 @@ fn terse_direction(job: &JobPage<'_>, kind: &Kind, bandwidth_percent: f64) -> St
     text + &format!(";{min};{max};{percent:.6}%;{:.6};{:.6}", bandwidth.mean(), bandwidth.deviation())
 }
 
-/// Least, most, mean and deviation, microseconds.
+/// Minimum, maximum, mean and standard deviation, microseconds.
 fn terse_durations(of: &Durations) -> String {
     if of.is_empty() {
         return ";0;0;0.000000;0.000000".to_owned();

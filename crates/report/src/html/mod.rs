@@ -1,13 +1,14 @@
 //! The document as one page of HTML: no network, no other file, readable without a script.
 //!
-//! Every text is escaped where it enters, by maud. Charts are drawn by `draw.js`, which is in the page, from JSON
-//! that is in the page; a policy in its head forbids the browser to fetch anything. Whoever has no script still
-//! reads all numbers that decide.
+//! maud escapes every text that enters. `draw.js`, which is part of the page, draws the charts from JSON in the page;
+//! a policy in its head forbids the browser to fetch anything. Without scripts the page still shows all numbers that
+//! decide.
 //!
-//! Short names of devices: `sim:name=freezes+stall-ms=140+stall-every-s=60` in every sentence, table and legend pushes
-//! all else aside. A page has one list of names; only headings, that list, code and files keep the long ones.
+//! Short names of devices: `sim:name=freezes+stall-ms=140+stall-every-s=60` in every sentence, table and legend would
+//! crowd out everything else. A page has one list of names; only headings, that list, code and files keep the long
+//! ones.
 //!
-//! [`Page`] is put together piece by piece: of comparisons and of the commands that have no run directory.
+//! [`Page`] is built piece by piece: for comparisons and for commands without a run directory.
 
 mod parts;
 mod run;
@@ -54,7 +55,7 @@ impl Document {
     }
 }
 
-/// A page around what it says.
+/// Wraps `body` into a complete page.
 fn shell(title: &str, body: Markup, count: usize, charts: &str, made_by: &str) -> String {
     let page = html! {
         (DOCTYPE)
@@ -84,11 +85,11 @@ fn shell(title: &str, body: Markup, count: usize, charts: &str, made_by: &str) -
             }
         }
     };
-    // Names from files can hold what turns the text around it, too; nothing of ours does.
+    // Names from files can contain bidirectional control characters; our own text contains none.
     page.into_string().replace(is_unprintable, "\u{fffd}")
 }
 
-/// Title of a report, and what decided it.
+/// Title of a report, and the number that decided it.
 fn said(report: &Report) -> (&str, String) {
     match report {
         Report::Run(run) => (&run.title, run.result.reason.clone()),
@@ -111,10 +112,10 @@ fn overview(document: &Document) -> Markup {
     html! { section.overview { h1 { "Reports" } (table) } }
 }
 
-/// Longer names are replaced, characters.
+/// Names longer than this, in characters, are replaced.
 const LONG: usize = 20;
 
-/// Elements whose text stays.
+/// Elements whose text is not shortened.
 const AS_IT_IS: [&str; 3] = ["h1", "pre", "code"];
 
 /// Long names, each with a short one; the longest first, so that none is replaced within another.
@@ -187,7 +188,7 @@ impl Page {
         Self { title: title.into(), plots: Plots::default(), content: Vec::new() }
     }
 
-    /// Adds in one box what a reader must know first; nothing of none.
+    /// Adds a box with what a reader must know first; nothing without sentences.
     pub fn warnings(&mut self, sentences: &[String]) {
         self.content.push(html! {
             @if let [first, others @ ..] = sentences {
@@ -201,7 +202,7 @@ impl Page {
         self.content.push(heading(2, "", title));
     }
 
-    /// Adds tables or bars, beside each other where there is room.
+    /// Adds tables or bars, side by side if there is room.
     pub fn add<T: Render>(&mut self, several: &[T]) {
         self.content.push(html! { div.charts { @for one in several { (one) } } });
     }
@@ -211,12 +212,12 @@ impl Page {
         self.content.push(html! { details { summary { (summary) } (what) } });
     }
 
-    /// Adds sentences as a list; nothing of none.
+    /// Adds sentences as a list; nothing without sentences.
     pub fn list<T: AsRef<str>>(&mut self, sentences: &[T]) {
         self.content.push(list(sentences));
     }
 
-    /// Adds links to other files, shown on demand: text and relative path; nothing of none.
+    /// Adds links to other files, shown on demand: text and relative path; nothing without links.
     pub fn links(&mut self, summary: &str, links: &[(String, String)]) {
         self.content.push(html! {
             @if !links.is_empty() {

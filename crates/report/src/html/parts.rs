@@ -9,10 +9,10 @@ use crate::words::{Banner, Shown, grouped};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-/// Deepest nesting of facts that is taken apart; deeper values are shown as they are.
+/// Maximum nesting of facts that is expanded; deeper values are shown as JSON.
 const DEPTH_MAX: usize = 4;
 
-/// The outcome in a box, what decided it, and what more is to be said of it.
+/// The outcome in a box, the reason for it, and additional text.
 pub(super) fn verdict(shown: &Shown, word: Markup, decided: &str, more: Markup) -> Markup {
     html! {
         div class={ "verdict " (look(shown.look).0) } {
@@ -23,7 +23,7 @@ pub(super) fn verdict(shown: &Shown, word: Markup, decided: &str, more: Markup) 
     }
 }
 
-/// Sentences as a list; nothing of none.
+/// Sentences as a list; nothing without sentences.
 pub(super) fn list<T: AsRef<str>>(sentences: &[T]) -> Markup {
     html! { @if !sentences.is_empty() { ul { @for sentence in sentences { li { (sentence.as_ref()) } } } } }
 }
@@ -33,7 +33,7 @@ pub(super) fn banners(banners: &[Banner]) -> Markup {
     html! { @for banner in banners { p.banner role="note" { (banner.text) } } }
 }
 
-/// A heading of the level `level`; nothing leads to it where `id` is empty.
+/// A heading of the level `level`; without an anchor if `id` is empty.
 pub(super) fn heading(level: usize, id: &str, title: &str) -> Markup {
     let id = Some(id).filter(|id| !id.is_empty());
     html! {
@@ -112,7 +112,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Durations on logarithmic axes are drawn at least so long, milliseconds: the logs know nothing finer.
+/// Minimum duration drawn on logarithmic axes, milliseconds: the resolution of the logs.
 const DRAWN_MS_MIN: f64 = 0.001;
 
 /// The charts of a page.
@@ -120,7 +120,7 @@ const DRAWN_MS_MIN: f64 = 0.001;
 pub(super) struct Plots(Vec<Value>);
 
 impl Plots {
-    /// Takes `chart` in; gives the id of its element, unique in the page.
+    /// Adds `chart` and returns the id of its element, unique in the page.
     pub(super) fn add(&mut self, chart: &Chart, place: &str) -> String {
         let id = format!("chart-{}-{place}{}", self.0.len() + 1, chart.id);
         self.0.push(plot(&id, chart));
@@ -131,15 +131,15 @@ impl Plots {
         self.0.len()
     }
 
-    /// All of them, for the content of a script element: no `<` in it (in JSON it stands in strings only), so
-    /// nothing of it can end the element or begin a comment.
+    /// All charts, as the content of a script element. `<`, which JSON has in strings only, is escaped, so no text can
+    /// end the element or begin a comment.
     pub(super) fn json(&self) -> String {
-        // Names, numbers and lists: nothing that could not be written.
+        // Cannot fail: names, numbers and lists.
         serde_json::to_string(&self.0).unwrap_or_default().replace('<', "\\u003c")
     }
 }
 
-/// Largest place on the horizontal axis: of what is drawn, or of what there could be.
+/// Largest position on the horizontal axis: of the points, or the axis's own maximum.
 fn span(chart: &Chart) -> f64 {
     let of = |line: &Line| match &line.x {
         Points::Even { first, step } => first + step * line.y.len().saturating_sub(1) as f64,
@@ -168,7 +168,7 @@ fn plot(id: &str, chart: &Chart) -> Value {
     let whole = chart.x.unit.is_empty();
     let mut x = json!({ "title": titled(&chart.x, unit), "unit": unit, "log": chart.x.log, "whole": whole });
     if is_time {
-        // With an end the axis begins at 0; otherwise the values decide.
+        // With an end, the axis begins at 0; otherwise the values set its range.
         x["end"] = rounded(span / scale).into();
     }
     let y = &chart.y;
@@ -179,7 +179,7 @@ fn plot(id: &str, chart: &Chart) -> Value {
         "lines": chart.lines.iter().map(|line| plot_line(line, y, scale)).collect::<Vec<_>>(),
         "heat": chart.heat.as_ref().map(|heat| plot_heat(heat, scale)),
         "limits": chart.limits.iter().filter(is_shown).map(limit).collect::<Vec<_>>(),
-        // Without their names: several would cover each other, and the caption explains them.
+        // Without names: several would overlap, and the caption explains them.
         "marks": chart.marks.iter().map(|mark| rounded(mark.x / scale)).collect::<Vec<_>>(),
     })
 }

@@ -62,7 +62,7 @@ pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Pl
     }
 }
 
-/// The shares of a run of one slice as bars against their limits: a chart over slices would have one point a line.
+/// Bars of the shares against their limits, for a run of one slice: a chart over slices would have one point per line.
 fn one_slice(run: &RunReport) -> Option<Bars> {
     let groups = &run.verdict.groups;
     let is_cut = groups.iter().flat_map(|group| &group.slices).any(|slice| !slice.complete);
@@ -85,7 +85,7 @@ fn one_slice(run: &RunReport) -> Option<Bars> {
     (groups.iter().all(|group| group.slices.len() <= 1) && !bars.is_empty()).then_some(bars)
 }
 
-/// The table; something else where it has no rows.
+/// The table, or `other` if it has no rows.
 fn unless_empty(table: Table, other: Markup) -> Markup {
     html! { @if table.is_empty() { (other) } @else { (table) } }
 }
@@ -199,7 +199,7 @@ fn method(run: &RunReport, place: &str, level: usize) -> Markup {
 /// The series; names of places in the page begin with `place`.
 pub(super) fn series_article(report: &SeriesReport, place: &str, plots: &mut Plots) -> Markup {
     let certify = report.series.purpose == Purpose::Certify;
-    // A search shows its curve; its runs have pages of their own.
+    // A search shows its curve; its runs have separate pages.
     let place_of = |number: usize, step: &StepReport| {
         let place = format!("{place}step-{}-{}-", number + 1, identifier(&step.step.name));
         (certify && step.report.is_some()).then_some(place)

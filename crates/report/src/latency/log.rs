@@ -1,8 +1,8 @@
 //! The counts of a log by slice.
 //!
-//! A slice ends at a report whose time is a multiple of its length and begins at the one before; it can be formed when
-//! the log has both. The rest after the last complete slice is left out. Histograms and buckets are selected as by
-//! ACT's script, with its defaults and bounds; or there is a reason why there is nothing to show.
+//! A slice ends at a report whose time is a multiple of the slice length, and begins at the previous such report; it
+//! exists only if the log has both. The rest after the last complete slice is left out. Histograms and buckets are
+//! selected as by ACT's script, with its defaults and bounds; otherwise there is a reason why nothing can be shown.
 
 use results::act_log::{Chunk, Header, HeaderPart, ReadError, Reader, Truncation};
 use results::buckets::{ActBuckets, ActScale};
@@ -14,7 +14,7 @@ use thiserror::Error;
 /// Histograms shown when none is named, by generation of ACT; the first that a log has.
 const DEFAULTS: [&str; 3] = ["reads", "trans-reads", "READS"];
 
-/// A log of which the header was read.
+/// A log whose header has been read.
 #[derive(Debug)]
 pub struct Source<R> {
     name: String,
@@ -25,7 +25,7 @@ pub struct Source<R> {
 impl<R: Read> Source<R> {
     /// Reads the header. `name` stands for the log in tables and messages.
     ///
-    /// Errors: the header does not read, or has no report interval.
+    /// Errors: the header is unreadable, or has no report interval.
     pub fn open(name: &str, input: R) -> Result<Self, LatencyError> {
         let name = name.to_owned();
         let reader = Reader::new(input).map_err(|source| LatencyError::Read { log: name.clone(), source })?;
@@ -38,11 +38,11 @@ impl<R: Read> Source<R> {
         Err(LatencyError::Interval { log: name, version, found })
     }
 
-    /// Reads the log to its end, in slices of `slice_sec`, a multiple of its interval. `histograms` are
-    /// the names wanted, `edges` the buckets after which counts are wanted, ascending.
+    /// Reads the log to its end, in slices of `slice_sec`, a multiple of its interval. `histograms`: names of the
+    /// requested histograms; `edges`: buckets after which operations are counted, ascending.
     ///
-    /// Damage is no error here: what stands before it is read, and [`Log::damage`] tells.
-    /// Errors: a name that fits several histograms.
+    /// Damage is no error here: everything before it is read, and [`Log::damage`] describes it. Errors: a name that
+    /// matches several histograms.
     pub fn read(&mut self, slice_sec: u64, histograms: &[String], edges: &[usize]) -> Result<Log, LatencyError> {
         let histograms = histograms.iter().map(|name| self.resolve(name)).collect::<Result<Vec<_>, _>>()?;
         let mut log = Log {
@@ -83,8 +83,7 @@ impl<R: Read> Source<R> {
         (*DEFAULTS.iter().find(has).unwrap_or(&DEFAULTS[0])).to_owned()
     }
 
-    /// The histogram that a name stands for: that of the name, or else the only one that begins so,
-    /// which is what ACT's script would find.
+    /// The histogram called `wanted`, or else the only one whose name begins so, which ACT's script would find.
     fn resolve(&self, wanted: &str) -> Result<Histogram, LatencyError> {
         let names = self.reader.names();
         let starting: Vec<usize> = (0..names.len()).filter(|index| names[*index].starts_with(wanted)).collect();
@@ -113,12 +112,12 @@ pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, L
     })
 }
 
-/// A log as a table wants it.
+/// A log in the form that tables need.
 #[derive(Debug)]
 pub struct Log {
     /// Name given by the user.
     pub name: String,
-    /// Everything before its reports.
+    /// Everything before the log's reports.
     pub header: Header,
     /// All histograms of the log.
     pub names: Vec<String>,
@@ -134,7 +133,7 @@ pub struct Log {
     pub slices: Vec<u64>,
     /// The histograms that were asked for, in that order.
     pub histograms: Vec<Histogram>,
-    /// Runs of slices that could not be formed, because the log lacks a report at an end of theirs.
+    /// Ranges of slices that do not exist, because the log lacks a report at one of their ends.
     pub missing: Vec<RangeInclusive<u64>>,
     /// Time of the last complete report.
     pub complete_sec: u64,
@@ -154,7 +153,7 @@ impl Log {
         self.slices.push(slice);
         for histogram in &mut self.histograms {
             let Some(index) = histogram.index else { continue };
-            // The reader has seen to it that counts never shrink.
+            // The reader has checked that counts never shrink.
             let counts = chunk.histograms[index].counts().iter().zip(previous.histograms[index].counts());
             let counts: Vec<u64> = counts.map(|(now, before)| now.saturating_sub(*before)).collect();
             histogram.totals.push(counts.iter().sum());
@@ -245,7 +244,7 @@ impl Slice<'_> {
         (self.total > 0).then(|| self.over[edge] as f64 * 100.0 / self.total as f64)
     }
 
-    /// Operations a second.
+    /// Operations per second.
     pub fn iops(&self) -> f64 {
         self.total as f64 / self.slice_sec as f64
     }
@@ -262,10 +261,10 @@ pub(super) fn unit(scale: ActScale) -> &'static str {
 /// Buckets that ACT's script knows, of the 65 that a log can have: up to "longer than 65,536 units".
 pub const BUCKETS: usize = 17;
 
-/// Selection of the content to show.
+/// Selection of the histograms, buckets and slices to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// Length of a slice as it was asked for, seconds, at least 1.
+    /// Requested length of a slice, seconds, at least 1.
     pub slice_sec: u64,
     /// Names of the histograms; empty for the log's reads.
     pub histograms: Vec<String>,
@@ -307,7 +306,7 @@ pub enum LatencyError {
     /// A name fits several histograms.
     #[error("reading {log} - {wanted:?} is the beginning of {} histograms: {}; name one of them", .fits.len(), .fits.join(", "))]
     Ambiguous { log: String, wanted: String, fits: Vec<String> },
-    /// Logs whose intervals have no multiple in common that could be counted.
+    /// Logs whose intervals have no usable common multiple.
     #[error(
         "slices of {slice_sec} s do not fit report intervals of {intervals}: their common multiple is too long; look at the logs one by one"
     )]
@@ -324,8 +323,8 @@ pub enum LatencyError {
 }
 
 impl LatencyError {
-    /// Output of ACT's script on standard output for such a log before it gives up: for programs that wait for these
-    /// words. Empty if the script would not give up, or would crash.
+    /// Standard output of ACT's script for such a log before it gives up, for programs that wait for these words.
+    /// Empty if the script would not give up, or would crash.
     pub fn in_acts_words(&self) -> String {
         let (log, version, says) = match self {
             Self::Read { log, source: ReadError::Version { version, .. } } => {

@@ -61,15 +61,15 @@ impl fmt::Display for RunLatencies {
     }
 }
 
-/// The length of a slice that suits the run in the directory `log`, or of whose configurations `log` is one of
-/// several logs: the run's own, or all of it where it was over sooner. `None` if there is no run that can be read.
+/// Slice length that suits the run in the directory `log`, or the run that wrote `log` as one of several: the run's
+/// own, or its whole length if that is shorter. `None` if there is no readable run.
 pub fn slice_sec(log: &Path) -> Option<u64> {
     let dir = if log.is_dir() { log } else { dir_of(log) };
     let Run { manifest, verdict, .. } = run_dir::read(dir).ok()?;
     let mut logs = (0..manifest.workloads.len()).map(|at| manifest.act_log_name(at));
     let mut is_one_of_several =
         || logs.len() > 1 && logs.any(|name| log.file_name().is_some_and(|log| log == name.as_str()));
-    // A single act.log, which ACT's script may have been given, keeps to its hour.
+    // A single act.log, which may have been meant for ACT's script, keeps the script's hour.
     if log != dir && !is_one_of_several() {
         return None;
     }
@@ -92,7 +92,7 @@ pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option
         judge.add_counts(&with_columns(&record.counts, &columns));
     }
     let verdict = judge.verdict(&own.end);
-    // Edited or damaged tables give no pass: the directory's own verdict, read again, says so.
+    // A pass from edited or damaged tables is not trusted: it becomes invalid.
     let differs = written.is_some_and(|written| !written.agrees_with(&own));
     let distrusted = (differs || !damage.is_empty()) && verdict.outcome == Outcome::Pass;
     let outcome = if distrusted { Outcome::Invalid } else { verdict.outcome };

@@ -1,7 +1,7 @@
 //! Judging a log by its buckets: the worst share of any complete slice decides, in whole numbers.
 //!
-//! An ACT log has service times only, and failed operations are in none of its histograms. So the result covers less
-//! than the verdict of a run directory, which has waits and failures too.
+//! An ACT log has service times only, without failed operations. So its judgement covers less than the verdict of a
+//! run directory, which includes waits and failures.
 
 use super::{Choice, Histogram, LatencyError, Log};
 use results::act_log::{Header, Test};
@@ -20,7 +20,7 @@ pub struct Judgement {
     pub sla: Sla,
     /// Judged durations: `service` from a log's buckets, `wait + service` from a run's own counts.
     pub by: &'static str,
-    /// The worst share by its limit.
+    /// The worst share relative to its limit.
     pub decided_by: Option<Deciding>,
     /// The number that decided, or why nothing could be judged.
     pub reason: String,
@@ -33,9 +33,8 @@ impl fmt::Display for Judgement {
     }
 }
 
-/// The histograms of a log that are judged when none are named: reads and commit writes of a storage
-/// test (large-block writes when there is nothing else), reads of an index test; of all devices
-/// together and of each.
+/// The histograms of a log that are judged by default: reads and commit writes of a storage test (large-block writes
+/// if it has neither), reads of an index test; of all devices together and of each.
 ///
 /// Errors: the log has none of these.
 pub fn judged_names(log: &str, header: &Header, names: &[String]) -> Result<Vec<String>, LatencyError> {
@@ -54,7 +53,7 @@ pub fn judged_names(log: &str, header: &Header, names: &[String]) -> Result<Vec<
     Ok(judged)
 }
 
-/// `/dev/x-reads` is the reads of /dev/x; a name that begins with no device of the log is of all.
+/// `/dev/x-reads` is the reads of /dev/x; a name that does not begin with a device of the log is of all devices.
 fn device_and_stream<'a>(header: &Header, name: &'a str) -> (Option<&'a str>, &'a str) {
     let mut devices = header.configured("device-names").unwrap_or_default().split(' ');
     match name.rsplit_once('-') {
@@ -91,9 +90,9 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError
 
 /// Judges histograms of a log that was read with the [`edges`] of the SLA.
 ///
-/// A limit that was seen exceeded fails, whatever else is unknown. To pass, nothing may be unknown.
+/// An exceeded limit fails the log, even if other data is missing. A pass requires complete data.
 pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
-    // Of equals the last.
+    // Of equal shares, the last is reported.
     let rank = |(exceeded, worst): &(bool, Deciding)| (*exceeded, worst.share / worst.share_max);
     let worst = shares(log, histograms, sla).reduce(|one, next| if rank(&one) > rank(&next) { one } else { next });
     let (outcome, reason) = match (&worst, unknown(log, histograms)) {
@@ -110,7 +109,7 @@ fn nothing_to_judge(log: &Log) -> String {
     format!("no complete slice of {} s has an operation to judge", log.slice_sec)
 }
 
-/// Why a log cannot pass, if it cannot: a part of what it is judged by is not there.
+/// Why a log cannot pass, if a part of the judged data is missing.
 fn unknown(log: &Log, histograms: &[Histogram]) -> Option<String> {
     if let Some(absent) = histograms.iter().find(|histogram| histogram.index.is_none()) {
         return Some(format!("it has no histogram {:?} to judge: it has {}", absent.name, log.names.join(", ")));
@@ -125,8 +124,8 @@ fn unknown(log: &Log, histograms: &[Histogram]) -> Option<String> {
     histograms.iter().find_map(|histogram| empty(log, histogram))
 }
 
-/// A slice in which nothing ended. A device that hangs looks like that, because an ACT log counts what
-/// came back; so does a load that was never asked for.
+/// A slice in which nothing completed. Either the device hung, because an ACT log counts only completed operations, or
+/// no load was requested.
 fn empty(log: &Log, histogram: &Histogram) -> Option<String> {
     let (number, _) = log.slices_of(histogram).find(|(_, slice)| slice.total == 0)?;
     let name = histogram.index.and_then(|index| log.names.get(index)).unwrap_or(&histogram.name);

@@ -70,7 +70,7 @@ struct Column<'a> {
     log: &'a Log,
     histogram: &'a Histogram,
     title: String,
-    /// Blanks that make room for a title before it that is longer than its columns.
+    /// Blanks that make room for a preceding title that is longer than its columns.
     pad: String,
     /// Positions of the buckets shown among the counts that the log keeps.
     edges: Vec<usize>,
@@ -78,8 +78,7 @@ struct Column<'a> {
 
 /// The table: titles, a line for each slice, averages and maxima.
 ///
-/// The logs have slices of equal length; where one has a slice and another has not, dashes stand.
-/// Without any slice, only the titles.
+/// The logs have slices of equal length; a log without one of them shows dashes. Without any slice, only the titles.
 pub fn table(logs: &[Log], choice: &Choice) -> String {
     let buckets = choice.buckets();
     let mut labels: String = buckets.iter().map(|bucket| format!("{:>7}", 1_u64 << bucket)).collect();
@@ -184,7 +183,7 @@ fn line(tag: &str, columns: &[Column<'_>], cells: impl Iterator<Item = Cells>, e
     text
 }
 
-/// A number for the values of all slices, those of the ones without operations left out.
+/// A statistic over the values of all slices; slices without operations are left out.
 pub(super) type Summary = fn(&mut dyn Iterator<Item = f64>) -> Option<f64>;
 
 /// Applies `of` to each column of a group, over the slices that have a number.
@@ -203,8 +202,7 @@ pub(super) fn maximum(values: &mut dyn Iterator<Item = f64>) -> Option<f64> {
     values.reduce(f64::max)
 }
 
-/// The number nearest to `value` that has so many decimals: printed exactly, to even where it lies in
-/// the middle, and read back.
+/// Rounds `value` to `decimals` decimals through its printed form: exact, ties to even.
 fn rounded(value: f64, decimals: usize) -> f64 {
     format!("{value:.decimals$}").parse().unwrap_or(value)
 }
@@ -254,12 +252,12 @@ fn cell(value: Option<f64>, decimals: usize) -> Cell {
 
 const COLUMNS: &str = "log,histogram,slice,begin_sec,end_sec,ops,iops,threshold,unit,ops_over,share_over,damage";
 
-/// All slices of `logs` as CSV over the thresholds of `buckets`. Without operations the share is empty. `runs` has an entry
-/// for each log, or none at all.
+/// All slices of `logs` as CSV over the thresholds of `buckets`. Without operations the share is empty. `runs` has an
+/// entry for each log, or none at all.
 ///
-/// A line for each log, histogram, slice and threshold, nothing rounded. Lines and not columns for the thresholds, because
-/// logs can differ in their unit. Each line says what of its log is damaged: lines are cut out and put together, and a
-/// warning beside them is lost then.
+/// One line per log, histogram, slice and threshold, unrounded. Thresholds are lines, not columns, because logs can
+/// differ in their unit. Each line repeats the damage of its log: a separate warning is lost when lines are extracted
+/// or combined.
 pub fn csv(logs: &[Log], runs: &[Option<RunLatencies>], buckets: &[usize]) -> Result<String, ::csv::Error> {
     let mut table = Table::new("").text(COLUMNS.split(','));
     for (at, log) in logs.iter().enumerate() {

@@ -40,9 +40,9 @@ pub enum Status {
 }
 
 impl Status {
-    /// Reads how the run or series in `dir` stands at `now`. `look` tells of a process.
+    /// Reads the status of the run or series in `dir` at `now`. `look` returns the state of a process.
     ///
-    /// Errors: it is neither, or what says what it is is damaged.
+    /// Errors: neither a run nor a series, or the file that describes it is damaged.
     pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
         Ok(match run_dir::holds(dir)? {
             Holds::Run => Self::Run(Box::new(RunStatus::read(dir, now, look)?)),
@@ -50,7 +50,7 @@ impl Status {
         })
     }
 
-    /// True if nothing more will come.
+    /// True if no more data will come.
     pub fn is_over(&self) -> bool {
         match self {
             Self::Run(run) => run.phase.is_over(),
@@ -58,7 +58,7 @@ impl Status {
         }
     }
 
-    /// 0 while it runs or when it passed, else that of the verdict.
+    /// 0 while it runs or when it passed, else the verdict's exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Run(run) => run.exit_code(),
@@ -91,13 +91,13 @@ pub struct SeriesStatus {
     pub purpose: Purpose,
     /// Steps, oldest first.
     pub steps: Vec<StepStatus>,
-    /// The step that was begun last: its run, if that can be read.
+    /// The step begun last: its run, if readable.
     pub run: Option<RunStatus>,
-    /// Jobs of a baseline that are still to be run, at least.
+    /// Minimum number of baseline jobs still to be run.
     pub jobs_left: Option<u64>,
-    /// Seconds until the end of all steps that are planned; a search plans more as it goes.
+    /// Seconds until the end of all planned steps; a search adds steps as it proceeds.
     pub left_sec: f64,
-    /// When that is, milliseconds since 1970; `None` on simulated drives and when it is over.
+    /// Time of that end, milliseconds since 1970; `None` on simulated drives and when it is over.
     pub ends_unix_ms: Option<u64>,
     /// Outcome, once it is finished.
     pub outcome: Option<Outcome>,
@@ -110,7 +110,7 @@ pub struct SeriesStatus {
 }
 
 impl SeriesStatus {
-    /// Reads how the series in `dir` stands at `now`. `look` tells of a process.
+    /// Reads the status of the series in `dir` at `now`. `look` returns the state of a process.
     fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
         let Some(mut series) = Series::read(dir)? else {
             return Err(results::run_dir::manifest(dir).err().unwrap_or_else(|| went_away(dir)));
@@ -119,7 +119,7 @@ impl SeriesStatus {
         let begun = series.steps.iter().rev().find(|step| step.attempts > 0 && step.state != State::Planned);
         let run = begun.and_then(|step| match RunStatus::read(&dir.join(&step.dir), now, look) {
             Ok(run) => Some(run),
-            // Devices are opened and looked at before a run has a directory.
+            // A run gets its directory only after its devices are opened and examined.
             Err(_) if step.state == State::Running => {
                 remarks.push(format!("{} was begun and has no run yet", step.name));
                 None
@@ -159,23 +159,23 @@ impl SeriesStatus {
             this.remarks.push("no run has begun: its drives are prepared first, or a question waits".to_owned());
         }
         this.remarks.extend(ended.into_iter().flat_map(|ended| ended.remarks.iter().cloned()));
-        // A baseline plans its next job when one is done: its end is not known.
+        // A baseline plans a job only when the previous one is done, so its end is unknown.
         if !simulated && !this.is_over() && this.purpose != Purpose::Baseline {
             this.ends_unix_ms = Some(unix_ms(now).saturating_add((left_sec * 1000.0) as u64));
         }
         Ok(this)
     }
 
-    /// True if nothing more will come: it is finished, or its process is gone.
+    /// True if no more data will come: it is finished, or its process is gone.
     fn is_over(&self) -> bool {
         if self.outcome.is_some() {
             return true;
         }
         match (self.seen, &self.run) {
-            // Between two steps the run before is over and the process goes on.
+            // Between two steps the previous run is over, but the process continues.
             (Some(Seen::Running | Seen::Stopped), _) => false,
             (Some(Seen::Gone), _) => true,
-            // In another container it is not to be seen; then its run goes on.
+            // A process in another container is invisible; then the state of its run decides.
             (Some(Seen::Elsewhere), run) => run.as_ref().is_none_or(|run| run.phase.is_over()),
             (Some(Seen::Unknown) | None, Some(run)) => matches!(run.phase, Phase::Killed | Phase::Unknown),
             (Some(Seen::Unknown) | None, None) => self.steps.iter().all(|step| step.state != State::Running),

@@ -14,9 +14,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// A run without an interval for this many of its own, and the seconds below, hangs.
+/// A run hangs if it recorded nothing for this many of its intervals plus [`HUNG_SEC`].
 const HUNG_INTERVALS: u64 = 3;
-/// A disk under the run directory may take so long for a sync, and a run to drain its last operations.
+/// Maximum time for a sync of the run directory's disk, or for the drain of a run's last operations.
 const HUNG_SEC: u64 = 15;
 
 /// Phase of a run.
@@ -28,22 +28,22 @@ pub enum Phase {
     Running,
     /// The time is over; operations complete, or the verdict is written.
     Ending,
-    /// The process exists, and nothing was recorded for long.
+    /// The process exists, but recorded nothing for long.
     Hung,
     /// The process is stopped (SIGSTOP).
     Stopped,
-    /// The process is not visible, and it is too soon to tell if its files still grow.
+    /// The process is not visible, but it is too early to tell if its files still grow.
     Gone,
     /// The process is gone, and there is no verdict.
     Killed,
     /// Ended, with a verdict.
     Ended,
-    /// There is no verdict, nothing was recorded for long, and nobody can see its process.
+    /// There is no verdict, nothing was recorded for long, and the process is not visible.
     Unknown,
 }
 
 impl Phase {
-    /// True if nothing more will come.
+    /// True if no more data will come.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Ended | Self::Killed | Self::Unknown)
     }
@@ -54,7 +54,7 @@ impl Phase {
     }
 }
 
-/// Shares over the thresholds so far in the slice that goes on: of the judged group that is worst by its limit.
+/// Shares over the thresholds in the unfinished slice, of the judged group that is worst relative to its limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Shares {
     /// Slice number, from 1.
@@ -91,7 +91,7 @@ pub struct RunStatus {
     /// State of its process; `None` if the manifest names none.
     pub seen: Option<Seen>,
     pub pid: Option<u32>,
-    /// Seconds recorded, and how many it should last.
+    /// Seconds recorded so far.
     pub elapsed_sec: f64,
     /// Configured duration, seconds; an upper bound where `operations` end the run.
     pub duration_sec: u64,
@@ -99,18 +99,19 @@ pub struct RunStatus {
     pub operations: Option<u64>,
     /// Operations done so far, or failed.
     pub operations_done: u64,
-    /// When it will end, milliseconds since 1970; `None` on simulated drives and unless it goes on.
+    /// Expected end, milliseconds since 1970; `None` on simulated drives and unless the run proceeds normally.
     pub ends_unix_ms: Option<u64>,
-    /// Seconds since something was recorded last.
+    /// Seconds since the last record.
     pub recorded_ago_sec: Option<f64>,
-    /// By stream, operations a second that came back in the last interval; empty before the first, and of a run that is over.
+    /// Operations per second completed in the last interval, by stream; empty before the first interval and after the
+    /// run.
     pub last_interval_iops: Vec<f64>,
     pub sla: String,
-    /// The thresholds as text, by the columns of all shares.
+    /// The thresholds as text, in the order of all shares.
     pub thresholds: Vec<String>,
     /// The current slice.
     pub current: Option<Shares>,
-    /// The worst share so far by its limit; `None` without limits.
+    /// The worst share so far relative to its limit; `None` without limits.
     pub worst: Option<Deciding>,
     /// 99 % of service times in the newest window, by judged stream, nanoseconds.
     pub p99_ns: Vec<(String, u64)>,
@@ -126,10 +127,10 @@ pub struct RunStatus {
 }
 
 impl RunStatus {
-    /// Reads how the run in `dir` stands at `now`. `look` tells of a process.
+    /// Reads the status of the run in `dir` at `now`. `look` returns the state of a process.
     pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
         let manifest = run_dir::manifest(dir)?;
-        // Asked first: a verdict that is written while the tables are read does not belong to them.
+        // Checked first: a verdict written while the tables are read does not match them.
         if dir.join(VERDICT).exists() {
             return Self::ended(dir, now, &manifest);
         }
@@ -150,7 +151,7 @@ impl RunStatus {
         this.seen = seen;
         this.phase = this.phase_now(&manifest, seen);
         if this.phase.is_over() {
-            // Nothing grows any more: what is damaged counts, as in a report.
+            // No more data will come, so damage counts, as in a report.
             return Ok(Self { phase: this.phase, seen, ..Self::ended(dir, now, &manifest)? });
         }
         if !this.simulated && this.phase.goes_on() {
@@ -234,12 +235,12 @@ impl RunStatus {
         }
     }
 
-    /// 0 while it goes on or when it passed, else that of the verdict.
+    /// 0 while it runs or when it passed, else the verdict's exit code.
     pub(super) fn exit_code(&self) -> u8 {
         if self.phase.goes_on() { 0 } else { self.result.exit_code }
     }
 
-    /// Seconds until its end; `None`: nothing is done yet that would say it.
+    /// Seconds until its end; `None` if nothing is done yet from which to estimate it.
     pub(super) fn left_sec(&self) -> Option<f64> {
         let most = (self.duration_sec as f64 - self.elapsed_sec).max(0.0);
         match self.operations {
@@ -249,8 +250,8 @@ impl RunStatus {
     }
 }
 
-/// Seconds since the tables grew; since the manifest was written, before they did. By the clock of the
-/// file system, which is this machine's unless it is a network's.
+/// Seconds since telemetry.csv was last written; `None` without that file. The time stamp of a network file system is
+/// by another machine's clock.
 fn recorded_ago_sec(dir: &Path, now: SystemTime) -> Option<f64> {
     let written = fs::metadata(dir.join(TELEMETRY)).and_then(|of| of.modified()).ok()?;
     Some(unix_ms(now).saturating_sub(unix_ms(written)) as f64 / 1000.0)
@@ -288,7 +289,7 @@ impl Last {
     }
 }
 
-/// Of the slice that goes on, the shares of the group that is nearest to a limit.
+/// Shares in the unfinished slice, of the group that is nearest to a limit.
 fn current(verdict: &Verdict, manifest: &Manifest) -> Option<Shares> {
     let limits = manifest.sla.limits();
     let groups = verdict.groups.iter().filter(|_| !verdict.has_no_limits());
@@ -307,7 +308,7 @@ fn current(verdict: &Verdict, manifest: &Manifest) -> Option<Shares> {
     })
 }
 
-/// By judged stream over all devices, and what is to be said of it.
+/// 99 % of service times in the newest window, by judged stream over all devices; and remarks.
 fn p99(dir: &Path, layout: &Layout) -> (Vec<(String, u64)>, Vec<String>) {
     let windows = match last_windows(dir, layout, HlogKind::Service) {
         Ok(windows) => windows,

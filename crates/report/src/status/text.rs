@@ -1,4 +1,4 @@
-//! The status for a terminal: what is going on first, then how far, then the numbers.
+//! The status for a terminal: the current state, then progress, then numbers.
 
 use super::{Phase, RunStatus, Seen, SeriesStatus, Shares, Status, StepStatus};
 use crate::words;
@@ -59,7 +59,7 @@ impl fmt::Display for RunStatus {
         if let Some(shares) = &self.current {
             writeln!(f, "  {:<18} {}", "slice so far", self.shares_text(shares))?;
         }
-        // Of a run that is over its sentence has the place above.
+        // For a finished run, the sentence of the verdict is shown above instead.
         if let Some(worst) = self.worst.as_ref().filter(|_| !self.phase.is_over()) {
             let reached = if worst.is_over() { "OVER A LIMIT: " } else { "" };
             writeln!(f, "  {:<18} {reached}{worst}", "worst slice")?;

@@ -10,7 +10,8 @@ use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// As many of the operations that were wanted may be late or fail, as a share; more, and p99.9 of those that came back says nothing.
+/// Maximum fraction of the intended operations that may be late or fail; with more, p99.9 of the completed ones means
+/// nothing.
 const MISSING: f64 = 0.001;
 
 /// A stretch of time in which latencies were measured, open loop.
@@ -52,9 +53,9 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Of an operation of a tenant's clients, what was recorded in `seconds`, and what was outstanding at their end.
+    /// Latencies of one operation of a tenant's clients: recorded in `seconds`, and outstanding at their end.
     pub fn new((tenant, operation): (&str, &str), cell: &results::cell::Cell, end: Backlog, seconds: f64) -> Self {
-        // Operations that came back later, or never, were outstanding at the end, in flight or not.
+        // Operations that completed later, or never, were outstanding at the end, in flight or not.
         let done = cell.counts.ops - cell.counts.overtime;
         let late = end.waiting.saturating_add(end.late).max(cell.counts.unissued);
         let wanted = done.saturating_add(cell.counts.errors).saturating_add(end.in_flight).saturating_add(late);
@@ -85,7 +86,7 @@ impl Latency {
 /// Maximum relative difference of amplification with and without time that counts as agreement.
 const AGREE: f64 = 0.05;
 
-/// Milliseconds; nothing where too few operations lie beyond to tell.
+/// Milliseconds; empty if too few operations determine the quantile.
 fn told(quantiles: &Quantiles, quantile: f64, ns: u64) -> String {
     let is_told = percentile::is_told(quantiles.count, 100.0 * quantile);
     if is_told { format!("{:.3}", ns as f64 / 1e6) } else { "-".to_owned() }
@@ -160,7 +161,7 @@ impl WafReport {
     }
 }
 
-/// The p99.9 of each tenant's reads and of its writes, for a row each: its name, and its cell of an arrangement.
+/// The p99.9 of each tenant's reads and writes, one row each: the row's name, and its cell for an arrangement.
 pub(super) fn worst(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged) -> String)> {
     let all = arrangements.iter().filter_map(|one| one.timed.as_ref()).flat_map(|timed| &timed.latencies);
     let rows = unique(all.map(|of| (of.tenant.clone(), of.operation.clone())));
@@ -172,7 +173,7 @@ pub(super) fn worst(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged
             match of {
                 Some(of) if !of.keeps_up() => "cannot follow".to_owned(),
                 Some(of) if !of.succeeds() => "fails".to_owned(),
-                // Quantiles of two durations do not add up: the larger one, by its name.
+                // Quantiles of two durations do not add up, so the larger one is shown with its name.
                 Some(Latency { service, wait, .. }) if wait.p999_ns > service.p999_ns => {
                     format!("{} wait", told(wait, 0.999, wait.p999_ns))
                 }

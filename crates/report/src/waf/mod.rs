@@ -1,6 +1,6 @@
 //! Write amplification of tenants, arrangement by arrangement: tables, JSON, a page.
 //!
-//! Filled by whoever found it: without time on simulated drives, or from the counters of a real one.
+//! The caller fills it: from a simulation without time, or from the counters of a real drive.
 //!
 //! * `latency`: what clients waited for; `prepared`: preparations compared
 
@@ -187,7 +187,7 @@ impl WafReport {
             .text(["arrangement"])
             .numbers(["fill".to_owned()].into_iter().chain(headings).chain(["all".to_owned()]));
         for one in &self.arrangements {
-            // The last may not be over.
+            // The last drive fill may be incomplete.
             for fill in 0..one.counted.octiles().div_ceil(OCTILES) {
                 let octiles = (0..OCTILES).map(|octile| factor(one.counted.octile(fill * OCTILES + octile).waf()));
                 let name = if fill == 0 { one.arrangement.clone() } else { String::new() };
@@ -278,7 +278,7 @@ impl WafReport {
         ]
     }
 
-    /// WAF over what hosts wrote, and what varied assumptions make of it.
+    /// WAF against the bytes that hosts wrote, and the effect of varied assumptions.
     pub(crate) fn sections(&self) -> Vec<Section> {
         let x = Axis::linear("written by hosts since the drives were filled once", "drive fills");
         let mut chart = Chart::new("waf", "Device WAF over bytes written", x, Axis::linear("device WAF", ""));
@@ -327,7 +327,7 @@ impl WafReport {
     }
 }
 
-/// The least, the median and the most of a histogram of erases, which ascends.
+/// Minimum, median and maximum of a histogram of erases in ascending order.
 fn spread(histogram: &[Worn]) -> String {
     let all: u64 = histogram.iter().map(|worn| u64::from(worn.superblocks)).sum();
     let mut below = 0;
@@ -344,7 +344,7 @@ fn spread(histogram: &[Worn]) -> String {
     }
 }
 
-/// With two digits behind the point, as amplification is written.
+/// An amplification factor with two decimals.
 fn factor(factor: Option<f64>) -> String {
     factor.map_or("-".to_owned(), |factor| format!("{factor:.2}"))
 }
@@ -354,12 +354,12 @@ fn steady(waf: Option<f64>) -> String {
     waf.map_or("never steady".to_owned(), |waf| factor(Some(waf)))
 }
 
-/// Sizes that differ by more than this factor are told apart on a logarithmic axis.
+/// Values that span more than this factor get a logarithmic axis.
 const LOG_FROM: f64 = 16.0;
 
 fn sweep_chart(sweep: &Sweep) -> Chart {
     let (title, id) = (sweep.parameter.as_str(), format!("sweep-{}", sweep.parameter));
-    // Words stand at 1, 2, 3, each with a mark of its name.
+    // Words are placed at 1, 2, 3, each with a mark that names it.
     let words = sweep.values.iter().zip(1..).map(|(value, at)| Mark { x: f64::from(at), name: value.clone() });
     let (places, marks) = match &sweep.numbers {
         Some(numbers) => (numbers.clone(), Vec::new()),

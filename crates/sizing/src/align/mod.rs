@@ -7,13 +7,13 @@
 //! cluster   ------------> what has to reach it ---------> solve --> Offsets, the next burst's
 //! ```
 //!
-//! The one idea: the derived rates are exact, so the effect of a drive and its kernel (rounding to sectors, merges,
-//! splits) is a factor on each of the four numbers; the offsets are solved for the target divided by it. Offsets are
+//! The one idea: the derived rates are exact, so a drive and its kernel (rounding to sectors, merges, splits) act as a
+//! factor on each of the four numbers, and the offsets are solved for the target divided by that factor. Offsets are
 //! whole percents, so all values are tried where no formula is exact.
 //!
-//! Without `commit-to-device` three offsets are solved for: `lbw-req-offset` (w/s and wkB/s, which are one number when
-//! large blocks have one size), `lbr-req-offset` (r/s), `read-size-offset` (rkB/s). `write-size-offset` stays: there it
-//! only multiplies the other two, and the paper, too, changes those. With `commit-to-device` it scales the size of a
+//! Without `commit-to-device` three offsets are solved for: `lbw-req-offset` (w/s and wkB/s, which are proportional if
+//! large blocks have one size), `lbr-req-offset` (r/s), `read-size-offset` (rkB/s). `write-size-offset` stays: it
+//! would only multiply the other two, which the paper changes, too. With `commit-to-device` it scales the size of a
 //! write, and is solved for together with `lbw-req-offset`.
 //!
 //! * `asked`: the load of a configuration, and the required length of a burst
@@ -22,9 +22,9 @@
 //!
 //! The I/O that a histogram load asks of a drive, and the required test length.
 //!
-//! A configuration file with other offsets: every other line, and every comment, as it was.
+//! Rewrites a configuration file with other offsets: all other lines and all comments stay.
 //!
-//! The offsets for a target, of what a burst showed.
+//! Computes the offsets for a target from the result of a burst.
 
 use crate::drive_io::DriveIo;
 use load::workload::act::dialect::line_of;
@@ -72,7 +72,7 @@ impl Offsets {
         }
     }
 
-    /// Each with its key, in the order of the numbers that they are for: r/s, w/s, rkB/s, wkB/s.
+    /// Each offset with its key, in the order of the numbers that they control: r/s, w/s, rkB/s, wkB/s.
     pub fn by_key(self) -> [(&'static str, u32); 4] {
         [
             ("lbr-req-offset", self.large_block_reads),
@@ -83,14 +83,14 @@ impl Offsets {
     }
 }
 
-/// By how much each of the four numbers is off its target, a fraction of that; what should be 0 and is not is off by
-/// all of it.
+/// Deviation of each of the four numbers from its target, as a fraction of the target; 100 % if the target is 0 and
+/// the number is not.
 pub fn errors(target: &DriveIo, found: &DriveIo) -> [f64; 4] {
     let (target, found) = (target.numbers(), found.numbers());
     std::array::from_fn(|n| relative(target[n], found[n]))
 }
 
-/// The largest of [`errors`], whichever way.
+/// The largest absolute deviation of [`errors`].
 pub fn worst(target: &DriveIo, found: &DriveIo) -> f64 {
     errors(target, found).into_iter().map(f64::abs).fold(0.0, f64::max)
 }
@@ -108,9 +108,9 @@ const KIB: f64 = 1024.0;
 /// Operations of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Ops {
-    /// Operations a second.
+    /// Operations per second.
     pub per_sec: f64,
-    /// Mean size, bytes, as issued: rounded up to what the drive can do.
+    /// Mean size, bytes, as issued: rounded up to the drive's unit.
     pub mean_bytes: f64,
     /// Largest size, bytes.
     pub max_bytes: f64,
@@ -131,10 +131,10 @@ impl Ops {
 pub struct Load {
     pub reads: Ops,
     pub large_block_reads: Ops,
-    /// Records written by themselves.
+    /// Records written individually (commit-to-device).
     pub commits: Ops,
     pub large_block_writes: Ops,
-    /// True for Poisson arrivals, as from independent clients: their number varies.
+    /// True for Poisson arrivals, as from independent clients: the number of operations varies.
     pub poisson: bool,
 }
 
@@ -149,7 +149,7 @@ impl Load {
                 return Ops::default();
             }
             let Some(table) = sizes.map(|sizes| sizes.table(step_bytes)) else {
-                // Records of one size, or of any in a range.
+                // Records have one size, or uniform sizes in a range.
                 let [mean_bytes, max_bytes] = [record_bytes[0].midpoint(record_bytes[1]), record_bytes[1]]
                     .map(|n| n.next_multiple_of(step_bytes));
                 return Ops { per_sec: rate, mean_bytes: mean_bytes.into(), max_bytes: max_bytes.into() };
@@ -176,12 +176,12 @@ impl Load {
         }
     }
 
-    /// Seconds after which chance moves none of the four numbers by more than the fraction `noise` (a standard
-    /// deviation): few large blocks, or sizes that differ much, take longer.
+    /// Seconds after which the random error (a standard deviation) of each of the four numbers is at most the fraction
+    /// `noise`: few large blocks, or sizes that differ much, take longer.
     ///
-    /// An evenly paced stream of n operations is one off at each end of the time; one as of independent clients
-    /// varies by the root of n. Bytes vary by the root of n times the mean square of a size, which is at
-    /// most its mean times its largest.
+    /// An evenly paced stream of n operations is off by one at each end of the time; a Poisson stream varies by the
+    /// root of n. Bytes vary by the root of n times the mean square of a size, which is at most the mean size times
+    /// the largest.
     pub fn seconds_for(&self, noise: f64) -> f64 {
         let count = |ops: f64| match ops > 0.0 {
             true if self.poisson => 1.0 / (noise * noise * ops),
@@ -208,8 +208,8 @@ impl Load {
     }
 }
 
-/// `text` with `after` in the place of `before`. Each line that changed says so in a comment, with `note`, which is one
-/// line; one that was not there is added at the end, under `note`.
+/// `text` with `after` in place of `before`. Each changed line gets a comment with `note`, which is one line; a
+/// missing line is added at the end, under `note`.
 pub fn rewrite(text: &str, before: Offsets, after: Offsets, note: &str) -> String {
     let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
     let mut added = Vec::new();
@@ -240,7 +240,7 @@ pub fn rewrite(text: &str, before: Offsets, after: Offsets, note: &str) -> Strin
 pub struct Distortion([f64; 4]);
 
 impl Distortion {
-    /// Everything reaches it as it was asked.
+    /// No distortion: all requested I/O reaches the device.
     pub const NONE: Self = Self([1.0; 4]);
 
     /// Distortion of a burst. Numbers that were not requested, or did not arrive at all, have factor 1.
@@ -288,8 +288,8 @@ pub fn solve(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, distortion
     solved
 }
 
-/// The offset of large-block writes where they are all writes: between what w/s asks for and what wkB/s asks for,
-/// which are the same if large blocks have the right size.
+/// The offset of large-block writes if all writes are large blocks: between the offset that w/s needs and the one that
+/// wkB/s needs, which agree if large blocks have the right size.
 fn blocks_for(at: &Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<Load>) -> Option<u32> {
     let full = load(Offsets { large_block_writes: 100, ..*at })?.io();
     let by = [wanted.writes_per_sec / full.writes_per_sec, wanted.written_kib_per_sec / full.written_kib_per_sec];
@@ -297,10 +297,11 @@ fn blocks_for(at: &Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<L
     mean.is_finite().then(|| nearest(mean, "lbw-req-offset"))
 }
 
-/// Both offsets of writes where records are committed one by one: every size is tried, with the number of large
-/// blocks that w/s then leaves. Of those that come as near the one that changes less wins.
+/// Both offsets of writes with commit-to-device: for every write size, tries the number of large blocks that w/s and
+/// wkB/s then require. Among equally close results, the smaller change wins.
 fn commits_for(solved: &mut Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<Load>) {
-    /// Minimum change, as a fraction of the target, that doubling or halving an offset must bring.
+    /// Cost of doubling or halving an offset, as a fraction of the target: a smaller improvement is not worth the
+    /// change.
     const WORTH: f64 = 0.002;
     let mut best = f64::INFINITY;
     for write_size in range("write-size-offset") {
@@ -328,12 +329,12 @@ fn commits_for(solved: &mut Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) ->
     }
 }
 
-/// The whole percent of `key` at which the non-decreasing `found` is nearest to `wanted`. A value without result is too
-/// large.
+/// The whole percent of `key` at which the non-decreasing `found` is nearest to `wanted`. A percent for which `found`
+/// returns `None` is too large.
 fn where_it_reaches(wanted: f64, key: &str, found: &dyn Fn(u32) -> Option<f64>) -> u32 {
     let all = range(key);
     let (mut below, mut above) = (*all.start(), *all.end() + 1);
-    // The largest that does not exceed it; the next one may be nearer.
+    // Bisects for the largest percent that does not exceed `wanted`; the next one may be nearer.
     while above - below > 1 {
         let middle = below.midpoint(above);
         if found(middle).is_some_and(|found| found <= wanted) { below = middle } else { above = middle }
@@ -342,10 +343,10 @@ fn where_it_reaches(wanted: f64, key: &str, found: &dyn Fn(u32) -> Option<f64>) 
     if all.contains(&above) && off(above) < off(below) { above } else { below }
 }
 
-/// A factor as a whole percent that `key` can have.
+/// A factor as the nearest whole percent that `key` allows.
 fn nearest(factor: f64, key: &str) -> u32 {
     let all = range(key);
-    // Casts saturate, and no number is 0.
+    // Casts saturate, and NaN becomes 0.
     ((factor * 100.0).round() as u32).clamp(*all.start(), *all.end())
 }
 
@@ -357,7 +358,8 @@ fn range(key: &str) -> RangeInclusive<u32> {
     }
 }
 
-/// The same with each other rule of where in its bucket a size lies: what an implausible offset may hide.
+/// [`solve`] for each other rule of the position of sizes within their bucket: an implausible offset may hide a wrong
+/// rule.
 pub fn other_rules(
     config: &ActConfig,
     min_io_bytes: u32,
@@ -365,7 +367,7 @@ pub fn other_rules(
     distortion: &Distortion,
 ) -> Vec<(SizeWithinBucket, Offsets)> {
     use SizeWithinBucket::{LogUniform, Lower, Paper, Uniform, Upper};
-    // Sizes that others fit may be too large for it.
+    // The current size offsets, fitted to the configured rule, may be too large for another rule.
     let write_size_offset = if config.commit_to_device { 100 } else { config.write_size_offset };
     let sizes = ActConfig { read_size_offset: 100, write_size_offset, ..config.clone() };
     let others = [Paper, LogUniform, Uniform, Lower, Upper].into_iter().filter(|it| *it != config.size_within_bucket);

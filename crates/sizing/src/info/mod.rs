@@ -1,4 +1,4 @@
-//! Replies of the database's info protocol: what is asked for, and what the replies say. Pure: no sockets.
+//! Replies of the database's info protocol: queries, and the meaning of replies. Pure: no sockets.
 //!
 //! ```text
 //! node  --store::nodes--> names and values --> NODE.info, a file    (flashproof size collect)
@@ -9,7 +9,7 @@
 //! lines as the server sent them. `# host`, `# build` and other comments may stand anywhere. The newest value of each
 //! name is kept.
 //!
-//! The version of a server, and how it wants to be spoken to.
+//! The version of a server, and the protocol details that depend on it.
 //!
 //! A namespace as reported by a server: configuration and newest counters.
 //!
@@ -35,13 +35,13 @@ pub const FILE_ENDING: &str = ".info";
 /// below 1 MiB.
 const REPLY_BYTES_MAX: u64 = 16 << 20;
 
-/// Namespaces of a server, at most. Source: the server's `datamodel.h`, `AS_NAMESPACE_SZ`.
+/// Maximum number of namespaces of a server. Source: the server's `datamodel.h`, `AS_NAMESPACE_SZ`.
 const NAMESPACES_MAX: usize = 32;
 
 /// Replies of one node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InfoReplies {
-    /// The files that it was read from.
+    /// Files from which the replies were read.
     pub sources: Vec<String>,
     /// The node's id, upper case.
     pub node_id: Option<String>,
@@ -59,8 +59,8 @@ pub fn read_file(path: &Path) -> io::Result<InfoReplies> {
     Ok(replies)
 }
 
-/// Reads a folder: each `NODE.info` is a node; where there is none, all `.txt` files together are one, as
-/// scripts write them that keep a file for each name. Empty: it has neither.
+/// Reads a folder: each `NODE.info` is a node; without such files, all `.txt` files together are one node, as scripts
+/// write them with one file per name. Empty if there are neither.
 pub fn read_folder(dir: &Path) -> io::Result<Vec<InfoReplies>> {
     let mut paths: Vec<_> = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     paths.sort();
@@ -76,13 +76,13 @@ pub fn read_folder(dir: &Path) -> io::Result<Vec<InfoReplies>> {
     for path in ends(".txt") {
         together.read(&path.display().to_string(), Input::new(files::open(path, Links::Followed)?)?)?;
     }
-    // Any text is a file without a reply: only what names a node or a namespace is one.
+    // Any text file can be read without finding a reply: only a name of a node or namespace makes it a node.
     let is_node = together.node_id.is_some() || !together.namespaces.is_empty();
     Ok(if is_node { vec![together] } else { Vec::new() })
 }
 
 impl InfoReplies {
-    /// Takes in what `input` has to its end; several files of one node may follow each other, in any order.
+    /// Reads `input` to its end; several files of one node may follow each other, in any order.
     pub fn read(&mut self, source: &str, input: impl Read) -> io::Result<()> {
         self.sources.push(source.to_owned());
         let (mut input, mut line) = (BufReader::with_capacity(1 << 16, input), Vec::new());
@@ -94,7 +94,7 @@ impl InfoReplies {
         Ok(())
     }
 
-    /// The name for it in tables: its id, its host, its file.
+    /// Name of the node in tables: its id, else its host, else its file.
     pub fn name(&self) -> &str {
         self.node_id.as_deref().or(self.host.as_deref()).or(self.sources.first().map(String::as_str)).unwrap_or("?")
     }
@@ -103,8 +103,8 @@ impl InfoReplies {
         if let Some(comment) = line.strip_prefix('#') {
             return self.comment(comment.trim());
         }
-        // Older servers answer an unknown name with nothing at all, and a file may be cut in the middle of a line.
-        // Names unknown to a version are queried nevertheless.
+        // Older servers answer an unknown name with nothing, and names are queried even if a version does not know
+        // them. A truncated line has no tab either.
         let Some((name, value)) = line.split_once('\t').filter(|(_, value)| !is_refusal(value)) else { return };
         match (name, namespace_of(name)) {
             ("node", _) => self.node(value),
@@ -127,13 +127,13 @@ impl InfoReplies {
         }
     }
 
-    /// Takes the id of the node, unless it is known: the first counts.
+    /// Stores the node's id; the first one found counts.
     fn node(&mut self, id: &str) {
         self.node_id.get_or_insert_with(|| id.trim().to_uppercase());
     }
 }
 
-/// The namespace that `name` asks for: `namespace/NS`, `get-config:context=namespace;id=NS` or `;namespace=NS`.
+/// The namespace in the query `name`: `namespace/NS`, `get-config:context=namespace;id=NS` or `;namespace=NS`.
 fn namespace_of(name: &str) -> Option<&str> {
     name.strip_prefix("namespace/").or_else(|| {
         let parameters = name.strip_prefix("get-config:context=namespace;")?;
@@ -143,7 +143,7 @@ fn namespace_of(name: &str) -> Option<&str> {
 
 /// True if the server returned an error instead of an answer: `ERROR:4:bad parameter`, `FAIL`, `error=no-such-thing`.
 pub fn is_refusal(value: &str) -> bool {
-    // Statistics begin with `failed_best_practices=` where those are not followed.
+    // Statistics begin with `failed_best_practices=` if best practices are not followed.
     let word = value.split([':', '=', ';', ' ']).next().unwrap_or_default();
     word.eq_ignore_ascii_case("error") || word.eq_ignore_ascii_case("fail")
 }
@@ -160,9 +160,9 @@ pub fn header_text(tool: &str, host: &str, node: &str, build: Option<Build>) -> 
     format!("# {tool}\n# host {host}\n# node {node}\n{build}")
 }
 
-/// A sample in a node's file: replies by name, as they came at one instant.
+/// A sample in a node's file: the replies of one instant, by name.
 pub fn sample_text(at: SystemTime, replies: &[(String, String)]) -> String {
-    // A clock after 9999 is no time.
+    // A clock after the year 9999 is invalid: no time line.
     let at = Timestamp::try_from(at).map(|at| at.strftime("# %Y%m%dT%H%M%S%.3fZ\n").to_string());
     let mut text = at.unwrap_or_default();
     for (name, value) in replies {
@@ -171,10 +171,10 @@ pub fn sample_text(at: SystemTime, replies: &[(String, String)]) -> String {
     text
 }
 
-/// A write block from 7.1 on, bytes. Source: the server's `drv_ssd.h`, `WBLOCK_SZ`.
+/// Write block size from 7.1 on, bytes. Source: the server's `drv_ssd.h`, `WBLOCK_SZ`.
 pub const FIXED_BLOCK_BYTES: u64 = 8 << 20;
 
-/// flush-size from 7.1 on where nobody set it, bytes. Source: the server's documentation of 7.1.
+/// Default of flush-size from 7.1 on, bytes. Source: the server's documentation of 7.1.
 pub const FLUSH_BYTES: u64 = 1 << 20;
 
 /// A server's version: `8.0.0.15`.
@@ -186,12 +186,12 @@ impl Build {
         Self(numbers)
     }
 
-    /// Reads `8.0.0.15`, `3.15.1.4-1-g0123abc`, `8.1`; what is missing is 0.
+    /// Reads `8.0.0.15`, `3.15.1.4-1-g0123abc`, `8.1`; missing numbers are 0.
     pub fn parse(text: &str) -> Option<Self> {
         let end = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
         let parts = text[..end].trim_end_matches('.').split('.').take(4).map(|part| part.parse().ok());
         let mut numbers: Vec<u32> = parts.collect::<Option<_>>()?;
-        // A version has two numbers at least; one alone is a count of something.
+        // A version has at least two numbers; a single one is a count.
         let has_two = numbers.len() > 1;
         numbers.resize(4, 0);
         numbers.try_into().ok().filter(|_| has_two).map(Self)
@@ -208,8 +208,8 @@ impl Build {
         self >= Self([5, 1, 0, 0])
     }
 
-    /// Bytes of a write block where the version fixes them: from 7.1 on, `write-block-size` is gone and drv_ssd
-    /// counts blocks of 8 MiB.
+    /// Write block size that the version fixes, bytes: from 7.1 on, there is no `write-block-size`, and drv_ssd counts
+    /// blocks of 8 MiB.
     pub fn fixed_write_block_bytes(self) -> Option<u64> {
         (self >= Self([7, 1, 0, 0])).then_some(FIXED_BLOCK_BYTES)
     }
@@ -222,7 +222,7 @@ impl fmt::Display for Build {
     }
 }
 
-/// Devices of a namespace, at most. Source: the server's `datamodel.h`, `AS_STORAGE_MAX_DEVICES`.
+/// Maximum number of devices of a namespace. Source: the server's `datamodel.h`, `AS_STORAGE_MAX_DEVICES`.
 const DEVICES_MAX: usize = 128;
 
 /// A namespace on one node.
@@ -237,9 +237,9 @@ pub struct Namespace {
 /// A device or file of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorageDevice {
-    /// As the server names it: `/dev/nvme0n1p1`, or the path of a file.
+    /// Name in the server's notation: `/dev/nvme0n1p1`, or the path of a file.
     pub name: String,
-    /// The device that all writes go to, too.
+    /// The shadow device, which receives a copy of all writes.
     pub shadow: Option<String>,
     /// True for a file.
     pub is_file: bool,
@@ -270,7 +270,7 @@ impl Namespace {
         self.value(name)?.parse().ok()
     }
 
-    /// Likewise `true` or `false`.
+    /// The value of `name` as `true` or `false`.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.value(name)?.parse().ok()
     }
@@ -283,12 +283,12 @@ impl Namespace {
         }
     }
 
-    /// Likewise one that write blocks and flushes can have.
+    /// The value of `name` as a size that write blocks and flushes can have.
     fn block_size(&self, name: &str) -> Option<u64> {
         self.number(name).filter(|bytes| is_block_size(*bytes))
     }
 
-    /// Bytes of the blocks that drv_ssd counts: what `build` fixes, or `write-block-size`.
+    /// Size of the blocks that drv_ssd counts: fixed by `build`, or `write-block-size`.
     pub fn write_block_bytes(&self, build: Option<Build>) -> Option<u64> {
         build.and_then(Build::fixed_write_block_bytes).or_else(|| self.block_size("write-block-size"))
     }
@@ -303,7 +303,7 @@ impl Namespace {
         self.flag("commit-to-device")
     }
 
-    /// Copies of each record: those in force, or those configured.
+    /// Copies of each record: the replication factor in force, else the configured one.
     pub fn replication_factor(&self) -> Option<u64> {
         ["effective_replication_factor", "replication-factor", "repl-factor"].iter().find_map(|name| self.number(name))
     }

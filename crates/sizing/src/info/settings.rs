@@ -39,7 +39,7 @@ pub struct Change {
 }
 
 impl Setting {
-    /// The name that asks for its present value.
+    /// Info name that queries its current value.
     pub fn query(&self, build: Option<Build>) -> String {
         match self {
             Self::Benchmarks { namespace } => get_config(build, namespace),
@@ -111,8 +111,8 @@ fn find<'a>(reply: &'a str, names: &[&str]) -> Option<&'a str> {
     names.iter().find_map(|wanted| pairs(reply).find(|(name, _)| name == wanted).map(|(_, value)| value))
 }
 
-/// The settings that matter on a node, with the replies that tell how they are now: namespaces on devices and
-/// their configuration, the service's configuration, sinks of the log and their levels.
+/// The relevant settings of a node, with the replies that show their current values: namespaces on devices and their
+/// configuration, the service's configuration, log sinks and their levels.
 pub struct Current<'a> {
     /// Name and reply of [`get_config`].
     pub namespaces: Vec<(&'a str, &'a str)>,
@@ -123,8 +123,7 @@ pub struct Current<'a> {
 }
 
 impl Current<'_> {
-    /// Each setting that matters with its present value, `None` where this server does not tell it, and the value
-    /// that is wanted.
+    /// Each relevant setting with its current value (`None` if this server does not report it) and the required value.
     pub fn settings(&self) -> Vec<(Setting, Option<String>, &'static str)> {
         let mut settings = Vec::new();
         let on_devices: Vec<_> = self.namespaces.iter().filter(|(_, config)| is_on_devices(config)).collect();
@@ -180,7 +179,7 @@ pub fn sample_names(build: Option<Build>, namespaces: &[String]) -> Vec<String> 
     names.chain(["statistics".to_owned(), latencies.to_owned()]).collect()
 }
 
-/// The name that asks for the configuration of a namespace.
+/// Info name that queries the configuration of a namespace.
 pub fn get_config(build: Option<Build>, namespace: &str) -> String {
     format!("get-config:context=namespace;{}={namespace}", selector(build))
 }

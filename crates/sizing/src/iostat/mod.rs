@@ -7,10 +7,11 @@
 //!
 //! Reports of iostat, and the rates of each device.
 //!
-//! The first report of a run of iostat: it covers the time since boot, or with `-y` an interval like the others.
+//! Classifies the first report of a run of iostat: it covers the time since boot, or with `-y` an interval like the
+//! others.
 //!
 //! The output does not show which. But over an interval of n s a rate is a whole number divided by n, while a rate
-//! since boot is divided by any length of time: with n = 10, `2439.60` can belong to an interval, and `2439.63` cannot.
+//! since boot is divided by an arbitrary time: with n = 10, `2439.60` can belong to an interval, and `2439.63` cannot.
 //! The later reports show if intervals are that exact.
 
 mod reports;
@@ -27,7 +28,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use thiserror::Error;
 
-/// The node and the file of `NODE=FILE`, for iostat does not say where it ran; a path may have a `=`, too.
+/// Splits `NODE=FILE`, because iostat does not print where it ran; a path may contain a `=`, too.
 pub fn of_node(path: &Path) -> (Option<String>, &Path) {
     let split = path.to_str().filter(|_| !path.exists()).and_then(|text| text.split_once('='));
     match split.filter(|(node, _)| !node.is_empty() && node.chars().all(|c| c.is_ascii_hexdigit())) {
@@ -36,13 +37,13 @@ pub fn of_node(path: &Path) -> (Option<String>, &Path) {
     }
 }
 
-/// Bytes that tell JSON from text.
+/// Number of bytes that distinguish JSON from text.
 const FIRST_BYTES: u64 = 256;
 
 /// Why an output of iostat cannot be read.
 #[derive(Debug, Error)]
 pub enum IostatError {
-    /// The system refuses, or compressed data is damaged.
+    /// A system call failed, or compressed data is damaged.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Not an output of `iostat -x`.
@@ -53,10 +54,10 @@ pub enum IostatError {
     NotIostat { name: String, found: String },
 }
 
-/// Reads what one machine's iostat printed, in one run or in several.
+/// Reads the output of one machine's iostat, from one run or several.
 ///
-/// `near`: a day that the reports are of, if one is known; it decides between 3 April and 4 March.
-/// Errors: it cannot be read, or has no report with reads and writes.
+/// `near`: a day near the reports, if known; it decides between 3 April and 4 March. Errors: unreadable, or without a
+/// report with reads and writes.
 pub fn read(source: Source, near: Option<Date>) -> Result<Iostat, IostatError> {
     let (name, mut input) = source.into_parts();
     let read_error = |source| ReadError { name: name.clone(), source };
@@ -91,9 +92,9 @@ pub struct Iostat {
 
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// When it was printed, by the clock and zone of the machine; `None`: it has no time (iostat without -t).
+    /// Print time, by the clock and zone of the machine; `None`: the report has no time (iostat without -t).
     pub at: Option<DateTime>,
-    /// The zone of that clock, where the time says it (S_TIME_FORMAT=ISO).
+    /// The zone of that clock, if the time includes it (S_TIME_FORMAT=ISO).
     pub offset: Option<Offset>,
     /// One line per device.
     pub devices: Vec<DeviceRates>,
@@ -104,21 +105,21 @@ pub struct Report {
 pub struct DeviceRates {
     /// Name without `/dev/`.
     pub device: String,
-    /// Reads completed a second.
+    /// Reads completed per second.
     pub r_s: f64,
-    /// Writes completed a second, flushes that the kernel counts as writes included.
+    /// Writes completed per second, including flushes that the kernel counts as writes.
     pub w_s: f64,
-    /// KiB read a second.
+    /// KiB read per second.
     pub rkb_s: f64,
-    /// KiB written a second.
+    /// KiB written per second.
     pub wkb_s: f64,
-    /// Flushes a second; `None` where a version does not print them.
+    /// Flushes per second; `None` if this version of iostat does not print them.
     pub f_s: Option<f64>,
-    /// Discards a second, likewise.
+    /// Discards per second; `None` likewise.
     pub d_s: Option<f64>,
 }
 
-/// Writes with data a second, out of `writes`, given the number of flushes.
+/// Writes with data per second, out of `writes`, given the number of flushes.
 ///
 /// A synchronous write and its flush are two writes and two flushes on a drive with a volatile cache and no FUA, two
 /// and one with FUA. The size of writes decides between the cases, if all are large blocks of `block_kib`.
@@ -128,11 +129,11 @@ pub fn writes_with_data(writes: f64, flushes: f64, written_kib: f64, block_kib: 
     possible.min_by(|a, b| off(*a).total_cmp(&off(*b))).unwrap_or(writes)
 }
 
-/// Intervals that are tried, s.
+/// Maximum interval that is tried, s.
 const INTERVALS_MAX: u32 = 50;
-/// Chance at which numbers are believed: 0.1 for each number at 10 s.
+/// Maximum probability of a chance match: each number has 0.1 at an interval of 10 s.
 const CHANCE_MAX: f64 = 0.02;
-/// Out of ten later numbers this many have to be such fractions.
+/// Minimum number out of ten later numbers that must be multiples of 1/interval.
 const MOST_OF_TEN: usize = 8;
 
 /// Classification of a first report.
@@ -143,7 +144,8 @@ enum First {
     Unknown,
 }
 
-/// Leaves out those of the reports at `firsts` (ascending) that are since boot, or may be. Returns what was decided.
+/// Removes the first reports (at the ascending indices `firsts`) that cover the time since boot, or may. Returns the
+/// decisions.
 fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
     let ends = firsts.iter().skip(1).copied().chain([reports.len()]);
     let mut is_used = vec![true; reports.len()];
@@ -174,13 +176,13 @@ fn told(run: &[Report]) -> First {
     let [first, rest @ ..] = run else { return First::Unknown };
     let rates = |reports: &[Report]| {
         let rates = reports.iter().take(100).flat_map(|report| report.devices.iter().flat_map(counts));
-        // Two decimals each; the same number twice tells no more.
+        // As hundredths; a repeated number adds no evidence.
         rates.map(|rate| (rate * 100.0).round() as u64).collect::<BTreeSet<u64>>()
     };
     let (first, rest) = (rates(std::slice::from_ref(first)), rates(rest));
     let fitting =
         |rates: &BTreeSet<u64>, seconds| rates.iter().filter(|rate| is_of(**rate as f64 / 100.0, seconds)).count();
-    // Probability that this many numbers are such fractions by chance.
+    // Probability that this many numbers are multiples of 1/`seconds` by chance.
     let by_chance = |count: usize, seconds: u32| (f64::from(seconds) / 100.0).powi(count as i32);
     let printed = run.windows(2).filter_map(|pair| Some(pair[1].at?.duration_since(pair[0].at?).as_secs()));
     let tried = match printed.min() {
@@ -205,7 +207,7 @@ fn told(run: &[Report]) -> First {
     }
 }
 
-/// Rates of whole operations; those that are nought tell nothing.
+/// Rates of whole operations; zeros are left out, because they fit any interval.
 fn counts(device: &DeviceRates) -> impl Iterator<Item = f64> {
     [Some(device.r_s), Some(device.w_s), device.f_s, device.d_s].into_iter().flatten().filter(|rate| *rate > 0.0)
 }

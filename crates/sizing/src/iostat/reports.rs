@@ -1,4 +1,4 @@
-//! Rows of tables into reports: what belongs together, when it was, and of which run of iostat it is.
+//! Groups rows of tables into reports, each with its time and its run of iostat.
 
 use super::time::{self, Written};
 use super::{DeviceRates, Iostat, Report};
@@ -20,19 +20,19 @@ pub(super) enum Field {
 
 pub(super) const FIELDS: usize = 6;
 
-/// Numbers of a device; a table has all of them or a part.
+/// Numbers of a device; a table may have only some of them.
 pub(super) struct Row<'a> {
     pub(super) device: &'a str,
     pub(super) fields: [Option<f64>; FIELDS],
 }
 
-/// Rows that are kept, some 100 bytes each: two weeks of ten devices every 10 s.
+/// Maximum number of rows kept, some 100 bytes each: two weeks of ten devices every 10 s.
 const ROWS_MAX: usize = 1_200_000;
 
-/// Devices of a report; further ones are left out.
+/// Maximum number of devices of a report; others are left out.
 const DEVICES_MAX: usize = 4096;
 
-/// When a report was, as it is written.
+/// Time of a report, as written.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     date: Option<Written>,
@@ -48,7 +48,7 @@ pub(super) struct Collector {
     /// Reports, their times, and whether each is the first one after a banner.
     reports: Vec<(Vec<DeviceRates>, Option<Moment>, bool)>,
     open: Vec<(String, [Option<f64>; FIELDS])>,
-    /// Index of each device in the open report; and the fields that any of them has.
+    /// Index of each device in the open report; and the fields present so far.
     places: HashMap<String, usize>,
     has: [bool; FIELDS],
     devices_over: u64,
@@ -75,7 +75,7 @@ impl Collector {
         self.remarks.push(format!("{}: {sentence}", self.name));
     }
 
-    /// A run of iostat begins.
+    /// Begins a new run of iostat.
     pub(super) fn banner(&mut self, date: Option<Written>) {
         self.close();
         self.moment = None;
@@ -84,7 +84,7 @@ impl Collector {
         self.dates.extend(date);
     }
 
-    /// A report's time.
+    /// Begins a report with its time.
     pub(super) fn moment(&mut self, date: Option<Written>, time: Time, offset: Option<Offset>) {
         self.close();
         let (date, of_banner) = (date.or(self.date), date.is_none());
@@ -94,7 +94,7 @@ impl Collector {
         self.moment = Some(Moment { date, of_banner, time, offset });
     }
 
-    /// A table begins: of the same report, if it has other columns.
+    /// Begins a table: part of the open report if its columns differ.
     pub(super) fn table(&mut self, fields: impl IntoIterator<Item = Field>) {
         if fields.into_iter().any(|field| self.has[field as usize]) {
             self.close();
@@ -104,7 +104,7 @@ impl Collector {
     /// A line of a table.
     pub(super) fn row(&mut self, row: Row<'_>) {
         let mut place = self.places.get(row.device).copied();
-        // The same device again: tables that were pasted without what stood between them.
+        // The device is repeated: tables were pasted without the lines between them.
         if place.is_some_and(|at| self.open[at].1.iter().zip(row.fields).any(|(a, b)| a.is_some() && b.is_some())) {
             self.close();
             place = None;
@@ -120,12 +120,12 @@ impl Collector {
         self.has.iter_mut().zip(row.fields).for_each(|(has, value)| *has |= value.is_some());
     }
 
-    /// A line that does not read.
+    /// Counts an unreadable line.
     pub(super) fn unread(&mut self) {
         self.unread += 1;
     }
 
-    /// A table of iostat without -x.
+    /// Notes a table of iostat without -x.
     pub(super) fn without_x(&mut self) {
         self.close();
         self.without_x += 1;
@@ -155,7 +155,7 @@ impl Collector {
         self.reports.push((devices, moment, first));
     }
 
-    /// All reports, and how many there were with those that are left out as since boot.
+    /// All reports; and their number before those since boot were removed.
     pub(super) fn finish(mut self, near: Option<Date>) -> (Iostat, usize) {
         self.close();
         let (order, sure) = time::order(&self.dates, near);
@@ -171,7 +171,7 @@ impl Collector {
             let offset = moment.and_then(|moment| moment.offset);
             let at = moment.and_then(|Moment { date, of_banner, time, .. }| {
                 let date = date?.date(order)?;
-                // Days go by behind a banner.
+                // After a banner, times have no date, so midnights must be counted.
                 Some(if of_banner { time::after(last, date, time) } else { date.to_datetime(time) })
             });
             back += u64::from(at.is_some_and(|at| last.is_some_and(|last| at < last)));

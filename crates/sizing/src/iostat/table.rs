@@ -1,7 +1,7 @@
 //! iostat's text, line by line.
 //!
-//! iostat's JSON, one report at a time, so that a document of any length, or one that is cut because iostat was killed,
-//! reads as far as it goes.
+//! iostat's JSON, one report at a time: a document may be of any length, and one that is cut, because iostat was
+//! killed, is read as far as possible.
 //!
 //! ```text
 //! {"sysstat": {"hosts": [{"date": "11/20/26", "statistics": [ {"timestamp": ..., "disk": [...]}, ... ] }]}}
@@ -19,7 +19,7 @@ use std::io::{self, Read};
 struct Column {
     at: usize,
     field: Field,
-    /// Factor that converts its numbers to a second, or KiB a second.
+    /// Factor that converts the column to a rate per second, or to KiB per second.
     factor: f64,
 }
 
@@ -47,11 +47,11 @@ pub(super) fn field(name: &str) -> Option<(Field, f64)> {
     })
 }
 
-/// Reads text to its end. Returns what it begins with, for a message.
+/// Reads text to its end. Returns its beginning, for a message.
 pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> io::Result<String> {
     let mut found = None;
     let mut header: Option<Header> = None;
-    // `-h` of old versions puts a name that is too long on a line of its own.
+    // Old versions with `-h` put a long name on its own line.
     let mut name_before = String::new();
     while let Some(line) = lines.next_line()? {
         let Ok(text) = std::str::from_utf8(line.bytes) else {
@@ -86,7 +86,7 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
         } else if let Some((date, time, offset)) = time::moment(text) {
             collector.moment(date, time, offset);
         } else if header.is_some() && words.len() > 1 {
-            // A row that is cut, unless it is of something else.
+            // A truncated row, or an unrelated line.
             collector.unread();
         }
         name_before.clear();
@@ -107,12 +107,12 @@ fn header_of(words: &[&str]) -> Option<Header> {
     if columns.len() < 2 {
         return None;
     }
-    // `--pretty` puts the name behind the numbers.
+    // `--pretty` puts the name after the numbers.
     let device = if columns[0].at == 0 { words.len() - 1 } else { 0 };
     Some(Header { words: words.len(), device, columns })
 }
 
-/// A device's numbers. `None`: it is something else, or cut.
+/// A device's numbers. `None`: an unrelated or truncated line.
 fn row<'a>(header: &Header, words: &[&'a str], name_before: &'a str) -> Option<Row<'a>> {
     let mut words = words.to_vec();
     if words.len() + 1 == header.words && !name_before.is_empty() && number(words[0], 1.0).is_some() {
@@ -181,7 +181,7 @@ struct Statistics {
     disk: Vec<Map<String, Value>>,
 }
 
-/// Reads JSON to its end. Returns what it is, for a message.
+/// Reads JSON to its end. Returns its kind, for a message.
 pub(super) fn read_json<R: Read>(mut input: R, collector: &mut Collector) -> io::Result<String> {
     let mut objects = Objects::default();
     let mut window = vec![0; 64 << 10];
@@ -242,7 +242,7 @@ impl Objects {
             collector.banner(date.and_then(time::written));
         }
         let bytes = std::mem::take(&mut self.report);
-        // A locale with decimal commas: of old versions, which is no JSON.
+        // Old versions print decimal commas in some locales, which is not JSON.
         let read = serde_json::from_slice::<Statistics>(&bytes)
             .or_else(|_| serde_json::from_slice::<Statistics>(&without_decimal_commas(&bytes)));
         let too_long = std::mem::take(&mut self.too_long);
@@ -285,7 +285,7 @@ impl Objects {
     }
 }
 
-/// With a point for each comma between two digits, outside of strings.
+/// Replaces each comma between two digits, outside of strings, by a point.
 fn without_decimal_commas(bytes: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let mut in_string = false;

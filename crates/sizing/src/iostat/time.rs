@@ -1,4 +1,4 @@
-//! When a report was printed, in whatever way a locale writes it.
+//! Parses the time of a report, in the formats of all locales.
 //!
 //! ```text
 //! 11/20/26 23:02:35        C              20/11/26 23:02:35       en_GB
@@ -6,7 +6,7 @@
 //! 2026-11-20T23:02:35+0100 ISO            Time: 23:02:35          before version 9, the date stands in the banner
 //! ```
 //!
-//! Where month and day cannot be told apart by one date, the others tell, or the time that is asked about.
+//! If one date does not show the order of month and day, the other dates do, or the period of interest.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};
@@ -18,7 +18,7 @@ pub(super) struct Written {
     parts: [u16; 3],
     /// True if the year comes first.
     year_first: bool,
-    /// True if the separator shows that the day comes first: a point stands between day and month.
+    /// True if the separator, a point, shows that the day comes first.
     day_first: bool,
 }
 
@@ -42,7 +42,7 @@ impl Written {
     }
 }
 
-/// Reads a line that is a time, with a date or without, with an offset from UTC or without.
+/// Reads a line that is a time, with or without a date and an offset from UTC.
 pub(super) fn moment(line: &str) -> Option<(Option<Written>, Time, Option<Offset>)> {
     if line.len() > 80 {
         return None;
@@ -86,7 +86,7 @@ fn offset(text: &str) -> Option<Offset> {
     Offset::from_seconds(sign * (digits / 100 * 3600 + digits % 100 * 60)).ok()
 }
 
-/// Reads a date that begins a text.
+/// Reads a date at the beginning of a text.
 pub(super) fn written(text: &str) -> Option<Written> {
     let groups = groups(text);
     let [(_, a), (at, b), (end, c), ..] = groups[..] else { return None };
@@ -99,7 +99,7 @@ pub(super) fn written(text: &str) -> Option<Written> {
     (fits && compact).then_some(Written { parts, year_first, day_first })
 }
 
-/// Groups of digits and where they stand.
+/// Groups of digits with their positions.
 fn groups(text: &str) -> Vec<(usize, &str)> {
     let mut groups = Vec::new();
     let mut begin = None;
@@ -130,7 +130,7 @@ pub(super) fn order(dates: &[Written], near: Option<Date>) -> (Order, bool) {
         let days = |order| Some(near?.until(unclear.first()?.date(order)?).ok()?.get_days().abs());
         days(Order::MonthDay).and(days(Order::DayMonth)).and(days(order))
     };
-    // The order with the shorter time; `None`: both have the same, or neither has any.
+    // The order with the smaller result of `by`; `None`: both have the same, or neither has any.
     let shorter = |by: &dyn Fn(Order) -> Option<i32>| match (by(Order::MonthDay), by(Order::DayMonth)) {
         (Some(a), Some(b)) if a == b => None,
         (Some(a), b) if b.is_none_or(|b| a < b) => Some(Order::MonthDay),
@@ -140,7 +140,7 @@ pub(super) fn order(dates: &[Written], near: Option<Date>) -> (Order, bool) {
     if unclear.is_empty() {
         return (Order::MonthDay, true);
     }
-    // A capture that goes over months in one order goes over days in the other.
+    // Dates that span months in one order span days in the other.
     let fitting = shorter(&|order| fits(order).then_some(0));
     let sure = fitting.or_else(|| shorter(&span)).or_else(|| shorter(&distance));
     match sure {
@@ -149,7 +149,7 @@ pub(super) fn order(dates: &[Written], near: Option<Date>) -> (Order, bool) {
     }
 }
 
-/// A time without a date, after `last`: the next day when the clock begins anew.
+/// A time without a date, after `last`: on the next day if the clock has passed midnight.
 pub(super) fn after(last: Option<DateTime>, date: Date, time: Time) -> DateTime {
     match last {
         None => date.to_datetime(time),

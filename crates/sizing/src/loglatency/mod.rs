@@ -4,11 +4,12 @@
 //! lines --scan--> dumps of the histogram --slices--> shares over 1, 2, 4, ... and rates --text--> the table
 //! ```
 //!
-//! Its rules are asloglatency's (11.2), so that a table is the same to the byte: a slice ends at the first histogram
-//! that is at least its length, less a second, after the last one's end; times are the log's own clock, in whole
-//! seconds; the last histogram counts when a line follows it. A histogram without a namespace is the sum of all
-//! namespaces'. Of latencies buckets up to 16 are looked at, of sizes and numbers of records those up to 25, so slower
-//! operations are missing from its shares. Restarts and damage, which it does not report, are in the remarks.
+//! The rules are asloglatency's (11.2), so that a table is the same to the byte: a slice ends at the first histogram
+//! that is at least the slice length, less a second, after the end of the previous slice; times are the log's own
+//! clock, in whole seconds; the last histogram counts if a line follows it. A histogram without a namespace is the sum
+//! over all namespaces. asloglatency reads buckets up to 16 of latencies, and up to 25 of sizes and numbers of
+//! records, so slower operations are missing from its shares. Restarts and damage, which it does not report, are in
+//! the remarks.
 //!
 //! A table as asloglatency prints it.
 
@@ -27,7 +28,7 @@ use std::fmt;
 pub struct Wanted {
     /// Name of the histogram: `{test}-read`, or `read` of all namespaces.
     pub histogram: String,
-    /// The namespace, where the name has none.
+    /// The namespace, if it is not part of the name.
     pub namespace: Option<String>,
     /// Length of a slice, s.
     pub slice_sec: i64,
@@ -37,10 +38,10 @@ pub struct Wanted {
     pub duration_sec: Option<i64>,
     /// Number of thresholds.
     pub buckets: usize,
-    /// Every how many-th threshold.
+    /// Step between two thresholds shown.
     pub every: usize,
-    /// True to reproduce asloglatency's errors, too: slices over restarts of the server, and numbers of records of a
-    /// batch as milliseconds.
+    /// True to reproduce asloglatency's errors, too: slices across restarts of the server, and batch sizes shown as
+    /// milliseconds.
     pub as_asloglatency: bool,
 }
 
@@ -78,12 +79,12 @@ impl Wanted {
         }
     }
 
-    /// Buckets that are looked at.
+    /// Number of buckets that are read.
     fn buckets_read(&self) -> usize {
         if self.scale() == Scale::Latency { 17 } else { 26 }
     }
 
-    /// The thresholds that are shown, each by its power of two.
+    /// The thresholds shown, each by its power of two.
     pub fn thresholds(&self) -> Vec<usize> {
         (0..self.buckets_read()).step_by(self.every.max(1)).take(self.buckets).collect()
     }
@@ -107,7 +108,7 @@ impl Wanted {
         }
     }
 
-    /// The lines before all others, for the log of this name.
+    /// The first lines of the output, for the log of this name.
     pub fn title(&self, log: &str) -> String {
         match &self.namespace {
             Some(namespace) => format!("Histogram : {{{namespace}}}-{}\n", self.histogram),

@@ -11,11 +11,11 @@ use memchr::memmem::Finder;
 use results::units::count;
 use std::collections::BTreeSet;
 
-/// Dumps that are kept, some 250 bytes each: half a year, every 10 s.
+/// Maximum number of dumps kept, some 250 bytes each: half a year at one every 10 s.
 const DUMPS_MAX: usize = 1_600_000;
-/// Names that are kept to be told, where the wanted one is not found.
+/// Maximum number of names kept, to list them if the wanted one is not found.
 const NAMES_MAX: usize = 512;
-/// Lines of one histogram are written at once.
+/// The lines of one histogram are written within this time.
 const TOGETHER_SEC: i64 = 5;
 
 /// A dump of the wanted histogram.
@@ -39,7 +39,7 @@ pub struct Found {
     pub tail: Option<DateTime>,
     /// True if a line follows the last dump.
     pub(super) followed: bool,
-    /// Names of other histograms, as long as the wanted one was not met.
+    /// Names of other histograms, collected until the wanted one is found.
     pub names: BTreeSet<String>,
     /// Oddities, each a sentence.
     pub remarks: Vec<String>,
@@ -131,7 +131,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads a line; returns the id of the node, if the line says that.
+    /// Reads a line; returns the node's id, if the line contains it.
     fn line(&mut self, line: &[u8]) -> Option<String> {
         if self.repeats.is_repeat(line) {
             self.repeated += 1;
@@ -167,7 +167,7 @@ impl<'a> Scanner<'a> {
         None
     }
 
-    /// The line that names a histogram.
+    /// Handles the line that names a histogram.
     fn begin(&mut self, text: &[u8], at: DateTime) {
         if !self.is_wanted(text) {
             if self.found.dumps.is_empty()
@@ -202,7 +202,7 @@ impl<'a> Scanner<'a> {
         let wanted = self.wanted;
         let is_name =
             |text: &[u8]| text.strip_prefix(wanted.histogram.as_bytes()).is_some_and(|it| it.starts_with(b" "));
-        // The name in braces, and the text behind them.
+        // Splits off the name in braces.
         let split = || {
             let rest = text.strip_prefix(b"{")?;
             let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
@@ -221,7 +221,7 @@ impl<'a> Scanner<'a> {
 
     fn close(&mut self) {
         let Some((mut dumped, counted)) = self.open.take() else { return };
-        // Old versions count while they print: a few more or less.
+        // Old versions count while they print, so small differences are accepted.
         if counted < dumped.total || counted - dumped.total > dumped.total / 1000 {
             self.incomplete += 1;
         } else if self.found.dumps.len() >= DUMPS_MAX {

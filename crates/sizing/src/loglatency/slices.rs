@@ -1,4 +1,4 @@
-//! Dumps into slices: what was counted between two of them.
+//! Turns dumps into slices: the counts between two dumps.
 
 use super::scan::{Dumped, Found};
 use super::{From, Wanted};
@@ -7,9 +7,9 @@ use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use serde::Serialize;
 
-/// Namespaces' dumps of one time are this close together.
+/// Maximum distance between the namespaces' dumps of one time.
 const TOGETHER: SignedDuration = SignedDuration::from_secs(5);
-/// Before the end, where the end is asked for.
+/// Distance from the log's end at which a table for `From::Tail` begins.
 const TAIL: SignedDuration = SignedDuration::from_mins(5);
 
 /// Counts between two dumps.
@@ -21,7 +21,7 @@ pub struct Slice {
     pub seconds: i64,
     /// Percentages over each threshold.
     pub pct_over: Vec<f64>,
-    /// Operations a second.
+    /// Operations per second.
     pub ops_per_sec: f64,
 }
 
@@ -39,17 +39,17 @@ pub struct Table {
     pub unit: &'static str,
     pub thresholds: Vec<u64>,
     pub slices: Vec<Slice>,
-    /// Mean of the slices' percentages, and operations a second of all.
+    /// Mean of the slices' percentages, and operations per second over all of them.
     pub average: Option<(Vec<f64>, f64)>,
     /// Maximum of each column.
     pub largest: Option<(Vec<f64>, f64)>,
-    /// The unit changed: from what to what, when.
+    /// A change of unit: old unit, new unit, time.
     pub unit_change: Option<(&'static str, &'static str, DateTime)>,
-    /// Length of a slice that is asked for, s.
+    /// Requested length of a slice, s.
     pub slice_sec: i64,
-    /// Restarts within the table: after when, until when.
+    /// Restarts within the table: times of the last dump before and of the first dump after.
     pub restarts: Vec<(DateTime, DateTime)>,
-    /// Steps of the clock within the table, likewise.
+    /// Steps of the clock within the table: likewise, the times around each.
     pub clock_steps: Vec<(DateTime, DateTime)>,
 }
 
@@ -87,13 +87,13 @@ pub fn table(found: &Found, wanted: &Wanted) -> Table {
     let mut counts = Groups::new(found, wanted);
     let Some(mut old) = counts.next_from(asked_from.unwrap_or(DateTime::MIN)) else { return table };
     if counts.together && later(old.at, TOGETHER.as_secs()) >= tail {
-        // Other namespaces' are yet to come.
+        // Dumps of other namespaces may not be written yet.
         return table;
     }
     table.from = Some(old.at);
     table.unit = wanted.unit_name(old.unit);
     let end = wanted.duration_sec.map(|seconds| later(old.at, seconds));
-    // Ticks come a little early, too.
+    // Ticks may come slightly early.
     let length = if wanted.slice_sec > 1 { wanted.slice_sec - 1 } else { wanted.slice_sec };
     let mut is_first = true;
     let (mut operations, mut seconds) = (0.0, 0);
@@ -142,7 +142,7 @@ pub fn table(found: &Found, wanted: &Wanted) -> Table {
     table
 }
 
-/// Between two dumps whose difference is no rate: counters begin anew, or the clock was set.
+/// Two dumps between which no rate can be computed: counters were reset, or the clock was set.
 struct Gap {
     after: DateTime,
     /// Index and time of the next dump.
@@ -159,9 +159,9 @@ fn gaps(found: &Found, wanted: &Wanted) -> Vec<Gap> {
     for (at, pair) in all.windows(2).enumerate() {
         let [last, next] = pair else { continue };
         let went_back = next.buckets.iter().zip(&last.buckets).any(|(next, last)| next < last);
-        // A total has no unit.
+        // The total does not depend on the unit.
         let is_restart = next.total < last.total || last.unit == next.unit && went_back;
-        // Missing dumps make the distance a multiple of the usual one, and the growth, too. Any other distance is a
+        // If dumps are missing, both the distance and the growth are a multiple of the usual. Any other distance is a
         // step of the clock.
         let stepped = order::usual(&distances, at).is_some_and(|usual| {
             let multiple = (distances[at] / usual).round().max(1.0);
@@ -186,7 +186,7 @@ fn slice(old: &Counts, new: &mut Counts, thresholds: &[usize]) -> Slice {
     let percentages: Vec<f64> = percentages.collect();
     let over = |bucket: &usize| percentages[bucket + 1..].iter().sum::<f64>();
     let seconds = new.at.duration_since(old.at).as_secs();
-    // A sum of nothing is -0.
+    // An empty sum is -0, and `+ 0.0` makes it 0.
     let pct_over = thresholds.iter().map(|bucket| over(bucket) + 0.0).collect();
     Slice { to: new.at, seconds, pct_over, ops_per_sec: total / seconds as f64 }
 }
@@ -203,7 +203,7 @@ fn whole_seconds(at: DateTime) -> DateTime {
 #[derive(Clone)]
 struct Groups<'a> {
     dumps: &'a [Dumped],
-    /// Number of dumps before them.
+    /// Number of dumps before `dumps`.
     taken: usize,
     /// True if a line follows the last one.
     followed: bool,
@@ -228,7 +228,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Goes on with the `first` of all dumps.
+    /// Continues at the dump with index `first` among all dumps.
     fn skip_to(&mut self, first: usize) {
         self.dumps = &self.dumps[first - self.taken..];
         self.taken = first;
@@ -241,9 +241,9 @@ impl<'a> Groups<'a> {
             let (group, rest) = self.dumps.split_at(self.number_of(self.dumps));
             self.skip_to(index + group.len());
             let (is_last, number) = (rest.is_empty(), group.len());
-            // The last one is being written.
+            // The last dump may be incomplete.
             let group = if is_last && !self.followed { &group[..number - 1] } else { group };
-            // A namespace's dump is missing: torn, or not written yet. That is not a restart.
+            // The dump of one namespace is missing (torn, or not written yet), which is not a restart.
             let lacks_one = group.len() < self.last_number && (is_last || self.number_of(rest) >= self.last_number);
             if self.skips_partial && lacks_one {
                 continue;
@@ -261,7 +261,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Number of the first dumps that belong to one time.
+    /// Number of leading dumps that belong to one time.
     fn number_of(&self, dumps: &[Dumped]) -> usize {
         let Some(first) = dumps.first() else { return 0 };
         let until = first.at.saturating_add(TOGETHER);

@@ -2,10 +2,10 @@
 //!
 //! Size of a write block, and of the I/O that moves it: the factors of all block counts.
 //!
-//! Up to 7.0 both are `write-block-size`. From 7.1 a write block is always 8 MiB, every counter of drv_ssd is of such
-//! blocks, and what reaches the device is `flush-size` (1 MiB if not set). A server's configuration has both, and so
-//! has its log if it goes back to the server's start. Otherwise they follow from two counters of the same quantity, or
-//! from iostat.
+//! Up to 7.0 both are `write-block-size`. From 7.1 a write block is always 8 MiB, every counter of drv_ssd counts such
+//! blocks, and the device sees I/Os of `flush-size` (1 MiB if not set). Both are in a server's configuration, and in
+//! its log if it goes back to the server's start. Otherwise they are derived from two counters of the same quantity,
+//! or from iostat.
 
 use super::sources::Facts;
 use crate::info::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
@@ -34,8 +34,8 @@ impl Window {
     }
 }
 
-/// The first and the last of `samples` within `window`, several of each where one of `steps` is between them, and the seconds
-/// between all of them; `None`: there are no two at different instants.
+/// The first and the last of `samples` within `window`, one such pair for each stretch without one of `steps`, and the
+/// seconds that the pairs cover together; `None`: no two samples have different times.
 fn ends<'a, S>(
     samples: &'a [S],
     at: fn(&S) -> Timestamp,
@@ -60,8 +60,8 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Difference of two dumps; `None` if the window has fewer than two, or the counts went back. Counts over one of
-    /// `steps` are left out, and so is their time.
+    /// Difference of two dumps; `None` if the window has fewer than two, or the counts went back. Counts across one of
+    /// `steps` are left out, with their time.
     pub fn of(dumps: &[Dump], window: Window, steps: &[Timestamp]) -> Option<Self> {
         let (ends, seconds) = ends(dumps, |dump| dump.at, window, steps)?;
         let longest = ends.iter().map(|(_, last)| last.buckets.len()).max().unwrap_or(0);
@@ -76,7 +76,7 @@ impl Counted {
         Some(Self { count, seconds, buckets })
     }
 
-    /// Operations a second.
+    /// Operations per second.
     pub fn per_sec(&self) -> f64 {
         self.count as f64 / self.seconds
     }
@@ -94,32 +94,32 @@ impl Counted {
     }
 }
 
-/// Growth of a drv_ssd line's counters, write blocks a second.
+/// Growth of a drv_ssd line's counters, write blocks per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Blockwise {
     /// Length, seconds.
     pub seconds: f64,
-    /// Written, defragmentation's included.
+    /// Written, including defragmentation's writes.
     pub writes: f64,
     /// Queued for defragmentation.
     pub defrag_reads: f64,
     /// Written by defragmentation.
     pub defrag_writes: Option<f64>,
-    /// By how much the queue for defragmentation grew.
+    /// Growth of the queue for defragmentation.
     pub defrag_q: f64,
-    /// Queued and found empty; `None`: not told.
+    /// Queued and found empty; `None`: not logged.
     pub io_skips: Option<f64>,
     /// Freed without being queued.
     pub direct_frees: Option<f64>,
     /// Flushes of blocks that were not full.
     pub partial_flushes: Option<f64>,
-    /// By how much the free blocks became more.
+    /// Growth of the number of free blocks.
     pub free_wblocks: f64,
 }
 
 impl Blockwise {
-    /// Between the first and the last line within `window`, without what was counted over a step of the clock; of a single
-    /// line among averages, what it printed of its last 20 s.
+    /// Growth between the first and the last line within `window`, except across steps of the clock; for a single line
+    /// in a log of averages, the rates that it printed for the last 20 s.
     pub fn of(lines: &[DriveLine], window: Window, log: &ServerLog) -> Option<Self> {
         let Some((ends, seconds)) = ends(lines, |line| line.at, window, &log.clock_steps) else {
             let mut inside = lines.iter().filter(|line| window.contains(line.at));
@@ -172,7 +172,7 @@ impl Blockwise {
     }
 }
 
-/// Mean size by shares over powers of two, with every size at the lower and at the upper edge of its bucket.
+/// Mean size from shares over powers of two: with every size at the lower edge of its bucket, and at the upper edge.
 ///
 /// Shape: `pct_over[i]` is the percentage of at least 2^i bytes. A size of bucket i is 2^i at least and less
 /// than twice that.
@@ -183,17 +183,17 @@ pub fn mean_bytes(pct_over: &[f64]) -> (f64, f64) {
     (lower, 2.0 * lower)
 }
 
-/// A write block where nothing tells it, bytes: what the server's sample configuration for SSDs has.
+/// Assumed size of a write block if no source gives it, bytes: from the server's sample configuration for SSDs.
 const BLOCK_BYTES: u64 = 128 << 10;
 
-/// Maximum distance of a quotient from the power of two that it stands for.
+/// Maximum relative distance of a quotient from a power of two that it is taken for.
 const NEAR: f64 = 0.1;
 
 /// Sizes of a device's large blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocks {
     pub block_bytes: u64,
-    /// Bytes of the I/O that moves it, or a part of it.
+    /// Bytes of the I/O that moves a block, or a part of it.
     pub io_bytes: u64,
     /// Source of that size.
     pub origin: String,
@@ -201,9 +201,8 @@ pub struct Blocks {
     pub assumed: Option<String>,
 }
 
-/// The blocks of `device`: by what the user says and the server's configuration, then by the log, then by
-/// what iostat saw, then by assumption. `kib_written_per_sec` is what iostat showed of the device's drive, if
-/// nothing else writes there.
+/// The blocks of `device`: from the user and the server's configuration, else from the log, else from iostat, else
+/// assumed. `kib_written_per_sec`: iostat's value for the device's drive, if nothing else writes there.
 pub fn of_device(
     log: &ServerLog,
     key: &(String, String),
@@ -241,8 +240,8 @@ pub fn of_device(
         ));
         Blocks { block_bytes, io_bytes, origin: format!("{what} assumed"), assumed }
     };
-    // Write blocks are 8 MiB whatever is configured: by the version; if unknown, by features that only such servers have:
-    // flush-size, counts of partial writes, several writes a block.
+    // Write blocks are 8 MiB whatever is configured: by the version; if unknown, by features that only such servers
+    // have: flush-size, counts of partial writes, several writes a block.
     let partial = |line: &DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
     let is_fixed = match facts.build.or(start.and_then(|start| Build::parse(start.build.as_deref()?))) {
         Some(build) => build.fixed_write_block_bytes().is_some(),

@@ -1,4 +1,4 @@
-//! The load of each device from all that was read.
+//! Derives the load of each device from all sources.
 
 use super::counters::{self, Blocks, Blockwise, Counted};
 use super::sources::{self, Facts, IostatError, Seen, SizingError, Sources, Wanted};
@@ -8,10 +8,10 @@ use crate::server_log::{DriveLine, ServerLog, Start};
 use results::units::count;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The part of a window that histograms must cover: dumps come every 10 s, and a window may be a minute long.
+/// Minimum fraction of a window that histograms must cover: dumps come every 10 s, and a window may be a minute long.
 const COVERED: f64 = 0.6;
 
-/// Suffix of a namespace whose load is that of its shadow devices.
+/// Suffix of the namespace that stands for the shadow devices of another.
 const SHADOW: &str = "-shadow";
 
 pub fn profile(sources: &Sources, wanted: &Wanted) -> Result<Profile, SizingError> {
@@ -40,12 +40,12 @@ pub fn id(log: &ServerLog) -> String {
 }
 
 impl ServerLog {
-    /// The start of the server that ran at `window`; `None`: the log does not have it.
+    /// The server's last start before the end of `window`; `None`: it is not in the log.
     pub fn start_of(&self, window: Window) -> Option<&Start> {
         self.starts.iter().rev().find(|start| start.at < window.to)
     }
 
-    /// The namespaces that it shows to be on devices. Old versions name none in their drv_ssd lines.
+    /// The namespaces that are on devices, according to the log. Old versions name none in their drv_ssd lines.
     pub fn namespaces(&self) -> BTreeSet<String> {
         let lines = self.drives.keys().map(|(namespace, _)| namespace.as_str()).filter(|name| !name.is_empty());
         let sized =
@@ -239,7 +239,8 @@ impl NodeSources<'_> {
         })
     }
 
-    /// Namespaces and their devices. A line that names no namespace is of the only one; of several it is left out.
+    /// Namespaces and their devices. A line without a namespace belongs to the only one; with several, the line is
+    /// left out.
     fn devices(&self, stored: &BTreeSet<String>, remarks: &mut Vec<String>) -> BTreeSet<(String, String)> {
         let only = stored.first().filter(|_| stored.len() == 1);
         let (id, mut devices) = (&self.id, BTreeSet::new());
@@ -331,7 +332,7 @@ impl NodeSources<'_> {
         let device_reads = of_device("read");
         let (device_lbr, device_writes) = (of_device("large-block-read"), of_device("write"));
         let writes_per_sec = writes.per_sec() / sharers as f64;
-        // By itself each record is a write of the device, and blocks are written by defragmentation only.
+        // With commit-to-device each record is a separate write, and only defragmentation writes blocks.
         let commit_to_device = facts.commit_to_device.unwrap_or_else(|| {
             device_writes.as_ref().is_some_and(|counted| {
                 counted.per_sec() > 1.5 * drive_rates.writes * ios_a_block && counted.per_sec() >= 0.9 * writes_per_sec

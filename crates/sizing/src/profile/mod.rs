@@ -41,13 +41,13 @@ pub struct Profile {
     pub tool: String,
     /// Files and servers that it was made from.
     pub sources: Vec<String>,
-    /// Nodes, and when each was looked at.
+    /// Nodes, each with its window.
     pub nodes: Vec<Node>,
     /// The load of each namespace on each of its devices.
     pub loads: Vec<DeviceLoad>,
     /// I/O that reached each drive.
     pub drives: Vec<DriveTarget>,
-    /// Consistency checks with their residues.
+    /// Consistency checks with their deviations.
     pub checks: Vec<Check>,
     /// Assumptions, each a sentence.
     pub assumptions: Vec<String>,
@@ -73,37 +73,37 @@ pub struct DeviceLoad {
     pub device: String,
     /// The drive that it is on, as iostat names it: `nvme0n1`.
     pub drive: String,
-    /// Record reads a second that reached the device, those of updates included.
+    /// Record reads per second that reached the device, including the reads of updates.
     pub reads_per_sec: f64,
     /// Percentage of these reads of at least 2^i bytes.
     pub read_sizes_pct_over: Vec<f64>,
-    /// Records written a second, replicas' included.
+    /// Records written per second, including replicas.
     pub writes_per_sec: f64,
     /// Percentage of records written of at least 2^i bytes.
     pub write_sizes_pct_over: Vec<f64>,
-    /// Reads that clients asked this node for, a second, of the whole namespace; `None`: not told.
+    /// Client reads per second at this node, of the whole namespace; `None`: not logged.
     pub client_reads_per_sec: Option<f64>,
-    /// Writes that clients asked this node for, likewise.
+    /// Client writes per second at this node, likewise.
     pub client_writes_per_sec: Option<f64>,
     /// Bytes of a write block: the unit of free space, of defragmentation and of the server's counters.
     pub write_block_bytes: u64,
-    /// Bytes of a large-block I/O: that of a write block, or flush-size from 7.1 on.
+    /// Bytes of a large-block I/O: a whole write block, or flush-size from 7.1 on.
     pub large_block_bytes: u64,
-    /// Large-block reads a second.
+    /// Large-block reads per second.
     pub large_block_reads_per_sec: f64,
-    /// Large-block writes a second, defragmentation's included.
+    /// Large-block writes per second, including defragmentation's.
     pub large_block_writes_per_sec: f64,
-    /// Of these, defragmentation's; `None`: not told.
+    /// Defragmentation's share of these writes; `None`: not logged.
     pub defrag_writes_per_sec: Option<f64>,
-    /// Write blocks freed without being read, in large-block I/Os a second; `None`: drv_ssd was not at detail.
+    /// Write blocks freed without being read, in large-block I/Os per second; `None`: drv_ssd was not at detail.
     pub direct_frees_per_sec: Option<f64>,
-    /// Flushes of blocks that were not full, a second; `None`: not told.
+    /// Flushes of blocks that were not full, per second; `None`: not logged.
     pub partial_flushes_per_sec: Option<f64>,
     /// True if each record is written on its own.
     pub commit_to_device: bool,
     /// Bytes of records on it.
     pub used_bytes: Option<u64>,
-    /// Copies of a record in the cluster; `None`: not told.
+    /// Copies of a record in the cluster; `None`: unknown.
     pub replication_factor: Option<u64>,
     pub origin: Origin,
 }
@@ -114,7 +114,7 @@ pub struct Origin {
     pub reads: String,
     /// Records written.
     pub writes: String,
-    /// Sizes of both.
+    /// Sizes of reads and writes.
     pub sizes: String,
     /// Size of large-block I/Os.
     pub large_block: String,
@@ -124,8 +124,8 @@ pub struct Origin {
 }
 
 impl DeviceLoad {
-    /// I/O that the load causes on its drive. Reads are `read_factor` times as large as the lower edge of their bucket,
-    /// writes as large as the upper edge: with 1 the paper's rule.
+    /// I/O that the load causes on its drive. Mean sizes: of reads, `read_factor` times the lower edge of their
+    /// buckets; of writes, the upper edge. A `read_factor` of 1 is the paper's rule.
     pub fn io(&self, read_factor: f64) -> DriveIo {
         let commits = if self.commit_to_device { self.writes_per_sec } else { 0.0 };
         let large_kib = self.large_block_bytes as f64 / 1024.0;
@@ -151,19 +151,19 @@ pub struct DriveTarget {
     pub predicted: DriveIo,
     /// Measured by iostat.
     pub iostat: Option<DriveIo>,
-    /// Loads on it of namespaces that were not asked for.
+    /// Loads on it of namespaces that were not requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<DeviceLoad>,
 }
 
 impl DriveTarget {
-    /// Target for a test of such a drive: iostat's numbers, or the predicted ones.
+    /// Target for a test of such a drive: iostat's numbers, else the predicted ones.
     pub fn io(&self) -> DriveIo {
         self.iostat.unwrap_or(self.predicted)
     }
 }
 
-/// Two numbers that have to be the same, or one that has to lie in a range.
+/// Two numbers that must agree, or one that must lie in a range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Check {
     pub node: String,
@@ -173,20 +173,20 @@ pub struct Check {
     pub what: String,
     /// Expected value and its source: `defrag-read + direct-frees - change of free-wblocks`.
     pub against: String,
-    /// Value found, a second.
+    /// Value found, per second.
     pub found: f64,
-    /// The least that it should be.
+    /// Lower end of the expected range.
     pub least: f64,
-    /// The most that it should be.
+    /// Upper end of the expected range.
     pub most: f64,
     /// Allowed deviation, percent of the expected value.
     pub allowed_pct: f64,
-    /// Why they may differ and what to do about it, a sentence.
+    /// Why the numbers may differ and what to do about it, a sentence.
     pub advice: String,
 }
 
 impl Check {
-    /// By how much `found` lies outside, percent of what it should be; 0 within, negative below.
+    /// Distance of `found` from the expected range, percent of its nearer end; 0 within, negative below.
     pub fn residue_pct(&self) -> f64 {
         let nearest = self.found.min(self.most).max(self.least);
         match self.found - nearest {
@@ -205,13 +205,13 @@ impl Check {
 }
 
 impl Profile {
-    /// All loads on `drive`, those of namespaces that were not asked for included.
+    /// All loads on `drive`, including namespaces that were not requested.
     pub fn loads_on<'a>(&'a self, drive: &'a DriveTarget) -> impl Iterator<Item = &'a DeviceLoad> {
         let on = |load: &&DeviceLoad| load.node == drive.node && load.drive == drive.drive;
         self.loads.iter().filter(on).chain(&drive.others)
     }
 
-    /// Why its numbers are not to be used as they are, each a sentence; none: they balance.
+    /// Why the numbers must not be used as they are, each a sentence; empty if they balance.
     pub fn doubts(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.holds()).map(|check| {
             let Check { node, place, what, against, found, least, most, allowed_pct, advice } = check;
@@ -229,14 +229,14 @@ impl Profile {
 /// Allowed difference between two counters of the server, percent: their lines are seconds apart.
 const COUNTERS_PCT: f64 = 3.0;
 
-/// Allowed difference between the server's counters and iostat's, percent. On servers that were measured it was 0.3 %.
+/// Allowed difference between the server's counters and iostat's, percent. Measured servers differed by 0.3 %.
 const IOSTAT_PCT: f64 = 2.0;
 
-/// Blocks that may lie on the other side of a window's ends, where the lines of two counters are not of one instant.
+/// Blocks that may fall outside a window at its ends, because the lines of two counters have different times.
 const EDGE_BLOCKS: f64 = 5.0;
 
-/// Checks of one device of one namespace, whose write blocks by drv_ssd take `ios_a_block` each. `reads`: by the device's
-/// own histogram, and by that of sizes; `lbr`, `writes`: by the device's own histogram.
+/// Checks of one device of one namespace, whose write blocks by drv_ssd take `ios_a_block` I/Os each. `reads`: from
+/// the device's own histogram, and from the histogram of sizes; `lbr`, `writes`: from the device's own histogram.
 fn of_device(
     load: &DeviceLoad,
     blocks: &Blockwise,
@@ -245,7 +245,7 @@ fn of_device(
     lbr: Option<f64>,
     writes: Option<f64>,
 ) -> Vec<Check> {
-    // A few blocks lie on the other side of a window's ends: of few blocks that is much.
+    // A few blocks fall outside the window at its ends, which matters if there are few.
     let edge = EDGE_BLOCKS / blocks.seconds;
     let of_blocks = |found: f64, wanted: f64| match wanted {
         0.0 if found <= edge => 100.0,
@@ -283,9 +283,9 @@ fn of_device(
     [balance, reads, lbr, writes].into_iter().flatten().collect()
 }
 
-/// Checks of a drive with iostat: its four numbers.
+/// Checks of a drive against iostat: its four numbers.
 ///
-/// `partly`: iostat did not run all the time.
+/// `partly`: iostat covers only part of the window.
 fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Check> {
     let Some(seen) = target.iostat else { return Vec::new() };
     let predicted = target.predicted;
@@ -305,13 +305,13 @@ fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Ch
         allowed_pct: IOSTAT_PCT,
         advice: advice.to_owned(),
     };
-    // Reads at the lower edges of their buckets, and at the upper ones.
+    // Reads at the lower edges of their buckets, then at the upper ones.
     let read_kib = [1.0, 2.0].map(|factor| loads.iter().map(|load| load.io(factor).read_kib_per_sec).sum());
     let commits = loads.iter().any(|load| load.commit_to_device);
-    // Sizes of records are known to their bucket only.
+    // Record sizes are known only to their bucket.
     let written = predicted.written_kib_per_sec;
     let least = if commits { written / 2.0 } else { written };
-    // Somebody looks at a drive now and then.
+    // Other programs read a little from any drive.
     let is_idle = |seen: f64, predicted: f64| predicted == 0.0 && seen < 1.0;
     let idle =
         [is_idle(seen.reads_per_sec, predicted.reads_per_sec), is_idle(seen.writes_per_sec, predicted.writes_per_sec)];

@@ -41,7 +41,7 @@ pub struct Facts {
     pub commit_to_device: Option<bool>,
     /// The replication factor in force.
     pub replication_factor: Option<u64>,
-    /// Devices that have a shadow, each with it.
+    /// Shadow devices, by device.
     pub shadows: BTreeMap<String, String>,
 }
 
@@ -59,7 +59,7 @@ impl Facts {
         }
     }
 
-    /// Facts that the server logged about `namespace` at its start; none if the log does not go back to it.
+    /// Facts that the server logged about `namespace` at its start; empty if the log does not include the start.
     pub fn of_start(start: &Start, namespace: &str) -> Self {
         let Some(keys) = start.configuration.get(namespace) else { return Self::default() };
         let last = |key: &str| keys.get(key).and_then(|values| values.last()).map(String::as_str);
@@ -71,7 +71,7 @@ impl Facts {
             origin: "the log of the server's start".to_owned(),
             build,
             write_block_bytes: last("write-block-size").and_then(size_bytes),
-            // Values that are not printed have their defaults.
+            // Values that are not logged have their defaults.
             flush_bytes: is_fixed.then(|| last("flush-size").map_or(Some(FLUSH_BYTES), size_bytes)).flatten(),
             commit_to_device: Some(last("commit-to-device") == Some("true")),
             replication_factor: last("replication-factor").and_then(|factor| factor.parse().ok()),
@@ -79,7 +79,7 @@ impl Facts {
         }
     }
 
-    /// These, and where they say nothing what `other` says.
+    /// These facts, with missing values from `other`.
     pub fn or(self, other: Self) -> Self {
         let says_sizes = self.write_block_bytes.is_some() || self.flush_bytes.is_some();
         Self {
@@ -102,9 +102,9 @@ pub struct Wanted {
     pub from: Option<Timestamp>,
     /// Only lines up to here.
     pub to: Option<Timestamp>,
-    /// The shortest window that is searched for, seconds.
+    /// Minimum length of a window that is searched for, seconds.
     pub at_least_sec: u32,
-    /// Drives of devices whose names do not tell it, by device.
+    /// Drives of devices whose names do not show the drive, by device.
     pub drives: BTreeMap<String, String>,
     /// The time zone of iostat's clock.
     pub iostat_zone: Offset,
@@ -149,13 +149,13 @@ pub enum SizingError {
     NoNode { wanted: String, found: Vec<String> },
 }
 
-/// By how much the clock of a report may be off: it prints whole seconds.
+/// Maximum error of a report's time, which is printed in whole seconds.
 const CLOCK_SEC: i64 = 1;
 
 /// Why iostat shows nothing of a drive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IostatError {
-    /// The reports are of another time.
+    /// The reports are from another time.
     #[error(
         "iostat's reports are of {first} to {last}, and the load was looked at from {from} to {to} - give the iostat of \
          that time, or --iostat-zone if the clock of its machine is in another time zone than UTC"
@@ -171,13 +171,13 @@ pub enum IostatError {
     OtherDevices { drive: String, found: Vec<String> },
 }
 
-/// The mean of what iostat showed.
+/// Mean of iostat's rates.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Seen {
-    /// As it counts, flushes in it.
+    /// iostat's counts, which include flushes.
     io: DriveIo,
     flushes_per_sec: f64,
-    /// Seconds of the window that it did not show, but for what is lost at the ends.
+    /// Seconds of the window that iostat does not cover; 0 if only the incomplete intervals at its ends are missing.
     pub missing_sec: f64,
 }
 
@@ -186,7 +186,7 @@ impl Seen {
         self.io.written_kib_per_sec
     }
 
-    /// Without flushes, where a write is `write_kib` on average.
+    /// The rates without flushes, if a write is `write_kib` on average.
     pub fn io(&self, write_kib: Option<f64>) -> DriveIo {
         let DriveIo { writes_per_sec, written_kib_per_sec, .. } = self.io;
         let writes_per_sec = writes_with_data(writes_per_sec, self.flushes_per_sec, written_kib_per_sec, write_kib);
@@ -196,15 +196,15 @@ impl Seen {
 
 type Result<T> = std::result::Result<T, IostatError>;
 
-/// The mean of the reports within `window` of `drive`, or of all that is on it.
+/// The mean of the reports within `window` for `drive`, or for the `devices` on it.
 ///
-/// Reports without a time are all taken.
+/// Reports without a time are all included.
 pub fn mean(iostat: &Iostat, drive: &str, devices: &[String], window: Window, zone: Offset) -> Result<Seen> {
     if iostat.reports.is_empty() {
         return Err(IostatError::NoReport);
     }
     let (reports, missing_sec) = within(iostat, window, zone)?;
-    // The line of the drive, or those of its partitions.
+    // The line of the drive, else the lines of its partitions.
     let lines = iostat.reports.iter().flat_map(|report| &report.devices);
     let found: BTreeSet<&str> = lines.map(|rates| &*rates.device).collect();
     let partitions = devices.iter().map(|device| device.trim_start_matches("/dev/")).collect();
@@ -216,8 +216,8 @@ pub fn mean(iostat: &Iostat, drive: &str, devices: &[String], window: Window, zo
     Ok(Seen { missing_sec, ..mean_of(&reports, &names) })
 }
 
-/// The mean of `reports`, of which there is one at least, of all of `devices` together. A report that has no line
-/// of one counts as zeros: iostat -z leaves out what was idle.
+/// The mean of `reports` (at least one) for all `devices` together. A device without a line in a report counts as
+/// zeros: iostat -z leaves out idle devices.
 pub fn mean_of(reports: &[&Report], devices: &[&str]) -> Seen {
     let lines: Vec<&DeviceRates> =
         reports.iter().flat_map(|report| &report.devices).filter(|rates| devices.contains(&&*rates.device)).collect();
@@ -231,13 +231,13 @@ pub fn mean_of(reports: &[&Report], devices: &[&str]) -> Seen {
     Seen { io, flushes_per_sec: mean(|rates| rates.f_s.unwrap_or(0.0)), missing_sec: 0.0 }
 }
 
-/// From when to when iostat looked; `None`: its reports have no time.
+/// Period that iostat covers; `None`: its reports have no time.
 ///
-/// Errors: that is another time than the log's, `of_log`.
+/// Errors: the period does not overlap the log's, `of_log`.
 pub fn span(iostat: &Iostat, of_log: Option<(Timestamp, Timestamp)>, zone: Offset) -> Result<Option<Window>> {
     let times = times(iostat, zone);
     let (Some(first), Some(last)) = (times.iter().min().copied(), times.iter().max().copied()) else { return Ok(None) };
-    // The first report is of the time before it, most likely as long as the next.
+    // The first report covers the time before it, probably as long as the next interval.
     let begin = first - times.get(1).map_or(SignedDuration::ZERO, |next| next.duration_since(first).abs());
     match of_log {
         Some((from, to)) if last < from || first > to => Err(IostatError::OtherTime { first, last, from, to }),
@@ -245,13 +245,13 @@ pub fn span(iostat: &Iostat, of_log: Option<(Timestamp, Timestamp)>, zone: Offse
     }
 }
 
-/// When the reports were printed, by the clock's own zone where it is told; empty if one of them has no time.
+/// Print times of the reports, by their own zone if known, else by `zone`; empty if one of them has no time.
 fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
     let at = |report: &Report| report.at.and_then(|at| report.offset.unwrap_or(zone).to_timestamp(at).ok());
     iostat.reports.iter().map(at).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// The reports whose whole interval is within `window`, and how many seconds of it they lack.
+/// The reports whose whole interval is within `window`, and the seconds of the window that they do not cover.
 fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>, f64)> {
     let times = times(iostat, zone);
     if times.is_empty() {
@@ -259,7 +259,7 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
     }
     let lengths: Vec<_> = times.windows(2).map(|pair| pair[1].duration_since(pair[0])).collect();
     let clock = SignedDuration::from_secs(CLOCK_SEC);
-    // A report is of the time since the one before; of the first that is not known but likely as long as the next.
+    // A report covers the time since the previous one; the first, probably as long as the next interval.
     let length = |index: usize| lengths.get(index.saturating_sub(1)).copied().unwrap_or_default();
     let inside =
         |index: &usize| times[*index] - length(*index) >= window.from - clock && times[*index] <= window.to + clock;
@@ -272,7 +272,7 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
         let (first, last) = (times[0], times[times.len() - 1]);
         return Err(IostatError::OtherTime { first, last, from: window.from, to: window.to });
     }
-    // Up to an interval is lost at either end.
+    // Up to one interval may be missing at each end.
     let missing = window.seconds() - shown;
     Ok((reports, if missing > 2.0 * (longest + CLOCK_SEC as f64) { missing } else { 0.0 }))
 }

@@ -22,19 +22,19 @@ const CELL_SEC: i64 = 20;
 /// Maximum drop of a steady window's minimum rate below its maximum, as a fraction.
 const BAND: f64 = 0.2;
 
-/// A window that somebody chose is none to size by where a rate falls by more than this part of its largest.
+/// A window chosen by the user is unsteady if a rate falls by more than this fraction of its maximum.
 const UNSTEADY: f64 = 0.4;
 
-/// A time without lines of a series that is a hole in the log, seconds, at least...
+/// Minimum time without lines of a series that counts as a hole in the log, seconds...
 const HOLE_SEC: i64 = 60;
 
-/// ...or so many usual distances of its lines.
+/// ...and the same in usual distances between its lines; the longer of the two applies.
 const LINES_MISSING: i32 = 3;
 
-/// Standard deviations of a count that are no change of its rate: 2 up and 2 down.
+/// Difference of two counts, in standard deviations, that is no change of rate: 2 up and 2 down.
 const SCATTER: f64 = 4.0;
 
-/// Windows whose load is at least this part of the busiest one's are as busy.
+/// Windows with at least this fraction of the busiest one's load count as equally busy.
 const AS_BUSY: f64 = 0.95;
 
 /// Why there is no window.
@@ -74,7 +74,7 @@ struct Series {
 
 /// The busiest steady window of `log` of at least `at_least_sec`, among the lines from `from` and to `to`.
 ///
-/// Only counters of these `namespaces` are looked at. `name` is what the log is called in messages.
+/// Only counters of these `namespaces` are considered. `name` is the log's name in messages.
 pub fn find(
     log: &ServerLog,
     name: &str,
@@ -88,7 +88,7 @@ pub fn find(
     let (Some(first), Some(last)) = (instants().min(), instants().max()) else {
         return Err(WindowError::NoCounters { log: name.to_owned() });
     };
-    // Histograms of sizes are turned on and off: what cannot do without them is looked for where they are.
+    // Histograms of sizes are required but can be turned on and off: only the period that has them is searched.
     let sized = || series.iter().filter(|series| series.name.ends_with("-size"));
     let first = sized().filter_map(|series| series.points.first()).map(|(at, _)| *at).fold(first, Timestamp::max);
     let last = sized().filter_map(|series| series.points.last()).map(|(at, _)| *at).fold(last, Timestamp::min);
@@ -119,7 +119,7 @@ pub fn find(
     })
 }
 
-/// The part of `window` that `log` is of.
+/// The part of `window` that `log` covers.
 ///
 /// Errors: there is none, or a restart is in it.
 pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, WindowError> {
@@ -136,8 +136,7 @@ pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, Wind
     }
 }
 
-/// Describes a change in `window` that makes it unsteady: a rate that falls below [`UNSTEADY`] of its maximum. A
-/// sentence.
+/// Describes a change in `window` that makes it unsteady, see [`UNSTEADY`]. A sentence.
 pub fn unsteady(log: &ServerLog, name: &str, namespaces: &[String], window: Window) -> Option<String> {
     let cells = (window.seconds() as i64 / CELL_SEC) as usize;
     series(log, namespaces).into_iter().find_map(|series| {
@@ -153,8 +152,8 @@ pub fn unsteady(log: &ServerLog, name: &str, namespaces: &[String], window: Wind
     })
 }
 
-/// The counters that have to be steady: record reads and writes of each namespace, blocks written and read
-/// on each device.
+/// The counters that must be steady: record reads and writes of each namespace, blocks written and read on each
+/// device.
 fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
     let mut all = Vec::new();
     for namespace in namespaces {
@@ -179,7 +178,8 @@ fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
     all
 }
 
-/// Points of a counter that goes on over each of `steps` as it did before it: what the clock says there is no rate.
+/// Points of a counter, corrected as if it had grown across each of `steps` at the rate before: the clock gives no
+/// rate there.
 fn without_steps(mut points: Vec<(Timestamp, u64)>, steps: &[Timestamp]) -> Vec<(Timestamp, u64)> {
     let (mut rate, mut before, mut grown_by) = (None, points.first().copied(), 0.0);
     for point in points.iter_mut().skip(1) {
@@ -194,7 +194,7 @@ fn without_steps(mut points: Vec<(Timestamp, u64)>, steps: &[Timestamp]) -> Vec<
     points
 }
 
-/// The stretches of time between `first` and `last` without a restart, and in which no line of any series is missing.
+/// The stretches of time between `first` and `last` without a restart and without missing lines in any series.
 fn whole_stretches(
     series: &[Series],
     restarts: &[Timestamp],
@@ -206,7 +206,7 @@ fn whole_stretches(
         let pairs = || series.points.windows(2).map(|pair| (pair[0].0, pair[1].0));
         let mut distances: Vec<_> = pairs().map(|(one, other)| other.duration_since(one)).collect();
         distances.sort_unstable();
-        // By the ticker-interval of the server, which is 10 s unless somebody changed it.
+        // Depends on the ticker-interval of the server, by default 10 s.
         let usual = distances.get(distances.len() / 2).copied().unwrap_or_default();
         let longest = (usual * LINES_MISSING).max(SignedDuration::from_secs(HOLE_SEC));
         holes.extend(pairs().filter(|(one, other)| other.duration_since(*one) > longest));
@@ -235,7 +235,7 @@ struct Steady {
 }
 
 impl Steady {
-    /// Without what is not settled at its begin and its end, but never shorter than `at_least_sec`.
+    /// The window without its unsettled start and end, but never shorter than `at_least_sec`.
     fn settled(&self, series: &[Series], at_least_sec: u32) -> Window {
         let spare = self.cells.saturating_sub(at_least_sec.div_ceil(CELL_SEC as u32) as usize);
         let mut rates: Vec<Vec<f64>> =
@@ -265,7 +265,7 @@ fn unsettled(values: &[f64], most: usize) -> usize {
     best.1
 }
 
-/// All steady windows between two instants that cannot be made longer.
+/// All steady windows between two instants that cannot be extended.
 fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<Steady> {
     let cell = SignedDuration::from_secs(CELL_SEC);
     let cells = (end.duration_since(begin).as_secs() / CELL_SEC) as usize;
@@ -297,7 +297,7 @@ fn steady_windows(series: &[Series], begin: Timestamp, end: Timestamp) -> Vec<St
     windows
 }
 
-/// The rate of a series in each of `cells` from `begin`: between lines it counts evenly.
+/// The rate of a series in each of `cells` from `begin`, interpolated linearly between lines.
 fn rates(series: &Series, begin: Timestamp, cells: usize) -> Vec<f64> {
     let mut points = series.points.iter().map(|(at, value)| (at.duration_since(begin).as_secs_f64(), *value as f64));
     let (mut before, mut after) = (points.next().unwrap_or_default(), points.next().unwrap_or_default());
@@ -308,7 +308,7 @@ fn rates(series: &Series, begin: Timestamp, cells: usize) -> Vec<f64> {
             (before, after) = (after, next);
         }
         let share = ((second - before.0) / (after.0 - before.0)).clamp(0.0, 1.0);
-        // Counters that went back belong to a restart, which is an edge of what is looked at.
+        // Counters go back only at a restart, which is an edge of the searched period.
         before.1 + share * (after.1 - before.1).max(0.0)
     };
     let mut last = value_at(0.0);
@@ -319,12 +319,12 @@ fn rates(series: &Series, begin: Timestamp, cells: usize) -> Vec<f64> {
     (0..cells).map(&mut rate).collect()
 }
 
-/// By how much a rate may be off in a cell by chance.
+/// Random error of a rate in a cell.
 fn scatter(rate: f64) -> f64 {
     SCATTER * (rate * CELL_SEC as f64).sqrt() / CELL_SEC as f64
 }
 
-/// The least and the largest rate of a sliding window, each at the front of a queue that is sorted by rate.
+/// Minimum and maximum rate of a sliding window, each at the front of a queue sorted by rate.
 struct Band<'a> {
     rates: &'a [f64],
     least: VecDeque<usize>,
@@ -338,7 +338,7 @@ impl<'a> Band<'a> {
 
     fn push(&mut self, cell: usize) {
         let (rate, rates) = (self.rates[cell], self.rates);
-        // A later rate that is as extreme stands for those before it.
+        // A later rate that is at least as extreme replaces earlier ones.
         let stays = self.least.partition_point(|other| rates[*other] < rate);
         self.least.truncate(stays);
         let stays = self.largest.partition_point(|other| rates[*other] > rate);

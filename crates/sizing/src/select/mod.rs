@@ -9,7 +9,7 @@
 //! The one idea: a drive that sustained certain rates of reads, writes, bytes read and bytes written, all at once and
 //! within its limits, sustains any load that is lower in all four. So the largest of the four ratios gives the number
 //! of drives. If the drive ran this very load, or a multiple of it, all four ratios agree and the number is measured;
-//! otherwise it is an estimate, on the safe side for sizes in between.
+//! otherwise it is an estimate that errs on the safe side for sizes in between.
 
 use crate::align::Load;
 use crate::drive_io::DriveIo;
@@ -24,11 +24,11 @@ const MIN_IO_BYTES: u32 = 512;
 const DAY_SEC: f64 = 86_400.0;
 const DAYS_PER_YEAR: f64 = 365.0;
 
-/// Default tolerance, as a fraction, for a load to count as aligned with a cluster's: a run of it at 1x then stands for
-/// one drive.
+/// Default tolerance, as a fraction, for a load to count as aligned with a cluster's: a run of it at 1x then
+/// represents one drive of the cluster.
 const ALIGNED: f64 = 0.02;
 
-/// The four numbers of a load may be so far from being one multiple of another's to count as the same load.
+/// Maximum quotient of the largest and the smallest of the four ratios of two loads that count as the same mix.
 const SAME_MIX: f64 = 1.05;
 
 /// Demand of a cluster.
@@ -43,7 +43,7 @@ pub struct NodeDemand {
     pub node: String,
     /// Current I/O of each of its drives.
     pub drives: Vec<DriveIo>,
-    /// Bytes of records on all of them; `None`: not told of each.
+    /// Bytes of records on all of them; `None` if unknown for any drive.
     pub used_bytes: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ impl Demand {
         Self { nodes: nodes.map(node).collect() }
     }
 
-    /// Drives that there are now.
+    /// Current number of drives.
     pub fn drives(&self) -> usize {
         self.nodes.iter().map(|node| node.drives.len()).sum()
     }
@@ -86,18 +86,18 @@ pub struct Supply {
     /// I/O that it sustained within the limits, all at once.
     pub io: DriveIo,
     pub capacity_bytes: Option<f64>,
-    /// Bytes that may be written to it in all.
+    /// Total bytes that may be written to it.
     pub rated_bytes: Option<f64>,
 }
 
 /// Options beside the load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Terms {
-    /// The load as a multiple of the present one.
+    /// The load as a multiple of the current one.
     pub scale: f64,
-    /// Scale of the data, likewise.
+    /// The data as a multiple of the current amount.
     pub data_scale: f64,
-    /// The part of its capacity that a drive may be filled to, a fraction.
+    /// Maximum filled fraction of a drive's capacity.
     pub fill: f64,
     /// Years for which a drive must last.
     pub years: f64,
@@ -121,8 +121,8 @@ impl Limit {
     /// The limits of a load, in the order of its numbers.
     const OF_LOAD: [Self; 4] = [Self::Reads, Self::Writes, Self::ReadBandwidth, Self::WriteBandwidth];
 
-    /// The part of a drive that may be missing where the number is rounded up. A load is known to what it was
-    /// aligned with; room is room, but for the last digits of a quotient.
+    /// Fraction of a drive that is ignored when rounding up. A load is known to the tolerance of alignment; for
+    /// capacity and wear only rounding errors are ignored.
     fn slack(self) -> f64 {
         if Self::OF_LOAD.contains(&self) { ALIGNED } else { 1e-9 }
     }
@@ -142,19 +142,20 @@ impl Limit {
 /// Number of drives needed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Need {
-    /// On each node, by the one that needs most.
+    /// On each node, for the node that needs most.
     pub per_node: u64,
-    /// In all nodes, with as many on each.
+    /// On all nodes together, with `per_node` on each.
     pub in_all: u64,
-    /// Before it is rounded up, on that node.
+    /// Number on that node before rounding up.
     pub exact: f64,
     /// The deciding limit.
     pub limit: Limit,
 }
 
-/// Drives of a kind for a load; `None` where a drive does none of what is asked, however many there are.
+/// Number of drives of a kind for a load; `None` if a drive sustains nothing of a required rate, so that no number
+/// suffices.
 pub fn need(demand: &Demand, supply: &Supply, terms: &Terms) -> Option<Need> {
-    // An infinite number stays one.
+    // Infinity stays infinite.
     let whole = |(exact, limit): (f64, Limit)| ((exact - limit.slack()).ceil().max(1.0), exact, limit);
     let each = demand.nodes.iter().flat_map(|node| shares(node, supply, terms)).map(whole);
     let (drives, exact, limit) = each.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
@@ -184,7 +185,7 @@ pub fn times_the_busiest(demand: &Demand, supply: &Supply) -> Option<f64> {
     demand.nodes.iter().flat_map(|node| &node.drives).filter_map(times).min_by(f64::total_cmp)
 }
 
-/// I/O that a drive with a published rating of `x` sustained: records of 1.5 KB, two reads to a write.
+/// I/O that a drive with a published rating of `x` sustained: records of 1.5 KB, two reads per write.
 pub fn published(x: f64) -> DriveIo {
     let [reads, writes] = LOAD_1X.map(|(_, per_sec)| per_sec as u32);
     let config = ActConfig {

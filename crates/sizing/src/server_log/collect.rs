@@ -1,4 +1,4 @@
-//! Lines of one node, in the order of time, into a [`ServerLog`].
+//! Collects the lines of one node, in the order of time, into a [`ServerLog`].
 
 use super::order::{add_steps, is_between};
 use super::text::{self, DumpHeader, Parts, Stamp, Stamps};
@@ -10,23 +10,23 @@ use results::units::{Grouped, count, span};
 use std::collections::BTreeSet;
 use std::io::Read;
 
-/// The clock of a server that is set by NTP jumps no further; threads that log at once differ by less.
+/// Maximum step of a clock set by NTP; threads that log at the same time differ by less.
 const CLOCK_SLACK: SignedDuration = SignedDuration::from_secs(5);
-/// A line this much later than the one before may have a wrong date: those that follow decide.
+/// A line this much later than the previous one may have a wrong date: the following lines decide.
 const CLOCK_JUMP: SignedDuration = SignedDuration::from_hours(24);
-/// Lines of one histogram, and the two lines of a drive, are written at once.
+/// Lines of one histogram, and the two lines of a drive, are written within this time.
 const TOGETHER: SignedDuration = SignedDuration::from_secs(5);
-/// Most names of histograms, and most drives. A node with 64 namespaces of 16 devices has fewer.
+/// Maximum number of histogram names, and of drives. A node with 64 namespaces of 16 devices has fewer.
 const SERIES_MAX: usize = 8192;
-/// Histograms and drive lines that are kept, some 200 bytes each. A day of a node with a lot switched on has 300,000;
-/// of more, every second one is left out, until all have a longer distance.
+/// Maximum number of histograms and drive lines kept, some 200 bytes each. A day of a node with many features enabled
+/// has 300,000; beyond the maximum, entries are thinned to a longer distance.
 const KEPT_MAX: usize = 1_000_000;
-/// Shortest distance that is asked for when there are too many.
+/// First distance to which entries are thinned.
 const THINNED: SignedDuration = SignedDuration::from_secs(15);
 /// Maximum number of stored restarts. One node's log has some; a file with lines of two nodes has one at nearly each
 /// histogram.
 const RESTARTS_MAX: usize = 10_000;
-/// Nothing logged earlier (2010-01-01): such a time is of a machine that has not asked for it yet.
+/// No log is older (2010-01-01): an earlier time comes from a machine whose clock is not set yet.
 pub(super) const CLOCK_SET: Timestamp = Timestamp::constant(1_262_304_000, 0);
 /// Keys of the configuration that are kept of a start.
 const KEYS_MAX: usize = 16 << 10;
@@ -39,21 +39,21 @@ pub(super) struct Collector {
     log: ServerLog,
     strange: Strange,
     stamps: Stamps,
-    /// The histogram whose buckets come next.
+    /// The histogram to which the next buckets belong.
     open: Option<Open>,
-    /// A line without its end, the last one of a file: the next file may have the rest.
+    /// The unfinished last line of a file: the next file may have the rest.
     cut_line: Vec<u8>,
     repeats: Repeats,
     last: Option<Stamp>,
     /// The time before the last jump forward.
     before_jump: Option<Timestamp>,
-    /// Histograms and drive lines that go back, and whose restart was one too many.
+    /// Histograms and drive lines whose counts went back beyond [`RESTARTS_MAX`].
     not_noted: u64,
     section: Vec<String>,
     keys: usize,
     kept: usize,
     kept_at_start: usize,
-    /// The last lines before some that are not later and yet have counted more.
+    /// Times of the last lines before lines with a time not later but with higher counts.
     went_back: BTreeSet<Timestamp>,
     kept_max: usize,
     distance: SignedDuration,
@@ -74,7 +74,7 @@ impl Collector {
         Self { kept_max: KEPT_MAX, ..Self::default() }
     }
 
-    /// With less memory, for tests.
+    /// A collector with less memory, for tests.
     #[cfg(test)]
     pub(super) fn keeping(kept_max: usize) -> Self {
         Self { kept_max, ..Self::default() }
@@ -94,7 +94,8 @@ impl Collector {
         self.strange.say(sentence);
     }
 
-    /// Reads a file to its end. `head`: what stands before its first line with a time, if it is no line of its own.
+    /// Reads a file to its end. `head`: text before its first line with a time, which may be the rest of the previous
+    /// file's last line.
     pub(super) fn read<R: Read>(&mut self, file: &str, head: &[u8], lines: &mut Lines<R>) -> Result<(), LogError> {
         let cannot = |source| ReadError { name: file.to_owned(), source };
         self.log.files.push(file.to_owned());
@@ -125,7 +126,7 @@ impl Collector {
         Ok(())
     }
 
-    /// The rest of the line that the file before ended in, or of nothing.
+    /// Joins `head` to the unfinished last line of the previous file, if there is one.
     fn join(&mut self, head: &[u8], place: Place<'_>) {
         let cut = std::mem::take(&mut self.cut_line);
         if cut.is_empty() {
@@ -139,7 +140,7 @@ impl Collector {
     pub(super) fn finish(mut self) -> ServerLog {
         let cut = std::mem::take(&mut self.cut_line);
         let file = self.log.files.last().cloned().unwrap_or_default();
-        // A number that ends with the file may have lost digits.
+        // A number at the very end of the file may be truncated.
         if cut.last().is_some_and(u8::is_ascii_digit) {
             self.strange.say(format!("{file}: its last line has no end and is left out; it may still be written"));
         } else if !cut.is_empty() {
@@ -240,15 +241,15 @@ impl Collector {
         at
     }
 
-    /// Drops entries logged before the machine knew the time: their time is unknown.
+    /// Drops entries logged before the machine's clock was set: their time is unknown.
     fn clock_was_set(&mut self, at: Timestamp, place: Place<'_>) {
         let left_out = self.keep_only(|kept| kept >= CLOCK_SET);
         self.log.span = Some((at, at));
         self.strange.say(format!("{place}: the clock is set, to {at}; {left_out} of before left out"));
     }
 
-    /// Either a line had a date of the future, and all of that time goes; or what is logged until it is as late again
-    /// will not be later than what is there.
+    /// Handles a step back. If earlier lines had a date in the future, they are dropped. Otherwise lines are ignored
+    /// as not later until the clock reaches the previous time again.
     fn clock_went_back(&mut self, at: Timestamp, step: SignedDuration, place: Place<'_>) {
         let back = span(step.unsigned_abs().as_secs());
         if self.before_jump.take().is_none_or(|before| before > at) {
@@ -263,7 +264,8 @@ impl Collector {
             .say(format!("{place}: the lines before it have a time {back} later; {left_out} of that time left out"));
     }
 
-    /// Leaves out all that was logged when `keeps` is false. Returns how many histograms and drive lines those were, in words.
+    /// Drops all entries whose time `keeps` rejects. Returns the number of dropped histograms and drive lines, in
+    /// words.
     fn keep_only(&mut self, keeps: impl Fn(Timestamp) -> bool) -> String {
         let before = self.kept;
         self.log.histograms.values_mut().for_each(|dumps| dumps.retain(|dump| keeps(dump.at)));
@@ -289,13 +291,13 @@ impl Collector {
             }
             return;
         }
-        // Anything else than buckets: a linear histogram.
+        // No buckets: a linear histogram.
         if !text.trim_ascii_start().starts_with(b"(") {
             return;
         }
         let Some((found, count)) = text::buckets(text) else { return self.strange.count(Kind::Unread, place, text) };
         let found = &found[..count];
-        // Whatever comes before, or much later, is of another histogram.
+        // Lower buckets, or a much later line, belong to another histogram.
         let follows =
             |open: &Open| open.dump.buckets.len() <= found[0].0 && at.duration_since(open.dump.at).abs() <= TOGETHER;
         if self.open.as_ref().is_some_and(|open| !follows(open)) {
@@ -380,7 +382,7 @@ impl Collector {
                     of.printed.defrag_io_skips = line.rate(&["defrag-io-skips"]);
                     of.printed.direct_frees = line.rate(&["direct-frees"]);
                 }
-                // The line of this detail was left out.
+                // The drive line that this detail belongs to was left out.
                 _ if !self.distance.is_zero() || self.strange.number(Kind::NotLater) > 0 => {}
                 _ => self.strange.count(Kind::Unread, place, text),
             }
@@ -425,7 +427,7 @@ impl Collector {
         }
         let starts = &mut self.log.starts;
         let last = starts.last().and_then(|last| last.build.clone());
-        // A start that counted nothing is of no window.
+        // A start without later counters is in no window.
         if std::mem::replace(&mut self.kept_at_start, self.kept) == self.kept {
             starts.pop();
         } else if starts.len() >= STARTS_MAX {
@@ -476,13 +478,13 @@ impl Collector {
         }
     }
 
-    /// Counts what was kept, and makes room when it is too much.
+    /// Counts an entry, and thins if there are too many.
     fn keep(&mut self) {
         self.kept += 1;
         if self.kept < self.kept_max {
             return;
         }
-        // Until there is room for a while: one line more must not be reason enough to do it again.
+        // Thins to three quarters of the maximum, so that the next line does not trigger it again.
         let span = self.log.span.map_or(SignedDuration::ZERO, |(begin, end)| end.duration_since(begin));
         while self.kept > self.kept_max / 4 * 3 && self.distance <= span {
             self.distance = (self.distance * 2).max(THINNED);
@@ -493,7 +495,7 @@ impl Collector {
         }
     }
 
-    /// Thins all there is. `restarts`: what is beside one stays.
+    /// Thins all series. `restarts`: entries next to a restart stay.
     fn thin(&mut self, restarts: bool) {
         let restarts = if restarts { &self.log.restarts[..] } else { &[] };
         for dumps in self.log.histograms.values_mut() {
@@ -515,7 +517,7 @@ fn lines_of_series(number: u64) -> String {
     count(number, "histogram or drive line")
 }
 
-/// Leaves out what is closer than `distance` to what is before it, unless a restart is between them.
+/// Drops entries closer than `distance` to the previous one, unless a restart is between them.
 fn thin<T>(series: &mut Vec<T>, at: impl Fn(&T) -> Timestamp, distance: SignedDuration, restarts: &[Timestamp]) {
     let mut last: Option<Timestamp> = None;
     series.retain(|of| {
@@ -535,7 +537,7 @@ fn began_anew(last: &Dump, next: &Dump) -> bool {
         || last.unit == next.unit && (0..BUCKETS).any(|bucket| count(next, bucket) < count(last, bucket))
 }
 
-/// Keeps a restart between two lines, unless one is known there. False: there are too many.
+/// Stores a restart between two lines, unless one is known there. False if there are too many.
 fn note_restart(restarts: &mut Vec<Timestamp>, after: Timestamp, until: Timestamp) -> bool {
     if is_between(restarts, after, until) {
         return true;

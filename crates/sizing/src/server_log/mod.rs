@@ -1,13 +1,12 @@
-//! Logs of the database, of version 3.3 to 8.1: what they say of the load on devices.
+//! Logs of the database, versions 3.3 to 8.1: what they contain about the load on devices.
 //!
 //! ```text
 //! files --Source--> first line, node --order--> one ServerLog a node <--collect-- text <-- stamp <-- lines
 //! ```
 //!
-//! Counters are kept as they were printed, cumulative since the server started, with the instant of their
-//! line; what goes back to a smaller number is a restart. Rates that a line prints are for those who have one
-//! line only: the server divides by a fixed 20 s. Whatever is strange is counted and said in a remark; nothing is
-//! dropped in silence.
+//! Counters are kept as printed, cumulative since the server started, with the time of their line; a decrease means a
+//! restart. Rates printed in a line are used only if there is a single line: the server divides by a fixed 20 s. Every
+//! oddity is counted and becomes a remark; nothing is dropped silently.
 //!
 //! Oddities of a log: each kind once, with its count and first position.
 
@@ -56,7 +55,7 @@ pub struct ServerLog {
     pub remarks: Vec<String>,
 }
 
-/// Lines that a server logs at its start. If the first of them are in no file, the rest.
+/// Lines that a server logs at its start; possibly without the first of them, if they are in no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     /// Time.
@@ -78,11 +77,11 @@ impl Start {
 /// Unit of a histogram's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unit {
-    /// Milliseconds; also where a version prints none.
+    /// Milliseconds; also the default if a version prints no unit.
     Millis,
     Micros,
     Bytes,
-    /// Of whatever: records of a batch.
+    /// A plain number, such as records of a batch.
     Count,
 }
 
@@ -115,26 +114,27 @@ pub struct Dump {
 pub struct DriveLine {
     /// Time.
     pub at: Timestamp,
-    /// Bytes in records that count.
+    /// Bytes of live records.
     pub used_bytes: u64,
     /// Write blocks that are free.
     pub free_wblocks: u64,
-    /// Write blocks that wait to be written to the shadow device, where there is one.
+    /// Write blocks queued for the shadow device, if there is one.
     pub shadow_write_q: Option<u64>,
     /// Write blocks written, by clients and by defragmentation.
     pub writes: u64,
-    /// Write blocks that wait to be defragmented.
+    /// Write blocks in the queue for defragmentation.
     pub defrag_q: u64,
     /// Write blocks queued for defragmentation; not all of them are read.
     pub defrag_reads: u64,
-    /// Write blocks written by defragmentation; `None` where a version does not print it.
+    /// Write blocks written by defragmentation; `None` if a version does not print it.
     pub defrag_writes: Option<u64>,
-    /// Of the line of details; `None`: drv_ssd is not at detail.
+    /// Counters of the detail line; `None`: drv_ssd is not at detail.
     pub detail: Option<DriveDetail>,
     pub printed: PrintedRates,
 }
 
-/// Rates of the last 20 s, a second, as a drv_ssd line and its line of details print them (the paper's without decimals).
+/// Rates per second over the last 20 s, as a drv_ssd line and its detail line print them (in the paper without
+/// decimals).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PrintedRates {
     /// Of `writes`.
@@ -165,7 +165,7 @@ pub struct DriveDetail {
 /// Why a log cannot be read.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// The system refuses, or compressed data is damaged.
+    /// A system call failed, or compressed data is damaged.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// Not a log of the database.
@@ -175,7 +175,7 @@ pub enum LogError {
          \"journalctl -u aerospike -a -o cat\""
     )]
     NotServerLog { name: String, found: String },
-    /// Lines of several nodes are mixed in it: counters of one would be taken for another's.
+    /// Lines of several nodes are mixed, so counters of different nodes would be confused.
     #[error(
         "reading {name} - line {line} is of node {other}, and lines before it are of node {node} - give each node's log in a \
          file of its own"
@@ -183,9 +183,9 @@ pub enum LogError {
     SeveralNodes { name: String, line: u64, node: String, other: String },
 }
 
-/// Keeps the id of the node that logged a line.
+/// Stores the id of the node that logged a line.
 ///
-/// Errors: lines before it are of another node.
+/// Errors: earlier lines are of another node.
 pub(crate) fn same_node(known: &mut Option<String>, other: String, name: &str, line: u64) -> Result<(), LogError> {
     match known {
         Some(node) if *node != other => {
@@ -201,28 +201,28 @@ pub(crate) fn same_node(known: &mut Option<String>, other: String, name: &str, l
 /// Characters of a line that a remark quotes.
 const QUOTED_CHARS: usize = 80;
 
-/// A kind of what is strange. In the order of remarks.
+/// A kind of oddity, in the order of remarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// A line with neither a stamp nor what one would continue.
+    /// A line without a time stamp that continues no other line.
     Unstamped,
     /// A histogram without all of its buckets.
     IncompleteDump,
-    /// A histogram whose buckets count a little less or more than its total.
+    /// A histogram whose buckets add up to a little less or more than its total.
     UnevenDump,
     /// Buckets before any histogram.
     LostBuckets,
-    /// A line of a histogram or a drive that does not read.
+    /// An unreadable line of a histogram or a drive.
     Unread,
-    /// A histogram in a unit that is not known.
+    /// A histogram in an unknown unit.
     UnknownUnit,
     /// A histogram in another unit than before.
     UnitChanged,
-    /// Counts whose time is not later than that of the last ones.
+    /// Counts whose time is not later than the previous ones'.
     NotLater,
     /// Lines of two files in one.
     Joined,
-    /// A line of a histogram or a drive that is there twice in a row.
+    /// A line of a histogram or a drive that occurs twice in a row.
     Repeated,
 }
 
@@ -266,16 +266,16 @@ impl fmt::Display for Place<'_> {
 #[derive(Debug, Default)]
 struct Strange {
     kinds: BTreeMap<Kind, (u64, String)>,
-    /// Of a kind that is there once, as a sentence.
+    /// Oddities that occur once, as sentences.
     said: Vec<String>,
     left_out: u64,
 }
 
-/// Most sentences that are kept.
+/// Maximum number of sentences kept.
 const SAID_MAX: usize = 200;
 
 impl Strange {
-    /// Counts one of `kind`, and keeps where the first one was.
+    /// Counts an oddity of `kind`, and stores the position of the first one.
     fn count(&mut self, kind: Kind, place: Place<'_>, what: &[u8]) {
         let (number, _) = self.kinds.entry(kind).or_insert_with(|| {
             let text: String = String::from_utf8_lossy(what).chars().take(QUOTED_CHARS).collect();

@@ -1,10 +1,11 @@
-//! Files of one or several nodes, each node's in the order of time.
+//! Assigns files to nodes, and sorts each node's files by time.
 //!
-//! First the head of each file is read, for its start time and its node; then all files are read to their ends, in that
-//! order. A file that names no node is added to a node whose files it does not overlap.
+//! First the head of each file is read, for its start time and its node; then all files are read to their ends, in the
+//! order of time. A file that names no node is added to a node whose files it does not overlap.
 //!
-//! Detects steps of a server's clock. Its ticker sleeps by a monotonic clock, so the lines of a series have a steady
-//! distance, 10 or 20 s: if the time stamps differ from that, the clock was set in between, or lines are missing.
+//! Also detects steps of a server's clock. Its ticker sleeps by a monotonic clock, so the lines of a series have a
+//! steady distance, 10 or 20 s: if the time stamps deviate from that, the clock was set in between, or lines are
+//! missing.
 
 use super::collect::{CLOCK_SET, Collector};
 use super::text::{self, Stamps};
@@ -17,28 +18,28 @@ use results::units::{count as count_of, quoted, span};
 use std::collections::BTreeSet;
 use std::io::Read;
 
-/// Read of a file while its node is looked for: a ticker comes every 10 s.
+/// Maximum bytes read to find the node of a file: a ticker line comes every 10 s.
 const PROBED_BYTES: usize = 1 << 20;
-/// Read of a file before its first line with a time, without what is skipped.
+/// Maximum bytes before the first line with a time, without skipped ones.
 const UNSTAMPED_BYTES_MAX: u64 = 16 << 20;
-/// Likewise, NUL bytes and long lines included.
+/// The same maximum including NUL bytes and long lines.
 const SKIPPED_BYTES_MAX: u64 = 64 << 30;
 /// Maximum overlap of the end of a file with the start of the next one.
 const SLACK: SignedDuration = SignedDuration::from_secs(10);
 
-/// A file of which the begin was read.
+/// A file whose beginning has been read.
 pub(crate) struct Begun {
     pub(crate) name: String,
     /// Bytes before the first line with a time.
     pub(crate) head: Vec<u8>,
-    /// Lines between it and the first line with a time.
+    /// Lines between `head` and the first line with a time.
     unstamped: u64,
     begin: Timestamp,
     pub(crate) node: Option<String>,
     pub(crate) lines: Lines<Input<Box<dyn Read>>>,
 }
 
-/// Files by the time they begin, and the names of those that are empty.
+/// Files sorted by their start times, and the names of empty files.
 ///
 /// Errors: a file cannot be read, or is no such log; all are empty.
 pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<Begun>, Vec<String>), LogError> {
@@ -52,7 +53,7 @@ pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<Begun>, Vec<String>)
     if begun.is_empty() {
         return Err(LogError::NotServerLog { name: empty.join(", "), found: "nothing: it is empty".to_owned() });
     }
-    // Of two that begin in the same second, one that begins within a line is the later.
+    // Of two files that begin in the same second, one that begins within a line is the later.
     begun.sort_by_key(|file| (file.begin, !file.head.is_empty()));
     Ok((begun, empty))
 }
@@ -60,9 +61,9 @@ pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<Begun>, Vec<String>)
 /// Logs that are being read, by the id of their node.
 type Nodes = Vec<(Option<String>, Collector)>;
 
-/// Reads logs, of one node or of several, in any order: a log for each node, by its id.
+/// Reads logs of one or several nodes, in any order, into one log per node.
 ///
-/// Empty files are named in a remark, as rotation leaves them. Errors: a file cannot be read or is no such log.
+/// Empty files, which rotation leaves, are named in a remark. Errors: a file cannot be read, or is not a log.
 pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     let (begun, empty) = in_order(sources)?;
     let ids: BTreeSet<_> = begun.iter().filter_map(|file| file.node.clone()).collect();
@@ -79,7 +80,8 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     Ok(logs)
 }
 
-/// Reads up to the first line with a time, and on until the node is known. `Err` of its name: the file is empty.
+/// Reads up to the first line with a time, and on until the node is known. `Err` with the file's name: the file is
+/// empty.
 fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
     let (name, input) = source.into_parts();
     let mut lines = Lines::new(input);
@@ -87,7 +89,7 @@ fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
     let (mut unstamped, mut unstamped_bytes) = (0, 0);
     let mut first = None;
     let (mut kept, mut count, mut node) = (Vec::new(), 0, None);
-    // The time of a machine that has not asked for it yet says nothing of when.
+    // The time of a machine whose clock is not set yet is useless, so the search continues.
     while kept.len() < PROBED_BYTES && (node.is_none() || first.is_some_and(|first| first < CLOCK_SET)) {
         let number = lines.number + 1;
         let (skipped, read) = (lines.skipped, lines.read_bytes);
@@ -170,13 +172,13 @@ fn read_to_end(mut file: Begun, only: Option<&String>, nodes: &mut Nodes) -> Res
     Ok(())
 }
 
-/// A distance this far from the usual one is none of the ticker's, seconds: stamps may be of whole seconds.
+/// Minimum deviation from the usual distance that cannot be the ticker's, seconds: stamps may be of whole seconds.
 pub(crate) const TOLERANCE_SEC: f64 = 1.5;
 
-/// Distances on either side that tell the usual one: somebody may change the ticker's interval.
+/// Distances on either side from which the usual one is taken: the ticker's interval may be changed.
 const AROUND: usize = 4;
 
-/// The usual distance around the one at `at`; `None`: there are too few to tell.
+/// The usual distance around index `at`; `None`: too few distances.
 pub(crate) fn usual(distances: &[f64], at: usize) -> Option<f64> {
     let around = &distances[at.saturating_sub(AROUND)..distances.len().min(at + AROUND + 1)];
     let mut around: Vec<f64> = around.iter().copied().filter(|distance| *distance > 0.0).collect();
@@ -184,8 +186,8 @@ pub(crate) fn usual(distances: &[f64], at: usize) -> Option<f64> {
     (around.len() > 2).then(|| around[around.len() / 2])
 }
 
-/// Adds an instant to `steps`, which ascend, within each distance of `instants` that is not the usual one, or that begins
-/// with one of those after which lines `went_back`.
+/// Adds an instant to the ascending `steps` within each distance of `instants` that is not the usual one, or that
+/// begins with an instant in `went_back`.
 pub(super) fn add_steps(steps: &mut Vec<Timestamp>, instants: &[Timestamp], went_back: impl Fn(&Timestamp) -> bool) {
     let distances: Vec<f64> = instants.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs_f64()).collect();
     for (at, distance) in distances.iter().enumerate() {

@@ -8,10 +8,9 @@
 //! DETAIL (drv_ssd): (drv_ssd.c:2140) {test} /dev/sdb: free-wblocks (5,107) defrag-io-skips (0,0.0) direct-frees (0,0.0)
 //! ```
 //!
-//! A closing parenthesis is required where there should be one, so that a truncated number is not taken for a smaller
-//! one.
+//! Required closing parentheses prevent a truncated number from being read as a smaller one.
 //!
-//! When a line was logged: `Nov 20 2026 23:12:07.406 GMT+0100: `.
+//! Also parses the time of a line: `Nov 20 2026 23:12:07.406 GMT+0100: `.
 
 use super::{BUCKETS, DriveDetail, DriveLine, PrintedRates, Unit};
 use jiff::civil::{Date, DateTime};
@@ -30,7 +29,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) text: &'a [u8],
 }
 
-/// Splits what stands behind a stamp: `LEVEL (context): (file.c:line) text`.
+/// Splits the text after a stamp: `LEVEL (context): (file.c:line) text`.
 pub(crate) fn parts(line: &[u8]) -> Option<Parts<'_>> {
     let open = memchr(b'(', &line[..line.len().min(16)])?;
     let rest = &line[open + 1..];
@@ -72,15 +71,15 @@ pub(crate) fn dump_header(text: &[u8]) -> Option<DumpHeader<'_>> {
     Some(DumpHeader { name, total: number(total)?, unit }).filter(|header| !header.name.is_empty())
 }
 
-/// Text that names something: a name with control characters in it is of a damaged line.
+/// The text as a name; `None` if control characters show that the line is damaged.
 fn printable(text: &[u8]) -> Option<&str> {
     std::str::from_utf8(text).ok().filter(|text| !text.contains(|c: char| c.is_control() || is_unprintable(c)))
 }
 
-/// Most buckets that a line has; servers write four.
+/// Maximum number of buckets in a line; servers write four.
 const BUCKETS_OF_LINE_MAX: usize = 16;
 
-/// Reads ` (04: 0000001707) (05: 0000001582)`: buckets and their counts. `None`: it is no such line.
+/// Reads ` (04: 0000001707) (05: 0000001582)`: buckets and their counts. `None` for any other line.
 pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX], usize)> {
     let mut found = [(0, 0); BUCKETS_OF_LINE_MAX];
     let mut count = 0;
@@ -101,14 +100,14 @@ pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX
     (count > 0).then_some((found, count))
 }
 
-/// A line that counts what a drive did.
+/// A line with the counters of a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DriveText<'a> {
     /// Empty in old versions.
     pub(crate) namespace: &'a str,
     /// Such as `/dev/sdb`.
     pub(crate) device: &'a str,
-    /// Counts in their order, each with its key and the rate printed beside it.
+    /// Counts in the order printed, each with its key and the rate beside it.
     counts: Vec<(&'a str, u64, Option<f64>)>,
 }
 
@@ -116,12 +115,12 @@ pub(crate) struct DriveText<'a> {
 const KEYS: &str = "used-bytes used free-wblocks write w-tot defrag-q defrag-read defrag-tot defrag-write defrag-w-tot \
                     shadow-write-q defrag-io-skips direct-frees partial-writes defrag-partial-writes";
 
-/// True if a driver's line should have a drive's counts: an unreadable one is worth a remark.
+/// True if the line should contain a drive's counters: then it deserves a remark if unreadable.
 pub(crate) fn is_drive_line(text: &[u8]) -> bool {
     memmem::find(text, b": used").is_some() || memmem::find(text, b" defrag-io-skips ").is_some()
 }
 
-/// Reads a line that counts what a drive did.
+/// Reads a line with the counters of a drive.
 pub(crate) fn drive_line(text: &[u8]) -> Option<DriveText<'_>> {
     let text = printable(text)?;
     let (head, rest) = text.split_once(": ")?;
@@ -133,7 +132,7 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveText<'_>> {
     let mut words = rest.split_ascii_whitespace().map(|word| word.trim_end_matches(','));
     let mut last = "";
     while let Some(key) = words.next() {
-        // Rates stand behind counts in old versions: `w-tot 0 (0.0/s)`.
+        // Old versions print rates after counts: `w-tot 0 (0.0/s)`.
         if let Some(printed) = key.strip_prefix('(').and_then(|rate| rate.strip_suffix("/s)")) {
             let printed = rate(printed)?;
             if let Some((_, _, rate)) = counts.last_mut().filter(|(key, ..)| *key == last) {
@@ -161,7 +160,7 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveText<'_>> {
 }
 
 impl DriveText<'_> {
-    /// The count of a key, which has other names in old versions.
+    /// The count of a key; `names` has its names in all versions.
     fn count(&self, names: &[&str]) -> Option<u64> {
         self.counts.iter().rfind(|(key, ..)| names.contains(key)).map(|(_, count, _)| *count)
     }
@@ -181,7 +180,7 @@ impl DriveText<'_> {
         })
     }
 
-    /// The counters of a line logged at `at`, if all that every version has are there.
+    /// The counters of a line logged at `at`, if it has all those that every version prints.
     pub(crate) fn at(&self, at: Timestamp) -> Option<DriveLine> {
         let (writes, reads) = (["write", "w-tot"], ["defrag-read", "defrag-tot"]);
         let defrag_writes = ["defrag-write", "defrag-w-tot"];
@@ -206,7 +205,7 @@ impl DriveText<'_> {
     }
 }
 
-/// A rate. `None`: it is no number.
+/// Parses a rate. `None`: not a number.
 fn rate(text: &str) -> Option<f64> {
     text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0)
 }
@@ -214,7 +213,7 @@ fn rate(text: &str) -> Option<f64> {
 /// Text of a line that gives the size of write blocks.
 pub(crate) const WBLOCKS: &str = " wblocks of size ";
 
-/// Reads a size as aerospike.conf has it: `131072`, `128K`, `1M`.
+/// Reads a size in the notation of aerospike.conf: `131072`, `128K`, `1M`.
 pub fn size_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let (digits, shift) = match text.char_indices().last()? {
@@ -230,8 +229,8 @@ pub(crate) fn is_block_size(bytes: u64) -> bool {
     bytes.is_power_of_two() && (512..=8 << 20).contains(&bytes)
 }
 
-/// `/dev/sdb has 16384 wblocks of size 131072`: the device and the bytes. `None`, too, of a size that none has, as a line
-/// that was cut tells.
+/// Reads the device and the bytes of `/dev/sdb has 16384 wblocks of size 131072`. `None` also for an impossible size,
+/// which shows that the line was cut.
 pub(crate) fn wblocks(text: &[u8]) -> Option<(&str, u64)> {
     let text = printable(text)?;
     let (head, size) = text.split_once(WBLOCKS)?;
@@ -242,13 +241,13 @@ pub(crate) fn wblocks(text: &[u8]) -> Option<(&str, u64)> {
     Some((device, bytes))
 }
 
-/// `<><><>  Aerospike Community Edition build 8.0.0.15  <><><>`, which a server says when it starts: the version.
+/// The version in `<><><>  Aerospike Community Edition build 8.0.0.15  <><><>`, which a server logs when it starts.
 pub(crate) fn start(text: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(text.strip_prefix(b"<><>")?).ok()?;
     text.split_once(" build ")?.1.split_ascii_whitespace().next()
 }
 
-/// The node's id, of the ticker's line or of those of the start.
+/// The node's id, from a ticker line or from lines of the start.
 pub(crate) fn node_id(parts: Parts<'_>) -> Option<String> {
     let id = match parts.text.strip_prefix(b"NODE-ID ") {
         Some(id) => id,
@@ -295,7 +294,7 @@ impl Stamp {
     }
 }
 
-/// Stamps of lines that follow one another: most of them have the one of the line before.
+/// Caches the last stamp: most lines have the same one as the previous line.
 #[derive(Debug, Default)]
 pub struct Stamps {
     text: Vec<u8>,
@@ -303,7 +302,7 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// The stamp of a line, and what follows it.
+    /// The stamp of a line, and the text after it.
     pub fn split<'a>(&mut self, line: &'a [u8]) -> Option<(Stamp, &'a [u8])> {
         if let Some(stamp) = self.stamp
             && line.starts_with(&self.text)
@@ -318,7 +317,7 @@ impl Stamps {
     }
 }
 
-/// The stamp at the begin of `line`, and what follows its `: `.
+/// The stamp at the beginning of `line`, and the text after its `: `.
 pub(super) fn split(line: &[u8]) -> Option<(Stamp, &[u8])> {
     let head = &line[..line.len().min(STAMP_BYTES_MAX)];
     let mut rest = Bytes(head);
@@ -347,7 +346,7 @@ pub(super) fn split(line: &[u8]) -> Option<(Stamp, &[u8])> {
     rest.exact(b":")?;
     let _ = rest.spaces();
     let date = Date::new(year as i16, month, day as i8).ok()?;
-    // A leap second is the first of the next minute.
+    // A leap second counts as the first second of the next minute.
     let (second, leap) = if second == 60 { (59, 1) } else { (second, 0) };
     let local = date.to_datetime(jiff::civil::Time::new(hour as i8, minute as i8, second as i8, nanos as i32).ok()?);
     let local = local.checked_add(SignedDuration::from_secs(leap)).ok()?;

@@ -4,9 +4,9 @@
 //! descriptor can neither format nor write with it. Sources: `include/uapi/linux/nvme_ioctl.h`; NVM Express Base
 //! Specification 2.1: Get Log Page 5.1.12, Identify 5.1.13, Get Features 5.1.11, I/O Management Receive 7.3.
 //!
-//! [`ring`] reads and writes data through io_uring. Names of [`Status`]: NVM Express Base Specification 2.1, figures 98 to
-//! 107; NVM Command Set Specification 1.1; Linux `include/linux/nvme.h` (`NVME_SC_...`), whose path-related codes come from
-//! the kernel when it lost the drive.
+//! [`ring`] reads and writes data through io_uring. Names of [`Status`]: NVM Express Base Specification 2.1, figures
+//! 98 to 107; NVM Command Set Specification 1.1; Linux `include/linux/nvme.h` (`NVME_SC_...`), whose path-related
+//! codes come from the kernel when it lost the drive.
 
 pub mod ring;
 
@@ -88,7 +88,8 @@ struct Command {
     result: u32,
 }
 
-/// `_IO('N', 0x40)`, and `_IOWR('N', ..., struct nvme_passthru_cmd)`: as in [`crate::ioctl`] for x86, Arm, RISC-V, s390.
+/// `_IO('N', 0x40)`, and `_IOWR('N', ..., struct nvme_passthru_cmd)`: as in [`crate::ioctl`] for x86, Arm, RISC-V,
+/// s390.
 const NVME_IOCTL_ID: u32 = 0x4e40;
 const NVME_IOCTL_ADMIN_CMD: u32 = 0xc048_4e41;
 const NVME_IOCTL_IO_CMD: u32 = 0xc048_4e43;

@@ -128,7 +128,7 @@ impl Fdp {
         controller.fdp(&node).map_err(|error| error.to_string())
     }
 
-    /// The answer; without one the default, and a note that `what` is unknown.
+    /// The answer; on an error the default value, and a note that `what` is unknown.
     fn known<T: Default>(&mut self, what: &str, answer: Result<T, QueryError>) -> T {
         answer.unwrap_or_else(|error| {
             self.unknown.push(format!("{what}: {error}"));
@@ -140,7 +140,7 @@ impl Fdp {
         self.configurations.iter().find(|one| self.state == State::On(one.index))
     }
 
-    /// Why no write to the namespace can name a handle, and the remedy; `None` if one can.
+    /// Why writes to the namespace cannot name a handle, and the remedy; `None` if they can.
     pub fn hindrance(&self) -> Option<&'static str> {
         match self.state {
             State::Off => Some("FDP is there and off"),
@@ -253,7 +253,7 @@ pub(crate) fn is_supported(fd: BorrowedFd<'_>) -> Result<bool, QueryError> {
     Ok(little_endian::<4>(&controller, 96) & HAS_FDP != 0)
 }
 
-/// Reads the head of an answer, whose total length `len` computes, and then the whole.
+/// Reads the head of an answer, computes the total length from it with `len`, and reads the whole.
 fn log(
     fd: BorrowedFd<'_>,
     query: Query,
@@ -329,8 +329,8 @@ pub fn statistics(page: &[u8]) -> Bytes {
 mod tests {
     use super::*;
 
-    /// Log pages 20h and 21h and the placement list of an emulated drive (QEMU 10.0) with eight handles, reclaim units of
-    /// 16 MiB and one namespace that has them all.
+    /// Log pages 20h and 21h and the placement list of an emulated drive (QEMU 10.0) with eight handles, reclaim units
+    /// of 16 MiB and one namespace that has them all.
     const CONFIGURATIONS: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-20h.bin");
     const USERS: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-21h.bin");
     const HANDLES: &[u8] = include_bytes!("../../../tests/data/nvme-fdp-ruhs.bin");

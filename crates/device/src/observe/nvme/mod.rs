@@ -37,15 +37,15 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// The controller of the block device `device`, found below `root` (`/` but in tests); the first that can be opened
-    /// of a drive with several paths. `None` if it is no NVMe drive, or may not be opened.
+    /// The controller of the block device `device`, found below `root` (`/` but in tests); for a drive with several
+    /// paths, the first controller that can be opened. `None` if it is no NVMe drive, or may not be opened.
     pub fn find(root: &Path, device: DeviceNumber) -> Option<Self> {
         let block = block_dir(root, device)?;
         let names = controller_names(&block);
         if names.is_empty() {
             return None;
         }
-        // For a partition the disk has it.
+        // For a partition, sysfs has the namespace identifier at the disk.
         let dir = SysDir::new(block.clone());
         let nsid = dir.number("nsid").or_else(|| dir.parent()?.number("nsid"));
         // A container may have no node of the controller; the drive's node works as well.

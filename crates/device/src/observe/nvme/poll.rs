@@ -1,6 +1,6 @@
 //! Polls a drive's health logs on a thread of its own.
 //!
-//! A drive that hangs blocks its caller for up to a minute; here that is a thread that nobody waits for.
+//! A drive that hangs blocks its caller for up to a minute: here only the polling thread, for which nobody waits.
 //! [`Poller::take`] returns each reading once.
 
 use super::{Controller, OcpSmart, Smart};
@@ -49,8 +49,8 @@ pub(in crate::observe) struct Poller {
 }
 
 impl Poller {
-    /// Calls `read` once for all logs, which shows those that the drive has, and then at every `interval` for these (OCP's,
-    /// FDP's); `None` if the drive does not return its SMART log.
+    /// Calls `read` once for all logs, to learn which of them the drive has, then at every `interval` for these
+    /// (OCP's, FDP's); `None` if the drive does not return its SMART log.
     pub(in crate::observe) fn start(
         read: impl Fn(bool, bool) -> Reading + Send + 'static,
         interval: Duration,
@@ -69,7 +69,7 @@ impl Poller {
                 };
                 let reading = read(has_ocp, has_fdp);
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
-                // After a long time nobody waits any more.
+                // The receiver may have timed out.
                 let _ = asked_by.map(|asked_by| asked_by.try_send(()));
             }
         };
@@ -78,11 +78,11 @@ impl Poller {
         Some(Self { latest, has_ocp, has_fdp, ask: spawned.is_ok().then_some(ask) })
     }
 
-    /// Has the drive asked now, for the last time. Something is received when it has answered.
+    /// Queries the drive at once, for the last time. The receiver gets a message when the drive has answered.
     pub(in crate::observe) fn ask_last(&mut self) -> Receiver<()> {
         let (answer, answered) = sync_channel(1);
         if let Some(ask) = self.ask.take() {
-            // Of a thread that is gone nothing will be received.
+            // Send errors are ignored: if the thread is gone, the receiver is disconnected.
             let _ = ask.send(answer);
         }
         answered

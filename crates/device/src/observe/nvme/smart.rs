@@ -46,7 +46,7 @@ pub struct Smart {
     pub media_errors: u128,
     /// Times that the drive went into light and into heavy throttling because of heat.
     pub thermal_transitions: [u32; 2],
-    /// Seconds that it stayed in each.
+    /// Seconds in light and in heavy throttling.
     pub thermal_seconds: [u32; 2],
 }
 
@@ -150,10 +150,10 @@ const GUID_AT: usize = 496;
 /// The OCP SMART log: the state of a drive's flash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OcpSmart {
-    /// Bytes written to the flash, for hosts and for itself. Over the bytes that hosts wrote in the same time,
+    /// Bytes written to the flash, for hosts and for itself. Divided by the bytes that hosts wrote in the same time,
     /// this is the write amplification.
     pub physical_media_units_written_bytes: u128,
-    /// Times that heat throttled the drive; it stays at 255.
+    /// Times that heat throttled the drive; saturates at 255.
     pub throttle_count: u8,
 }
 

@@ -101,7 +101,7 @@ impl Sampler {
     pub fn sample_last(&mut self) -> Row {
         let healths = self.devices.iter_mut().filter_map(|device| device.health.as_mut());
         let answers: Vec<_> = healths.map(Poller::ask_last).collect();
-        // All have been asked, so that several that hang cost no more than one.
+        // All drives are queried before any wait, so that several hung drives cost no more time than one.
         let until = Instant::now() + LAST_ANSWER_MAX;
         for answer in answers {
             let _ = answer.recv_timeout(until.saturating_duration_since(Instant::now()));
@@ -164,7 +164,7 @@ struct Device {
 }
 
 impl Device {
-    /// Finds what there is to sample of the device `number`, by the text of /proc/diskstats.
+    /// Finds what can be sampled of the device `number`, by the text of /proc/diskstats.
     fn find(root: &Path, number: DeviceNumber, statistics: &str) -> Self {
         let mut lines = statistics.lines().filter_map(parse_line);
         let name = lines.find_map(|(line, name, _)| (line == number).then(|| name.to_owned()));
@@ -197,14 +197,14 @@ impl Device {
         cells.map(|(column, value)| (column.of(&self.name), value)).collect()
     }
 
-    /// The drive's health by `reading`. Data units are of 512,000 bytes. The throttle count is the number of times that heat
-    /// slowed the drive: both levels of SMART, and OCP's own count.
+    /// The drive's health by `reading`. Data units are of 512,000 bytes. The throttle count is the number of times
+    /// that heat slowed the drive: both levels of SMART, and OCP's own count.
     fn health_cells(&self, reading: &Reading) -> Vec<Cell> {
         let Some(Poller { has_ocp, has_fdp, .. }) = self.health else { return Vec::new() };
         let smart = reading.smart.as_ref();
         let ocp = reading.ocp.as_ref();
         let sum = |both: [u32; 2]| both.map(f64::from).iter().sum::<f64>();
-        // A sum that lacks one part now and then would rise where nothing was throttled.
+        // A sum that lacks one of its parts now and then would seem to rise without any throttling.
         let by_ocp = if has_ocp { ocp.map(|ocp| ocp.throttle_count.into()) } else { Some(0.0) };
         let throttled = smart.zip(by_ocp).map(|(smart, by_ocp)| sum(smart.thermal_transitions) + by_ocp);
         let mut cells = vec![

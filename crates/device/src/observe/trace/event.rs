@@ -11,7 +11,7 @@ pub enum EventKind {
     /// A bio came back (`block_bio_complete`). An error mostly means that it was not allowed to wait for a free tag,
     /// and the sender sends it again. Without an error it marks the completion on a device without requests.
     Return,
-    /// A request was put into the queue of its device (`block_rq_insert`). Not all are.
+    /// A request was put into the queue of its device (`block_rq_insert`). Not all requests are.
     Insert,
     /// A request was handed to the driver (`block_rq_issue`).
     Issue,

@@ -33,18 +33,19 @@ use tracefs::{FormatError, Instance, Tracefs};
 pub struct Options {
     /// Memory for the buffers of all CPUs together. An issue and a completion take about 140 bytes.
     pub buffer_bytes: u64,
-    /// Maximum buffer of one CPU, bytes: with few CPUs they need not share the whole.
+    /// Maximum buffer of one CPU, bytes: with few CPUs, the total stays below `buffer_bytes`.
     pub cpu_buffer_bytes: u64,
     /// True to record completions beside issues.
     pub complete: bool,
-    /// True to record also when a bio enters the block layer, and bios that complete without a request (for the time before issue).
+    /// True to record bios, too: when they enter the block layer (for the time before issue), and when they complete
+    /// without a request.
     pub queue: bool,
     /// True to record completed bios, too: the only events of a device without requests.
     pub bios_done: bool,
 }
 
 impl Default for Options {
-    /// Issues and completions, in 64 MiB: about two seconds of 200,000 requests a second.
+    /// Issues and completions, in 64 MiB: about two seconds of 200,000 requests per second.
     fn default() -> Self {
         Self { buffer_bytes: 64 << 20, cpu_buffer_bytes: u64::MAX, complete: true, queue: false, bios_done: false }
     }

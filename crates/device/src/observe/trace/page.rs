@@ -47,7 +47,8 @@ impl PageLayout {
         self.data.offset + self.data.bytes
     }
 
-    /// Calls `sink` with the time and the bytes of each record, oldest first. True if events are missing before the page.
+    /// Calls `sink` with the time and the bytes of each record, oldest first. True if events are missing before the
+    /// page.
     ///
     /// Errors: the byte from which on the page contradicts itself.
     pub(super) fn records(&self, page: &[u8], mut sink: impl FnMut(u64, &[u8])) -> Result<bool, usize> {
@@ -107,11 +108,11 @@ fn split_header(header: u32) -> (u32, u64) {
     }
 }
 
-/// Puts the bits that an absolute time stamp lacks back on, from the time before it.
+/// Restores the upper bits that an absolute time stamp lacks, from the time before it.
 fn absolute(low: u64, before: u64) -> Option<u64> {
     let high = before >> ABSOLUTE_BITS << ABSOLUTE_BITS;
     let time = high | low;
-    // The low bits ran over between the two.
+    // The low bits wrapped in between.
     if high != 0 && time < before { time.checked_add(1 << ABSOLUTE_BITS) } else { Some(time) }
 }
 

@@ -6,19 +6,19 @@
 //! ```
 //!
 //! The kernel gives a request no name; disk and first sector identify it while it is in flight. Bios that were merged
-//! into a request count as that one request, queued with the oldest of them. A bio that was split counts as several,
-//! all queued with it. Parts that complete on their own belong to one request until the last is done. A FUA write on a
-//! device without FUA support is followed by a flush of the kernel's own; it is done when the kernel reports it a
-//! second time (if its bio was not seen, this is unknown, and it is done the first time).
+//! into a request count as that one request, queued with the oldest of them. A bio that was split counts as several
+//! requests, all queued with it. Parts that complete on their own belong to one request until the last is done. The
+//! kernel follows a FUA write on a device without FUA support with a flush, and reports the write as complete twice:
+//! the second report counts. Without the write's bio this is unknown, and the first report counts.
 //!
-//! A bio that was sent back because no tag was free, and is sent again, has been queued since the first time. A
-//! request that the driver gave back is one request, with the device since it was issued last.
+//! A bio that was returned because no tag was free, and is sent again, counts as queued since the first time. A
+//! request that the driver gave back stays one request; its device time begins at the last issue.
 //!
-//! A device without requests (zram, device-mapper) takes bios: there each of them is the request, and how long it
-//! was queued is not known.
+//! A device without requests (zram, device-mapper) takes bios: there each bio is the request, and its queue time is
+//! unknown.
 //!
-//! Known times of a request are told: begun before the trace it is not seen at all, without its bio its time in
-//! the queue is missing, and still under way at the end its time with the device.
+//! A request has the times that are known. A request issued before the trace began is not seen; without its bio, the
+//! queue time is missing; if it is in flight at the end, the device time is missing.
 
 use super::{Event, EventKind, EventOp, Flags, Task};
 use crate::observe::DeviceNumber;
@@ -64,7 +64,7 @@ impl Request {
         Some(self.completed_ns?.saturating_sub(self.issued_ns))
     }
 
-    /// When it was wanted, as far as that was seen.
+    /// Time at which it was queued or, if that was not seen, issued.
     pub fn wanted_ns(&self) -> u64 {
         self.queued_ns.unwrap_or(self.issued_ns)
     }
@@ -93,11 +93,11 @@ const NO_SECTOR: u64 = u64::MAX;
 /// Entries of one key: two requests of one sector can be in flight at once, the older comes first.
 type Waiting = HashMap<(DeviceNumber, u64), VecDeque<Pending>>;
 
-/// A request with the device, or a bio, as a request of its own, that waits to become requests.
+/// A request in flight at the device; or a bio that waits to become requests, in the form of a request.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     request: Request,
-    /// The sector behind its last.
+    /// The first sector after its last.
     end: u64,
     /// The kernel will flush afterwards, and complete it once more.
     flush_follows: bool,
@@ -237,7 +237,8 @@ impl Pairing {
         if event.sectors > 0
             && let Some(first) = self.take_bio(event, event.sector, end)
         {
-            // Bios merged behind the first are in the request, too; or the first was merged before an older one.
+            // The request also contains bios merged after the first one, or an older one that the first was merged in
+            // front of.
             let (mut queued_ns, mut reached) = (first.request.issued_ns, first.end);
             while reached < end {
                 let Some(next) = self.take_bio(event, reached, end) else { break };
@@ -256,7 +257,7 @@ impl Pairing {
     /// Takes the oldest bio of the event's kind at `sector`. Its part beyond `end` stays for the next request.
     fn take_bio(&mut self, event: &Event, sector: u64, end: u64) -> Option<Pending> {
         let key = (event.device, sector);
-        // A bio that ends with the request is its own, if another one begins here, too.
+        // If several bios begin here, the one that ends with the request belongs to it.
         let whole = take(&mut self.bios, key, |bio| bio.request.op == event.op && bio.end == end);
         let bio = whole.or_else(|| take(&mut self.bios, key, |bio| bio.request.op == event.op))?;
         match bio.end > end {
@@ -268,7 +269,7 @@ impl Pairing {
 
     fn complete(&mut self, event: &Event) {
         let key = (event.device, sector_key(event));
-        // Of an operation that moves data, without sectors it is the second completion, after the flush.
+        // A completion without sectors, of an operation that moves data, is the second one, after the flush.
         let second = event.sectors == 0;
         let matches = |issued: &Pending| {
             issued.request.op == event.op && (key.1 == NO_SECTOR || second == (issued.end == event.sector))
@@ -372,7 +373,7 @@ fn take(waiting: &mut Waiting, key: (DeviceNumber, u64), fits: impl Fn(&Pending)
     taken
 }
 
-/// All entries, in the order of their keys: a map has none, and a trace is the same requests each time.
+/// All entries, sorted by key: a map has no order, and a trace must give the same requests each time.
 fn drained(waiting: &mut Waiting) -> impl Iterator<Item = Pending> + use<> {
     let mut entries: Vec<_> = waiting.drain().collect();
     entries.sort_unstable_by_key(|(key, _)| *key);

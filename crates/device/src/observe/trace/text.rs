@@ -295,7 +295,7 @@ fn blkparse(line: &str) -> Option<Meaning> {
     };
     let body = match rest.contains(" + ") {
         true => format!("{device} {rest}"),
-        // A flush or a command has no place.
+        // A flush or a passthrough command has no sector.
         false => {
             let ([letters], rest) = first_words(rest)?;
             format!("{device} {letters} 0 + 0 {rest}")
@@ -333,14 +333,14 @@ impl Columns {
         words[self.comm] = rest.trim_ascii();
         let of = |name: &str| self.names.iter().position(|found| found == name).map(|at| words[at]);
         let seconds = |name: &str| of(name).and_then(nanoseconds);
-        // A time in milliseconds is one in seconds, with the point elsewhere.
+        // Parses milliseconds as seconds, then divides by 1,000.
         let milliseconds = |name: &str| of(name).and_then(nanoseconds).map(|ns| ns / 1_000);
         let (op, flags) = letters_of(of("TYPE")?)?;
         let (device_ns, queue_ns) = (milliseconds("LATms"), milliseconds("QUEms"));
         let issued_ns = seconds("STARTs").or_else(|| seconds("ENDs")?.checked_sub(device_ns?)).unwrap_or(0);
         Some(Request {
             device: device_number(of("DEV")?)?,
-            // On recent kernels iosnoop takes the words of a request for one further to the right.
+            // On recent kernels iosnoop is off by one column when it parses a request.
             sector: if of("BLOCK")? == "+" { 0 } else { number(of("BLOCK")?)? },
             sectors: u32::try_from(number(of("BYTES")?)? / SECTOR_BYTES).ok()?,
             op,

@@ -1,4 +1,4 @@
-//! An instance of the kernel's tracing of our own: its own buffers, events and filters.
+//! A private instance of the kernel's tracing: its own buffers, events and filters.
 //!
 //! Other traces on the machine are not affected. The instance is a directory below `instances/`; it is removed when
 //! dropped, and leftovers of dead processes are removed when the next one is created.
@@ -139,7 +139,7 @@ pub fn stop_instances() {
     let live = match LIVE.try_lock() {
         Ok(live) => live,
         Err(TryLockError::Poisoned(error)) => error.into_inner(),
-        // Another thread makes or removes one; an end does not wait for it.
+        // Another thread is making or removing an instance; the exit does not wait for it.
         Err(TryLockError::WouldBlock) => return,
     };
     stop(&live);
@@ -151,8 +151,8 @@ fn stop(instances: &[PathBuf]) {
     }
 }
 
-/// Switches an instance off and removes its directory. EBUSY: somebody has a file of it open. Then it does not record
-/// any more, and a trace that starts after the end of this process removes it.
+/// Switches an instance off and removes its directory. EBUSY: a process has one of its files open. Then the instance
+/// stays without recording, and a trace that starts after the end of this process removes it.
 fn remove(path: &Path) -> io::Result<()> {
     let switch = fs::OpenOptions::new().write(true).open(path.join("tracing_on"));
     let _ = switch.and_then(|mut file| file.write_all(b"0"));

@@ -8,8 +8,8 @@
 //!            the jobs furthest behind, at the same time -> a run -> a point for each drive
 //!         -> conclusion, report
 //! ```
-//! `load::baseline` decides which job is next, `conclusions::baseline` what follows from points. Several drives work at the
-//! same time, as in a server: each has its own job, and a step for it.
+//! `load::baseline` decides which job is next, `conclusions::baseline` what follows from points. Several drives work
+//! at the same time, as in a server: each has its own job, and a step for it.
 
 mod measuring;
 mod request;
@@ -75,7 +75,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     console::note(&summary(&kept, &request));
     let mut opened = request.open(&kept.erase)?;
     loop {
-        // A signal during the recording of the last job did not end that job.
+        // A signal that arrived while the last job was being recorded takes effect here.
         if switch.was_asked().is_some() {
             return show_interruption(&kept);
         }

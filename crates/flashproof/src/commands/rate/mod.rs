@@ -7,8 +7,8 @@
 //!                     next move -> a watched run -> what it showed -> next move ...
 //!                 -> conclusion
 //! ```
-//! `conclusions::rating` decides the next load and the result of a step. This module joins it with the runner, and saves
-//! the state before and after each step.
+//! `conclusions::rating` decides the next load and the result of a step. This module joins it with the runner, and
+//! saves the state before and after each step.
 
 mod search;
 
@@ -77,7 +77,7 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
 fn climb(args: &RateArgs, request: &Request, kept: &mut Kept, switch: &Switch) -> Result<Option<Finding>, Failure> {
     let mut search = SearchRun::replayed(request, &kept.series);
     loop {
-        // A signal during the recording of the last step or preparation did not end it.
+        // A signal that arrived while the last step or preparation was being recorded takes effect here.
         if switch.was_asked().is_some() {
             return Ok(None);
         }
@@ -95,7 +95,8 @@ fn climb(args: &RateArgs, request: &Request, kept: &mut Kept, switch: &Switch) -
 const SLICE_SEC: u32 = 3_600;
 /// Maximum operations of a step on simulated drives without --slice: about a minute of CPU.
 const SIMULATED_OPS_MAX: f64 = 250e6;
-/// Minimum length of a slice shortened so, seconds: a minute of load shows what a drive does at that rate.
+/// Minimum length of a slice shortened by [`SIMULATED_OPS_MAX`], seconds: a minute of load shows the drive's behaviour
+/// at that rate.
 const SIMULATED_SLICE_SEC_MIN: u64 = 60;
 
 /// The requested search.
@@ -168,7 +169,7 @@ impl Request {
             no_prep: args.no_prep,
             base,
         };
-        // Reports a first rate that is too large now, not in the evening.
+        // Checks the first rate now, before hours are spent.
         request.load(from, request.slice(from).sec)?;
         Ok(request)
     }
@@ -244,8 +245,8 @@ impl Request {
         series::planned(Purpose::Rate, devices, self.base.to_text(), terms)
     }
 
-    /// Why a rating must not be compared with published ones, given `unprepared` devices and devices of `virtual_kinds`, which
-    /// are no drives.
+    /// Why a rating must not be compared with published ones: `unprepared` devices, and devices of `virtual_kinds`
+    /// that are not drives.
     pub fn not_comparable(&self, unprepared: &str, virtual_kinds: &[String]) -> Vec<String> {
         let reasons = [
             (!self.as_act, "operations came evenly, which flatters a drive (--as-act paces as ACT does)"),

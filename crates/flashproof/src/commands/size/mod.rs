@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Exit code of a profile that does not balance: it is no statement about the drives.
+/// Exit code of a profile whose numbers contradict each other: then it says nothing about the drives.
 const IN_DOUBT: u8 = 4;
 
 /// Name of the profile in the folder.

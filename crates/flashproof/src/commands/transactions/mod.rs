@@ -279,7 +279,7 @@ impl Table<'_> {
         let mut shapes = devices.shapes();
         shapes.truncate(if kind.replicated { 2 } else { 1 });
         if is_simulated {
-            // The bytes of a simulated drive are in memory, and the log eventually covers all of it.
+            // A simulated drive keeps its bytes in memory, and the store's log eventually fills them all.
             shapes[0].size_bytes = shapes[0].size_bytes.min(args.size);
             load::memory::check(shapes[0].size_bytes).map_err(|why| {
                 let name = &self.names[0];

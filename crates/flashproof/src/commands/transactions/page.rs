@@ -47,9 +47,10 @@ pub(super) struct Side {
     pub(super) stddev_ms: f64,
 }
 
-/// Published result for a record size, per server: "Reaching one million database transactions per second", Intel and
-/// Aerospike, 2014: 72 hardware threads and two NVMe drives a node, Aerospike 3.3.40, single bin, 95 % reads, over a
-/// network. The row with which it is compared, and its cells in the two tables; the last is by the threads that were busy.
+/// Published results by record size, per server: "Reaching one million database transactions per second", Intel and
+/// Aerospike, 2014: 72 hardware threads and two NVMe drives per node, Aerospike 3.3.40, single bin, 95 % reads, over a
+/// network. Each has the record size of the rows to compare, and its cells in the two tables; the last cell is per
+/// busy thread.
 const PUBLISHED: [(&str, [&str; 7], [&str; 6]); 4] = [
     (
         "1k",
