@@ -422,7 +422,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
     use std::io::Write;
-    use sys::salt::PlacedSalt;
+    use sys::salt::Salt;
 
     const SAMPLING: Sampling = Sampling { spots: 64, seed: 1, limit: Duration::from_secs(60) };
 
@@ -475,7 +475,7 @@ mod tests {
     fn written_by(block_bytes: usize, size: usize, key: u64) -> Vec<u8> {
         let mut content = vec![0; size.next_multiple_of(block_bytes)];
         for (number, block) in content.chunks_mut(block_bytes).enumerate() {
-            PlacedSalt::new(number as u64, 1, key).fill(block, 0);
+            Salt::new(number as u64, 100, key).fill(block);
         }
         content.truncate(size);
         content
@@ -507,7 +507,7 @@ mod tests {
         let records = Records::open(Some(dir.path().into()));
         let mut content = vec![0; 4 << 20];
         let key = records.keep("serial s", content.len() as u64, "salted").unwrap();
-        PlacedSalt::new(5, 1, key).fill(&mut content[..3 << 20], 0);
+        Salt::new(5, 100, key).fill(&mut content[..3 << 20]);
         assert!(evidence_of(&content, Some("serial s"), &records).is_empty());
 
         let other_device = evidence_of(&content, Some("serial t"), &records);
@@ -527,7 +527,7 @@ mod tests {
     #[test]
     fn a_magic_number_in_our_own_data_is_none() {
         let mut device = vec![0; 2 << 20];
-        PlacedSalt::new(5, 1, 77).fill(&mut device, 0);
+        Salt::new(5, 100, 77).fill(&mut device);
         device[0x438..0x43a].copy_from_slice(b"\x53\xef");
         assert!(find(&Look::at_bytes(&device, Some(77))).is_empty());
         assert_eq!(find(&Look::at_bytes(&device, Some(78))).len(), 1);

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::time::Duration;
-use sys::salt::PlacedSalt;
+use sys::salt::Salt;
 use tempfile::TempDir;
 
 const SIZE: u64 = 4 << 20;
@@ -51,7 +51,7 @@ impl Place {
         let consent = self.consent(request).unwrap();
         let key = consent.stamp_key();
         let mut buf = sys::buffer::Pool::new(bytes).unwrap().cut(bytes).unwrap();
-        PlacedSalt::new(3, 1, key).fill(&mut buf, 0);
+        Salt::new(3, 100, key).fill(&mut buf);
         let target = Target::writable(consent);
         let file = File::from(target.fd().try_clone_to_owned().unwrap());
         file.write_all_at(&buf, 0).unwrap();

@@ -11,7 +11,7 @@ use bench::{Bench, SIZE, Undo, exists, succeed, write_through};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use sys::salt::PlacedSalt;
+use sys::salt::Salt;
 
 /// Asserts that the device is refused without consent, that this did not touch it, and that its name gives consent.
 fn assert_asked(bench: &Bench, why: &str) {
@@ -322,14 +322,14 @@ fn what_we_wrote_is_not_asked_for_and_the_same_under_another_key_is() {
     let consent = bench.consent(&bench.request()).unwrap();
     let key = consent.stamp_key();
     let mut ours = vec![0; 4 << 20];
-    PlacedSalt::new(1, 1, key).fill(&mut ours, 0);
+    Salt::new(1, 100, key).fill(&mut ours);
     write_through(consent, 0, &ours);
     let again = bench.consent(&bench.request()).unwrap();
     assert_eq!(again.stamp_key(), key);
     assert!(again.erases().is_empty());
 
     let mut foreign = vec![0; 4096];
-    PlacedSalt::new(1, 1, key ^ 2).fill(&mut foreign, 0);
+    Salt::new(1, 100, key ^ 2).fill(&mut foreign);
     write_through(again, 8192, &foreign);
     bench.assert_refused(
         "data in 1 of 1026 samples, first at byte 8192 (it lacks the stamp of what flashproof wrote to loop",
@@ -341,7 +341,7 @@ fn a_lost_record_costs_a_question_and_no_data() {
     let Some(bench) = Bench::new(&[]) else { return };
     let consent = bench.consent(&bench.request()).unwrap();
     let mut ours = vec![0; 4096];
-    PlacedSalt::new(1, 1, consent.stamp_key()).fill(&mut ours, 0);
+    Salt::new(1, 100, consent.stamp_key()).fill(&mut ours);
     write_through(consent, 0, &ours);
     std::fs::remove_dir_all(bench.path("state")).unwrap();
     assert_asked(

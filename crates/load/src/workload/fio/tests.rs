@@ -99,14 +99,14 @@ fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_
     for (option, says) in [
         ("numa_cpu_nodes=1023", "no memory node 1023"),
         ("numa_mem_policy=round", "interleave"),
-        ("exec_prerun=true", "runs no foreign commands"),
+        ("exec_prerun=true", "run them yourself before and after"),
         ("write_hist_log=x", "give log_hist_msec"),
         ("steadystate_duration=10", "need a criterion"),
         ("read_iolog=/nonexistent/log", "cannot replay the log \"/nonexistent/log\""),
         ("flow=2\nrate_iops=10", "flow and a rate contradict each other"),
         ("verify=md5", "simulated drives store none"),
         ("verify_policy=fsynced", "all completed writes are compared"),
-        ("nfs_url=x", "another engine of fio's reads it"),
+        ("nfs_url=x", "another of fio's engines"),
     ] {
         let error = read(&format!("[a]\nfilename=sim:\n{option}")).unwrap_err();
         assert!(error.contains(says), "{error}");
