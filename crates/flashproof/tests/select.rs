@@ -193,7 +193,7 @@ fn published_ratings_are_estimates_with_a_warning() {
     assert!(all["choices"].as_array().unwrap().len() > 50);
     assert!(all["choices"].as_array().unwrap().iter().all(|choice| choice["basis"] == "published"));
     select(&bench, &["--published", "nobody's"])
-        .expect_error(2, &["no published rating is of a drive with \"nobody's\""]);
+        .expect_error(2, &["no published rating has \"nobody's\" in its drive's name"]);
     select(&bench, &["--published", "P4800X", "--price", "x=1"])
         .expect_error(2, &["no candidate or device has that name"]);
 }

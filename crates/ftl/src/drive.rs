@@ -280,7 +280,7 @@ impl Ftl {
             if counted != valid || counted != by_superblock[superblock as usize] {
                 let mapped = by_superblock[superblock as usize];
                 return Err(format!(
-                    "superblock {superblock}: {valid} units valid, {counted} found, {mapped} mapped to it"
+                    "superblock {superblock}: its counter says {valid} valid units, a scan finds {counted}, the map has {mapped}"
                 ));
             }
             let states = [is_free, self.is_open(superblock), self.is_collecting(superblock)];

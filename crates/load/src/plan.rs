@@ -71,7 +71,7 @@ pub enum Fill {
     /// Previous contents: for reads, and for writes of zeros, which buffers contain initially.
     #[default]
     AsIs,
-    /// Salt that was never written before, filled in ahead between operations.
+    /// A new salt for each write, filled in between operations, before the write is due.
     Fresh(Salt),
     /// Salt that is a function of the offset, filled in when the operation gets its buffer.
     Placed(PlacedSalt),

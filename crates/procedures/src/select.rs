@@ -141,7 +141,7 @@ fn chosen(ratings: &[Published], wanted: &[String]) -> Result<Vec<Published>, Fa
     for words in wanted {
         if words.trim().is_empty() || !ratings.iter().any(|rating| has(rating, words)) {
             return Err(Failure::usage(format!(
-                "no published rating is of a drive with {} in its name - give other words, or all",
+                "no published rating has {} in its drive's name - give other words, or \"all\"",
                 results::units::quoted(words)
             )));
         }

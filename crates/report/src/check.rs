@@ -169,7 +169,7 @@ fn sources(check: &Check) -> Vec<String> {
 fn bars(check: &Check) -> Bars {
     let mut bars = Bars::new(
         "Measured against the limits",
-        "The dashed line is the limit; a bar ends at twice that. Right of the line is bad.",
+        "The dashed line is the limit; bars are cut off at twice the limit. Right of the line is bad.",
     );
     for judged in check.criteria.iter().filter(|judged| judged.criterion.limit.is_some() && judged.figure.is_some()) {
         let name = format!("{}: {}", judged.criterion.run, judged.criterion.what());

@@ -169,8 +169,8 @@ fn rank_test(first: &[f64], second: &[f64]) -> (f64, bool, [f64; 2]) {
     (u, exact, p)
 }
 
-/// Twice the rank of each value of `first`, then of `second`; equal values have their mean rank. And the sum over all
-/// groups of t equal values of t^3 - t.
+/// Twice the rank of each value of `first`, then of `second`; equal values have their mean rank. Also the tie
+/// correction: the sum of t^3 - t over all groups of ties, of t values each.
 fn double_ranks(first: &[f64], second: &[f64]) -> (Vec<usize>, f64) {
     let values: Vec<f64> = first.iter().chain(second).copied().collect();
     let mut order: Vec<usize> = (0..values.len()).collect();

@@ -162,7 +162,7 @@ impl<'a> Names<'a> {
         Self { lasting: lasting(facts, roots), facts, roots }
     }
 
-    /// The lasting name to ask for; `None` if the device has no unique one.
+    /// The persistent name that the user must type; `None` if the device has no unique one.
     pub(super) fn lasting(&self) -> Option<&Lasting> {
         self.lasting.iter().find(|name| name.others.is_empty())
     }

@@ -1,5 +1,5 @@
-//! `flashproof check`: is a disk good enough for a database? Lists the checks, shows one, performs one or all;
-//! and, with a witness, does acknowledged mean durable?
+//! `flashproof check`: is a disk good enough for a database? Lists the checks, shows one, performs one or all.
+//! With a witness, a second machine that logs acknowledged writes, it also tests whether these survive a power cut.
 
 use super::done;
 use super::report::show;

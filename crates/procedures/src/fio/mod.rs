@@ -280,7 +280,7 @@ fn verify_notes(load: &FioLoad) -> Vec<String> {
     notes
 }
 
-/// A condition that saves the states, ends the run and executes a command.
+/// fio's trigger: once its condition is met, the verify states are saved, the run ends, and a command is executed.
 #[derive(Debug, Clone, Default)]
 pub struct Trigger {
     pub file: Option<PathBuf>,

@@ -1,8 +1,8 @@
-//! The two tables of a run, reduced to a few points for each column.
+//! intervals.csv and telemetry.csv, reduced to a few points for each column.
 //!
 //! A point has the mean, minimum and maximum of its intervals. The length of a run is not known beforehand, so bins
-//! double their width whenever there are too many. Between half of the maximum number of points and all of them
-//! remain, each over 2^n intervals.
+//! double their width whenever there are too many. So a column has between half of the maximum number of points and
+//! the maximum, and each point covers 2^n intervals.
 
 use super::{Detail, Points};
 use results::counts::CellCounts;

@@ -255,7 +255,7 @@ impl Comparison {
                 let Cell::Value(share) = &margin.worst else { continue };
                 let at = worst.iter().position(|(ns, _)| *ns == margin.threshold_ns).unwrap_or_else(|| {
                     let title = format!("Worst share over {}", margin.threshold);
-                    let caption = "The dashed line is the limit. A bar ends at twice the limit.";
+                    let caption = "The dashed line is the limit. Bars are cut off at twice the limit.";
                     worst.push((margin.threshold_ns, Bars::new(title, caption)));
                     worst.len() - 1
                 });

@@ -113,7 +113,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// The share of `ops` in the usage of `all` operations.
+    /// CPU usage of `ops` of `all` operations: the total, scaled by ops / all.
     pub fn part(self, ops: u64, all: u64) -> Self {
         let part = |whole: u64| (u128::from(whole) * u128::from(ops) / u128::from(all.max(1))) as u64;
         Self {

@@ -139,7 +139,7 @@ impl Plots {
     }
 }
 
-/// Largest position on the horizontal axis: of the points, or the axis's own maximum.
+/// End of the horizontal axis: the largest position of the points, or the fixed maximum of the axis if that is larger.
 fn span(chart: &Chart) -> f64 {
     let of = |line: &Line| match &line.x {
         Points::Even { first, step } => first + step * line.y.len().saturating_sub(1) as f64,

@@ -68,7 +68,7 @@ fn one_slice(run: &RunReport) -> Option<Bars> {
     let is_cut = groups.iter().flat_map(|group| &group.slices).any(|slice| !slice.complete);
     let mut bars = Bars::new(
         if is_cut { "Share of what ran over each threshold" } else { "Share of operations over each threshold" },
-        "The dashed line is the limit: a bar that reaches it fails the run. A bar ends at twice the limit.",
+        "The dashed line is the limit: a bar that reaches it fails the run. Bars are cut off at twice the limit.",
     );
     for (column, limit) in run.sla.limits().iter().enumerate() {
         for (group, slice) in groups.iter().flat_map(|group| group.slices.iter().map(move |slice| (group, slice))) {

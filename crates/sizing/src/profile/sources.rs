@@ -113,7 +113,7 @@ pub struct Wanted {
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum SizingError {
-    #[error("there is no server log to size from: sizes of records are logged and nowhere else - give --log FILE")]
+    #[error("there is no server log to size from: sizes of records are only in the log - give --log FILE")]
     NoLog,
     #[error(
         "{log}: has no histogram of the sizes that namespace {namespace} read and wrote (such as \

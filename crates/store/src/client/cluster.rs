@@ -124,7 +124,7 @@ impl Cluster {
             let has = asker.nodes[0].node.namespaces.iter().take(NAMESPACES_TOLD_MAX).map(|name| begin_of(name));
             let (name, has) = (quoted(namespace), has.collect::<Vec<_>>().join(", "));
             return Err(format!(
-                "cannot use namespace {name} - no node has a partition of it; it has {has} - name one of its namespaces (-n)"
+                "cannot use namespace {name} - the cluster does not have it; it has {has} - name one of these (-n)"
             ));
         }
         let has_single_bins = asker.settings().split(';').any(|pair| pair == "single-bin=true");

@@ -194,7 +194,7 @@ impl Files {
         }
         if self.logs.is_empty() {
             return Err(Failure::usage(format!(
-                "{} holds no server log (a name with .log in it) - sizes of records are logged and nowhere else: fetch \
+                "{} holds no server log (a name with .log in it) - sizes of records are only in the log: fetch \
                  the log of each node, and give it by --log",
                 dir.display()
             )));

@@ -65,7 +65,7 @@ pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
 fn balance(profile: &Profile) -> Bars {
     let mut bars = Bars::new(
         "What has to balance",
-        "How far two sources of one number are apart. The dashed line is what is allowed; a bar ends at twice that.",
+        "Difference between two sources of one number. The dashed line is the allowed difference; bars are cut off at twice that.",
     );
     for check in &profile.checks {
         let (off, allowed) = (check.residue_pct(), check.allowed_pct);
