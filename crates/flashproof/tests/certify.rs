@@ -258,7 +258,7 @@ fn a_device_is_prepared_first_and_only_once() {
     assert!(ended.stdout.contains(&format!("{}: prepared", device.name)), "{}", ended.stdout);
     assert!(ended.stdout.contains("ed the screening for 0.02x within limits of its own (99%>10s)"), "{}", ended.stdout);
     let because = format!("because {} is a loop device, which is a file, and a stage lasts 3 s, not 24 h", device.name);
-    assert!(ended.stdout.contains(&format!("this is a screening, {because}")), "{}", ended.stdout);
+    assert!(ended.stdout.contains(&format!("this is only a screening, {because}")), "{}", ended.stdout);
     let again = certify(&bench, &[&[device.name.as_str(), "--fresh"], &options[..]].concat()).expect_judged();
     assert!(!again.stderr.contains("preparing"), "{}", again.stderr);
 }
