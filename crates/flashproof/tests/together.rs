@@ -96,7 +96,7 @@ fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and
     mixed.expect(0);
     let limits = part_of(&bench, "n4", 4, 2_000, "6%>1ms");
     let error = judge(&[parts[0].clone(), limits], AGREED).unwrap_err().to_string();
-    assert!(error.contains("n4 ran another test: other limits"), "{error}");
+    assert!(error.contains("n4 ran a different test: other limits"), "{error}");
     let error = judge(&[parts[0].clone(), other], AGREED).unwrap_err().to_string();
     assert_eq!(
         error,
