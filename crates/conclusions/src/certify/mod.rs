@@ -327,7 +327,7 @@ impl Claim {
         if !shortfalls.is_empty() {
             let day = span(STAGE_SEC);
             remarks.push(format!(
-                "this is only a screening, because {}; a certification needs {day} per stage on real, prepared devices",
+                "this is only a screening, because {}; the full test takes {day} per stage on real, prepared devices",
                 shortfalls.join(", and ")
             ));
         }
