@@ -584,7 +584,10 @@ mod tests {
         ] {
             let words = [short.passed(), short.failed(), short.undecided(), short.remarks().join(" ")].join(" ");
             assert!(!words.contains("certif"), "{words}");
-            assert!(words.contains("passed the screening for 30x") && words.contains("this is only a screening"), "{words}");
+            assert!(
+                words.contains("passed the screening for 30x") && words.contains("this is only a screening"),
+                "{words}"
+            );
         }
     }
 
