@@ -302,15 +302,15 @@ impl Engine {
         }
         let shards = plans.len();
         let block = |shard, slots, bytes| -> io::Result<Box<dyn BlockEngine>> {
-            let (targets, setup) = (targets.to_vec(), setup(slots, bytes));
+            let setup = setup(slots, bytes);
             Ok(match &self.kind {
                 Kind::IoUring | Kind::Polled => Box::new(ring(slots, bytes)?),
                 Kind::Passthrough(generics) => {
-                    Box::new(facts.keep(Passthrough::new(targets, generics.clone(), setup)?)?)
+                    Box::new(facts.keep(Passthrough::new(targets.to_vec(), generics.clone(), setup)?)?)
                 }
-                Kind::Aio(_) => Box::new(Aio::new(targets, setup)?),
+                Kind::Aio(_) => Box::new(Aio::new(targets.to_vec(), setup)?),
                 Kind::Threads(_) => Box::new(Threads::new(WORKERS_MAX, &targets, setup)?),
-                Kind::Calls => Box::new(Calls::new(targets.into(), setup)?),
+                Kind::Calls => Box::new(Calls::new(targets.clone(), setup)?),
                 Kind::Client(settings) => Box::new(Client::new((**settings).clone(), (shard, shards), setup)?),
                 Kind::Simulated => Box::new(SimEngine::new(devices.drives(seed)?)),
             })
