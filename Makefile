@@ -12,7 +12,7 @@ demo: ## build (some minutes at first), then in seconds: an hour's test and a ce
 	@scripts/demo
 
 test: ## install what tests need (as root, with apt), run everything, list what was skipped and why
-	@scripts/test
+	@scripts/test $(BESIDE)
 
 lint: ## formatting, clippy with warnings as errors, known vulnerabilities of dependencies
 	@scripts/lint
