@@ -135,7 +135,7 @@ pub fn drawing_if_read(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if !is_gone(&error, &out) => Err(Failure::environment(format!(
-            "cannot write the result to standard output - {error} - the work itself is done, and what it recorded (a run directory, the record of a preparation) has the result"
+            "cannot write the result to standard output - {error} - the work itself is done: the run directory, or the record of the preparation, has the result"
         ))),
         written => Ok(written.is_ok()),
     }

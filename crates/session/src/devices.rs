@@ -154,7 +154,7 @@ fn pre_read(target: &Target, range: Range<u64>) -> Result<(), String> {
         let mut read = Op::new(OpKind::Read, at, len, buf);
         let outcome = carry_out(target.fd(), 0, &mut read);
         if !outcome.is_done() {
-            return Err(format!("cannot read {len} bytes at {at} of {} before the run - {outcome}", target.name()));
+            return Err(format!("cannot read {len} bytes at byte {at} of {} into the page cache - {outcome}", target.name()));
         }
         buf = read.buf;
     }
@@ -164,7 +164,7 @@ fn pre_read(target: &Target, range: Range<u64>) -> Result<(), String> {
 /// Parses device names of an option. Errors: invalid simulated drives, one per line.
 pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
     if names.iter().any(|name| name == "sim") {
-        return Err(Failure::usage("there is no device sim - a simulated drive has a colon - give sim:"));
+        return Err(Failure::usage("there is no device sim - the name of a simulated drive has a colon - give sim:"));
     }
     all(names.iter().map(|name| name.parse()), Failure::usage)
 }
@@ -175,7 +175,7 @@ fn check_sizes(spec: &RunSpec) -> Result<(), Failure> {
         |name: &&DeviceName| fs::metadata(name.as_str()).is_ok_and(|of| of.file_type().is_block_device());
     match spec.device_names.iter().filter(|_| spec.file_size_bytes.is_some()).find(is_block_device) {
         Some(device) => Err(Failure::usage(format!(
-            "cannot use file-size-mbytes with {device} - it is a block device, whose size is its own - leave out \
+            "cannot use file-size-mbytes with {device} - it is a block device, and its size is fixed - leave out \
              file-size-mbytes, or name a file"
         ))),
         None => Ok(()),
@@ -233,7 +233,7 @@ pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Res
     let devices = || requests.iter().map(|request| &request.path).chain(others);
     for name in named.iter().filter(|name| !devices().any(|device| guard.is_name_of(name, device))) {
         console::warning(&format!(
-            "{name}, named for erasure, is no device of this configuration: nothing comes of it"
+            "{name} is named for erasure, but is not a device of this configuration: the name is ignored"
         ));
     }
     let mut answers = Answers::named(named).or_ask(ask_on_terminal);

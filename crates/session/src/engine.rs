@@ -133,7 +133,7 @@ impl Engine {
         let kind = match wanted {
             Wanted::Threads => Kind::Threads(None),
             Wanted::Aio => aio(targets).map(|()| Kind::Aio(None)).map_err(|why| {
-                Failure::environment(format!("cannot use AIO, as engine: aio demands - {why} - set engine: auto"))
+                Failure::environment(format!("cannot use AIO (engine: aio) - {why} - set engine: auto"))
             })?,
             _ if demand.synchronous => Kind::Calls,
             _ if demand.polled => match Uring::new(targets.to_vec(), Setup::new(1, 4096), true) {
@@ -175,12 +175,12 @@ impl Engine {
             Ok(()) => Ok(Self { kind: Kind::Passthrough(generics), placement, store: None, life: None }),
             Err(why) => {
                 let (whose, or) = match demand.engine {
-                    Wanted::Passthrough => ("as engine: passthrough demands", "; or say engine: auto"),
-                    _ => ("which alone carries placement handles here: the kernel has too few write streams", ""),
+                    Wanted::Passthrough => ("engine: passthrough", "; or set engine: auto"),
+                    _ => ("needed for placement handles: the kernel has too few write streams", ""),
                 };
                 Err(Failure::environment(format!(
-                    "cannot send NVMe commands by io_uring, {whose} - the first read failed: {why} - it needs Linux 6.1, \
-                     root, and io_uring allowed (/proc/sys/kernel/io_uring_disabled){or}"
+                    "cannot send NVMe commands through io_uring ({whose}) - the first read failed: {why} - use Linux 6.1 \
+                     or newer, as root, and allow io_uring (/proc/sys/kernel/io_uring_disabled){or}"
                 )))
             }
         }
@@ -337,7 +337,7 @@ impl Drop for StuckCalls<'_> {
     fn drop(&mut self) {
         if Arc::strong_count(self.0) > 1 {
             console::warning(
-                "a system call has not returned, and the kernel ends no process during one: this process ends when the device answers",
+                "a system call on a device has not returned: the kernel keeps this process until the device answers",
             );
         }
     }
@@ -348,7 +348,7 @@ fn ring_or_other(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failur
     match (Uring::new(targets.to_vec(), Setup::new(1, 4096), false), wanted) {
         (Ok(_), _) => Ok(Kind::IoUring),
         (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
-            "cannot use io_uring, as engine: uring demands - {} - allow it, or say engine: auto",
+            "cannot use io_uring (engine: uring) - {} - allow io_uring, or set engine: auto",
             why_no_ring(&error)
         ))),
         (Err(error), _) => {
@@ -357,7 +357,7 @@ fn ring_or_other(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failur
                 Ok(()) => ("Linux AIO", no_ring, Kind::Aio),
                 Err(no_aio) => ("threads", format!("{no_ring}; {no_aio}"), Kind::Threads),
             };
-            console::warning(&format!("using {name} instead of io_uring, which costs more CPU: {why}"));
+            console::warning(&format!("using {name} instead of io_uring, at a higher CPU cost: {why}"));
             Ok(kind(Some(why)))
         }
     }
@@ -366,15 +366,15 @@ fn ring_or_other(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failur
 /// Reads a little of each target by AIO. Errors: the reason why AIO cannot be used.
 fn aio(targets: &[Arc<Target>]) -> Result<(), String> {
     if let Some(target) = targets.iter().find(|target| !target.is_direct()) {
-        return Err(format!("AIO would block on {}, which goes through the page cache", target.name()));
+        return Err(format!("AIO would block on {}, which has no direct I/O", target.name()));
     }
     targets.iter().try_for_each(|target| {
         sys::aio::probe(target.fd()).map_err(|error| match error.raw_os_error() {
             Some(libc::EAGAIN) => {
-                format!("other programs use all of the machine's AIO ({error}; raise /proc/sys/fs/aio-max-nr)")
+                format!("other programs use all AIO requests of this machine ({error}; raise /proc/sys/fs/aio-max-nr)")
             }
             Some(libc::EOPNOTSUPP) => format!("AIO would block on {}", target.name()),
-            _ => format!("AIO does not read {} ({error})", target.name()),
+            _ => format!("a test read of {} by AIO failed ({error})", target.name()),
         })
     })
 }
@@ -383,7 +383,7 @@ fn why_no_ring(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM) => {
             format!(
-                "the kernel forbids io_uring ({error}; see /proc/sys/kernel/io_uring_disabled, or a container's seccomp profile)"
+                "the kernel forbids io_uring ({error}; see /proc/sys/kernel/io_uring_disabled, or the container's seccomp profile)"
             )
         }
         // Rings are locked memory for a user without CAP_IPC_LOCK.
@@ -464,7 +464,7 @@ impl EngineFacts {
             let registered = rings.iter().all(|ring| ring.registered_buffers);
             if !registered {
                 console::warning(
-                    "the buffers could not be registered with io_uring, which costs some CPU - raise the limit of locked memory (ulimit -l)",
+                    "cannot register the buffers with io_uring - each operation costs more CPU - raise the limit of locked memory (ulimit -l)",
                 );
             }
             value["registered_buffers"] = registered.into();

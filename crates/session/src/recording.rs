@@ -224,10 +224,10 @@ pub const START_VARIABLE: &str = "FLASHPROOF_START_AT";
 fn await_start() -> Result<(), SinkError> {
     let Ok(text) = std::env::var(START_VARIABLE) else { return Ok(()) };
     let at =
-        text.parse().map_err(|_| format!("{START_VARIABLE} is {}, and no number of milliseconds", quoted(&text)))?;
+        text.parse().map_err(|_| format!("{START_VARIABLE} is {}, not a number of milliseconds", quoted(&text)))?;
     let at = UNIX_EPOCH + Duration::from_millis(at);
     let late = |late: Duration| {
-        let why = "devices took longer to open than the hosts had agreed; give \"together\" more time";
+        let why = "the devices of this host took too long to open - give \"together\" more time";
         format!("the agreed start was {} ms ago - {why}", late.as_millis())
     };
     let wait = at.duration_since(SystemTime::now()).map_err(|error| late(error.duration()))?;
@@ -319,8 +319,8 @@ impl Sink for Recording<'_> {
             let is_last = kept.len() + 1 == FAILURES_TOLD_MAX;
             let has_act_log = self.manifest.workloads.iter().any(|workload| workload.act_log.is_some());
             let more = match is_last {
-                true if has_act_log => " (further ones are in act.log)",
-                true => " (further ones are only counted)",
+                true if has_act_log => " (further failures are in act.log)",
+                true => " (further failures are only counted)",
                 false => "",
             };
             console::warning(&format!("{line}{more}"));
@@ -344,7 +344,7 @@ impl Sink for Recording<'_> {
         if stopped.elapsed() > patience {
             self.progress.end();
             console::error(&format!(
-                "left the run behind: operations on {} did not come back within {} s of its end - the kernel still waits for the device - the run directory {} has no verdict",
+                "abandoned the run: operations on {} did not complete within {} s after its end - the kernel still waits for the device - the run directory {} has no verdict",
                 self.manifest.devices.join(", "),
                 patience.as_secs(),
                 self.dir.display()
@@ -364,10 +364,10 @@ fn warn_of_workers(columns: &[String], row: &Row, interval: &Interval) -> bool {
         return false;
     }
     console::warning(&format!(
-        "io_uring's workers issue operations in our stead, about {runs_per_sec:.0} a second with up to {in_flight_max} in flight: \
-         the kernel could not take them without blocking, as the queue of the device is full, or its driver works in the \
-         caller's thread (zram) - times are right, but it costs CPU and evenness - keep less in flight (service-threads, iodepth), or raise \
-         queue/nr_requests where the driver has a queue; {column} in telemetry.csv has each interval"
+        "io-wq workers submit operations on behalf of flashproof, about {runs_per_sec:.0} per second with up to {in_flight_max} in \
+         flight: submission would block, because the device's queue is full or its driver works in the caller's thread \
+         (zram) - latencies are correct, but CPU usage is higher and pacing less even - reduce the operations in flight \
+         (service-threads, iodepth), or raise queue/nr_requests if the driver has a queue; see {column} in telemetry.csv"
     ));
     true
 }

@@ -180,7 +180,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     check_usable(&dir).map_err(Failure::environment)?;
     let publisher = Publisher::from_environment()?;
     let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
-    let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot run these together - {why}")))?;
+    let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot run these workloads together - {why}")))?;
     let slice_sec = length_of_slices(request.slice_sec, spec.duration_sec, spec.report_interval_sec, act_log)?;
     let seed = spec.seed.unwrap_or_else(fresh_seed);
     let findings = request.findings.unwrap_or_else(|| findings(&spec, &dir));
@@ -197,7 +197,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     let streams = &plan.layout.streams;
     if let Some(stream) = streams.iter().find(|stream| stream.offered_iops > Rate::MAX_PER_SEC) {
         return Err(Failure::usage(format!(
-            "cannot run {} {} a second - they are more than one a nanosecond, which is the finest that time is told here - lower their rate",
+            "cannot run {} {} per second - the maximum is one per nanosecond, the resolution of the clock - lower the rate",
             units::number(stream.offered_iops),
             stream.name
         )));
@@ -325,7 +325,7 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     let (problems, warnings) = (of(Level::Problem), of(Level::Warning));
     if problems + warnings > 0 {
         console::note(&format!(
-            "doctor: {}, {} that may spoil the result - \"{}\" shows them, and so does the report",
+            "doctor: {}, {} that may spoil the result - \"{}\" and the report show them",
             units::count(problems, "problem"),
             units::count(warnings, "warning"),
             format!("flashproof doctor {}", devices.join(" ")).trim_end()

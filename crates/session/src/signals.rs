@@ -43,7 +43,7 @@ impl Received {
 
 /// Printed after SIGHUP if standard error is not the terminal, and so still has a reader.
 const HUNG_UP: &str =
-    "the terminal is gone; the work goes on without it (flashproof report status DIR tells how it goes)";
+    "the terminal is gone; the work continues without it (flashproof report status DIR shows the progress)";
 
 /// Ends the armed runs on a signal. Installed once per command, whose runs follow one another.
 #[derive(Clone, Default)]
@@ -71,12 +71,12 @@ impl Switch {
             if !listening.ask(signal) {
                 // Nothing runs: a question waits for its answer, or a run is being set up.
                 console::notice(&format!(
-                    "\n{}: ended before a run began - the same command begins it, or goes on where it was",
+                    "\n{}: ended before a run began - repeat the command to start or resume the work",
                     name(signal)
                 ));
                 broken_off(signal, manner);
             }
-            console::note(&format!("\n{}: ending the run; once more to end it at once", name(signal)));
+            console::note(&format!("\n{}: ending the run; a second signal ends it at once", name(signal)));
         })?;
         Ok(switch)
     }
@@ -125,7 +125,7 @@ impl Ending {
     pub fn listen(left: String) -> Result<Self, Failure> {
         let (sender, signals) = mpsc::channel();
         hear(left, Manner::Own, false, move |signal| {
-            console::note(&format!("\n{}: ending; once more to end it at once", name(signal)));
+            console::note(&format!("\n{}: ending the work; a second signal ends it at once", name(signal)));
             // Send errors are ignored: without a receiver the program is about to end.
             let _ = sender.send(signal);
         })?;
@@ -248,7 +248,7 @@ pub fn tame_panics() {
         let why = payload.downcast_ref::<&str>().copied();
         let why = why.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
         console::error(&format!(
-            "this is a bug in flashproof{place}: {} - what was recorded before can be read with \"flashproof report DIR\"; please report the bug",
+            "this is a bug in flashproof{place}: {} - \"flashproof report DIR\" shows the data recorded until then; please report the bug",
             why.lines().next().unwrap_or_default()
         ));
         let trace = Backtrace::capture();

@@ -137,7 +137,7 @@ impl State {
             }
             None if self.left_out > 0 => {
                 let left_out = units::count(std::mem::take(&mut self.left_out), "message");
-                format!("({left_out} left out: the terminal took none)\n")
+                format!("({left_out} dropped: the terminal accepted no output)\n")
             }
             None => return None,
         };
@@ -214,6 +214,6 @@ mod tests {
         writer.flush(Duration::from_secs(60));
         let taken = taken.lock().unwrap();
         // One text is being written, and three fit.
-        assert!(taken.ends_with("x(1 message left out: the terminal took none)\n"), "{}", taken.len());
+        assert!(taken.ends_with("x(1 message dropped: the terminal accepted no output)\n"), "{}", taken.len());
     }
 }

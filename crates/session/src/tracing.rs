@@ -34,7 +34,7 @@ const PERIOD: Duration = Duration::from_secs(30);
 const LENGTH: Duration = Duration::from_millis(500);
 
 /// Measurement that is missing without samples.
-const UNMEASURED: &str = "which part of a latency was the kernel's queue and which the device";
+const UNMEASURED: &str = "the split of latencies between kernel queue and device";
 
 /// The devices to trace; `None` if there are none, or tracing is not `wanted`.
 ///
@@ -77,10 +77,10 @@ fn told(unmeasured: &mut Vec<String>, sentence: String) {
 
 /// Position of a device in the block layer. Errors: the reason if it has none.
 fn place(index: usize, facts: &DeviceFacts, root: &Path) -> Result<Place, &'static str> {
-    let place = Place::of(index, facts).ok_or("it is a file, whose requests are those of its file system")?;
+    let place = Place::of(index, facts).ok_or("it is a file: its file system makes the requests")?;
     match has_requests(root, place.disk) {
         true => Ok(place),
-        false => Err("its driver takes bios as they come and makes no requests of them"),
+        false => Err("its driver handles bios directly, without requests"),
     }
 }
 

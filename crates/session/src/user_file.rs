@@ -34,10 +34,10 @@ impl Output {
     /// Checks in advance that writing can work, as far as possible.
     pub fn check(&self) -> Result<(), Failure> {
         let Self::File { path, force } = self else { return Ok(()) };
-        match look(path, "name another file, or leave --out away for standard output")? {
+        match look(path, "name another file, or leave out --out for standard output")? {
             There::Nothing => Ok(()),
             There::Open => {
-                Err(refused(path, "only regular files are replaced", "leave --out away for standard output"))
+                Err(refused(path, "only regular files are replaced", "leave out --out for standard output"))
             }
             There::File if *force => Ok(()),
             There::File => Err(exists(path)),
