@@ -21,10 +21,10 @@ pub enum FactorError {
     Zero,
     #[error("there is no negative load - give a factor above 0, such as 30 or 1.5")]
     Negative,
-    #[error("that is no decimal number - give a factor above 0, such as 30 or 1.5")]
+    #[error("not a decimal number - give a factor above 0, such as 30 or 1.5")]
     NotANumber,
     /// Too many digits.
-    #[error("that has too many digits - give at most {DIGITS_MAX} before and {DIGITS_MAX} after the point")]
+    #[error("too many digits - give at most {DIGITS_MAX} before and {DIGITS_MAX} after the decimal point")]
     TooManyDigits,
 }
 

@@ -83,7 +83,7 @@ where
     W: BlockEngine,
     M: Fn(usize, &Plan) -> io::Result<W> + Sync,
 {
-    let none = |_: &Plan| Err(io::Error::other("this engine does no synchronous calls"));
+    let none = |_: &Plan| Err(io::Error::other("this engine performs no synchronous system calls"));
     run_beside(run, plans, engine, &none, sink)
 }
 

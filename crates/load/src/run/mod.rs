@@ -270,8 +270,8 @@ impl<W: BlockEngine> Shard<W> {
         if gone_ns < VIRTUAL_NS_MIN {
             let (turns, at) = (units::Grouped(VIRTUAL_TURNS), units::duration(self.now_ns));
             let message = format!(
-                "virtual time went on by {} in {turns} turns up to {at}: the simulated drive takes no time for what it is \
-                 asked, or refuses it - give it service times of a drive (read-us, write-us)",
+                "virtual time advanced by only {} in {turns} turns of the run loop up to {at}: the simulated drive takes no \
+                 time for its operations, or refuses them - give the drive service times (read-us, write-us)",
                 units::duration(gone_ns)
             );
             self.stop(Cause::Failed { message });

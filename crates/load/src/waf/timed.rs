@@ -51,7 +51,7 @@ pub struct Timed {
 /// Errors: a load that the run loop rejects.
 pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed: u64) -> Result<Timed, CannotRun> {
     let cannot = |why: &dyn std::fmt::Display| {
-        CannotRun(format!("cannot measure latencies - {why} - leave them out by --no-latency"))
+        CannotRun(format!("cannot measure latencies - {why} - leave them out with --no-latency"))
     };
     let tenants = Arc::new(layout.tenants());
     let (mut models, mut names, mut shapes) = (Vec::new(), Vec::new(), Vec::new());

@@ -200,7 +200,10 @@ impl RunSpec {
         let mut joined = specs.first().cloned().ok_or_else(|| "there is nothing to run".to_owned())?;
         for (number, spec) in specs.iter().enumerate().skip(1) {
             let differs = |what: &str, first: &dyn std::fmt::Debug, other: &dyn std::fmt::Debug| {
-                format!("{what} is {first:?} in the first and {other:?} in number {} - one run has one", number + 1)
+                format!(
+                    "{what} is {first:?} in workload 1, but {other:?} in workload {} - make them equal",
+                    number + 1
+                )
             };
             macro_rules! agree {
                 ($($field:ident: $what:literal,)+) => {$(
@@ -212,15 +215,15 @@ impl RunSpec {
             agree! {
                 duration_sec: "the duration",
                 report_interval_sec: "the report interval",
-                max_lag_sec: "the longest lag",
-                file_size_bytes: "the size of files",
+                max_lag_sec: "the maximum lag",
+                file_size_bytes: "the file size",
                 odsync: "O_DSYNC",
                 engine: "the engine",
                 pacing: "the pacing",
                 keeps_instants: "ACT's pacing",
             }
             if spec.is_simulated() != joined.is_simulated() {
-                return Err("simulated and real drives do not mix in one run".to_owned());
+                return Err("a run has either simulated or real drives, not both".to_owned());
             }
             let new = spec.device_names.iter().filter(|name| !joined.device_names.contains(name));
             let new: Vec<_> = new.cloned().collect();

@@ -161,7 +161,7 @@ pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Opt
     let data: Vec<_> = points.iter().filter_map(|point| Datum::of(point, stalls)).collect();
     if data.len() > POINTS_MAX {
         return Err(format!(
-            "{} are more than the {} that can be fitted",
+            "{} are too many for a fit, which uses at most {}",
             units::count(data.len() as u64, "point"),
             units::number(POINTS_MAX as f64)
         ));
@@ -173,13 +173,13 @@ pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Opt
         return Err(match doubts.next() {
             Some(first) => format!(
                 "{usable} of {all} can be compared with a simulated drive, {} in doubt, the first because: {} - \
-                 measure again on a machine that does nothing else",
+                 measure again on an idle machine",
                 doubts.count() + 1,
                 units::in_one_line(first)
             ),
             None => format!(
-                "{usable} of {all} can be compared with a simulated drive, and they need reads alone and writes alone, flat \
-                 out - measure both"
+                "{usable} of {all} can be compared with a simulated drive - a fit needs closed loops of reads alone and of \
+                 writes alone - measure both"
             ),
         });
     }
@@ -397,7 +397,7 @@ impl Datum<'_> {
                     shown.times_us[at].map(|us| format!(", {name} {}", units::duration((us * 1e3) as u64)))
                 };
                 let times: String = [at("median", 1), at("99 % within", 3)].into_iter().flatten().collect();
-                format!("{} a second{times}", units::number(shown.iops))
+                format!("{} per second{times}", units::number(shown.iops))
             };
             let worst = (off / MISS_IOPS.ln_1p()).max(late / MISS_FACTOR.ln());
             (worst > 1.0).then(|| {
@@ -405,7 +405,7 @@ impl Datum<'_> {
                 (
                     worst,
                     format!(
-                        "at {}: measured {what} {}; simulated {}",
+                        "at {}: {what} measured {}; simulated {}",
                         units::in_one_line(&self.point.job),
                         told(measured),
                         told(shown)

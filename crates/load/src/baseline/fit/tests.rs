@@ -129,7 +129,7 @@ fn points_that_say_too_little_are_refused_and_nonsense_does_not_hang() {
     let refused = fit(std::slice::from_ref(&reads), 1 << 30, 512, None).unwrap_err();
     assert!(refused.starts_with("1 of 1 point can be compared"), "{refused}");
     let refused = fit(&vec![reads.clone(); 1_001], 1 << 30, 512, None).unwrap_err();
-    assert_eq!(refused, "1,001 points are more than the 1,000 that can be fitted");
+    assert_eq!(refused, "1,001 points are too many for a fit, which uses at most 1,000");
     let doubtful = Point { doubt: Some("this program was late".to_owned()), ..reads.clone() };
     let refused = fit(&[doubtful.clone(), doubtful], 1 << 30, 512, None).unwrap_err();
     assert!(refused.starts_with("0 of 2 points can be compared") && refused.contains("2 in doubt"), "{refused}");

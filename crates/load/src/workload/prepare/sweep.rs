@@ -89,7 +89,7 @@ impl Stream for Sweep {
         let order = self.order.as_ref().filter(|_| self.next < self.end)?;
         let oldest = self.oldest();
         let ahead = (self.next - oldest) / u64::from(order.block_bytes());
-        (ahead > order.gap()).then(|| format!("the write at position {oldest} of the pass did not succeed"))
+        (ahead > order.gap()).then(|| format!("the write at position {oldest} of the pass failed"))
     }
 
     #[inline]

@@ -103,7 +103,7 @@ impl std::str::FromStr for Mix {
             Some(("RU", pct)) => pct.parse().ok().filter(|pct| *pct <= 100),
             _ => None,
         };
-        let read_pct = read_pct.ok_or("give I (insert), or RU,PCT with the share of reads: RU,95")?;
+        let read_pct = read_pct.ok_or("give I (insert), or RU,PCT with the percentage of reads, such as RU,95")?;
         Ok(Self::ReadUpdate { read_pct })
     }
 }
@@ -227,7 +227,7 @@ impl Workload for Records {
             let arrival = match self.rate {
                 None => Arrival::Closed { depth, think_ns: 0 },
                 Some(rate) => Arrival::even(rate, shard.into(), shards.into(), phase(place.workload))
-                    .ok_or_else(|| CannotRun("the rate is below one transaction - give a higher one".to_owned()))?,
+                    .ok_or_else(|| CannotRun("the rate of transactions is too low to schedule - give a higher one".to_owned()))?,
             };
             // The engine produces the record: no data is passed.
             plan.add_buffers(BufferClass::plain(0, depth));

@@ -95,8 +95,8 @@ impl TenantLoad {
         match self.placements(&self.device).iter().flatten().find(|placement| placement.0 > handles) {
             None => Ok(()),
             Some(placement) => Err(self.tenant().cannot(format_args!(
-                "cannot write by placement handle {} of {} - it takes {handles} - give it more (\"sim:ftl+handles=4\"), leave \
-                 placement out, or let tenants share handles",
+                "cannot use placement handle {} of {} - the drive has {handles} - give the drive more (\"sim:ftl+handles=4\"), \
+                 leave out placement, or let tenants share handles",
                 placement.0, self.device
             ))),
         }

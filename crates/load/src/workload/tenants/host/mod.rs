@@ -232,8 +232,8 @@ impl Host {
         };
         if bytes > MEMORY_MAX {
             return Err(tenant.cannot(format_args!(
-                "cannot model {} records of keys that are not uniform - what is known of each takes {} of memory, and at most \
-                 {} are taken - use larger records, a smaller space or uniform keys",
+                "cannot model {} records with non-uniform keys - the model needs {} of memory, and its maximum is {} - use \
+                 larger records, a smaller space or uniform keys",
                 Grouped(steady.records),
                 units::bytes(bytes as f64),
                 units::bytes(MEMORY_MAX as f64)
