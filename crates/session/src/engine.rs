@@ -337,7 +337,7 @@ impl Drop for StuckCalls<'_> {
     fn drop(&mut self) {
         if Arc::strong_count(self.0) > 1 {
             console::warning(
-                "a system call on a device has not returned: the kernel keeps this process until the device answers",
+                "a system call on a device has not returned: this process can exit only when the device answers",
             );
         }
     }

@@ -226,8 +226,8 @@ fn a_run_whose_virtual_time_stands_still_ends_with_an_error() {
     let refuses = SimEngine::new(vec![Refuses::default()]);
     let at_once = engine(&["sim:read-us=0+jitter-pct=0+read-mbps=0"]);
     for (ran, gone) in [
-        (run_in(refuses, closed(), settings(4), &layout(1, 1)), "went on by 0 us in 1,000,000 turns"),
-        (run_in(at_once, closed(), settings(3_600), &layout(1, 1)), "went on by 1,000 us in 1,000,000 turns"),
+        (run_in(refuses, closed(), settings(4), &layout(1, 1)), "advanced by only 0 us in 1,000,000 turns"),
+        (run_in(at_once, closed(), settings(3_600), &layout(1, 1)), "advanced by only 1,000 us in 1,000,000 turns"),
     ] {
         let Some(Cause::Failed { message }) = ran.cause else { panic!("{:?}", ran.cause) };
         assert!(message.contains(gone), "{message}");
