@@ -16,14 +16,14 @@ use std::time::Duration;
 /// Maximum wait at exit for the last messages to be written.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Only writer to standard error during a run.
+/// The only writer to standard error during a run.
 static STDERR: LazyLock<StderrWriter> = LazyLock::new(|| StderrWriter::new(io::stderr()));
 
 /// True if notes are suppressed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Quotes a word for a shell: names come from servers and may contain anything. In single quotes only the
-/// quote itself is special, and goes outside, after a backslash.
+/// Quotes a word for a shell: names come from servers and may contain anything. Within single quotes only the single
+/// quote is special. Such a quote is put outside the quotes, after a backslash.
 pub fn shell(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -50,7 +50,7 @@ pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// True if standard error is a terminal. The log of a script gets a line for each step instead.
+/// True if standard error is a terminal. Otherwise, as in the log of a script, each step of a series prints one line.
 pub fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
@@ -182,7 +182,7 @@ pub fn fitted(parts: &[(u8, String)], columns: usize) -> String {
 }
 
 /// Wraps a page for a terminal. A sentence wider than `columns` continues below its beginning, also in the last
-/// column of a table. Other rows stay as they are.
+/// column of a table. Other lines are unchanged.
 pub fn laid_out(page: &str, columns: usize) -> String {
     let line = |line: &str| {
         let indented = line.len() - line.trim_start().len();

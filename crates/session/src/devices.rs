@@ -34,7 +34,7 @@ pub struct Consents<'a> {
     pub erase: &'a [String],
     /// Other devices of the same configuration, which other runs may erase.
     pub others: &'a [String],
-    /// True if other runs that share the devices may use them at the same time.
+    /// True if other runs may use the devices at the same time.
     pub shared: bool,
 }
 
@@ -74,8 +74,8 @@ impl Devices {
         Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
 
-    /// Switches to the page cache: reads the range that `workload` wants cached into it, or drops the cached pages if
-    /// there is none.
+    /// Switches to the page cache: reads the cached range of `workload` into the cache. Without such a range, drops
+    /// the device's cached pages.
     pub fn use_page_cache(&self, spec: &RunSpec, workload: &impl Workload) -> Result<(), Failure> {
         let Self::Real(targets) = self else { return Ok(()) };
         let set = |(target, name): (&Arc<Target>, &DeviceName)| {
@@ -285,7 +285,7 @@ fn shape_of_target(place: u16, target: &Target) -> DeviceShape {
         target: place,
         size_bytes: target.size_bytes(),
         min_io_bytes: target.min_io_bytes(),
-        // Stacked drivers have no queue of their own, whatever the attribute says.
+        // Stacked drivers have no queue, even if they have the attribute queue/nr_requests.
         queue_requests: facts.hardware_queues.and(facts.queue_requests_max),
         // Targets without a key are never written.
         stamp_key: target.stamp_key().unwrap_or(0),

@@ -30,11 +30,10 @@ use sys::op::Placement;
 use sys::process;
 use sys::ring::RingFacts;
 
-/// Wake-ups of gathered operations may use at most a tenth of a CPU: the period between them is this many times their
-/// cost.
+/// Period between wake-ups for batches, as a multiple of a wake-up's CPU cost: wake-ups then use a tenth of a CPU.
 const WAKE_SHARE: u64 = 10;
 
-/// Wake-ups for each operation may use at most this fraction of a CPU.
+/// Maximum fraction of a CPU for wake-ups, if the thread wakes for each operation.
 const EACH_SHARE: f64 = 0.4;
 
 /// Bounds of the period between two wake-ups, ns. A shorter period batches hardly any operations; a longer one causes
@@ -59,9 +58,9 @@ pub struct Demand {
     pub engine: Wanted,
     /// Placements of the load's kinds of writes, by device ([`placement::Kinds`]).
     pub placements: Vec<Vec<Option<Placement>>>,
-    /// All issuing threads perform system calls.
+    /// All issuing threads perform operations as system calls.
     pub synchronous: bool,
-    /// Devices are asked for completions.
+    /// Completions are polled, without interrupts.
     pub polled: bool,
 }
 
@@ -83,7 +82,7 @@ pub struct Engine {
     kind: Kind,
     /// Mechanism that carries placements of writes, if used.
     placement: Option<Carrier>,
-    /// Store that carries out operations (then transactions) as I/O on the devices.
+    /// Store that carries out operations as transactions; `None`: operations go to the devices directly.
     store: Option<InProcess>,
     /// Simulated drives that persist from run to run.
     life: Option<Arc<Pool<SimEngine<Drive>>>>,
@@ -256,8 +255,8 @@ impl Engine {
         (verification.is_on() || in_batches).then_some(read)
     }
 
-    /// Runs `plans` on `devices`. `seed` is that of simulated drives. `facts` collects properties of the engine
-    /// before `sink` is notified of the start.
+    /// Runs `plans` on `devices`. `seed`: of the simulated drives. `facts` collects properties of the engine before
+    /// `sink` is notified of the start.
     pub fn run(
         &self,
         what: &Run,
@@ -330,7 +329,7 @@ impl Engine {
     }
 }
 
-/// Reports at the end of a run that a call hangs and its thread still holds the targets.
+/// Warns at the end of a run if a thread still holds the targets, because its system call hangs.
 struct StuckCalls<'a>(&'a Arc<[Arc<Target>]>);
 
 impl Drop for StuckCalls<'_> {
@@ -386,7 +385,7 @@ fn why_no_ring(error: &io::Error) -> String {
                 "the kernel forbids io_uring ({error}; see /proc/sys/kernel/io_uring_disabled, or the container's seccomp profile)"
             )
         }
-        // Rings are locked memory for a user without CAP_IPC_LOCK.
+        // For a user without CAP_IPC_LOCK, the memory of rings counts against the limit of locked memory.
         Some(libc::ENOMEM) => {
             format!(
                 "there is too little memory for io_uring, or the limit of locked memory is too low ({error}; see ulimit -l)"
@@ -397,14 +396,14 @@ fn why_no_ring(error: &io::Error) -> String {
     }
 }
 
-/// Facts about the engine found at its start.
+/// Facts about an engine, for the manifest.
 #[derive(Debug)]
 pub struct EngineFacts {
     chosen: Value,
     pacing: Pacing,
     wake_cost_ns: Option<u64>,
     shards: usize,
-    /// Issuing threads that perform system calls.
+    /// Number of issuing threads that perform system calls.
     synchronous: usize,
     ring: Mutex<Vec<RingFacts>>,
 }

@@ -24,7 +24,7 @@ pub fn began(is_simulated: bool) -> u64 {
     wall_ms(is_simulated) / 10
 }
 
-/// A store; each issuing thread opens one core of it.
+/// A store. Each issuing thread opens one core of the store.
 #[derive(Debug)]
 pub struct InProcess {
     /// Settings of the namespace, for all cores together.

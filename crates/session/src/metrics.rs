@@ -40,7 +40,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// The publisher that the environment variables ask for, if any.
+    /// The publisher requested by the environment variables, if any.
     ///
     /// Errors: an address that cannot be served, or a file that cannot be written.
     pub fn from_environment() -> Result<Option<&'static Self>, Failure> {

@@ -6,8 +6,8 @@
 //! | an NVMe directive | `passthrough` | Linux 6.1, root, FDP on | those of the placement list |
 //! | `F_SET_RW_HINT` | `threads` | Linux 6.16, FDP on | one: the hint is the inode's, which all writes share |
 //!
-//! A load with handles on a device without any of these is refused here, before anything is written. As a last guard,
-//! the engine refuses each such write (`EOPNOTSUPP`).
+//! A load with handles is refused here, before anything is written, if its device has none of these mechanisms. As a
+//! last guard, the engine refuses each such write (`EOPNOTSUPP`).
 
 use crate::failure::{Failure, all};
 use device::generic::Generic;
@@ -20,8 +20,8 @@ use sys::op::Placement;
 /// Largest write hint of the kernel (`RWH_WRITE_LIFE_EXTREME`).
 const HINT_MAX: u16 = 5;
 
-/// Placements of the load's kinds of writes, device by device; `None` for writes without one. Missing at the end:
-/// none.
+/// Placements of the load's kinds of writes, device by device; `None` for writes without a placement. Devices missing
+/// at the end have no placements.
 pub(crate) type Kinds = [Vec<Option<Placement>>];
 
 /// Mechanism that carries the placement of a write.

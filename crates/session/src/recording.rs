@@ -32,8 +32,8 @@ pub trait Watch {
         None
     }
 
-    /// Reason why the run cannot serve its purpose, if any: it does not begin, or ends as failed. Called at the start
-    /// and after each interval.
+    /// Reason why the run cannot serve its purpose, if any. The run then does not begin, or ends as failed. Called at
+    /// the start and after each interval.
     fn failed(&self) -> Option<String> {
         None
     }
@@ -55,8 +55,8 @@ pub struct Unwatched;
 
 impl Watch for Unwatched {}
 
-/// Maximum time for a stopped run to finish, beyond its own drain. Then it is abandoned, because an operation can
-/// hang in the kernel forever.
+/// Maximum time for a stopped run to finish, beyond the hang limit. After that the run is abandoned, because an
+/// operation can hang in the kernel forever.
 const COME_HOME: Duration = Duration::from_secs(20);
 
 /// Runs of io_uring's workers per second above which a warning is printed; a few occur during setup.
@@ -193,7 +193,7 @@ impl<'a> Recording<'a> {
     /// Adds an error line to ACT's log and prints it on standard output.
     fn act_error(&mut self, line: &str) {
         if let Some(writer) = &mut self.writer {
-            // A write or print error shows at the next interval, which ends the run.
+            // Errors are ignored here: the next interval has the same error, and ends the run.
             if writer.write_error(line).is_ok() {
                 let _ = print_act(self.options.act_log, writer);
             }

@@ -69,7 +69,7 @@ pub struct RunRequest<'a, W> {
     pub slice_sec: u64,
     /// Length of a round; `None`: from the slices, see [`round_sec`].
     pub round_sec: Option<u64>,
-    /// Tolerance before the run ends as failed.
+    /// Limits beyond which the run ends as failed.
     pub patience: Patience,
     /// Name in a series: `stage 1`.
     pub purpose: Option<String>,
@@ -259,10 +259,10 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     }
 }
 
-/// Length of a run's slices, seconds; `wanted_sec` is the requested one. Prints a note if the report interval makes
-/// them longer.
+/// Length of a run's slices, seconds; `wanted_sec`: the requested length. Prints a note if the report interval makes
+/// the slices longer.
 ///
-/// Errors: longer by more than a tenth, which only ACT permits.
+/// Errors: slices longer by more than a tenth, unless the run behaves `as_act`.
 pub fn length_of_slices(wanted_sec: u64, duration_sec: u64, report_sec: u64, as_act: bool) -> Result<u64, Failure> {
     match stretched_slice(wanted_sec, duration_sec, report_sec) {
         Some(Err(why)) if !as_act => return Err(Failure::usage(format!("cannot judge this run - {why}"))),

@@ -46,7 +46,7 @@ struct State {
 
 struct Piece {
     text: String,
-    /// True if the next drawing replaces it.
+    /// True for a drawing, which the next drawing replaces.
     passing: bool,
 }
 
@@ -198,7 +198,7 @@ mod tests {
     fn what_is_said_is_written_when_the_call_is_over() {
         let (writer, hand, taken) = terminal();
         drop(hand);
-        // A machine too slow to write within the patience flushes here.
+        // On a machine too slow to write within `PATIENCE`, the text is written during this flush.
         writer.say("one\n".into());
         writer.flush(Duration::from_secs(60));
         assert_eq!(*taken.lock().unwrap(), "one\n");
