@@ -154,7 +154,10 @@ fn pre_read(target: &Target, range: Range<u64>) -> Result<(), String> {
         let mut read = Op::new(OpKind::Read, at, len, buf);
         let outcome = carry_out(target.fd(), 0, &mut read);
         if !outcome.is_done() {
-            return Err(format!("cannot read {len} bytes at byte {at} of {} into the page cache - {outcome}", target.name()));
+            return Err(format!(
+                "cannot read {len} bytes at byte {at} of {} into the page cache - {outcome}",
+                target.name()
+            ));
         }
         buf = read.buf;
     }

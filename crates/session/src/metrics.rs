@@ -63,7 +63,10 @@ impl Publisher {
                 return Err(Failure::usage(refused(why, "name a file that ends in .prom")));
             }
             files::try_dir(files::dir_of(file)).map_err(|error| {
-                Failure::environment(refused(&error.to_string(), "name a file in a directory that this user may write to"))
+                Failure::environment(refused(
+                    &error.to_string(),
+                    "name a file in a directory that this user may write to",
+                ))
             })?;
         }
         let page = Page::new(Mutex::new("".into()));

@@ -151,11 +151,9 @@ fn refusal(target: &Target, places: &BTreeSet<u16>, why: &str) -> String {
 
 fn why_no_streams(known: Option<u16>, streams: u16) -> String {
     match known {
-        None => {
-            "this kernel has no write streams (queue/max_write_streams) - use Linux 6.16 or newer, or set engine: \
+        None => "this kernel has no write streams (queue/max_write_streams) - use Linux 6.16 or newer, or set engine: \
              passthrough"
-                .to_owned()
-        }
+            .to_owned(),
         Some(0) => {
             "the kernel has no write streams for it: the drive has no FDP, FDP is off, or the namespace was created \
              without handles - `flashproof doctor` shows the cause, `flashproof waf setup DEVICE` the remedy"

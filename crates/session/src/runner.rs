@@ -180,7 +180,8 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     check_usable(&dir).map_err(Failure::environment)?;
     let publisher = Publisher::from_environment()?;
     let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
-    let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot run these workloads together - {why}")))?;
+    let spec = RunSpec::joined(&specs)
+        .map_err(|why| Failure::usage(format!("cannot run these workloads together - {why}")))?;
     let slice_sec = length_of_slices(request.slice_sec, spec.duration_sec, spec.report_interval_sec, act_log)?;
     let seed = spec.seed.unwrap_or_else(fresh_seed);
     let findings = request.findings.unwrap_or_else(|| findings(&spec, &dir));

@@ -36,9 +36,7 @@ impl Output {
         let Self::File { path, force } = self else { return Ok(()) };
         match look(path, "name another file, or leave out --out for standard output")? {
             There::Nothing => Ok(()),
-            There::Open => {
-                Err(refused(path, "only regular files are replaced", "leave out --out for standard output"))
-            }
+            There::Open => Err(refused(path, "only regular files are replaced", "leave out --out for standard output")),
             There::File if *force => Ok(()),
             There::File => Err(exists(path)),
         }

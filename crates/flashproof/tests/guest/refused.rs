@@ -44,7 +44,12 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
         (one(9), &on_fdp, &["placement handle 9 of", "its placement list has 8 - use lower handles"], ":"),
         (one(1), &on_locked, &["its namespace has no placement list: the drive has no FDP", "waf setup DEVICE"], ":"),
         // The kernel is told that it has no write streams, as one before 6.16 has none, and may not use io_uring.
-        (format!("{}{hidden}; {no_ring}", one(1)), &on_fdp, &["cannot send NVMe commands through io_uring (needed "], &both),
+        (
+            format!("{}{hidden}; {no_ring}", one(1)),
+            &on_fdp,
+            &["cannot send NVMe commands through io_uring (needed "],
+            &both,
+        ),
         (format!("{two}{no_ring}"), &on_fdp, &["(F_SET_RW_HINT), and a device has only one"], ":"),
         (mixed, &on_fdp, &["would also apply to the writes without a handle"], ":"),
         (one(6), &on_fdp, &["hint of the inode (F_SET_RW_HINT), at most 5"], ring),

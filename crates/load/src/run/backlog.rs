@@ -1,10 +1,10 @@
 //! Lanes and limits while a shard runs them, and operations that are due but not done: the lag of lanes, the backlog at
 //! an instant, and lost operations.
 //!
-//! Nothing counts operations as they become due: the number due follows from a lane's schedule, the number taken is
-//! known. The difference waits for a slot, or for flashproof. Waits for a slot are partly charged to flashproof: by how
-//! much earlier the slot would have been free, had completions been seen at once and earlier operations been issued on
-//! time.
+//! Operations are not counted as they become due: the number due follows from a lane's schedule, and the number taken
+//! is known. The difference waits for a slot, or for flashproof. Part of the wait for a slot is charged to flashproof:
+//! the time by which the slot would have been free earlier, had all completions been seen at once and all earlier
+//! operations been issued on time.
 
 use super::{Cause, Shard, Whose};
 use crate::plan::{Arrival, Lane, Limit};
@@ -35,7 +35,7 @@ pub(super) struct Slot {
 pub(super) struct Place {
     /// Instant at which the slot became free, or would have without flashproof's lag.
     pub(super) freed_ns: u64,
-    /// Maximum time before that for which the completions that freed it were unseen.
+    /// Upper bound on the time for which the completions that freed the slot were unseen.
     pub(super) unseen_ns: u64,
 }
 
@@ -61,8 +61,8 @@ impl LimitState {
         self.lag_ns + self.unseen_ns
     }
 
-    /// Of `count` operations that wait at `at_ns`, the first since `intended_ns`: the number charged to flashproof,
-    /// proportional to its share of that wait.
+    /// Number of operations charged to flashproof, of `count` that wait at `at_ns`, the first since `intended_ns`: in
+    /// proportion to flashproof's share of that wait.
     pub(super) fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
         let behind_ns = at_ns.saturating_sub(intended_ns).max(1);
         let ours = u128::from(count) * u128::from(self.own_ns().min(behind_ns)) / u128::from(behind_ns);

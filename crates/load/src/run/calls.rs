@@ -1,4 +1,4 @@
-//! A shard whose issuing thread performs system calls, and the watch over it.
+//! A shard whose issuing thread performs system calls, and a second thread that watches these calls.
 //!
 //! A call on a device that hangs never returns, but intervals, signals and the end of the run must not wait for it. So
 //! the issuing thread leaves its [`Shard`] at a [`Desk`] during each call. A watching thread takes the shard of a call
@@ -30,7 +30,7 @@ struct Contents {
     calls: u64,
     /// Completion of a call whose shard the watching thread took.
     answer: Option<Completion>,
-    /// One thread has ended the run; the other ends, too.
+    /// Set by the thread that ends the run. The other thread then ends too.
     closed: bool,
 }
 
@@ -133,7 +133,7 @@ impl Issuer {
         let body = move || {
             let desk = &own.desk;
             process::sharpen_timers();
-            // The CPUs were accepted when the watching thread was put there.
+            // Cannot fail: the watching thread already runs on these CPUs.
             let _ = process::run_on(&cpus);
             let Some(shard) = desk.await_shard(desk.lock()) else { return };
             let perform = caller(&shard.engine);

@@ -14,7 +14,7 @@ pub struct Settings {
     pub max_lag_ns: u64,
     /// More failed operations than this end the run.
     pub errors_max: u64,
-    /// How to pass the time.
+    /// How issuing threads wait.
     pub pacing: Pacing,
     /// After the end, a device with operations in flight is given up once it completes nothing for this long; its
     /// operations are then lost.
@@ -23,7 +23,7 @@ pub struct Settings {
     pub ramp_ns: u64,
 }
 
-/// Default time to wait for a device that hangs, nanoseconds. The kernel gives up on most after 30 s.
+/// Default time to wait for a device that hangs, nanoseconds. The kernel's I/O timeout is 30 s for most devices.
 pub const HANG_NS: u64 = 60_000_000_000;
 
 impl Settings {
@@ -33,12 +33,12 @@ impl Settings {
     }
 }
 
-/// How the issuing thread passes the time between operations.
+/// How the issuing thread waits between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pacing {
     /// Sleeps. With several operations in flight the thread takes completions when it issues, or once every `period_ns`,
-    /// because waking costs far more than taking one: they lie unseen for up to a period. With one or two in flight the
-    /// thread wakes for the first completion.
+    /// because waking costs far more than taking a completion. Completions stay unseen for up to a period. With one or
+    /// two operations in flight, the thread wakes for the first completion.
     Sleep {
         /// Maximum time between two polls.
         period_ns: u64,

@@ -123,7 +123,7 @@ where
             true => now_ns,
             false => now_ns + all_ready.elapsed().as_nanos() as u64 + START_DELAY_NS,
         };
-        // If a thread has ended, its feed shows that.
+        // Send errors are ignored: the feed of an ended thread shows its end.
         for member in &members {
             let _ = member.go.send(start_ns);
         }
@@ -134,7 +134,7 @@ where
 
 /// A shard's thread as seen from here.
 struct Member {
-    /// A shard that is ready, or why it will not be.
+    /// The shard once it is ready, or why it cannot start.
     ready: Receiver<Result<Ready, RunError>>,
     /// Takes the instant at which the run begins.
     go: Sender<u64>,
@@ -188,7 +188,7 @@ fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
     let failed = move |source| RunError::IoEngine { shard, source };
     let body = move || {
         process::sharpen_timers();
-        // First, because an engine may start threads of its own.
+        // Pinned first, because an engine may start threads, which inherit the CPUs.
         let engine = process::run_on(&plan.cpus).and_then(|()| make(&plan));
         let made = engine.map_err(failed).and_then(|(engine, drive)| {
             let is_virtual = engine.is_virtual();
@@ -226,7 +226,7 @@ fn merge(feeds: &[Feed], control: &Control, sink: &mut dyn Sink) -> Result<(), R
             control.stop(Cause::Failed { message: error.to_string() });
             result = Err(RunError::Sink(error));
         }
-        // Returned only now: in virtual time, a shard that gets its interval back knows the reaction to it.
+        // Returned only after the sink's reaction: in virtual time, a shard that gets its interval back relies on that.
         intervals.into_iter().for_each(|(feed, interval)| feed.give_back(interval));
     }
 }

@@ -63,8 +63,8 @@ impl<W: BlockEngine> Shard<W> {
         if next_ns <= self.now_ns && !self.engine.is_virtual() {
             return Wait { until_ns: 0, completions: 1 };
         }
-        // After the end the last interval takes late completions, however long they take: its nominal end may have
-        // passed and wakes nobody.
+        // After the end of the run, the last interval still takes late completions. The interval's nominal end may have
+        // passed, and is no reason to wake.
         let bound_ns = match self.now_ns < self.stop_ns {
             true => self.stop_ns.min(self.recorder.end_ns),
             false if self.is_to_issue() => self.stop_ns.saturating_add(GRACE_NS),
@@ -110,7 +110,7 @@ impl<W: BlockEngine> Shard<W> {
             // Few are in flight, or most of them block the next operation.
             _ if in_flight <= 2 || (slots > 0 && slots >= in_flight / 4) => None,
             0 => Some(period_ns),
-            // A lane waits for one of a few operations, and waking for each of the many would cost too much.
+            // A lane waits for one of a few operations, and waking for every completion would cost too much.
             _ => Some(LOOK_NS.min(period_ns)),
         }
     }

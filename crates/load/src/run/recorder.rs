@@ -224,7 +224,7 @@ impl Recorder {
         self.current.record_gap(unseen_ns);
     }
 
-    /// Records a failed operation due at `intended_ns`; `why`: what is wrong with its data.
+    /// Records a failed operation due at `intended_ns`; `why`: the error in its data, if its data is wrong.
     pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome, why: Option<String>) {
         let &Request { cell, kind, offset, len, .. } = request;
         self.record(cell, intended_ns, |cell| cell.record_errors(1));
@@ -278,8 +278,8 @@ impl Recorder {
         }
     }
 
-    /// The watch over devices. A device is silent after the largest threshold, and behind after a lag of a twentieth of
-    /// the tightest threshold or of the grace period, whichever is less.
+    /// Detector of silent devices. A device is silent after the largest threshold, and behind after a lag of a
+    /// twentieth of the tightest threshold or of the grace period, whichever is less.
     pub(super) fn silence(&self) -> Silence {
         let thresholds_ns = &self.layout.thresholds_ns;
         let [tightest_ns, largest_ns] =

@@ -18,7 +18,7 @@ struct Device {
     behind_ns: u64,
 }
 
-/// A stream on a device, as one shard sees it.
+/// A stream's operations on a device, as one shard sees them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Asked {
     device: usize,
@@ -71,7 +71,7 @@ impl Asked {
 }
 
 impl Silence {
-    /// A watch over the devices of a run with this many devices and cells.
+    /// The devices of a run with this many devices and cells.
     pub(super) fn new(devices: usize, cells: usize, longest_ns: u64, harmless_ns: u64) -> Self {
         // The first operations may be late, and the usual number in flight is unknown yet.
         let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual: u32::MAX, behind_ns: 0 };

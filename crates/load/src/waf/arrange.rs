@@ -14,7 +14,7 @@ choice! {
     #[derive(serde::Serialize)]
     #[serde(rename_all = "lowercase")]
     Arrangement {
-        /// A drive each: a part of the flash as large as their part of the space.
+        /// A drive for each tenant, with a part of the flash in proportion to the tenant's space.
         #[default]
         Dedicated = "dedicated",
         /// One drive without handles.
@@ -61,7 +61,7 @@ pub struct Placed<'a> {
 pub struct Layout<'a> {
     /// At least one.
     pub drives: Vec<DriveOf>,
-    /// Read-only tenants too: their data occupies the drive.
+    /// All tenants, also read-only ones: their data occupies the drive.
     pub tenants: Vec<Placed<'a>>,
 }
 
@@ -139,7 +139,8 @@ impl<'a> Layout<'a> {
 
 /// Refuses tenants without writes.
 pub fn check_writes(tenants: &Tenants) -> Result<(), CannotRun> {
-    let why = "no tenant writes, so there is no write amplification - give a tenant writes-per-sec, or a mix with updates";
+    let why =
+        "no tenant writes, so there is no write amplification - give a tenant writes-per-sec, or a mix with updates";
     let is_written = tenants.tenants.iter().any(|tenant| !tenant.writes.is_zero());
     if is_written { Ok(()) } else { Err(CannotRun(why.to_owned())) }
 }
@@ -179,9 +180,7 @@ fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, CannotRun> {
                 }
             };
             let wanted = u32::from(*highest) + 1;
-            Err(CannotRun(format!(
-                "arrangement fdp needs {wanted} placement handles - the drive has {has} - {remedy}"
-            )))
+            Err(CannotRun(format!("arrangement fdp needs {wanted} placement handles - the drive has {has} - {remedy}")))
         }
         _ => Ok(handles),
     }

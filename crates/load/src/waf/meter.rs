@@ -33,7 +33,7 @@ impl Meter {
         Self { found, fills_max, written: 0, first: now, before: now }
     }
 
-    /// Adds `bytes` written to the drive; `count` reads the drive's counters, if that is due.
+    /// Adds `bytes` written to the drive; `count` reads the drive's counters after each octile.
     ///
     /// Errors: those of `count`, and counters that went backwards.
     pub fn written(

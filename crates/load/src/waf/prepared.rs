@@ -1,5 +1,5 @@
-//! How far a preparation leaves a drive from the steady state of random overwrites, by two measures: write
-//! amplification of the overwrites that follow, and valid units of the superblocks. On simulated drives, without time.
+//! Distance of a prepared drive from the steady state of random overwrites, by two measures: write amplification of the
+//! overwrites that follow, and valid units of the superblocks. On simulated drives, without time.
 
 use crate::workload::prepare::{Order, OrderSpec, permuted};
 use conclusions::waf::{OCTILES, Prepared};

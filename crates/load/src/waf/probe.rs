@@ -7,8 +7,8 @@
 //! drive that isolates handles moves nothing, so the expected result is known without a model of the drive.
 //!
 //! [`Probed`] is the interface to a drive: a simulated one here, a real one elsewhere. The drive's count of host bytes
-//! has to match the bytes written, or somebody else wrote, too. A small difference (a drive that counts in large units)
-//! bounds the error of its media count, and is ignored.
+//! has to match the bytes written; otherwise another program wrote too. A small difference (a drive that counts in
+//! large units) bounds the error of its media count, and is ignored.
 
 use ftl::Ftl;
 use results::units::bytes;
@@ -110,8 +110,8 @@ pub struct Phase {
     pub counted: Bytes,
     /// Write amplification factor.
     pub waf: f64,
-    /// Maximum WAF here of a drive that isolates: 1, a tolerance, one superblock, and the error of its counters. `None`
-    /// if it depends on the drive.
+    /// Maximum WAF in this phase of a drive that isolates handles: 1, plus a tolerance, one superblock, and the error
+    /// of the drive's counters. `None` if the maximum depends on the drive.
     pub isolated_waf_max: Option<f64>,
 }
 
@@ -214,7 +214,7 @@ pub fn probe<D: Probed>(drive: &mut D, handles: u16, seed: u64) -> (Probe, Resul
     (streams.probe, ended)
 }
 
-/// One hot stream from the start of the drive, cold ones behind it.
+/// A hot stream at the start of the drive, and cold streams behind it.
 struct Streams<'a, D> {
     drive: &'a mut D,
     random: Random,
@@ -228,8 +228,8 @@ struct Streams<'a, D> {
 impl<D: Probed> Streams<'_, D> {
     /// Runs all phases.
     fn run(&mut self, all: u64) -> Result<(), Ended<D::Error>> {
-        // First, while the drive holds nothing else that could be moved. Several passes, until all of the flash is in
-        // use.
+        // This phase comes first, while the drive holds nothing else that could be moved. Several passes bring all of
+        // the flash into use.
         self.deallocate(all)?;
         for _ in 0..PASSES {
             self.in_order()?;

@@ -84,14 +84,14 @@ pub trait Workload {
     /// Minimum size of each device, bytes: its largest operation.
     fn unit_bytes(&self) -> u64;
 
-    /// The placements of its kinds of writes on `device`; `None` for writes without one. A device that supports none of
-    /// them is refused before anything is written.
+    /// The placements of its kinds of writes on `device`; `None` for writes without a placement. A device that does not
+    /// support all of them is refused before anything is written.
     fn placements(&self, _device: &DeviceName) -> Vec<Option<Placement>> {
         self.writes().then_some(None).into_iter().collect()
     }
 
-    /// For a load through the page cache: range of a device of `size_bytes` to read before the run, while the cache
-    /// keeps its contents; `None`: the device's cache is dropped.
+    /// For a load through the page cache: byte range that is read into the cache before the run, on a device of
+    /// `size_bytes`. `None`: the device's cached pages are dropped.
     fn cached_range(&self, _device: &DeviceName, _size_bytes: u64) -> Option<Range<u64>> {
         None
     }
@@ -155,9 +155,9 @@ pub struct Extras {
     pub buffered: bool,
     /// Number of operations after which all its streams end; `None`: they end by time.
     pub operations: Option<u64>,
-    /// All issuing threads perform system calls ([`Plan::synchronous`]).
+    /// All issuing threads perform operations as system calls ([`Plan::synchronous`]).
     pub synchronous: bool,
-    /// Devices are asked for completions, which raise no interrupts.
+    /// Completions are polled, without interrupts.
     pub polled: bool,
     /// Blocks of new files are allocated by the writes.
     pub sparse: bool,
@@ -200,10 +200,7 @@ impl RunSpec {
         let mut joined = specs.first().cloned().ok_or_else(|| "there is nothing to run".to_owned())?;
         for (number, spec) in specs.iter().enumerate().skip(1) {
             let differs = |what: &str, first: &dyn std::fmt::Debug, other: &dyn std::fmt::Debug| {
-                format!(
-                    "{what} is {first:?} in workload 1, but {other:?} in workload {} - make them equal",
-                    number + 1
-                )
+                format!("{what} is {first:?} in workload 1, but {other:?} in workload {} - make them equal", number + 1)
             };
             macro_rules! agree {
                 ($($field:ident: $what:literal,)+) => {$(
@@ -234,7 +231,7 @@ impl RunSpec {
     }
 }
 
-/// A device, as far as the load on it is concerned.
+/// Properties of a device that loads need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceShape {
     /// Name as the user wrote it.
@@ -244,8 +241,8 @@ pub struct DeviceShape {
     pub size_bytes: u64,
     /// Smallest direct I/O that the device supports, in bytes: 512 to 4096.
     pub min_io_bytes: u32,
-    /// Requests that fit its queue in the kernel, if it has one. Further ones would be handed to kernel threads until
-    /// there is room.
+    /// Requests that fit the device's queue in the kernel, if it has one. io_uring would hand further requests to io-wq
+    /// workers until there is room.
     pub queue_requests: Option<u32>,
     /// Key of the stamps in written data (`sys::salt`).
     pub stamp_key: u64,
@@ -274,8 +271,8 @@ pub struct Choices {
     pub shards_max: u32,
     /// CPUs of the machine. ACT's number of service threads depends on it.
     pub cpus: u32,
-    /// Maximum operations of this workload that the engine carries at once on one issuing thread, if it has a bound:
-    /// more would wait for the engine, which is flashproof's lag, and not for a slot.
+    /// Maximum operations of this workload in flight on one issuing thread, if the engine has a bound. More operations
+    /// would wait for the engine, which counts as flashproof's lag, and not for a slot.
     pub in_flight_max: Option<u32>,
 }
 
@@ -327,7 +324,7 @@ impl RunPlan {
             self.layout.streams.push(StreamInfo { name, workload, ..stream });
         }
         self.shards.resize_with(shards.max(self.shards.len()), Plan::default);
-        // The same number in each shard, so that a stream need not know its shard.
+        // The first class has the same number in each shard, so that a stream need not know its shard.
         let first_buffers = self.shards.iter().map(|plan| plan.buffers.len()).max().unwrap_or(0);
         self.shards.iter_mut().for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
         let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);
@@ -348,7 +345,7 @@ impl RunPlan {
     }
 }
 
-/// The place of a workload in a run: the start of its streams and buffers among all.
+/// The place of a workload in a run: the first of its streams and of its buffer classes, among all.
 #[derive(Debug, Clone, Default)]
 pub struct Place {
     /// Index in the run.

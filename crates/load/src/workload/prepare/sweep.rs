@@ -75,7 +75,7 @@ impl Stream for Sweep {
                 }
             };
             self.next += step;
-            // Direct I/O cannot write a last block that is shorter than its unit.
+            // The device's last bytes may be too few for direct I/O: then the last block is not written.
             let len = self.reached.saturating_sub(offset).min(step);
             if len > 0 {
                 self.open.push((position, offset));

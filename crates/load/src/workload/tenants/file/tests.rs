@@ -109,11 +109,15 @@ fn a_space_that_is_not_there_or_another_s_is_refused_with_both_ranges() {
         "tenant \"b\": cannot use bytes 25,165,824 to 41,943,040 of /dev/x - tenant \"a\" has bytes 0 to 33,554,432 - move one of \
          the tenants (at), or make one smaller"
     );
-    assert!(two("space = \"64MiB\"", "space = \"1MiB\"").unwrap_err().contains("the device has 67,108,864 bytes - give"));
+    assert!(
+        two("space = \"64MiB\"", "space = \"1MiB\"").unwrap_err().contains("the device has 67,108,864 bytes - give")
+    );
     assert!(two("", "space = \"1MiB\"").unwrap_err().contains("give the tenant less space"));
     let uneven = two("space = \"1000KiB\"\nwrite-block = \"256KiB\"", "").unwrap_err();
     assert!(
-        uneven.contains("a size of 1,024,000, not a multiple of its write block of 262,144 bytes - give 786432 or 1048576"),
+        uneven.contains(
+            "a size of 1,024,000, not a multiple of its write block of 262,144 bytes - give 786432 or 1048576"
+        ),
         "{uneven}"
     );
     assert!(two("at = \"4KiB\"\nspace = \"1MiB\"", "").unwrap_err().contains("begins at byte 4,096, not a multiple"));

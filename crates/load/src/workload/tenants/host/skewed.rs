@@ -106,7 +106,7 @@ impl Skewed {
         self.keep(block);
     }
 
-    /// Stores the remaining lives `left` of a block's records; dead if not above 0.
+    /// Stores the remaining lives `left` of a block's records; a record with 0 or less is dead.
     fn keep(&mut self, block: u32) {
         let below_mark = self.per_block - self.survivors - 1;
         self.sorted.clone_from(&self.left);

@@ -91,7 +91,8 @@ impl Steady {
         f64::from(self.records_per_block) / f64::from(self.records_per_block - self.mark + 1)
     }
 
-    /// Refuses a fill with which uniform updates run out of blocks. The limit for other keys shows only in the model.
+    /// Refuses a fill with which uniform updates run out of blocks. For other keys, only running the model shows the
+    /// limit.
     pub fn check_fill(&self, tenant: &Tenant) -> Result<(), CannotRun> {
         let average = self.records as f64 / (self.blocks_used * f64::from(self.records_per_block));
         if tenant.fill <= self.fill_max || tenant.keys != Keys::Uniform {
