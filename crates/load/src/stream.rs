@@ -177,7 +177,7 @@ pub struct Extent {
 /// Sizes of operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SizeDistribution {
-    /// All have this size, bytes.
+    /// A single size, bytes.
     Same(u32),
     /// `min_bytes`, `min_bytes + step_bytes`, ..., all equally likely.
     Uniform {
@@ -225,8 +225,9 @@ impl SizeDistribution {
 }
 
 impl Extent {
-    /// Operations of these sizes, whole `step_bytes` (the device's minimum direct I/O size), on `usable_bytes` of
-    /// a device from the request's offset on; the last offset has space for the largest. `None` if not even one fits.
+    /// Operations of `sizes`, whole multiples of `step_bytes` (the device's minimum direct I/O size), within the
+    /// `usable_bytes` of a device from the request's offset on. Even at the last offset the largest operation fits.
+    /// `None` if no operation fits.
     pub fn new(request: Request, usable_bytes: u64, step_bytes: u32, sizes: SizeDistribution) -> Option<Self> {
         let steps_max = u64::from(sizes.max_bytes() / step_bytes);
         let offsets = (usable_bytes / u64::from(step_bytes) + 1).checked_sub(steps_max)?;
@@ -346,9 +347,9 @@ impl Stream for Updates {
 /// Draws target and kind for each operation.
 #[derive(Debug, Clone)]
 pub struct Mixed {
-    /// One per target.
+    /// By target.
     pub reads: Vec<Extent>,
-    /// One per target; as long as `reads` unless either is empty.
+    /// By target; as long as `reads` unless either is empty.
     pub writes: Vec<Extent>,
     /// Of `split.1` operations, `split.0` are reads.
     pub split: (u64, u64),

@@ -142,7 +142,7 @@ pub fn drawing_if_read(text: &str) -> Result<bool, Failure> {
 }
 
 /// True if `error` means that the reader is gone: a closed pipe, or a closed terminal, which returns EIO. For a file,
-/// EIO means a failing disk. A terminal that hung up is no longer one for isatty(3), but still a character device.
+/// EIO means a failing disk. After a hang-up isatty(3) is false, but the terminal is still a character device.
 fn is_gone(error: &io::Error, out: &impl AsFd) -> bool {
     match error.raw_os_error() {
         Some(libc::EPIPE) => true,

@@ -36,8 +36,8 @@ const WAKE_SHARE: u64 = 10;
 /// Maximum fraction of a CPU for wake-ups, if the thread wakes for each operation.
 const EACH_SHARE: f64 = 0.4;
 
-/// Bounds of the period between two wake-ups, ns. A shorter period batches hardly any operations; a longer one causes
-/// a lag of about a tenth of the tightest threshold.
+/// Bounds of the period between two wake-ups, ns. A shorter period batches hardly any operations. A longer one causes
+/// a lag of more than a tenth of the tightest default threshold (1 ms).
 const PERIOD_NS: std::ops::RangeInclusive<u64> = 30_000..=110_000;
 
 /// Period with threads, ns: each wake-up also wakes workers, and blocking leaves less CPU.
@@ -409,8 +409,8 @@ pub struct EngineFacts {
 }
 
 impl EngineFacts {
-    /// Facts of `engine` before it starts: how it waits, and on how many threads, `synchronous` of which perform system
-    /// calls.
+    /// Facts of `engine` before its start. The engine has `shards` issuing threads, `synchronous` of which perform
+    /// system calls.
     ///
     /// `iops`: operations per second that the load offers, over all threads.
     pub fn new(engine: &Engine, spec: &RunSpec, shards: usize, synchronous: usize, iops: f64) -> Self {

@@ -1,8 +1,8 @@
 //! Live metrics of the running test for Prometheus: over HTTP, and as a file for node_exporter.
 //!
 //! Computed from the merged interval on the recording thread, once per report interval: the run loop does nothing more.
-//! The text is version 0.0.4 of the exposition format. Prometheus and the agents of OpenMetrics read it too;
-//! node_exporter's textfile collector reads nothing else.
+//! The text has version 0.0.4 of the exposition format, the only one that node_exporter's textfile collector reads.
+//! Prometheus and the agents of OpenMetrics read this version too.
 
 use crate::console;
 use crate::failure::Failure;
@@ -313,7 +313,7 @@ const REQUEST_BYTES_MAX: u64 = 8 << 10;
 /// Maximum bytes of a request's rest that are read and discarded: closing with unread bytes would reset the
 /// connection, and the client would lose the response.
 const IGNORED_BYTES_MAX: u64 = 1 << 20;
-/// Time for a whole connection, so that a client that sends or reads slowly delays other scrapes by no more.
+/// Maximum time of a connection: a client that sends or reads slowly delays other scrapes by at most this.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Starts a thread that serves `page` on `listener` for the life of the process. Returns the listening address.

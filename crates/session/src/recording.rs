@@ -38,8 +38,8 @@ pub trait Watch {
         None
     }
 
-    /// Goals that the run missed although all operations were done; a missed goal fails the run. Called when the run
-    /// has ended as `end`.
+    /// Goals of the caller that the run missed; a missed goal fails the run, even if all operations were done. Called
+    /// when the run has ended as `end`.
     fn missed(&self, _end: &End) -> Vec<String> {
         Vec::new()
     }
@@ -62,7 +62,7 @@ const COME_HOME: Duration = Duration::from_secs(20);
 /// Runs of io_uring's workers per second above which a warning is printed; a few occur during setup.
 const RING_WORKER_RUNS_TOLD: f64 = 10.0;
 
-/// Maximum number of failed operations printed; all are counted, and more are in the log.
+/// Maximum number of failed operations printed. All of them are counted, and ACT's log has more of them.
 const FAILURES_TOLD_MAX: usize = 5;
 
 /// Receives the records of a run.
@@ -151,8 +151,8 @@ impl<'a> Recording<'a> {
         self.verdict(&End::RecordingFailed { why: why.to_owned() })
     }
 
-    /// The verdict with its explanations. They are read from the directory, because the trace samples are there; read
-    /// errors cost only explanations.
+    /// The verdict with its explanations. The explanations are read from the directory, because the trace samples are
+    /// there. After a read error the verdict has no explanations.
     fn verdict(&mut self, end: &End) -> Verdict {
         let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
         // Wrong data first, even if other failures came earlier.

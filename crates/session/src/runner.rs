@@ -251,7 +251,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
             let end = recording.end();
             Ok(Ended::Recorded(Box::new(recording.finish(end)?)))
         }
-        // Before the first interval there is nothing to judge.
+        // Nothing was recorded, so there is nothing to judge.
         Err(error) if !recording.has_begun() => Err(error.into()),
         Err(error) => {
             let verdict = Box::new(recording.verdict_unrecorded(&error.to_string()));

@@ -41,7 +41,7 @@ impl Received {
     }
 }
 
-/// Printed after SIGHUP if standard error is not the terminal, and so still has a reader.
+/// Printed after SIGHUP. Has a reader only if standard error is not the lost terminal.
 const HUNG_UP: &str =
     "the terminal is gone; the work continues without it (flashproof report status DIR shows the progress)";
 

@@ -26,7 +26,7 @@ pub(super) struct Slot {
     /// Upper bound of how much earlier the operation could have been issued, had earlier completions on its slot been
     /// seen at once.
     pub(super) unseen_before_ns: u64,
-    /// Upper bound of the delay at its device, at the time of issue, due to operations that were issued late.
+    /// Upper bound of this operation's delay at its device because flashproof issued earlier operations late.
     pub(super) behind_ns: u64,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Place {
 
 pub(super) struct LimitState {
     /// Free slots in the order in which they became free. The lane that has waited longest is entitled to the first
-    /// from that instant on, even if other completions were seen in the same poll.
+    /// slot from the instant at which that slot became free, even if other completions were seen in the same poll.
     pub(super) free: VecDeque<Place>,
     pub(super) limit: Limit,
     /// flashproof's lag in the operation that last freed a slot, and in the earlier operations on that slot.
@@ -154,14 +154,14 @@ impl<W: BlockEngine> Shard<W> {
         Cause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free.len() as u32, slots: limit.slots }
     }
 
-    /// Records the silent devices until `at_ns`.
+    /// Records the silence of devices until `at_ns`.
     pub(super) fn note_silence(&mut self, at_ns: u64) {
         for silent in self.silence.take(at_ns) {
             self.recorder.silent(&silent);
         }
     }
 
-    /// Records the backlog at `at_ns`, and the silent devices until then. Not for the hot path.
+    /// Records the backlog at `at_ns`, and the silence of devices until then. Not for the hot path.
     pub(super) fn note_backlog(&mut self, at_ns: u64) {
         self.note_silence(at_ns);
         let in_flight = Backlog { in_flight: 1, ..Backlog::default() };

@@ -16,10 +16,10 @@ use sys::process;
 
 type CallShard = Box<Shard<Calls>>;
 
-/// Period of the watching thread, which takes over a call that it sees twice.
+/// Period of the watching thread, which takes over a call that is still the same after a period.
 const WATCH: Duration = Duration::from_millis(100);
 
-/// Shortest sleep of the watching thread during a call, however the issuing thread passes its time.
+/// Shortest sleep of the watching thread during a call, whatever the pacing of the issuing thread.
 const SLEEP_MIN: Duration = Duration::from_millis(1);
 
 struct Contents {
@@ -211,7 +211,7 @@ mod tests {
     use std::time::Instant;
     use sys::op::{OpKind, Outcome};
 
-    /// As many flushes as are left.
+    /// A stream of this many flushes.
     #[derive(Debug)]
     struct Flushes(u32);
 
@@ -224,8 +224,8 @@ mod tests {
 
     const SEC: u64 = 1_000_000_000;
 
-    /// A run of at most `flushes` and `duration_ns`, whose calls `perform` carries out; its intervals, which go to `seen`
-    /// as soon as they come.
+    /// Runs at most `flushes` flushes for at most `duration_ns`; `perform` carries out the calls. Returns the
+    /// intervals, and passes each to `seen` as soon as it ends.
     fn run(
         flushes: u32,
         [duration_ns, hang_ns]: [u64; 2],

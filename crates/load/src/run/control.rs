@@ -42,7 +42,7 @@ pub enum Pacing {
     Sleep {
         /// Maximum time between two polls.
         period_ns: u64,
-        /// True to issue only once every period, all operations that are due then: fewer wake-ups for a lag of up to a
+        /// True to wake once every period and issue all operations due by then: fewer wake-ups, but a lag of up to a
         /// period. False to wake for each operation.
         gathers: bool,
     },
@@ -86,7 +86,7 @@ pub enum Cause {
     },
     /// More operations failed than allowed.
     Errors { count: u64 },
-    /// A stream has more operations but cannot produce the next one, and none in flight can change that.
+    /// A stream has more operations but cannot produce the next one, and no completion in flight will change that.
     Stuck {
         /// Message for the user.
         why: String,
@@ -98,7 +98,7 @@ pub enum Cause {
     },
 }
 
-/// In words, for one workload of a run.
+/// A phrase for the errors of a run with a single workload.
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

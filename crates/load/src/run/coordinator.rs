@@ -28,7 +28,7 @@ pub type SinkError = Box<dyn Error + Send + Sync>;
 
 /// Receives the records of a run. Called on the thread that started the run.
 pub trait Sink {
-    /// All shards are ready; the run begins when this returns. An error ends it before it begins.
+    /// Called when all shards are ready; the run begins when this method returns. On an error the run does not begin.
     fn ready(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
@@ -36,10 +36,11 @@ pub trait Sink {
     /// Receives an interval of the whole run, in order. An error ends the run, and no interval follows.
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError>;
 
-    /// An operation failed. Only the first failures of an interval are reported here; all are counted in it.
+    /// Called for a failed operation. Only the first failures of an interval are reported here; the interval counts
+    /// all.
     fn failure(&mut self, _failure: &Failure) {}
 
-    /// No message arrived for a while.
+    /// Called when no message arrived for a while.
     fn idle(&mut self) {}
 }
 
@@ -132,7 +133,7 @@ where
     })
 }
 
-/// A shard's thread as seen from here.
+/// The coordinator's side of a shard's thread.
 struct Member {
     /// The shard once it is ready, or why it cannot start.
     ready: Receiver<Result<Ready, RunError>>,
@@ -172,7 +173,7 @@ fn start_calls<'scope>(
     start_thread(scope, run, shard, format!("watch-{shard}"), plan, make)
 }
 
-/// Starts the thread of a shard. `make`, called on it, makes its engine and the function that runs the shard from a
+/// Starts the thread of a shard. On that thread, `make` makes the engine and the function that runs the shard from a
 /// given instant.
 fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
     scope: &'scope Scope<'scope, '_>,

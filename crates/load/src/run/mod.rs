@@ -36,7 +36,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use sys::op::{Completion, Op};
 
-/// Turns of the loop after which the control is checked, whatever the clock says.
+/// Turns of the loop after which the control is checked even if no time has passed.
 const TURNS_UNCHECKED_MAX: u64 = 1 << 16;
 
 /// One thread's share of a run.
@@ -69,7 +69,7 @@ pub struct Shard<W> {
     closed_out: u32,
     /// Operations that wait for a slot, over all limits.
     lanes_waiting: u32,
-    /// True if any stream has operations that follow others.
+    /// True if the operations of any stream can have followers.
     follows: bool,
     /// Per lane: true if the stream has ended.
     ended: Vec<bool>,

@@ -33,13 +33,13 @@ struct Asked {
     before_ns: (u64, u64),
 }
 
-/// For how long a device was silent to a stream that had operations in flight there.
+/// Silence of a device towards a stream that had operations in flight on the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Silent {
     pub(super) cell: usize,
     /// Silence in the interval that ends.
     pub(super) silent_ns: u64,
-    /// Silence before it, from and to, which became long enough to count only in this interval.
+    /// Silence before the interval, from and to, which became long enough to count only in this interval.
     pub(super) before_ns: Range<u64>,
 }
 
@@ -161,7 +161,8 @@ impl Silence {
         self.devices[self.cells[cell as usize].device].last_back_ns
     }
 
-    /// Time at which the last device with operations in flight will have been silent for `hang_ns`; 0 without any.
+    /// Time at which every device with operations in flight will have been silent for `hang_ns`; 0 without such
+    /// devices.
     pub(super) fn hangs_at_ns(&self, hang_ns: u64) -> u64 {
         let busy = self.devices.iter().filter(|device| device.in_flight > 0);
         busy.map(|device| device.since_ns.saturating_add(hang_ns)).max().unwrap_or(0)

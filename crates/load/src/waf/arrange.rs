@@ -115,7 +115,7 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// The tenants as a file would describe them, each with its drive, space and handles.
+    /// The tenants as a configuration file would describe them, each with its drive, space and handles.
     pub fn tenants(&self) -> Tenants {
         let of = |placed: &Placed<'a>| {
             let drive = &self.drives[placed.drive];
@@ -147,7 +147,7 @@ pub fn check_writes(tenants: &Tenants) -> Result<(), CannotRun> {
 
 /// `tenants` with a placement handle each, or the handles that the file names, for a drive with `has` handles.
 ///
-/// Errors: the drive has fewer.
+/// Errors: the drive has fewer handles than needed.
 pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, CannotRun> {
     let mut tenants = tenants.clone();
     let handles = handles(&tenants, has)?;

@@ -34,7 +34,7 @@ const COLD_EVERY: u64 = 5;
 /// deallocated, and once beside as many random cold writes), everything twice, and four drives at random.
 pub const DRIVE_FILLS: f64 = ((PASSES as u64 + 7) * HOT_PCT + 2 * COLD_PCT + 4 * 100) as f64 / 100.0;
 
-/// A drive as the probe knows it. Positions and lengths are in commands of one size.
+/// A drive as the probe sees it. Positions and lengths are in commands, all of the same size.
 pub trait Probed {
     /// Error of the drive.
     type Error;
@@ -52,7 +52,7 @@ pub trait Probed {
 
     fn deallocate(&mut self, first: u64, commands: u64) -> Result<(), Self::Error>;
 
-    /// Counters since the drive was made.
+    /// The drive's counters of written bytes.
     fn counters(&mut self) -> Result<Bytes, Self::Error>;
 }
 

@@ -8,9 +8,9 @@
 //!                                        -> WorkloadRecord: the configuration as it is in force
 //! ```
 //!
-//! The one idea: running, recording, judging and reporting use a [`Workload`] without knowing its kind. A run takes one
-//! or several, which share its devices and its shards: each adds to the same [`RunPlan`]. Workloads of one run have one
-//! type, as ACT's two tests do; kinds that can be mixed are variants of one enum.
+//! The one idea: running, recording, judging and reporting use a [`Workload`] without knowing its kind. A run has one
+//! or several workloads, which share its devices and shards: each adds to the same [`RunPlan`]. Workloads of one run
+//! have one type, as ACT's two tests do; kinds that can be mixed are variants of one enum.
 //!
 //! * [`act`]: ACT's storage and index tests
 //! * [`fio`]: fio's jobs
@@ -124,7 +124,7 @@ pub struct Load<W> {
 /// Run parameters of a workload. Workloads of one run agree in all but the devices and the seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSpec {
-    /// Devices, or files if `file_size_bytes` is set. At least one, all different, simulated all or none.
+    /// Devices, or files if `file_size_bytes` is set. At least one, all different, either all or none simulated.
     pub device_names: Vec<DeviceName>,
     /// Size of each file; `None`: the names are devices.
     pub file_size_bytes: Option<u64>,
@@ -293,7 +293,7 @@ pub struct CannotRun(pub String);
 pub struct RunPlan {
     /// Streams and devices of the records.
     pub layout: Layout,
-    /// One per shard.
+    /// By shard.
     pub shards: Vec<Plan>,
     /// The workload that adds to the plan now, and the prefix of its streams' names.
     workload: usize,
@@ -313,8 +313,8 @@ impl RunPlan {
         self.prefix = if name.is_empty() { String::new() } else { format!("{name}/") };
     }
 
-    /// Adds `streams` of the current workload, recorded on every device, and ensures `shards`; returns the place of its
-    /// next additions.
+    /// Adds `streams` of the current workload, recorded on every device, and makes sure that there are at least
+    /// `shards` shards. Returns where the workload's streams and buffer classes begin.
     pub fn add(&mut self, streams: impl IntoIterator<Item = StreamInfo>, shards: usize) -> Place {
         let (workload, prefix, first_stream) = (self.workload, self.prefix.clone(), self.layout.streams.len());
         let mut names = Vec::new();

@@ -20,8 +20,8 @@ use sys::random::Random;
 /// Regions of a pass, each with one share of lasting writes: steps of 0.1 % of the flash.
 const REGIONS: u64 = 1024;
 
-/// Maximum cache: the pass divided by this. All of the newest writes within a cache size last, unlike in the steady
-/// state.
+/// Maximum cache size: the bytes of the pass divided by this. All of the newest writes, up to the cache size, last,
+/// unlike in the steady state.
 const CACHE_SHARE: u64 = 8;
 
 /// Rounds of the permutation.
@@ -117,7 +117,7 @@ impl Order {
         self.spec.block_bytes
     }
 
-    /// Two writes of a block have at least this many others between them.
+    /// The two writes of a block have at least this many other writes between them.
     pub fn gap(&self) -> u64 {
         (self.lead - 1) * self.region
     }

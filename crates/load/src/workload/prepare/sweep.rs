@@ -33,7 +33,7 @@ pub(super) struct Sweep {
     /// Bytes of the device.
     reached: u64,
     order: Option<Arc<Order>>,
-    /// Positions not known to be written, and their offsets. A failed one stays here for good.
+    /// Positions not known to be written, and their offsets. The position of a failed write is never removed.
     open: Vec<(u64, u64)>,
     mark: Arc<AtomicU64>,
 }

@@ -37,7 +37,7 @@ struct File {
     tenant: Vec<Spanned<Options>>,
 }
 
-/// Options of one tenant, or of all tenants.
+/// Options of a tenant, or the defaults of all tenants.
 #[derive(Deserialize, Default, Clone)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Options {

@@ -210,7 +210,7 @@ mod tests {
                     let of = |class: &Class| class.updates * (-life * per_block * class.updates / class.keys).exp();
                     classes.iter().map(of).sum::<f64>()
                 };
-                // Between it and the instant before.
+                // Lives are rounded up to whole instants.
                 assert!(
                     outlive(life * 1.002) <= share && share <= outlive(life * 0.998 - 1.0),
                     "{keys}, {count}: {share} live longer than {life}, not {}",

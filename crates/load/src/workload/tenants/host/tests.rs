@@ -55,7 +55,7 @@ fn fill_max_loaded(tenant: &Tenant, steady: &Steady) -> f64 {
     tenant.fill * usable / (steady.records as f64 / f64::from(steady.records_per_block) * (1.0 + lifetime))
 }
 
-/// Engine WA, blocks in use on average, and of the live share of collected blocks mean and deviation.
+/// Engine WA, average number of blocks in use, and mean and standard deviation of the live share of collected blocks.
 fn seen(host: &mut Host, client_blocks: u64) -> [f64; 4] {
     let begun = host.counters();
     let (mut used, mut shares, mut squares, mut collected) = (0.0, 0.0, 0.0, 0.0);
@@ -90,7 +90,7 @@ fn a_count_for_each_block_gives_what_single_records_give() {
     {
         let tenant = tenant(Keys::Uniform, records_per_block, fill, lwm_pct);
         let (mut counted, mut exact) = (Host::new(&tenant, 4_000, 1).unwrap(), by_record(&tenant, 4_000, 2));
-        // Both forget their initial state.
+        // Both stores leave their initial state.
         let _ = (seen(&mut counted, 4_000), seen(&mut exact, 8_000));
         let (counted, exact) = (seen(&mut counted, 200_000), seen(&mut exact, 20_000));
         let what = format!("{records_per_block} records, fill {fill}, mark {lwm_pct}: {counted:?} {exact:?}");
@@ -103,7 +103,7 @@ fn a_count_for_each_block_gives_what_single_records_give() {
     }
 }
 
-/// Lifetimes of blocks, in client blocks: those of clients, then those of defragmentation, at the quartiles each.
+/// Lifetimes of blocks, in client blocks: the quartiles for blocks of clients, then for blocks of defragmentation.
 fn in_use(host: &mut Host, client_blocks: u64) -> [f64; 6] {
     let mut written = vec![None; host.steady().blocks as usize];
     let mut lives = [Vec::new(), Vec::new()];
@@ -135,7 +135,7 @@ fn a_death_for_each_record_gives_what_their_places_give() {
     ] {
         let tenant = tenant(keys, records_per_block, 0.5, lwm_pct);
         let (mut drawn, mut exact) = (Host::new(&tenant, 2_000, 1).unwrap(), by_record(&tenant, 2_000, 2));
-        // Both forget their initial state.
+        // Both stores leave their initial state.
         let _ = (seen(&mut drawn, 6_000), seen(&mut exact, 6_000));
         let (counts, exact_counts) = (seen(&mut drawn, 60_000), seen(&mut exact, 20_000));
         let (lives, exact_lives) = (in_use(&mut drawn, 60_000), in_use(&mut exact, 20_000));
