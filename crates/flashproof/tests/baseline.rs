@@ -258,7 +258,7 @@ fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
     let ended = running.end().expect(4);
     // A job lasts seconds: the signal can come between two.
     let told = ended.stdout.contains("INTERRUPTED: the same command goes on")
-        || ended.stderr.contains("ended before a run began - the same command");
+        || ended.stderr.contains("ended before a run began - repeat the command");
     assert!(told, "{}{}", ended.stdout, ended.stderr);
     let series = series(&bench);
     let points = points(&series);

@@ -130,7 +130,7 @@ fn what_cannot_be_certified_is_refused_before_anything_is_made() {
     for (arguments, part) in [
         (&["--load", "0"][..], "0 times a load is no load"),
         (&["--load", "-3"], "no negative load"),
-        (&["--load", "lots"], "no decimal number"),
+        (&["--load", "lots"], "not a decimal number"),
         (&["--load", "999999999"], "stage 1 (999999999x): read-reqs-per-sec"),
         (&["--sla", "5>1ms"], "does not end in \"%\""),
         (&["--sla", "1%>1ms,5%>8ms"], "5%>8ms allows more than 1%>1ms"),

@@ -129,7 +129,7 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
     for (arguments, said) in [
         ("--device sim: --load 0", "0 times a load is no load"),
         ("--device sim: --load -3", "there is no negative load"),
-        ("--device sim: --load nan", "that is no decimal number"),
+        ("--device sim: --load nan", "not a decimal number"),
         ("--device sim: --load 99999999", "at most 4294967295 can be configured"),
         ("--device sim: --load 1 --scale 0", "0 times a load is no load"),
         ("--device sim: --load 0.0001", "the stream would be gone"),

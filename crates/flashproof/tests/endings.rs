@@ -134,7 +134,7 @@ fn a_hangup_ends_nothing() {
     let bench = Bench::new();
     let mut running = started(&bench);
     running.signal("HUP");
-    running.wait_to_hear("the terminal is gone; the work goes on without it");
+    running.wait_to_hear("the terminal is gone; the work continues without it");
     let intervals = || bench.text("run/telemetry.csv").lines().count();
     let before = intervals();
     running.wait_until("two more intervals", || intervals() > before + 1);
@@ -168,7 +168,7 @@ fn a_second_signal_ends_it_at_once_without_a_verdict() {
         bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
     });
     running.signal("INT");
-    running.wait_to_hear("SIGINT: ending the run; once more to end it at once");
+    running.wait_to_hear("SIGINT: ending the run; a second signal ends it at once");
     running.signal("TERM");
     let said = Instant::now();
     let ended = running.end();

@@ -595,7 +595,7 @@ fn a_device_that_never_answers_a_call_has_lost_it() {
         let Some((throttled, mut running)) = hanging(&bench, &device, &format!("--runtime=2 {line}")) else { return };
         running.wait_to_hear(&format!("1 {stream} never came back"));
         // The kernel ends no process that waits for a device.
-        running.wait_to_hear("this process ends when");
+        running.wait_to_hear("this process can exit only when");
         throttled.lift();
         let ended = running.end().expect(1);
         assert!(ended.stderr.contains("FAIL"), "{}", ended.stderr);
@@ -616,7 +616,7 @@ fn a_signal_ends_a_run_whose_call_hangs() {
     });
     running.signal("TERM");
     running.wait_to_hear("stopped by SIGTERM");
-    running.wait_to_hear("this process ends when");
+    running.wait_to_hear("this process can exit only when");
     throttled.lift();
     running.end().expect(1);
 }

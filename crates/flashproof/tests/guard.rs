@@ -283,7 +283,7 @@ fn leave_that_reaches_no_device_is_worth_a_warning() {
     let bench = Bench::new();
     let config = "device-names: file\nfile-size-mbytes: 2\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\nread-reqs-per-sec: 10\n";
     let ended = bench.storage(config, &[&["--erase", "/dev/null"], &LAX[..]].concat()).expect(0);
-    let warning = "/dev/null, named for erasure, is no device of this configuration: nothing comes of it";
+    let warning = "/dev/null is named for erasure, but is not a device of this configuration: the name is ignored";
     assert!(ended.warnings().contains(&warning), "{}", ended.stderr);
 }
 

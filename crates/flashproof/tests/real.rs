@@ -165,9 +165,9 @@ fn where_io_uring_is_forbidden_another_engine_is_used_and_that_is_said() {
     };
     assert_eq!(facts["engine_facts"]["engine"], engine);
     assert!(facts["engine_facts"]["why"].as_str().unwrap().contains("see ulimit -l"), "{facts}");
-    let warning = format!("using {name} instead of io_uring, which costs more CPU: ");
+    let warning = format!("using {name} instead of io_uring, at a higher CPU cost: ");
     assert!(ended.warnings().iter().any(|line| line.starts_with(&warning)), "{}", ended.stderr);
-    let parts = ["cannot use io_uring, as engine: uring demands - ", "see ulimit -l) - allow it, or say engine: auto"];
+    let parts = ["cannot use io_uring (engine: uring) - ", "see ulimit -l) - allow io_uring, or set engine: auto"];
     run("uring", "theirs/other").expect_error(3, &parts);
     assert!(!bench.exists("theirs/other"));
 }

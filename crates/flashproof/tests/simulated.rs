@@ -170,8 +170,9 @@ fn configurations_that_cannot_be_one_run_are_refused() {
     bench.write("b.conf", "device-names: sim:\ntest-duration-sec: 20\nread-reqs-per-sec: 1000\n");
     bench.write("c.conf", "device-names: /dev/null\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n");
     let run = |other: &str| bench.flashproof(&["storage", "a.conf", other, "--out", OUT]);
-    run("b.conf").expect_error(2, &["cannot run these together", "the duration is 10 in the first and 20 in number 2"]);
-    run("c.conf").expect_error(2, &["cannot run these together", "simulated and real drives do not mix"]);
+    run("b.conf")
+        .expect_error(2, &["cannot run these workloads", "the duration is 10 in workload 1, but 20 in workload 2"]);
+    run("c.conf").expect_error(2, &["cannot run these workloads", "either simulated or real drives"]);
 }
 
 #[test]

@@ -107,16 +107,16 @@ fn what_cannot_be_run_is_refused_with_what_and_why() {
         bench.flashproof(&["storage", "tenants", path, "--device", "sim:"]).expect_error(2, &[why]);
     }
     for (more, why) in [
-        ("placement = 1", "tenant \"b\": cannot write by placement handle 1 of sim: - it takes 0"),
+        ("placement = 1", "tenant \"b\": cannot use placement handle 1 of sim: - the drive has 0"),
         ("at = \"1MiB\"\nspace = \"1GiB\"", "tenant \"a\" has bytes 0 to"),
-        ("fill-pct = 80", "lower fill-pct to 71.8 at most"),
+        ("fill-pct = 80", "lower fill-pct to at most 71.8"),
         (
             "fill-pct = 70\nkeys = { hot-cold = { keys-pct = 20, traffic-pct = 80 } }\ndevice = \"sim:capacity=512MiB\"",
             "tenant \"b\": its space is full after",
         ),
-        ("space = \"100KiB\"", "no multiple of its write block of 131,072 - give 0 or 131072"),
+        ("space = \"100KiB\"", "not a multiple of its write block of 131,072 bytes - give 0 or 131072"),
         ("device = \"sim:nonsense=1\"", "unknown parameter \"nonsense\""),
-        ("device = \"/dev/zero\"", "simulated and real drives do not mix"),
+        ("device = \"/dev/zero\"", "either simulated or real drives"),
     ] {
         bench.write("two.toml", two(more));
         bench.flashproof(&["storage", "tenants", "two.toml", "--device", "sim:", "--out", OUT]).expect_error(2, &[why]);

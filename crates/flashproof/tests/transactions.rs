@@ -43,7 +43,7 @@ fn what_each_row_would_warn_of_is_said_once() {
     if ended.stderr.contains("cannot make a ring") {
         return skip(&ended.stderr).unwrap_or(());
     }
-    let untraced = ended.stderr.matches("warning: not measured: which part of a latency").count();
+    let untraced = ended.stderr.matches("warning: not measured: the split of latencies").count();
     assert_eq!(untraced, 1, "{}", ended.stderr);
     assert!(!ended.stderr.contains("were never written"), "each row writes first: {}", ended.stderr);
 }

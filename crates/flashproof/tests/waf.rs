@@ -93,9 +93,9 @@ fn the_probe_names_what_firmware_does_and_nothing_of_a_drive_that_isolates() {
     let kept: Value = serde_json::from_str(&bench.text("probe.json")).unwrap();
     assert_eq!((kept["phases"].as_array().unwrap().len(), &kept["found"]), (6, &serde_json::json!([])));
     for (firmware, said) in [
-        ("mixes-handles", "mixes others' valid data"),
+        ("mixes-handles", "mixes handles in garbage collection"),
         ("collects-all-handles", "moves the data of idle handles"),
-        ("collects-sequential-early", "reclaims long sequential streams early"),
+        ("collects-sequential-early", "reclaims long sequential streams too early"),
     ] {
         let text = probe(&format!("+firmware={firmware}"));
         assert!(text.contains(said) && !text.contains("  isolates: "), "{firmware}: {text}");
@@ -110,11 +110,11 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     for (arguments, said) in [
         (
             vec!["model", "micron.toml", "--device", &few, "--arrange", "fdp"],
-            "cannot give 4 placement handles - the drive has 3",
+            "needs 4 placement handles - the drive has 3",
         ),
         (
             vec!["model", "micron.toml", "--device", &coarse, "--arrange", "shared"],
-            "is no multiple of the drive's mapping unit",
+            "is not a multiple of the drive's mapping unit",
         ),
         (vec!["model", "micron.toml", "--device", "sim:"], "it has no FTL inside"),
         (vec!["measure", "micron.toml", "--device", "sim:ftl"], "use flashproof waf model --device"),

@@ -1,4 +1,4 @@
-//! How many write blocks a second the model of a record store yields, one core: `scripts/bench` runs it.
+//! Speed of the model of a record store, in write blocks per second on one core. `scripts/bench` runs this example.
 //!
 //! ```text
 //! cargo run --release -p flashproof-load --example host_speed -- [SECONDS]

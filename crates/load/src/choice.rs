@@ -76,13 +76,13 @@ choice! {
         Poisson = "poisson",
         /// ACT 6's own pacing and its random choice of device for each request.
         Act = "act",
-        /// The next as soon as one ends: a fixed number in flight, no intended rate.
+        /// Closed loop: a fixed number of operations in flight, no intended rate.
         Closed = "closed",
     }
 }
 
 choice! {
-    /// How an issuing thread passes the time until the next operation is due.
+    /// How an issuing thread waits until the next operation is due.
     Pacing {
         /// Sleeps, wakes rarely and issues all due operations.
         #[default]
@@ -98,9 +98,9 @@ choice! {
         /// `io_uring` where the kernel allows it, else Linux AIO, else threads.
         #[default]
         Auto = "auto",
-        /// `io_uring`, or the run is refused.
+        /// `io_uring`; without it the run is refused.
         Uring = "uring",
-        /// Linux AIO (io_submit), or the run is refused.
+        /// Linux AIO (io_submit); without it the run is refused.
         Aio = "aio",
         /// Threads that block in pread and pwrite.
         Threads = "threads",

@@ -21,10 +21,10 @@ pub enum FactorError {
     Zero,
     #[error("there is no negative load - give a factor above 0, such as 30 or 1.5")]
     Negative,
-    #[error("that is no decimal number - give a factor above 0, such as 30 or 1.5")]
+    #[error("not a decimal number - give a factor above 0, such as 30 or 1.5")]
     NotANumber,
     /// Too many digits.
-    #[error("that has too many digits - give at most {DIGITS_MAX} before and {DIGITS_MAX} after the point")]
+    #[error("too many digits - give at most {DIGITS_MAX} before and {DIGITS_MAX} after the decimal point")]
     TooManyDigits,
 }
 
@@ -46,7 +46,7 @@ impl FromStr for Factor {
         if whole.len() > DIGITS_MAX || part.len() > DIGITS_MAX {
             return Err(FactorError::TooManyDigits);
         }
-        // Digits alone, and few enough for 64 bits.
+        // Cannot fail: only digits, and few enough for 64 bits.
         let billionths = format!("{whole}{part:0<DIGITS_MAX$}").parse().map_err(|_| FactorError::NotANumber)?;
         if billionths == 0 { Err(FactorError::Zero) } else { Ok(Self { billionths }) }
     }
@@ -59,13 +59,13 @@ impl Factor {
     /// The factor that ACT's README recommends to certify for.
     pub const RECOMMENDED: Self = Self { billionths: 30 * ONE };
 
-    /// Twice as much. Errors: more than can be counted.
+    /// Twice this factor. Errors: too large.
     pub fn doubled(self) -> Result<Self, FactorError> {
         self.share(2, 1)
     }
 
-    /// The factor by which the load of `of` devices becomes `self` times that of `devices`, rounded to the nearest
-    /// billionth.
+    /// `self` * `devices` / `of`, rounded to the nearest billionth. With this factor the load of `of` devices equals
+    /// `self` times the load of `devices` devices.
     ///
     /// Errors: the factor is 0, or too large.
     pub fn share(self, devices: u64, of: u64) -> Result<Self, FactorError> {

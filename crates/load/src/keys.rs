@@ -78,7 +78,7 @@ impl From<KeysForm> for Keys {
         match form {
             KeysForm::Word(KeysWord::Uniform) => Self::Uniform,
             KeysForm::Word(KeysWord::Sequential) => Self::Sequential,
-            // YCSB's, and the usual 80 to 20.
+            // YCSB's theta, and the usual 80 % of the updates to 20 % of the keys.
             KeysForm::Word(KeysWord::Zipfian) => Self::Zipfian { theta: 0.99 },
             KeysForm::Word(KeysWord::HotCold) => Self::HotCold { keys_pct: 20.0, traffic_pct: 80.0 },
             KeysForm::Table(KeysTable::Zipfian { theta }) => Self::Zipfian { theta },
@@ -135,7 +135,7 @@ fn hot_keys(keys_pct: f64, count: u32) -> u32 {
     (f64::from(count) * keys_pct / 100.0).round().clamp(1.0, f64::from(count)) as u32
 }
 
-/// Keys that are updated equally often, or nearly so.
+/// Keys that are updated (nearly) equally often.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Class {
     /// Number of keys.

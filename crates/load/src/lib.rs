@@ -12,7 +12,7 @@
 //! * [`stream`], [`sizes`]: sources of operations, and sizes of any distribution
 //! * [`plan`]: lanes, limits and buffers: the input of one shard
 //! * [`run`]: the run loop
-//! * [`memory`]: checks that there is enough of it
+//! * [`memory`]: check for enough free memory
 //! * [`waf`]: tenants on drives with a simulated FTL, without time
 
 #![forbid(unsafe_code)]

@@ -2,7 +2,7 @@
 
 use results::units;
 
-/// Refuses a need for more memory than is available; if the kernel does not report that, nothing is refused.
+/// Errors: less memory is available than needed. Passes if the kernel does not report the available memory.
 pub fn check(needed_bytes: u64) -> Result<(), String> {
     match sys::buffer::available_bytes() {
         Some(available_bytes) if needed_bytes > available_bytes => {

@@ -27,7 +27,7 @@ impl Arrival {
     }
 }
 
-/// A stream with its arrivals and the limit it is under.
+/// A stream with its arrivals and its in-flight limit.
 #[derive(Debug)]
 pub struct Lane {
     /// Source of the operations.
@@ -64,8 +64,8 @@ pub struct BufferClass {
     pub fill: Fill,
 }
 
-/// Contents of a buffer when its operation is issued. A stamp belongs to one device, so each device that is written
-/// with salt has its own classes.
+/// Contents of a buffer when its operation is issued. A stamp belongs to one device, so each device to which salt is
+/// written has its own buffer classes.
 #[derive(Debug, Clone, Default)]
 pub enum Fill {
     /// Previous contents: for reads, and for writes of zeros, which buffers contain initially.

@@ -24,9 +24,9 @@ pub(crate) fn phase(stream: usize) -> u32 {
 pub enum Schedule {
     Even(Even),
     Poisson(Poisson),
-    /// As issued by a thread that sleeps until each instant of an even sequence.
+    /// Wake-ups of a thread that sleeps until each instant of an even sequence.
     Woken(Woken),
-    /// As recorded.
+    /// Recorded instants.
     Listed(Listed),
 }
 
@@ -67,7 +67,7 @@ impl Schedule {
         loop {
             let before = self.clone();
             if self.next_ns().is_none_or(|ns| ns >= end_ns) {
-                // The instant just taken is still to come.
+                // The instant just taken is not before the end, so it is put back.
                 *self = before;
                 return count;
             }
@@ -174,8 +174,8 @@ impl Poisson {
 /// An even sequence as issued by a thread that sleeps until each instant: it wakes a little later, and does not sleep
 /// at all when an instant is already past.
 ///
-/// ACT's threads do so. All sleep until the same instants, and the differences between their wake-ups spread their
-/// bursts.
+/// ACT's threads do so. All of them sleep until the same instants, and the differences between their wake-ups spread
+/// their bursts.
 #[derive(Debug, Clone)]
 pub struct Woken {
     even: Even,

@@ -3,7 +3,7 @@
 //! ```text
 //! column      0        1        2        one random number picks the column and, by its other bits,
 //!          +------+ +------+ +------+    the part of it: below `keep_below` the column's own size,
-//!   other  |  C   | |      | |  A   |    above it the other one. All columns are equally high.
+//!   other  |  C   | |      | |  A   |    above it the other size. All columns are equally high.
 //!          |------| |  B   | |------|
 //!    own   |  A   | |      | |  C   |
 //!          +------+ +------+ +------+
@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use sys::random::Random;
 
-/// Sizes and how likely each is. Drawing takes one random number and no floating point.
+/// Sizes with their probabilities. Drawing takes one random number and no floating point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeTable {
     columns: Box<[Column]>,
@@ -50,7 +50,7 @@ impl SizeTable {
             .partition(|(_, height)| *height < full);
         let mut columns = Vec::with_capacity(weights.len());
         while let Some((own_bytes, height)) = small.pop() {
-            // The columns' deficits and excesses add up to the same, so a large column is left.
+            // The deficits of small columns add up to the excesses of large columns, so a large column is left.
             let Some((other_bytes, rest)) = large.pop() else { break };
             let keep_below = fraction_of_64_bits(height, full);
             columns.push(Column { keep_below, own_bytes, other_bytes });

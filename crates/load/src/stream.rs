@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sys::op::{OpKind, Outcome, Placement, Priority, TargetId, WriteSync};
 use sys::random::Random;
 
-/// An operation that a stream wants, before it has a buffer.
+/// An operation requested by a stream, before it has a buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     /// The target in the shard's engine.
@@ -47,11 +47,11 @@ impl Request {
 
 /// A source of operations. Runs on the hot path: no allocation, no lock, no system call.
 pub trait Stream: Debug + Send {
-    /// The next operation. The stream does not decide its time. `None` when the stream has ended, and from then on.
+    /// The next operation. The run loop decides its time. `None` once the stream has ended.
     fn next(&mut self) -> Option<Request>;
 
-    /// Reason why there is no next operation although the stream has not ended. While any of its operations is in
-    /// flight the stream is asked again after each completion; after that the run ends.
+    /// Reason why there is no next operation although the stream has not ended. The run loop asks the stream again
+    /// after each completion; if none of its operations is in flight, the run ends.
     fn stuck(&self) -> Option<String> {
         None
     }
@@ -161,7 +161,7 @@ fn spread(count: u64, extents: &[Extent], tell: &mut dyn FnMut(u32, u64)) {
 /// Outcome reported to a stream for an operation that never came back: no byte moved.
 pub const LOST: Outcome = Outcome::Short(0);
 
-/// Operations on a target: uniform offsets in multiples of a step, sizes of any distribution.
+/// Operations on a target: uniformly distributed offsets in multiples of a step, sizes of any distribution.
 #[derive(Debug, Clone)]
 pub struct Extent {
     /// Fields that all operations share; its offset is the lowest.
@@ -177,7 +177,7 @@ pub struct Extent {
 /// Sizes of operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SizeDistribution {
-    /// All have this size, bytes.
+    /// A single size, bytes.
     Same(u32),
     /// `min_bytes`, `min_bytes + step_bytes`, ..., all equally likely.
     Uniform {
@@ -225,8 +225,9 @@ impl SizeDistribution {
 }
 
 impl Extent {
-    /// Operations of these sizes, whole `step_bytes` (the device's minimum direct I/O size), on `usable_bytes` of
-    /// a device from the request's offset on; the last offset has space for the largest. `None` if not even one fits.
+    /// Operations of `sizes`, whole multiples of `step_bytes` (the device's minimum direct I/O size), within the
+    /// `usable_bytes` of a device from the request's offset on. Even at the last offset the largest operation fits.
+    /// `None` if no operation fits.
     pub fn new(request: Request, usable_bytes: u64, step_bytes: u32, sizes: SizeDistribution) -> Option<Self> {
         let steps_max = u64::from(sizes.max_bytes() / step_bytes);
         let offsets = (usable_bytes / u64::from(step_bytes) + 1).checked_sub(steps_max)?;
@@ -346,9 +347,9 @@ impl Stream for Updates {
 /// Draws target and kind for each operation.
 #[derive(Debug, Clone)]
 pub struct Mixed {
-    /// One per target.
+    /// By target.
     pub reads: Vec<Extent>,
-    /// One per target; as long as `reads` unless either is empty.
+    /// By target; as long as `reads` unless either is empty.
     pub writes: Vec<Extent>,
     /// Of `split.1` operations, `split.0` are reads.
     pub split: (u64, u64),

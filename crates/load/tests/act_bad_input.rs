@@ -1,4 +1,4 @@
-//! Bad configurations, and what their writer is told: one line for each mistake.
+//! Bad configurations and their error messages: one line for each mistake.
 
 use load::workload::act::options::Test;
 use load::workload::act::{echo, parse};
@@ -11,14 +11,14 @@ fn errors(file: impl AsRef<[u8]>) -> Vec<String> {
     errors.to_string().lines().map(str::to_owned).collect()
 }
 
-/// The cases of a text file: lines that make a mistake, then what is said of it, indented.
+/// The cases of a text file: lines with a mistake, and below them, indented, the expected message.
 fn cases(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let blocks = text.trim_end().split("\n\n").filter(|block| !block.starts_with("# "));
     blocks.map(|block| block.rsplit_once("\n    ").expect("what is said"))
 }
 
-/// Adds `lines` to `file`, in place of lines with their keys if it `replaces` those: there is one mistake, it is told as
-/// `wanted` (from its beginning, if that ends in dots), and at the line that has its key.
+/// Adds `lines` to `file`; with `replaces`, lines with the same keys are removed first. Asserts a single mistake with
+/// the message `wanted` (only its beginning, if `wanted` ends in dots), at the line of its key.
 fn assert_mistake(file: &str, replaces: bool, lines: &str, wanted: &str) {
     let key = |line: &str| line.split(':').next().unwrap_or_default().to_owned();
     let is_kept = |line: &&str| !(replaces && lines.lines().any(|new| key(new) == key(line)));

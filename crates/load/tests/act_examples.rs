@@ -1,4 +1,4 @@
-//! Configurations that ACT 6.6 was given, beside what it printed of them, or why they are refused here
+//! Configurations of ACT 6.6, each with the values that ACT printed, or with the reason why flashproof refuses it
 //! (`data/act-storage`, `data/act-index`).
 
 use load::rate::Rate;
@@ -40,7 +40,7 @@ fn what_act_echoed_and_derived_is_echoed_and_derived_to_the_character() {
             let mut parsed = parsed.unwrap_or_else(|errors| panic!("{errors}"));
             assert_eq!(parsed.warnings, [], "{name}");
             if name == "no_threads" {
-                // The one default that differs: ours is for each device, ACT's for each CPU.
+                // The only default that differs: flashproof's is for each device, ACT's for each CPU.
                 assert_eq!(parsed.config.service_threads_or_default(), 1024);
                 parsed.config.service_threads = Some(10);
             }

@@ -136,7 +136,7 @@ prop_compose! {
     }
 }
 
-/// Lines that look like a configuration more often than chance would have it.
+/// Lines that often look like a configuration.
 fn almost_configs() -> impl Strategy<Value = String> {
     let key = prop_oneof![
         4 => prop::sample::select(vec!["device-names", "test-duration-sec", "read-reqs-per-sec", "record-bytes"]),
@@ -191,7 +191,7 @@ proptest! {
     ) {
         const DRAWS: usize = 40_000;
         let (sizes, step_bytes) = (HistogramSizes { histogram, within: within.of_reads(), offset_pct }, 1 << step_bits);
-        // Larger ones are refused, as no large block has room for them.
+        // Larger records are refused, as they do not fit a large block.
         prop_assume!(sizes.bytes_max() <= 8 << 20);
         let table = sizes.table(step_bytes);
         let mut random = Random::new(seed);
@@ -235,7 +235,7 @@ proptest! {
     }
 }
 
-/// Lines that look like the file of some ACT.
+/// Lines that look like a configuration of an old ACT version.
 fn almost_old_configs() -> impl Strategy<Value = String> {
     let key = prop_oneof![
         prop::sample::select(load::workload::act::act_keys::KEYS.iter().map(|key| key.name).collect::<Vec<_>>()),

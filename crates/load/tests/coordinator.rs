@@ -1,4 +1,4 @@
-//! Shards and their coordinator on simulated drives: merging, and how a run is called off.
+//! Shards and their coordinator on simulated drives: merged intervals, and cancelled runs.
 
 use engine::sim::{QueueModel, SimEngine};
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
@@ -16,7 +16,7 @@ use sys::random::Random;
 
 const SEC: u64 = 1_000_000_000;
 
-/// Shard `shard` of `shards`, which together read 7 times a second from one drive.
+/// Plan of shard `shard` of `shards`. All shards together issue 7 reads per second to one drive.
 fn plan(shard: u64, shards: u64) -> Plan {
     let request = Request::new(OpKind::Read, 0, 0, 0);
     let extent = Extent::new(request, 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
@@ -64,7 +64,7 @@ fn sim(_: usize, _: &Plan) -> io::Result<SimEngine> {
     Ok(SimEngine::new(vec![QueueModel::new(&"sim:".parse().unwrap(), 1)]))
 }
 
-/// Keeps what it is given; fails where it is told to.
+/// A sink that keeps the operations of each interval. On request it fails, at the start or at an interval.
 #[derive(Default)]
 struct Kept {
     ready: u32,
@@ -93,7 +93,7 @@ fn three_shards_together_do_the_exact_number_of_operations_in_every_interval() {
     let mut kept = Kept::default();
     run(&ten_minutes(), (0..3).map(|shard| plan(shard, 3)).collect(), sim, &mut kept).unwrap();
     let expected: Vec<_> = (0..60).map(|index| (index, 70)).collect();
-    // An operation in flight at the end of an interval is counted in the next.
+    // An operation in flight at the end of an interval is counted in the next interval.
     assert_eq!(kept.intervals.iter().map(|(index, _)| *index).collect::<Vec<_>>(), (0..60).collect::<Vec<_>>());
     assert_eq!(kept.intervals.iter().map(|(_, ops)| ops).sum::<u64>(), 4200);
     assert!(
@@ -122,7 +122,7 @@ fn a_sink_that_fails_ends_the_run_and_is_not_called_again() {
     assert_eq!(what.control.cause(), Some(Cause::Failed { message: "disk full".into() }));
 }
 
-/// Has seen enough after an interval, sooner or later.
+/// A sink that ends the run after interval `at`, `thinks` later in real time.
 struct Enough {
     at: u64,
     thinks: Duration,
@@ -147,7 +147,7 @@ fn whoever_has_seen_enough_ends_virtual_time_at_the_same_instant_however_long_he
         let (control, thinks) = (what.control.clone(), Duration::from_millis(thinks_ms));
         let mut enough = Enough { at: 3, thinks, control, kept: Kept::default() };
         run(&what, vec![plan(0, 2), plan(1, 2)], sim, &mut enough).unwrap();
-        // The next was simulated meanwhile, and none after it; what was in flight at its end came back later.
+        // Meanwhile interval 4 was simulated. Interval 5 has the operations in flight at the end.
         let intervals = enough.kept.intervals;
         assert_eq!(intervals.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
         assert_eq!(intervals.iter().map(|(_, ops)| ops).sum::<u64>(), 350, "{intervals:?}");

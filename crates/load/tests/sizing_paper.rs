@@ -1,7 +1,7 @@
-//! The sizing paper's example, side by side with what we make of it: the table in docs/method.md.
+//! The sizing paper's example beside the numbers that flashproof computes: the table in docs/method.md.
 //!
-//! Nothing is fitted to the paper's rows. The default rule for the place in a bucket was chosen because
-//! it alone meets the first two; the later rows do not follow from the paper's own rules, and miss.
+//! Nothing is fitted to the paper's rows. The default rule for the place in a bucket is the only one that meets the
+//! first two rows. The later rows do not follow from the paper's own rules, and differ.
 
 use load::workload::act::options::Test;
 use load::workload::act::{ActConfig, SizeWithinBucket, StorageDerived, derive_storage, parse};
@@ -39,7 +39,7 @@ fn steps() -> [(&'static str, ActConfig); 4] {
     ]
 }
 
-/// The rows as the paper prints them; of the last it gives r/s only.
+/// The rows as the paper prints them. The last row has r/s only.
 const PAPER: [[Option<f64>; 4]; 4] = [
     [Some(12_172.5), Some(1702.0), Some(388_503.5), Some(217_856.0)],
     [Some(12_172.0), Some(1531.5), Some(385_051.5), Some(196_032.0)],

@@ -16,14 +16,14 @@ use std::time::Duration;
 /// Maximum wait at exit for the last messages to be written.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Only writer to standard error during a run.
+/// The only writer to standard error during a run.
 static STDERR: LazyLock<StderrWriter> = LazyLock::new(|| StderrWriter::new(io::stderr()));
 
 /// True if notes are suppressed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Quotes a word for a shell: names come from servers and may contain anything. In single quotes only the
-/// quote itself is special, and goes outside, after a backslash.
+/// Quotes a word for a shell: names come from servers and may contain anything. Within single quotes only the single
+/// quote is special. Such a quote is put outside the quotes, after a backslash.
 pub fn shell(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -50,7 +50,7 @@ pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// True if standard error is a terminal. The log of a script gets a line for each step instead.
+/// True if standard error is a terminal. Otherwise, as in the log of a script, each step of a series prints one line.
 pub fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
@@ -135,14 +135,14 @@ pub fn drawing_if_read(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if !is_gone(&error, &out) => Err(Failure::environment(format!(
-            "cannot write the result to standard output - {error} - the work itself is done, and what it recorded (a run directory, the record of a preparation) has the result"
+            "cannot write the result to standard output - {error} - the work itself is done: the run directory, or the record of the preparation, has the result"
         ))),
         written => Ok(written.is_ok()),
     }
 }
 
 /// True if `error` means that the reader is gone: a closed pipe, or a closed terminal, which returns EIO. For a file,
-/// EIO means a failing disk. A terminal that hung up is no longer one for isatty(3), but still a character device.
+/// EIO means a failing disk. After a hang-up isatty(3) is false, but the terminal is still a character device.
 fn is_gone(error: &io::Error, out: &impl AsFd) -> bool {
     match error.raw_os_error() {
         Some(libc::EPIPE) => true,
@@ -182,7 +182,7 @@ pub fn fitted(parts: &[(u8, String)], columns: usize) -> String {
 }
 
 /// Wraps a page for a terminal. A sentence wider than `columns` continues below its beginning, also in the last
-/// column of a table. Other rows stay as they are.
+/// column of a table. Other lines are unchanged.
 pub fn laid_out(page: &str, columns: usize) -> String {
     let line = |line: &str| {
         let indented = line.len() - line.trim_start().len();

@@ -34,7 +34,7 @@ pub struct Consents<'a> {
     pub erase: &'a [String],
     /// Other devices of the same configuration, which other runs may erase.
     pub others: &'a [String],
-    /// True if other runs that share the devices may use them at the same time.
+    /// True if other runs may use the devices at the same time.
     pub shared: bool,
 }
 
@@ -74,8 +74,8 @@ impl Devices {
         Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
 
-    /// Switches to the page cache: reads the range that `workload` wants cached into it, or drops the cached pages if
-    /// there is none.
+    /// Switches to the page cache: reads the cached range of `workload` into the cache. Without such a range, drops
+    /// the device's cached pages.
     pub fn use_page_cache(&self, spec: &RunSpec, workload: &impl Workload) -> Result<(), Failure> {
         let Self::Real(targets) = self else { return Ok(()) };
         let set = |(target, name): (&Arc<Target>, &DeviceName)| {
@@ -154,7 +154,10 @@ fn pre_read(target: &Target, range: Range<u64>) -> Result<(), String> {
         let mut read = Op::new(OpKind::Read, at, len, buf);
         let outcome = carry_out(target.fd(), 0, &mut read);
         if !outcome.is_done() {
-            return Err(format!("cannot read {len} bytes at {at} of {} before the run - {outcome}", target.name()));
+            return Err(format!(
+                "cannot read {len} bytes at byte {at} of {} into the page cache - {outcome}",
+                target.name()
+            ));
         }
         buf = read.buf;
     }
@@ -164,7 +167,7 @@ fn pre_read(target: &Target, range: Range<u64>) -> Result<(), String> {
 /// Parses device names of an option. Errors: invalid simulated drives, one per line.
 pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
     if names.iter().any(|name| name == "sim") {
-        return Err(Failure::usage("there is no device sim - a simulated drive has a colon - give sim:"));
+        return Err(Failure::usage("there is no device sim - the name of a simulated drive has a colon - give sim:"));
     }
     all(names.iter().map(|name| name.parse()), Failure::usage)
 }
@@ -175,7 +178,7 @@ fn check_sizes(spec: &RunSpec) -> Result<(), Failure> {
         |name: &&DeviceName| fs::metadata(name.as_str()).is_ok_and(|of| of.file_type().is_block_device());
     match spec.device_names.iter().filter(|_| spec.file_size_bytes.is_some()).find(is_block_device) {
         Some(device) => Err(Failure::usage(format!(
-            "cannot use file-size-mbytes with {device} - it is a block device, whose size is its own - leave out \
+            "cannot use file-size-mbytes with {device} - it is a block device, and its size is fixed - leave out \
              file-size-mbytes, or name a file"
         ))),
         None => Ok(()),
@@ -233,7 +236,7 @@ pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Res
     let devices = || requests.iter().map(|request| &request.path).chain(others);
     for name in named.iter().filter(|name| !devices().any(|device| guard.is_name_of(name, device))) {
         console::warning(&format!(
-            "{name}, named for erasure, is no device of this configuration: nothing comes of it"
+            "{name} is named for erasure, but is not a device of this configuration: the name is ignored"
         ));
     }
     let mut answers = Answers::named(named).or_ask(ask_on_terminal);
@@ -285,7 +288,7 @@ fn shape_of_target(place: u16, target: &Target) -> DeviceShape {
         target: place,
         size_bytes: target.size_bytes(),
         min_io_bytes: target.min_io_bytes(),
-        // Stacked drivers have no queue of their own, whatever the attribute says.
+        // Stacked drivers have no queue, even if they have the attribute queue/nr_requests.
         queue_requests: facts.hardware_queues.and(facts.queue_requests_max),
         // Targets without a key are never written.
         stamp_key: target.stamp_key().unwrap_or(0),

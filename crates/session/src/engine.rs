@@ -30,15 +30,14 @@ use sys::op::Placement;
 use sys::process;
 use sys::ring::RingFacts;
 
-/// Wake-ups of gathered operations may use at most a tenth of a CPU: the period between them is this many times their
-/// cost.
+/// Period between wake-ups for batches, as a multiple of a wake-up's CPU cost: wake-ups then use a tenth of a CPU.
 const WAKE_SHARE: u64 = 10;
 
-/// Wake-ups for each operation may use at most this fraction of a CPU.
+/// Maximum fraction of a CPU for wake-ups, if the thread wakes for each operation.
 const EACH_SHARE: f64 = 0.4;
 
-/// Bounds of the period between two wake-ups, ns. A shorter period batches hardly any operations; a longer one causes
-/// a lag of about a tenth of the tightest threshold.
+/// Bounds of the period between two wake-ups, ns. A shorter period batches hardly any operations. A longer one causes
+/// a lag of more than a tenth of the tightest default threshold (1 ms).
 const PERIOD_NS: std::ops::RangeInclusive<u64> = 30_000..=110_000;
 
 /// Period with threads, ns: each wake-up also wakes workers, and blocking leaves less CPU.
@@ -59,9 +58,9 @@ pub struct Demand {
     pub engine: Wanted,
     /// Placements of the load's kinds of writes, by device ([`placement::Kinds`]).
     pub placements: Vec<Vec<Option<Placement>>>,
-    /// All issuing threads perform system calls.
+    /// All issuing threads perform operations as system calls.
     pub synchronous: bool,
-    /// Devices are asked for completions.
+    /// Completions are polled, without interrupts.
     pub polled: bool,
 }
 
@@ -83,7 +82,7 @@ pub struct Engine {
     kind: Kind,
     /// Mechanism that carries placements of writes, if used.
     placement: Option<Carrier>,
-    /// Store that carries out operations (then transactions) as I/O on the devices.
+    /// Store that carries out operations as transactions; `None`: operations go to the devices directly.
     store: Option<InProcess>,
     /// Simulated drives that persist from run to run.
     life: Option<Arc<Pool<SimEngine<Drive>>>>,
@@ -133,7 +132,7 @@ impl Engine {
         let kind = match wanted {
             Wanted::Threads => Kind::Threads(None),
             Wanted::Aio => aio(targets).map(|()| Kind::Aio(None)).map_err(|why| {
-                Failure::environment(format!("cannot use AIO, as engine: aio demands - {why} - set engine: auto"))
+                Failure::environment(format!("cannot use AIO (engine: aio) - {why} - set engine: auto"))
             })?,
             _ if demand.synchronous => Kind::Calls,
             _ if demand.polled => match Uring::new(targets.to_vec(), Setup::new(1, 4096), true) {
@@ -175,12 +174,12 @@ impl Engine {
             Ok(()) => Ok(Self { kind: Kind::Passthrough(generics), placement, store: None, life: None }),
             Err(why) => {
                 let (whose, or) = match demand.engine {
-                    Wanted::Passthrough => ("as engine: passthrough demands", "; or say engine: auto"),
-                    _ => ("which alone carries placement handles here: the kernel has too few write streams", ""),
+                    Wanted::Passthrough => ("engine: passthrough", "; or set engine: auto"),
+                    _ => ("needed for placement handles: the kernel has too few write streams", ""),
                 };
                 Err(Failure::environment(format!(
-                    "cannot send NVMe commands by io_uring, {whose} - the first read failed: {why} - it needs Linux 6.1, \
-                     root, and io_uring allowed (/proc/sys/kernel/io_uring_disabled){or}"
+                    "cannot send NVMe commands through io_uring ({whose}) - the first read failed: {why} - use Linux 6.1 \
+                     or newer, as root, and allow io_uring (/proc/sys/kernel/io_uring_disabled){or}"
                 )))
             }
         }
@@ -256,8 +255,8 @@ impl Engine {
         (verification.is_on() || in_batches).then_some(read)
     }
 
-    /// Runs `plans` on `devices`. `seed` is that of simulated drives. `facts` collects properties of the engine
-    /// before `sink` is notified of the start.
+    /// Runs `plans` on `devices`. `seed`: of the simulated drives. `facts` collects properties of the engine before
+    /// `sink` is notified of the start.
     pub fn run(
         &self,
         what: &Run,
@@ -330,14 +329,14 @@ impl Engine {
     }
 }
 
-/// Reports at the end of a run that a call hangs and its thread still holds the targets.
+/// Warns at the end of a run if a thread still holds the targets, because its system call hangs.
 struct StuckCalls<'a>(&'a Arc<[Arc<Target>]>);
 
 impl Drop for StuckCalls<'_> {
     fn drop(&mut self) {
         if Arc::strong_count(self.0) > 1 {
             console::warning(
-                "a system call has not returned, and the kernel ends no process during one: this process ends when the device answers",
+                "a system call on a device has not returned: this process can exit only when the device answers",
             );
         }
     }
@@ -348,7 +347,7 @@ fn ring_or_other(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failur
     match (Uring::new(targets.to_vec(), Setup::new(1, 4096), false), wanted) {
         (Ok(_), _) => Ok(Kind::IoUring),
         (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
-            "cannot use io_uring, as engine: uring demands - {} - allow it, or say engine: auto",
+            "cannot use io_uring (engine: uring) - {} - allow io_uring, or set engine: auto",
             why_no_ring(&error)
         ))),
         (Err(error), _) => {
@@ -357,7 +356,7 @@ fn ring_or_other(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failur
                 Ok(()) => ("Linux AIO", no_ring, Kind::Aio),
                 Err(no_aio) => ("threads", format!("{no_ring}; {no_aio}"), Kind::Threads),
             };
-            console::warning(&format!("using {name} instead of io_uring, which costs more CPU: {why}"));
+            console::warning(&format!("using {name} instead of io_uring, at a higher CPU cost: {why}"));
             Ok(kind(Some(why)))
         }
     }
@@ -366,15 +365,15 @@ fn ring_or_other(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failur
 /// Reads a little of each target by AIO. Errors: the reason why AIO cannot be used.
 fn aio(targets: &[Arc<Target>]) -> Result<(), String> {
     if let Some(target) = targets.iter().find(|target| !target.is_direct()) {
-        return Err(format!("AIO would block on {}, which goes through the page cache", target.name()));
+        return Err(format!("AIO would block on {}, which has no direct I/O", target.name()));
     }
     targets.iter().try_for_each(|target| {
         sys::aio::probe(target.fd()).map_err(|error| match error.raw_os_error() {
             Some(libc::EAGAIN) => {
-                format!("other programs use all of the machine's AIO ({error}; raise /proc/sys/fs/aio-max-nr)")
+                format!("other programs use all AIO requests of this machine ({error}; raise /proc/sys/fs/aio-max-nr)")
             }
             Some(libc::EOPNOTSUPP) => format!("AIO would block on {}", target.name()),
-            _ => format!("AIO does not read {} ({error})", target.name()),
+            _ => format!("a test read of {} by AIO failed ({error})", target.name()),
         })
     })
 }
@@ -383,10 +382,10 @@ fn why_no_ring(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM) => {
             format!(
-                "the kernel forbids io_uring ({error}; see /proc/sys/kernel/io_uring_disabled, or a container's seccomp profile)"
+                "the kernel forbids io_uring ({error}; see /proc/sys/kernel/io_uring_disabled, or the container's seccomp profile)"
             )
         }
-        // Rings are locked memory for a user without CAP_IPC_LOCK.
+        // For a user without CAP_IPC_LOCK, the memory of rings counts against the limit of locked memory.
         Some(libc::ENOMEM) => {
             format!(
                 "there is too little memory for io_uring, or the limit of locked memory is too low ({error}; see ulimit -l)"
@@ -397,21 +396,21 @@ fn why_no_ring(error: &io::Error) -> String {
     }
 }
 
-/// Facts about the engine found at its start.
+/// Facts about an engine, for the manifest.
 #[derive(Debug)]
 pub struct EngineFacts {
     chosen: Value,
     pacing: Pacing,
     wake_cost_ns: Option<u64>,
     shards: usize,
-    /// Issuing threads that perform system calls.
+    /// Number of issuing threads that perform system calls.
     synchronous: usize,
     ring: Mutex<Vec<RingFacts>>,
 }
 
 impl EngineFacts {
-    /// Facts of `engine` before it starts: how it waits, and on how many threads, `synchronous` of which perform system
-    /// calls.
+    /// Facts of `engine` before its start. The engine has `shards` issuing threads, `synchronous` of which perform
+    /// system calls.
     ///
     /// `iops`: operations per second that the load offers, over all threads.
     pub fn new(engine: &Engine, spec: &RunSpec, shards: usize, synchronous: usize, iops: f64) -> Self {
@@ -464,7 +463,7 @@ impl EngineFacts {
             let registered = rings.iter().all(|ring| ring.registered_buffers);
             if !registered {
                 console::warning(
-                    "the buffers could not be registered with io_uring, which costs some CPU - raise the limit of locked memory (ulimit -l)",
+                    "cannot register the buffers with io_uring - each operation costs more CPU - raise the limit of locked memory (ulimit -l)",
                 );
             }
             value["registered_buffers"] = registered.into();

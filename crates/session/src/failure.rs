@@ -28,7 +28,7 @@ impl Failure {
         Self { message: message.to_string(), code: 3 }
     }
 
-    /// A device failed during the work: exit code 1.
+    /// Failure of a device under test: exit code 1.
     pub fn device(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 1 }
     }

@@ -24,7 +24,7 @@ pub fn began(is_simulated: bool) -> u64 {
     wall_ms(is_simulated) / 10
 }
 
-/// A store; each issuing thread opens one core of it.
+/// A store. Each issuing thread opens one core of the store.
 #[derive(Debug)]
 pub struct InProcess {
     /// Settings of the namespace, for all cores together.
@@ -66,13 +66,13 @@ impl InProcess {
             namespace: self.namespace.share(self.header.cores),
             spaces: vec![Space { write_unit_bytes: self.write_unit_bytes, ..space }],
             operations: self.needs().0 as u32,
-            // A store opened anew has another issuer, and treats older records as those of an earlier run.
+            // A newly opened store has another start time, and treats older records as those of an earlier run.
             object: Arc::new(Object { began: began(is_simulated), ..(*self.object).clone() }),
             verification: self.verification.clone(),
             counts: self.counts.clone(),
             overload: self.overload.clone(),
             wall_ms: wall_ms(is_simulated),
-            // A real store gets a new seed at each opening.
+            // Each opening of a real store takes a new seed.
             seed: if is_simulated { self.seed } else { fresh_seed() }.wrapping_add(core as u64),
         })
     }

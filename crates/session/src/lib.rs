@@ -1,5 +1,5 @@
-//! One test from its workload to its recorded verdict, and what every command needs around it: devices opened by the
-//! guard's consent, an engine, signals, messages and progress on standard error, output files, exit codes.
+//! Runs a test from its workload to its recorded verdict. Also has the parts that every command needs: devices opened
+//! with the guard's consent, an engine, signals, messages and progress on standard error, output files, exit codes.
 
 #![forbid(unsafe_code)]
 
@@ -24,18 +24,18 @@ use report::status::Seen;
 use results::run_dir::Process;
 use std::path::Path;
 
-/// Program whose behaviour a command follows.
+/// Program whose output and exit codes a command imitates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     /// flashproof: verdicts and results on standard output, exit codes 0 to 4.
     Own,
-    /// ACT, called by the name of one of its programs: its log or lines on standard output, and its two exit codes.
+    /// ACT, if called by the name of an ACT program: ACT's log or lines on standard output, ACT's two exit codes.
     Act,
-    /// fio, called by that name: its output, and exit code 0 or 1.
+    /// fio, if called by that name: fio's output, and exit code 0 or 1.
     Fio,
 }
 
-/// State of a process, as seen from here.
+/// State of a process, as seen from this host and boot.
 pub fn look(process: &Process) -> Seen {
     match is_alive(process, Path::new("/")) {
         Alive::Running => Seen::Running,

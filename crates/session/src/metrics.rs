@@ -1,8 +1,8 @@
 //! Live metrics of the running test for Prometheus: over HTTP, and as a file for node_exporter.
 //!
 //! Computed from the merged interval on the recording thread, once per report interval: the run loop does nothing more.
-//! The text is version 0.0.4 of the exposition format. Prometheus and the agents of OpenMetrics read it too;
-//! node_exporter's textfile collector reads nothing else.
+//! The text has version 0.0.4 of the exposition format, the only one that node_exporter's textfile collector reads.
+//! Prometheus and the agents of OpenMetrics read this version too.
 
 use crate::console;
 use crate::failure::Failure;
@@ -40,7 +40,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// The publisher that the environment variables ask for, if any.
+    /// The publisher requested by the environment variables, if any.
     ///
     /// Errors: an address that cannot be served, or a file that cannot be written.
     pub fn from_environment() -> Result<Option<&'static Self>, Failure> {
@@ -55,15 +55,18 @@ impl Publisher {
         }
         if let Some(file) = &file {
             let refused = |why: &str, advice: &str| {
-                format!("cannot write metrics to {}, as {FILE_VARIABLE} asks - {why} - {advice}", file.display())
+                format!("cannot write metrics to {} ({FILE_VARIABLE}) - {why} - {advice}", file.display())
             };
             // Also protects other files from a mistyped variable.
             if file.extension().is_none_or(|extension| extension != "prom") {
                 let why = "node_exporter's textfile collector reads only files named *.prom";
-                return Err(Failure::usage(refused(why, "rename the file")));
+                return Err(Failure::usage(refused(why, "name a file that ends in .prom")));
             }
             files::try_dir(files::dir_of(file)).map_err(|error| {
-                Failure::environment(refused(&error.to_string(), "name a file in a directory that you can write to"))
+                Failure::environment(refused(
+                    &error.to_string(),
+                    "name a file in a directory that this user may write to",
+                ))
             })?;
         }
         let page = Page::new(Mutex::new("".into()));
@@ -75,7 +78,7 @@ impl Publisher {
             };
             let local = bound.and_then(|listener| serve(listener, page.clone())).map_err(|error| {
                 Failure::environment(format!(
-                    "cannot serve metrics on {}, as {ADDRESS_VARIABLE} asks - {error} - set a free port (9187), or \
+                    "cannot serve metrics on {} ({ADDRESS_VARIABLE}) - {error} - set a free port (9187), or \
                      ADDRESS:PORT with an address of this host",
                     quoted(&address)
                 ))
@@ -91,7 +94,7 @@ impl Publisher {
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
         written.map_err(|error| {
             let file = self.file.as_deref().unwrap_or(Path::new("")).display();
-            format!("cannot write metrics to {file} - {error} - the run goes on, and tries again at each interval")
+            format!("cannot write metrics to {file} - {error} - the run continues and tries again at each interval")
         })
     }
 }
@@ -251,16 +254,16 @@ impl Metrics {
         family("operations_total", "counter", "Operations that succeeded.", of(|cell| cell.counts.ops as f64));
         family("operation_errors_total", "counter", "Operations that failed.", of(|cell| cell.counts.errors as f64));
         family("bytes_total", "counter", "Bytes that operations moved.", of(|cell| cell.counts.bytes as f64));
-        let help = "Operations due and not done at the end of the interval: in flight, or waiting.";
+        let help = "Operations due but not completed at the end of the interval: in flight, or waiting.";
         family("backlog_operations", "gauge", help, of(|cell| cell.backlog as f64));
-        let help = "Longest delay by flashproof itself in the last interval.";
+        let help = "Longest scheduling delay by flashproof or its host in the last interval.";
         family("lag_seconds", "gauge", help, of(|cell| cell.lag_max_ns as f64 / 1e9));
         let latencies = used().flat_map(|cell| {
             let kinds = [("service", &cell.service), ("judged", &cell.judged)];
             kinds.map(|(kind, latency)| self.buckets(&format!("{},{}", cell.labels, label("kind", kind)), latency))
         });
         let help =
-            "Latencies of operations that succeeded; judged: wait for a slot and service, which the limits are for.";
+            "Latencies of operations that succeeded; judged: wait for a slot plus service, compared with the limits.";
         family("latency_seconds", "histogram", help, latencies.flatten().collect());
 
         let (mut shares, mut limits) = (Vec::new(), Vec::new());
@@ -274,7 +277,7 @@ impl Metrics {
         // Each device of a stream has the same limits.
         limits.sort_by(|a, b| a.1.cmp(&b.1));
         limits.dedup();
-        let help = "Share of operations slower than the threshold in the current slice; without device: of all.";
+        let help = "Share of operations slower than the threshold in the current slice; without a device label: of all devices.";
         family("over_threshold_ratio", "gauge", help, shares);
         family("over_threshold_limit_ratio", "gauge", "Limit that the share must stay below.", limits);
         let celsius = self.celsius.iter().map(|(labels, celsius)| ("", labels.clone(), *celsius));
@@ -310,7 +313,7 @@ const REQUEST_BYTES_MAX: u64 = 8 << 10;
 /// Maximum bytes of a request's rest that are read and discarded: closing with unread bytes would reset the
 /// connection, and the client would lose the response.
 const IGNORED_BYTES_MAX: u64 = 1 << 20;
-/// Time for a whole connection, so that a client that sends or reads slowly delays other scrapes by no more.
+/// Maximum time of a connection: a client that sends or reads slowly delays other scrapes by at most this.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Starts a thread that serves `page` on `listener` for the life of the process. Returns the listening address.

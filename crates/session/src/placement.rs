@@ -6,8 +6,8 @@
 //! | an NVMe directive | `passthrough` | Linux 6.1, root, FDP on | those of the placement list |
 //! | `F_SET_RW_HINT` | `threads` | Linux 6.16, FDP on | one: the hint is the inode's, which all writes share |
 //!
-//! A load with handles on a device without any of these is refused here, before anything is written. As a last guard,
-//! the engine refuses each such write (`EOPNOTSUPP`).
+//! A load with handles is refused here, before anything is written, if its device has none of these mechanisms. As a
+//! last guard, the engine refuses each such write (`EOPNOTSUPP`).
 
 use crate::failure::{Failure, all};
 use device::generic::Generic;
@@ -20,8 +20,8 @@ use sys::op::Placement;
 /// Largest write hint of the kernel (`RWH_WRITE_LIFE_EXTREME`).
 const HINT_MAX: u16 = 5;
 
-/// Placements of the load's kinds of writes, device by device; `None` for writes without one. Missing at the end:
-/// none.
+/// Placements of the load's kinds of writes, device by device; `None` for writes without a placement. Devices missing
+/// at the end have no placements.
 pub(crate) type Kinds = [Vec<Option<Placement>>];
 
 /// Mechanism that carries the placement of a write.
@@ -76,10 +76,10 @@ pub(crate) fn by_directives(
             return Ok(Carrier::Directives);
         }
         let why = match handles {
-            0 => "its namespace has no placement list: it has no FDP, FDP is off, or it was created without handles - \
-                  `flashproof doctor` shows which, `flashproof waf setup DEVICE` how to change it"
+            0 => "its namespace has no placement list: the drive has no FDP, FDP is off, or the namespace was created \
+                  without handles - `flashproof doctor` shows the cause, `flashproof waf setup DEVICE` the remedy"
                 .to_owned(),
-            _ => format!("its placement list has {handles} - ask for no more, or create its namespace with more"),
+            _ => format!("its placement list has {handles} - use lower handles, or create its namespace with more"),
         };
         Err(refusal(target, &places, &why))
     };
@@ -93,22 +93,22 @@ pub(crate) fn by_hint(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<C
         let why = if last(&places) > streams {
             why_no_streams(target.facts().max_write_streams, streams)
         } else if places.len() > 1 {
-            "without io_uring a handle is a hint of the inode (F_SET_RW_HINT), which all writes of a device share, so \
-             there can be one - say engine: uring or engine: passthrough"
+            "without io_uring a placement handle is a write hint of the inode (F_SET_RW_HINT), and a device has only one - \
+             set engine: uring or engine: passthrough"
                 .to_owned()
         } else if has_others {
-            "without io_uring a handle is a hint of the inode (F_SET_RW_HINT), which all writes of a device share, and some \
-             of this load name none and would go by it too - give all of them that handle, or say engine: uring or engine: \
-             passthrough"
+            "without io_uring a placement handle is a write hint of the inode (F_SET_RW_HINT), and would also apply to the \
+             writes without a handle - give all writes that handle, or set engine: uring or engine: passthrough"
                 .to_owned()
         } else if last(&places) > HINT_MAX {
             format!(
-                "without io_uring a handle is a hint of the inode, of which there are {HINT_MAX} - say engine: uring"
+                "without io_uring a placement handle is a write hint of the inode (F_SET_RW_HINT), at most {HINT_MAX} - set \
+                 engine: uring"
             )
         } else {
             let set = target.set_write_hint(last(&places));
             return set.map(|()| Carrier::Hint).map_err(|error| {
-                refusal(target, &places, &format!("F_SET_RW_HINT failed ({error}) - say engine: uring"))
+                refusal(target, &places, &format!("F_SET_RW_HINT failed ({error}) - set engine: uring"))
             });
         };
         Err(refusal(target, &places, &why))
@@ -146,23 +146,24 @@ fn carrier(checked: impl Iterator<Item = Result<Carrier, String>>) -> Result<Opt
 fn refusal(target: &Target, places: &BTreeSet<u16>, why: &str) -> String {
     let handles = places.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
     let plural = if places.len() == 1 { "" } else { "s" };
-    format!("cannot write by placement handle{plural} {handles} of {} - {why}; nothing was written", target.name())
+    format!("cannot use placement handle{plural} {handles} of {} - {why}; nothing was written", target.name())
 }
 
 fn why_no_streams(known: Option<u16>, streams: u16) -> String {
     match known {
-        None => {
-            "this kernel has no write streams (queue/max_write_streams came with Linux 6.16) - use such a kernel, or \
-                 say engine: passthrough"
-                .to_owned()
-        }
+        None => "this kernel has no write streams (queue/max_write_streams) - use Linux 6.16 or newer, or set engine: \
+             passthrough"
+            .to_owned(),
         Some(0) => {
-            "the kernel knows no write streams of it: it has no FDP, FDP is off, or its namespace has no handles - \
-                    `flashproof doctor` shows which, `flashproof waf setup DEVICE` how to change it"
+            "the kernel has no write streams for it: the drive has no FDP, FDP is off, or the namespace was created \
+             without handles - `flashproof doctor` shows the cause, `flashproof waf setup DEVICE` the remedy"
                 .to_owned()
         }
         Some(_) => {
-            format!("it has {streams} (queue/max_write_streams) - ask for no more, or create its namespace with more")
+            format!(
+                "it has {streams} write streams (queue/max_write_streams) - use lower handles, or create its namespace with \
+                 more"
+            )
         }
     }
 }

@@ -16,7 +16,8 @@ pub const RENEW: Duration = Duration::from_millis(200);
 /// Interval between progress lines if standard error is not a terminal.
 pub const ADD: Duration = Duration::from_secs(10);
 
-/// Interval between progress lines of a series in a log, which has one line per step: shorter steps have none.
+/// Interval between progress lines of a step of a series, if standard error is not a terminal. Steps shorter than this
+/// print only their result line.
 const ADD_IN_SERIES: Duration = Duration::from_secs(600);
 
 /// Prints the progress of a run on standard error.
@@ -71,7 +72,7 @@ impl Progress {
         }
     }
 
-    /// True for a step of a series without a terminal: its log has a line with the step's result.
+    /// True for a step of a series without a terminal, which prints a line with the step's result.
     pub fn is_step_in_log(&self) -> bool {
         self.heading.is_some() && !self.terminal
     }

@@ -1,4 +1,4 @@
-//! A single run: its directory, recorded, judged and shown.
+//! Performs a single run: records it in its directory, judges it and shows the verdict.
 
 use crate::failure::Failure;
 use crate::recording::Unwatched;
@@ -89,7 +89,8 @@ impl Place {
         }
     }
 
-    /// In $TMPDIR; else in /var/tmp, if writable, where a day's record does not fill the memory.
+    /// Creates the directory in $TMPDIR, if set. Otherwise in /var/tmp, if writable: /tmp may be in memory, which the
+    /// record of a day could fill.
     fn passing(what: &str) -> Result<Self, Failure> {
         let places = match std::env::var_os("TMPDIR") {
             Some(place) => vec![PathBuf::from(place)],

@@ -32,14 +32,14 @@ pub trait Watch {
         None
     }
 
-    /// Reason why the run cannot serve its purpose, if any: it does not begin, or ends as failed. Called at the start
-    /// and after each interval.
+    /// Reason why the run cannot serve its purpose, if any. The run then does not begin, or ends as failed. Called at
+    /// the start and after each interval.
     fn failed(&self) -> Option<String> {
         None
     }
 
-    /// Goals that the run missed although all operations were done; a missed goal fails the run. Called when the run
-    /// has ended as `end`.
+    /// Goals of the caller that the run missed; a missed goal fails the run, even if all operations were done. Called
+    /// when the run has ended as `end`.
     fn missed(&self, _end: &End) -> Vec<String> {
         Vec::new()
     }
@@ -55,14 +55,14 @@ pub struct Unwatched;
 
 impl Watch for Unwatched {}
 
-/// Maximum time for a stopped run to finish, beyond its own drain. Then it is abandoned, because an operation can
-/// hang in the kernel forever.
+/// Maximum time for a stopped run to finish, beyond the hang limit. After that the run is abandoned, because an
+/// operation can hang in the kernel forever.
 const COME_HOME: Duration = Duration::from_secs(20);
 
 /// Runs of io_uring's workers per second above which a warning is printed; a few occur during setup.
 const RING_WORKER_RUNS_TOLD: f64 = 10.0;
 
-/// Maximum number of failed operations printed; all are counted, and more are in the log.
+/// Maximum number of failed operations printed. All of them are counted, and ACT's log has more of them.
 const FAILURES_TOLD_MAX: usize = 5;
 
 /// Receives the records of a run.
@@ -151,8 +151,8 @@ impl<'a> Recording<'a> {
         self.verdict(&End::RecordingFailed { why: why.to_owned() })
     }
 
-    /// The verdict with its explanations. They are read from the directory, because the trace samples are there; read
-    /// errors cost only explanations.
+    /// The verdict with its explanations. The explanations are read from the directory, because the trace samples are
+    /// there. After a read error the verdict has no explanations.
     fn verdict(&mut self, end: &End) -> Verdict {
         let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
         // Wrong data first, even if other failures came earlier.
@@ -193,7 +193,7 @@ impl<'a> Recording<'a> {
     /// Adds an error line to ACT's log and prints it on standard output.
     fn act_error(&mut self, line: &str) {
         if let Some(writer) = &mut self.writer {
-            // A write or print error shows at the next interval, which ends the run.
+            // Errors are ignored here: the next interval has the same error, and ends the run.
             if writer.write_error(line).is_ok() {
                 let _ = print_act(self.options.act_log, writer);
             }
@@ -224,10 +224,10 @@ pub const START_VARIABLE: &str = "FLASHPROOF_START_AT";
 fn await_start() -> Result<(), SinkError> {
     let Ok(text) = std::env::var(START_VARIABLE) else { return Ok(()) };
     let at =
-        text.parse().map_err(|_| format!("{START_VARIABLE} is {}, and no number of milliseconds", quoted(&text)))?;
+        text.parse().map_err(|_| format!("{START_VARIABLE} is {}, not a number of milliseconds", quoted(&text)))?;
     let at = UNIX_EPOCH + Duration::from_millis(at);
     let late = |late: Duration| {
-        let why = "devices took longer to open than the hosts had agreed; give \"together\" more time";
+        let why = "the devices of this host took too long to open - give \"together\" more time";
         format!("the agreed start was {} ms ago - {why}", late.as_millis())
     };
     let wait = at.duration_since(SystemTime::now()).map_err(|error| late(error.duration()))?;
@@ -319,8 +319,8 @@ impl Sink for Recording<'_> {
             let is_last = kept.len() + 1 == FAILURES_TOLD_MAX;
             let has_act_log = self.manifest.workloads.iter().any(|workload| workload.act_log.is_some());
             let more = match is_last {
-                true if has_act_log => " (further ones are in act.log)",
-                true => " (further ones are only counted)",
+                true if has_act_log => " (further failures are in act.log)",
+                true => " (further failures are only counted)",
                 false => "",
             };
             console::warning(&format!("{line}{more}"));
@@ -344,7 +344,7 @@ impl Sink for Recording<'_> {
         if stopped.elapsed() > patience {
             self.progress.end();
             console::error(&format!(
-                "left the run behind: operations on {} did not come back within {} s of its end - the kernel still waits for the device - the run directory {} has no verdict",
+                "abandoned the run: operations on {} did not complete within {} s after its end - the kernel still waits for the device - the run directory {} has no verdict",
                 self.manifest.devices.join(", "),
                 patience.as_secs(),
                 self.dir.display()
@@ -364,10 +364,10 @@ fn warn_of_workers(columns: &[String], row: &Row, interval: &Interval) -> bool {
         return false;
     }
     console::warning(&format!(
-        "io_uring's workers issue operations in our stead, about {runs_per_sec:.0} a second with up to {in_flight_max} in flight: \
-         the kernel could not take them without blocking, as the queue of the device is full, or its driver works in the \
-         caller's thread (zram) - times are right, but it costs CPU and evenness - keep less in flight (service-threads, iodepth), or raise \
-         queue/nr_requests where the driver has a queue; {column} in telemetry.csv has each interval"
+        "io-wq workers submit operations on behalf of flashproof, about {runs_per_sec:.0} per second with up to {in_flight_max} in \
+         flight: submission would block, because the device's queue is full or its driver works in the caller's thread \
+         (zram) - latencies are correct, but CPU usage is higher and pacing less even - reduce the operations in flight \
+         (service-threads, iodepth), or raise queue/nr_requests if the driver has a queue; see {column} in telemetry.csv"
     ));
     true
 }

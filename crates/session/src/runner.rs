@@ -69,7 +69,7 @@ pub struct RunRequest<'a, W> {
     pub slice_sec: u64,
     /// Length of a round; `None`: from the slices, see [`round_sec`].
     pub round_sec: Option<u64>,
-    /// Tolerance before the run ends as failed.
+    /// Limits beyond which the run ends as failed.
     pub patience: Patience,
     /// Name in a series: `stage 1`.
     pub purpose: Option<String>,
@@ -180,7 +180,8 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     check_usable(&dir).map_err(Failure::environment)?;
     let publisher = Publisher::from_environment()?;
     let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
-    let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot run these together - {why}")))?;
+    let spec = RunSpec::joined(&specs)
+        .map_err(|why| Failure::usage(format!("cannot run these workloads together - {why}")))?;
     let slice_sec = length_of_slices(request.slice_sec, spec.duration_sec, spec.report_interval_sec, act_log)?;
     let seed = spec.seed.unwrap_or_else(fresh_seed);
     let findings = request.findings.unwrap_or_else(|| findings(&spec, &dir));
@@ -197,7 +198,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     let streams = &plan.layout.streams;
     if let Some(stream) = streams.iter().find(|stream| stream.offered_iops > Rate::MAX_PER_SEC) {
         return Err(Failure::usage(format!(
-            "cannot run {} {} a second - they are more than one a nanosecond, which is the finest that time is told here - lower their rate",
+            "cannot run {} {} per second - the maximum is one per nanosecond, the resolution of the clock - lower the rate",
             units::number(stream.offered_iops),
             stream.name
         )));
@@ -250,7 +251,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
             let end = recording.end();
             Ok(Ended::Recorded(Box::new(recording.finish(end)?)))
         }
-        // Before the first interval there is nothing to judge.
+        // Nothing was recorded, so there is nothing to judge.
         Err(error) if !recording.has_begun() => Err(error.into()),
         Err(error) => {
             let verdict = Box::new(recording.verdict_unrecorded(&error.to_string()));
@@ -259,10 +260,10 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     }
 }
 
-/// Length of a run's slices, seconds; `wanted_sec` is the requested one. Prints a note if the report interval makes
-/// them longer.
+/// Length of a run's slices, seconds; `wanted_sec`: the requested length. Prints a note if the report interval makes
+/// the slices longer.
 ///
-/// Errors: longer by more than a tenth, which only ACT permits.
+/// Errors: slices longer by more than a tenth, unless the run behaves `as_act`.
 pub fn length_of_slices(wanted_sec: u64, duration_sec: u64, report_sec: u64, as_act: bool) -> Result<u64, Failure> {
     match stretched_slice(wanted_sec, duration_sec, report_sec) {
         Some(Err(why)) if !as_act => return Err(Failure::usage(format!("cannot judge this run - {why}"))),
@@ -325,7 +326,7 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     let (problems, warnings) = (of(Level::Problem), of(Level::Warning));
     if problems + warnings > 0 {
         console::note(&format!(
-            "doctor: {}, {} that may spoil the result - \"{}\" shows them, and so does the report",
+            "doctor: {}, {} that may spoil the result - \"{}\" and the report show them",
             units::count(problems, "problem"),
             units::count(warnings, "warning"),
             format!("flashproof doctor {}", devices.join(" ")).trim_end()

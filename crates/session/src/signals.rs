@@ -1,5 +1,5 @@
-//! Signals: the first ends the work cleanly, the second at once. A terminal that hangs up ends no run. Also exits
-//! without unwinding from the middle of a run, on signals and on bugs.
+//! Signals: the first ends the work cleanly, the second at once. SIGHUP ends no run. Also exits the process without
+//! unwinding, after signals and panics.
 
 use crate::failure::Failure;
 use crate::{Manner, console};
@@ -41,11 +41,11 @@ impl Received {
     }
 }
 
-/// Printed after SIGHUP if standard error is not the terminal, and so still has a reader.
+/// Printed after SIGHUP. Has a reader only if standard error is not the lost terminal.
 const HUNG_UP: &str =
-    "the terminal is gone; the work goes on without it (flashproof report status DIR tells how it goes)";
+    "the terminal is gone; the work continues without it (flashproof report status DIR shows the progress)";
 
-/// Ends the armed runs on a signal. Installed once per command, whose runs follow one another.
+/// Ends the armed runs on a signal. Installed once per command, for all of its runs.
 #[derive(Clone, Default)]
 pub struct Switch {
     armed: Arc<Mutex<Vec<Arc<Control>>>>,
@@ -58,12 +58,12 @@ pub struct Armed(Switch);
 
 impl Switch {
     /// Handles SIGINT and SIGTERM. A signal ignored at program start stays ignored, as nohup and a shell's `&`
-    /// intend. `left` describes the state after a second signal, for the message.
+    /// intend. `left`: the state after a second signal, for the message.
     ///
     /// SIGHUP means that the terminal is gone, and ends nothing: the results of a day's run are in its run directory,
     /// and `flashproof report status` shows its progress. A pending question gets an end of file from the terminal.
     ///
-    /// `manner`: with ACT's and fio's behaviour the program dies by the signal itself.
+    /// `manner`: with ACT's and fio's behaviour the program is killed by the signal's default action.
     pub fn install(left: &'static str, manner: Manner) -> Result<Self, Failure> {
         let switch = Self::default();
         let listening = switch.clone();
@@ -71,12 +71,12 @@ impl Switch {
             if !listening.ask(signal) {
                 // Nothing runs: a question waits for its answer, or a run is being set up.
                 console::notice(&format!(
-                    "\n{}: ended before a run began - the same command begins it, or goes on where it was",
+                    "\n{}: ended before a run began - repeat the command to start or resume the work",
                     name(signal)
                 ));
                 broken_off(signal, manner);
             }
-            console::note(&format!("\n{}: ending the run; once more to end it at once", name(signal)));
+            console::note(&format!("\n{}: ending the run; a second signal ends it at once", name(signal)));
         })?;
         Ok(switch)
     }
@@ -87,8 +87,8 @@ impl Switch {
         Armed(self.clone())
     }
 
-    /// The first signal received, if any. Check this before the next run: a run whose time is over stays armed until
-    /// it is recorded, and the signal is then not its cause.
+    /// The first signal received, if any. Check this before the next run: a signal that arrives while a completed run
+    /// is being recorded is not the recorded cause of that run's end.
     pub fn was_asked(&self) -> Option<i32> {
         Some(self.asked.load(Ordering::Acquire)).filter(|signal| *signal != 0)
     }
@@ -112,20 +112,20 @@ impl Drop for Armed {
     }
 }
 
-/// Signals that end a command early, which then has something to restore. SIGHUP is one of them: without a terminal
-/// nobody could end the command.
+/// Signals that end a command which must restore something before it exits. SIGHUP also ends such a command: without
+/// a terminal nobody could.
 pub struct Ending {
     signals: Receiver<i32>,
     came: Cell<Option<i32>>,
 }
 
 impl Ending {
-    /// Handles SIGINT, SIGTERM and SIGHUP, except those ignored at program start. A second one ends the program at
-    /// once; `left` describes what remains then.
+    /// Handles SIGINT, SIGTERM and SIGHUP, except those ignored at program start. A second signal ends the program at
+    /// once. `left`: the state after that, for the message.
     pub fn listen(left: String) -> Result<Self, Failure> {
         let (sender, signals) = mpsc::channel();
         hear(left, Manner::Own, false, move |signal| {
-            console::note(&format!("\n{}: ending; once more to end it at once", name(signal)));
+            console::note(&format!("\n{}: ending the work; a second signal ends it at once", name(signal)));
             // Send errors are ignored: without a receiver the program is about to end.
             let _ = sender.send(signal);
         })?;
@@ -157,8 +157,8 @@ impl Ending {
     }
 }
 
-/// Calls `first` on the first of the signals that were not ignored at program start. A second one ends the program as
-/// `manner` demands; `left` describes what remains then. `outlives_terminal`: SIGHUP only causes a note.
+/// Calls `first` on the first of the signals that were not ignored at program start. A second signal ends the program
+/// as `manner` demands. `left`: the state after that, for the message. `outlives_terminal`: SIGHUP only causes a note.
 fn hear(
     left: String,
     manner: Manner,
@@ -220,8 +220,8 @@ pub fn name(signal: i32) -> String {
 /// Exit code of a bug: EX_SOFTWARE of sysexits.h.
 const BUG: i32 = 70;
 
-/// Ends the program by the default action of `signal`, as ACT's programs end: the parent sees that signal, and a
-/// shell returns 128 + its number.
+/// Ends the program by the default action of `signal`, as ACT's programs end: the parent process sees this signal, and
+/// a shell returns 128 + the signal's number.
 pub fn end_by_signal(signal: i32) -> ! {
     trace::stop_instances();
     console::flush();
@@ -238,7 +238,8 @@ pub fn exit(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// Makes a panic exit with code 70 and one line that calls it a bug; with a backtrace if RUST_BACKTRACE is set.
+/// Makes a panic print one line that calls the panic a bug, and exit with code 70. Prints a backtrace too if
+/// RUST_BACKTRACE is set.
 pub fn tame_panics() {
     // Started early, at normal priority, so that it works when memory is short.
     console::open();
@@ -248,7 +249,7 @@ pub fn tame_panics() {
         let why = payload.downcast_ref::<&str>().copied();
         let why = why.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given");
         console::error(&format!(
-            "this is a bug in flashproof{place}: {} - what was recorded before can be read with \"flashproof report DIR\"; please report the bug",
+            "this is a bug in flashproof{place}: {} - \"flashproof report DIR\" shows the data recorded until then; please report the bug",
             why.lines().next().unwrap_or_default()
         ));
         let trace = Backtrace::capture();

@@ -46,7 +46,7 @@ struct State {
 
 struct Piece {
     text: String,
-    /// True if the next drawing replaces it.
+    /// True for a drawing, which the next drawing replaces.
     passing: bool,
 }
 
@@ -137,7 +137,7 @@ impl State {
             }
             None if self.left_out > 0 => {
                 let left_out = units::count(std::mem::take(&mut self.left_out), "message");
-                format!("({left_out} left out: the terminal took none)\n")
+                format!("({left_out} dropped: the terminal accepted no output)\n")
             }
             None => return None,
         };
@@ -198,7 +198,7 @@ mod tests {
     fn what_is_said_is_written_when_the_call_is_over() {
         let (writer, hand, taken) = terminal();
         drop(hand);
-        // A machine too slow to write within the patience flushes here.
+        // On a machine too slow to write within `PATIENCE`, the text is written during this flush.
         writer.say("one\n".into());
         writer.flush(Duration::from_secs(60));
         assert_eq!(*taken.lock().unwrap(), "one\n");
@@ -214,6 +214,6 @@ mod tests {
         writer.flush(Duration::from_secs(60));
         let taken = taken.lock().unwrap();
         // One text is being written, and three fit.
-        assert!(taken.ends_with("x(1 message left out: the terminal took none)\n"), "{}", taken.len());
+        assert!(taken.ends_with("x(1 message dropped: the terminal accepted no output)\n"), "{}", taken.len());
     }
 }

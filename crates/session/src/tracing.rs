@@ -1,12 +1,12 @@
 //! Samples of the block layer during a run: half a second every thirty seconds.
 //!
 //! ```text
-//! plan -> Tracing (a thread behind all others) -> sample -> trace.csv
+//! plan -> Tracing (a thread of the lowest priority) -> sample -> trace.csv
 //! ```
 //!
 //! Continuous tracing would cost more than the run itself at high rates; periodic samples show where requests wait.
-//! They do not disturb the run: the thread has the lowest priority, a sample ends early when it has enough requests,
-//! and a failure ends the tracing and not the run.
+//! The samples do not disturb the run: the thread has the lowest priority, a sample ends early when it has enough
+//! requests, and a failure ends the tracing and not the run.
 
 use crate::console;
 use crate::devices::Devices;
@@ -34,7 +34,7 @@ const PERIOD: Duration = Duration::from_secs(30);
 const LENGTH: Duration = Duration::from_millis(500);
 
 /// Measurement that is missing without samples.
-const UNMEASURED: &str = "which part of a latency was the kernel's queue and which the device";
+const UNMEASURED: &str = "the split of latencies between kernel queue and device";
 
 /// The devices to trace; `None` if there are none, or tracing is not `wanted`.
 ///
@@ -59,7 +59,7 @@ pub(crate) fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>
     if places.is_empty() {
         return None;
     }
-    // A trial, so that a run reports at its start what it cannot measure.
+    // A trial trace, so that a run reports at its start if tracing is impossible.
     match start(&places, SAMPLED) {
         Ok(_) => Some(places),
         Err(error) => {
@@ -75,12 +75,12 @@ fn told(unmeasured: &mut Vec<String>, sentence: String) {
     unmeasured.push(sentence);
 }
 
-/// Position of a device in the block layer. Errors: the reason if it has none.
+/// Position of a device in the block layer. Errors: why the device cannot be traced.
 fn place(index: usize, facts: &DeviceFacts, root: &Path) -> Result<Place, &'static str> {
-    let place = Place::of(index, facts).ok_or("it is a file, whose requests are those of its file system")?;
+    let place = Place::of(index, facts).ok_or("it is a file: its file system makes the requests")?;
     match has_requests(root, place.disk) {
         true => Ok(place),
-        false => Err("its driver takes bios as they come and makes no requests of them"),
+        false => Err("its driver handles bios directly, without requests"),
     }
 }
 
@@ -161,7 +161,7 @@ impl Sampling {
         self.stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout)
     }
 
-    /// Takes a sample, which ends early if the run is over. `events` is its memory.
+    /// Takes a sample, which ends early if the run is over. `events`: buffer, reused by all samples.
     fn take(&self, events: &mut Vec<Event>) -> Result<Taken, TraceError> {
         events.clear();
         let mut trace = start(&self.places, SAMPLED)?;
@@ -197,7 +197,7 @@ impl Sampling {
 
 /// Interval at which the kernel's buffers are emptied during a sample.
 const READ_EVERY: Duration = Duration::from_millis(10);
-/// Waits for requests in flight at the end: most need only the first.
+/// Waits for requests in flight at the end of a sample. Most samples need only the first.
 const TAIL: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(450)];
 
 /// A sample ends after this many events: about half a second at 60x, and a bound on its cost.
@@ -214,7 +214,7 @@ const SAMPLED: Options =
 pub struct Place {
     /// Index among the devices: in the manifest, or in the order that the user gave.
     pub index: usize,
-    /// Number of the device itself, as in bios.
+    /// Number of the device, possibly of a partition, as in bios.
     pub own: DeviceNumber,
     /// Number of the disk, as in requests.
     pub disk: DeviceNumber,
@@ -223,7 +223,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of the device of `facts`; `None`: it has no number, as a file.
+    /// Position of the device of `facts`; `None` without a device number, as for a file.
     pub fn of(index: usize, facts: &DeviceFacts) -> Option<Self> {
         let own = facts.number.map(|number| (number.major, number.minor))?;
         let Some(Partition { start_bytes, disk_number, .. }) = &facts.partition else {
@@ -260,7 +260,7 @@ pub fn start(places: &[Place], options: Options) -> Result<Trace, TraceError> {
     Trace::start(&numbers, options)
 }
 
-/// Reads all available events. A bio of a partition gets the disk's number, as its request has.
+/// Reads all available events. A bio of a partition gets the number of the disk, as in its request.
 pub fn read(trace: &mut Trace, places: &[Place], events: &mut Vec<Event>) -> Result<(), TraceError> {
     let read = trace.read(&mut |mut event| {
         if let Some(place) = places.iter().find(|place| place.own == event.device) {
@@ -318,7 +318,7 @@ impl Times {
         let counts = [&mut self.queue_over, &mut self.device_over, &mut self.total_over];
         for (over, ns) in counts.into_iter().zip([queue_ns, device_ns, queue_ns + device_ns]) {
             over.resize(thresholds_ns.len(), 0);
-            // Reaching a threshold counts as over it, as everywhere in a run.
+            // A time equal to the threshold counts as over the threshold, as everywhere in a run.
             over.iter_mut().zip(thresholds_ns).for_each(|(over, threshold)| *over += u64::from(ns >= *threshold));
         }
     }

@@ -34,11 +34,9 @@ impl Output {
     /// Checks in advance that writing can work, as far as possible.
     pub fn check(&self) -> Result<(), Failure> {
         let Self::File { path, force } = self else { return Ok(()) };
-        match look(path, "name another file, or leave --out away for standard output")? {
+        match look(path, "name another file, or leave out --out for standard output")? {
             There::Nothing => Ok(()),
-            There::Open => {
-                Err(refused(path, "only regular files are replaced", "leave --out away for standard output"))
-            }
+            There::Open => Err(refused(path, "only regular files are replaced", "leave out --out for standard output")),
             There::File if *force => Ok(()),
             There::File => Err(exists(path)),
         }
@@ -84,7 +82,7 @@ pub fn check_page(path: &Path) -> Result<There, Failure> {
     }
 }
 
-/// Writes `text` to `path`; `what` names the content in messages. With no `text` it only checks that writing could
+/// Writes `text` to `path`; `what` names the content in messages. Without `text`, only checks whether writing could
 /// work. An existing file is replaced only with `force`.
 pub fn write_file(what: &str, path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     let there = look(path, "name another file")?;
@@ -288,7 +286,7 @@ mod tests {
         reader.read_exact(&mut first).unwrap();
         assert_eq!(first, PAGE.as_bytes());
         drop(reader);
-        // A program that another test starts has all files of this one open until it runs: the reader, too.
+        // A program started by another test inherits all open files until its exec, also the reader.
         let error = (0..500).find_map(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             write_page(&path, PAGE).err()

@@ -41,13 +41,18 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
     // Setup, command, expected output, cleanup.
     type Case<'a> = (String, &'a str, &'a [&'a str], &'a str);
     let cases: [Case<'_>; 12] = [
-        (one(9), &on_fdp, &["placement handle 9 of", "its placement list has 8 - ask for no more"], ":"),
-        (one(1), &on_locked, &["its namespace has no placement list: it has no FDP", "waf setup DEVICE"], ":"),
+        (one(9), &on_fdp, &["placement handle 9 of", "its placement list has 8 - use lower handles"], ":"),
+        (one(1), &on_locked, &["its namespace has no placement list: the drive has no FDP", "waf setup DEVICE"], ":"),
         // The kernel is told that it has no write streams, as one before 6.16 has none, and may not use io_uring.
-        (format!("{}{hidden}; {no_ring}", one(1)), &on_fdp, &["cannot send NVMe commands by io_uring, which "], &both),
-        (format!("{two}{no_ring}"), &on_fdp, &["which all writes of a device share, so there can be one"], ":"),
-        (mixed, &on_fdp, &["some of this load name none and would go by it too"], ":"),
-        (one(6), &on_fdp, &["hint of the inode, of which there are 5"], ring),
+        (
+            format!("{}{hidden}; {no_ring}", one(1)),
+            &on_fdp,
+            &["cannot send NVMe commands through io_uring (needed "],
+            &both,
+        ),
+        (format!("{two}{no_ring}"), &on_fdp, &["(F_SET_RW_HINT), and a device has only one"], ":"),
+        (mixed, &on_fdp, &["would also apply to the writes without a handle"], ":"),
+        (one(6), &on_fdp, &["hint of the inode (F_SET_RW_HINT), at most 5"], ring),
         (
             format!("{}; {gone}", passthrough("$FDP0")),
             &storage("FDP0"),
@@ -89,7 +94,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
                  'stream = \"reads-reads\"' 'metric = \"p99\"' 'says = \"mine\"' >/tmp/check.toml; ";
     let checked =
         guest.run(&format!("{check}{no_ring}; flashproof check /tmp/check.toml $FDP0 --erase FDP0")).expect(0);
-    assert!(checked.stderr.contains("using Linux AIO instead of io_uring, which costs more CPU"), "{}", checked.stderr);
+    assert!(checked.stderr.contains("using Linux AIO instead of io_uring, at a higher CPU cost"), "{}", checked.stderr);
     assert!(checked.stdout.contains("MEASURED"), "{}", checked.stdout);
     guest.ask(ring);
 

@@ -1,12 +1,12 @@
 //! A drive's baseline: chooses the next fio job, given the results of the earlier ones.
 //!
 //! ```text
-//! Form (how long, which sizes) -> places: saturation, depths, profiles, rates, grid
-//!                                 place + points so far -> Job (options as fio takes them)
+//! Form (duration, sizes) -> positions in the plan: saturation, depths, profiles, rates, grid
+//!                           position + points so far -> Job (options as fio takes them)
 //! ```
 //!
-//! The one idea: the plan has no state. The job at a place follows from the form and from the points before it, so a
-//! killed baseline can resume from its `series.json`, which also explains every job.
+//! The one idea: the plan has no state. The job at a position follows from the form and from the points before it, so
+//! a killed baseline can resume from its `series.json`, which also explains every job.
 
 pub mod fit;
 mod job;
@@ -33,7 +33,7 @@ const FEW_RATES: [u32; 4] = [25, 50, 75, 95];
 const GRID: [u32; 5] = [0, 20, 40, 60, 80];
 const SMALL_GRID: [u32; 3] = [0, 40, 80];
 
-/// Shorter baselines have fewer rates and a smaller grid, and a watch only on virtual time, seconds.
+/// Baselines shorter than this, seconds, have fewer rates and a smaller grid, and a watch only on virtual time.
 const FULL_SEC: u64 = 600;
 
 /// The saturation gets the total time divided by this.
@@ -68,7 +68,8 @@ const RAMPED_SEC_MIN: u64 = 4;
 const SIMULATED_SEC_MAX: u64 = 5;
 const SIMULATED_SATURATION_SEC_MAX: u64 = 50;
 
-/// A watch gets the total time divided by this; on virtual time the total multiplied, up to a maximum in seconds.
+/// The first watch takes the total time divided by [`WATCH_PART`]. On virtual time it takes the total time multiplied
+/// by [`SIMULATED_WATCH`], up to a maximum in seconds.
 const WATCH_PART: u64 = 10;
 const SIMULATED_WATCH: u64 = 60;
 const SIMULATED_WATCH_SEC_MAX: u64 = 6 * 3_600;
@@ -76,7 +77,7 @@ const SIMULATED_WATCH_SEC_MAX: u64 = 6 * 3_600;
 const LATER_WATCH_PART: u64 = 4;
 const SIMULATED_LATER_WATCH_SEC: u64 = 60;
 /// Small reads and large writes per second in a watch: light for most drives, and frequent enough to hit a stall of 10
-/// ms. A drive with a lower write rate gets proportionally lower rates.
+/// ms. A drive with fewer than [`WATCHED_IOPS`] writes per second gets proportionally lower rates.
 const WATCH_RATES: [u64; 2] = [200, 10];
 const WATCHED_IOPS: f64 = 2_000.0;
 /// Queue depth of a watch: high enough that a stall of a second does not reduce the load.
@@ -99,8 +100,8 @@ pub struct Form {
     pub pts: Vec<Pts>,
     /// Length of a job of SNIA's tests, seconds: 60 in the specification.
     pub pts_sec: u64,
-    /// Maximum number of threads that share a job's operations in flight, a power of two: one thread issues only what a
-    /// core can.
+    /// Maximum number of threads that share a job's operations in flight, a power of two: the rate of a single thread
+    /// is limited by its core.
     pub threads: u32,
     /// Smallest operation that the drives support, bytes; SNIA's smaller operations are left out.
     pub min_io_bytes: u64,
@@ -137,7 +138,7 @@ impl Form {
         self.pts.iter().copied().find(|test| !is_tracked(test))
     }
 
-    /// The job after `points`, all measurements so far of a drive of `capacity_bytes`; `None` if there is no other.
+    /// The job after `points`, all measurements so far of a drive of `capacity_bytes`; `None` at the end.
     pub fn next(&self, points: &[Point], capacity_bytes: u64) -> Option<Job> {
         if !self.pts.is_empty() {
             return self.next_of_pts(points, capacity_bytes);
@@ -260,7 +261,7 @@ impl Form {
             };
             mixes.map(job).collect::<Vec<_>>()
         };
-        // Large random writes undo the effect of the saturation, so they run after the jobs that are compared with it.
+        // Large random writes undo the effect of the saturation, so they run after the jobs that depend on that effect.
         let (large, small): (Vec<u64>, Vec<u64>) =
             sizes.into_iter().partition(|bytes| *bytes == LARGE_BYTES && *bytes != block_bytes);
         jobs.extend(small.iter().flat_map(profiles));
@@ -325,8 +326,8 @@ impl Form {
             (Part::Watch, 0) => (self.watch_sec(), 0),
             (Part::Watch, _) => (self.later_watch_sec(), 0),
             _ => {
-                // The ramp excludes operations passed in one burst after a pause, and those still in a buffer: kernel
-                // limits pass 0.2 s of the rate at once, a tenth of a job of 2 s.
+                // The ramp excludes a burst after a pause, and writes still in a buffer. A rate limit of the kernel
+                // lets through 0.2 s of its rate at once: a tenth of a job of 2 s.
                 let ramp_ms = match all_ms / 1_000 {
                     ..RAMPED_SEC_MIN => all_ms % 1_000,
                     seconds => (seconds / 10).clamp(1, RAMP_SEC_MAX) * 1_000,
@@ -350,7 +351,7 @@ impl Form {
         }
     }
 
-    /// Length of the watch after all jobs, seconds: only to check if the drive is unchanged.
+    /// Length of the watch after all jobs, seconds. This watch only checks if the drive is unchanged.
     fn later_watch_sec(&self) -> u64 {
         if self.simulated { SIMULATED_LATER_WATCH_SEC } else { (self.watch_sec() / LATER_WATCH_PART).max(1) }
     }

@@ -1,10 +1,10 @@
 //! Lanes and limits while a shard runs them, and operations that are due but not done: the lag of lanes, the backlog at
 //! an instant, and lost operations.
 //!
-//! Nothing counts operations as they become due: the number due follows from a lane's schedule, the number taken is
-//! known. The difference waits for a slot, or for flashproof. Waits for a slot are partly charged to flashproof: by how
-//! much earlier the slot would have been free, had completions been seen at once and earlier operations been issued on
-//! time.
+//! Operations are not counted as they become due: the number due follows from a lane's schedule, and the number taken
+//! is known. The difference waits for a slot, or for flashproof. Part of the wait for a slot is charged to flashproof:
+//! the time by which the slot would have been free earlier, had all completions been seen at once and all earlier
+//! operations been issued on time.
 
 use super::{Cause, Shard, Whose};
 use crate::plan::{Arrival, Lane, Limit};
@@ -26,7 +26,7 @@ pub(super) struct Slot {
     /// Upper bound of how much earlier the operation could have been issued, had earlier completions on its slot been
     /// seen at once.
     pub(super) unseen_before_ns: u64,
-    /// Upper bound of the delay at its device, at the time of issue, due to operations that were issued late.
+    /// Upper bound of this operation's delay at its device because flashproof issued earlier operations late.
     pub(super) behind_ns: u64,
 }
 
@@ -35,13 +35,13 @@ pub(super) struct Slot {
 pub(super) struct Place {
     /// Instant at which the slot became free, or would have without flashproof's lag.
     pub(super) freed_ns: u64,
-    /// Maximum time before that for which the completions that freed it were unseen.
+    /// Upper bound on the time for which the completions that freed the slot were unseen.
     pub(super) unseen_ns: u64,
 }
 
 pub(super) struct LimitState {
     /// Free slots in the order in which they became free. The lane that has waited longest is entitled to the first
-    /// from that instant on, even if other completions were seen in the same poll.
+    /// slot from the instant at which that slot became free, even if other completions were seen in the same poll.
     pub(super) free: VecDeque<Place>,
     pub(super) limit: Limit,
     /// flashproof's lag in the operation that last freed a slot, and in the earlier operations on that slot.
@@ -61,8 +61,8 @@ impl LimitState {
         self.lag_ns + self.unseen_ns
     }
 
-    /// Of `count` operations that wait at `at_ns`, the first since `intended_ns`: the number charged to flashproof,
-    /// proportional to its share of that wait.
+    /// Number of operations charged to flashproof, of `count` that wait at `at_ns`, the first since `intended_ns`: in
+    /// proportion to flashproof's share of that wait.
     pub(super) fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
         let behind_ns = at_ns.saturating_sub(intended_ns).max(1);
         let ours = u128::from(count) * u128::from(self.own_ns().min(behind_ns)) / u128::from(behind_ns);
@@ -154,14 +154,14 @@ impl<W: BlockEngine> Shard<W> {
         Cause::Lag { lane, whose, behind_ns, in_flight: limit.slots - free.len() as u32, slots: limit.slots }
     }
 
-    /// Records the silent devices until `at_ns`.
+    /// Records the silence of devices until `at_ns`.
     pub(super) fn note_silence(&mut self, at_ns: u64) {
         for silent in self.silence.take(at_ns) {
             self.recorder.silent(&silent);
         }
     }
 
-    /// Records the backlog at `at_ns`, and the silent devices until then. Not for the hot path.
+    /// Records the backlog at `at_ns`, and the silence of devices until then. Not for the hot path.
     pub(super) fn note_backlog(&mut self, at_ns: u64) {
         self.note_silence(at_ns);
         let in_flight = Backlog { in_flight: 1, ..Backlog::default() };

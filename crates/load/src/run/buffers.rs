@@ -38,7 +38,7 @@ impl Buffers {
             let mut fill = class.fill;
             match &mut fill {
                 Fill::Fresh(salt) => ready.iter_mut().for_each(|buf| salt.fill(buf)),
-                // Each write from memory that was never written to costs a page fault.
+                // Touched now: a write to the device from memory that was never touched costs a page fault.
                 Fill::AsIs => ready.iter_mut().for_each(|buf| buf.fill(0)),
                 Fill::Placed(_) | Fill::Made => {}
             }

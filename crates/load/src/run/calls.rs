@@ -1,4 +1,4 @@
-//! A shard whose issuing thread performs system calls, and the watch over it.
+//! A shard whose issuing thread performs system calls, and a second thread that watches these calls.
 //!
 //! A call on a device that hangs never returns, but intervals, signals and the end of the run must not wait for it. So
 //! the issuing thread leaves its [`Shard`] at a [`Desk`] during each call. A watching thread takes the shard of a call
@@ -16,10 +16,10 @@ use sys::process;
 
 type CallShard = Box<Shard<Calls>>;
 
-/// Period of the watching thread, which takes over a call that it sees twice.
+/// Period of the watching thread, which takes over a call that is still the same after a period.
 const WATCH: Duration = Duration::from_millis(100);
 
-/// Shortest sleep of the watching thread during a call, however the issuing thread passes its time.
+/// Shortest sleep of the watching thread during a call, whatever the pacing of the issuing thread.
 const SLEEP_MIN: Duration = Duration::from_millis(1);
 
 struct Contents {
@@ -30,7 +30,7 @@ struct Contents {
     calls: u64,
     /// Completion of a call whose shard the watching thread took.
     answer: Option<Completion>,
-    /// One thread has ended the run; the other ends, too.
+    /// Set by the thread that ends the run. The other thread then ends too.
     closed: bool,
 }
 
@@ -133,7 +133,7 @@ impl Issuer {
         let body = move || {
             let desk = &own.desk;
             process::sharpen_timers();
-            // The CPUs were accepted when the watching thread was put there.
+            // Cannot fail: the watching thread already runs on these CPUs.
             let _ = process::run_on(&cpus);
             let Some(shard) = desk.await_shard(desk.lock()) else { return };
             let perform = caller(&shard.engine);
@@ -211,7 +211,7 @@ mod tests {
     use std::time::Instant;
     use sys::op::{OpKind, Outcome};
 
-    /// As many flushes as are left.
+    /// A stream of this many flushes.
     #[derive(Debug)]
     struct Flushes(u32);
 
@@ -224,8 +224,8 @@ mod tests {
 
     const SEC: u64 = 1_000_000_000;
 
-    /// A run of at most `flushes` and `duration_ns`, whose calls `perform` carries out; its intervals, which go to `seen`
-    /// as soon as they come.
+    /// Runs at most `flushes` flushes for at most `duration_ns`; `perform` carries out the calls. Returns the
+    /// intervals, and passes each to `seen` as soon as it ends.
     fn run(
         flushes: u32,
         [duration_ns, hang_ns]: [u64; 2],

@@ -126,7 +126,7 @@ impl<W: BlockEngine> Shard<W> {
         end_ns.max(intended_ns).saturating_add(GRACE_NS)
     }
 
-    /// When a lane's stream ends, or the run if that is earlier.
+    /// End of a lane's stream, or of the run if that is earlier.
     #[inline]
     fn end_ns(&self, lane: u32) -> u64 {
         self.lanes[lane as usize].stream.until_ns().min(self.stop_ns)

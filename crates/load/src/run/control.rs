@@ -14,7 +14,7 @@ pub struct Settings {
     pub max_lag_ns: u64,
     /// More failed operations than this end the run.
     pub errors_max: u64,
-    /// How to pass the time.
+    /// How issuing threads wait.
     pub pacing: Pacing,
     /// After the end, a device with operations in flight is given up once it completes nothing for this long; its
     /// operations are then lost.
@@ -23,7 +23,7 @@ pub struct Settings {
     pub ramp_ns: u64,
 }
 
-/// Default time to wait for a device that hangs, nanoseconds. The kernel gives up on most after 30 s.
+/// Default time to wait for a device that hangs, nanoseconds. The kernel's I/O timeout is 30 s for most devices.
 pub const HANG_NS: u64 = 60_000_000_000;
 
 impl Settings {
@@ -33,16 +33,16 @@ impl Settings {
     }
 }
 
-/// How the issuing thread passes the time between operations.
+/// How the issuing thread waits between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pacing {
     /// Sleeps. With several operations in flight the thread takes completions when it issues, or once every `period_ns`,
-    /// because waking costs far more than taking one: they lie unseen for up to a period. With one or two in flight the
-    /// thread wakes for the first completion.
+    /// because waking costs far more than taking a completion. Completions stay unseen for up to a period. With one or
+    /// two operations in flight, the thread wakes for the first completion.
     Sleep {
         /// Maximum time between two polls.
         period_ns: u64,
-        /// True to issue only once every period, all operations that are due then: fewer wake-ups for a lag of up to a
+        /// True to wake once every period and issue all operations due by then: fewer wake-ups, but a lag of up to a
         /// period. False to wake for each operation.
         gathers: bool,
     },
@@ -86,7 +86,7 @@ pub enum Cause {
     },
     /// More operations failed than allowed.
     Errors { count: u64 },
-    /// A stream has more operations but cannot produce the next one, and none in flight can change that.
+    /// A stream has more operations but cannot produce the next one, and no completion in flight will change that.
     Stuck {
         /// Message for the user.
         why: String,
@@ -98,7 +98,7 @@ pub enum Cause {
     },
 }
 
-/// In words, for one workload of a run.
+/// A phrase for the errors of a run with a single workload.
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

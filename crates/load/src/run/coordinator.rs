@@ -28,7 +28,7 @@ pub type SinkError = Box<dyn Error + Send + Sync>;
 
 /// Receives the records of a run. Called on the thread that started the run.
 pub trait Sink {
-    /// All shards are ready; the run begins when this returns. An error ends it before it begins.
+    /// Called when all shards are ready; the run begins when this method returns. On an error the run does not begin.
     fn ready(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
@@ -36,10 +36,11 @@ pub trait Sink {
     /// Receives an interval of the whole run, in order. An error ends the run, and no interval follows.
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError>;
 
-    /// An operation failed. Only the first failures of an interval are reported here; all are counted in it.
+    /// Called for a failed operation. Only the first failures of an interval are reported here; the interval counts
+    /// all.
     fn failure(&mut self, _failure: &Failure) {}
 
-    /// No message arrived for a while.
+    /// Called when no message arrived for a while.
     fn idle(&mut self) {}
 }
 
@@ -83,7 +84,7 @@ where
     W: BlockEngine,
     M: Fn(usize, &Plan) -> io::Result<W> + Sync,
 {
-    let none = |_: &Plan| Err(io::Error::other("this engine does no synchronous calls"));
+    let none = |_: &Plan| Err(io::Error::other("this engine performs no synchronous system calls"));
     run_beside(run, plans, engine, &none, sink)
 }
 
@@ -123,7 +124,7 @@ where
             true => now_ns,
             false => now_ns + all_ready.elapsed().as_nanos() as u64 + START_DELAY_NS,
         };
-        // If a thread has ended, its feed shows that.
+        // Send errors are ignored: the feed of an ended thread shows its end.
         for member in &members {
             let _ = member.go.send(start_ns);
         }
@@ -132,9 +133,9 @@ where
     })
 }
 
-/// A shard's thread as seen from here.
+/// The coordinator's side of a shard's thread.
 struct Member {
-    /// A shard that is ready, or why it will not be.
+    /// The shard once it is ready, or why it cannot start.
     ready: Receiver<Result<Ready, RunError>>,
     /// Takes the instant at which the run begins.
     go: Sender<u64>,
@@ -172,7 +173,7 @@ fn start_calls<'scope>(
     start_thread(scope, run, shard, format!("watch-{shard}"), plan, make)
 }
 
-/// Starts the thread of a shard. `make`, called on it, makes its engine and the function that runs the shard from a
+/// Starts the thread of a shard. On that thread, `make` makes the engine and the function that runs the shard from a
 /// given instant.
 fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
     scope: &'scope Scope<'scope, '_>,
@@ -188,7 +189,7 @@ fn start_thread<'scope, W: BlockEngine, D: FnOnce(Shard<W>, u64)>(
     let failed = move |source| RunError::IoEngine { shard, source };
     let body = move || {
         process::sharpen_timers();
-        // First, because an engine may start threads of its own.
+        // Pinned first, because an engine may start threads, which inherit the CPUs.
         let engine = process::run_on(&plan.cpus).and_then(|()| make(&plan));
         let made = engine.map_err(failed).and_then(|(engine, drive)| {
             let is_virtual = engine.is_virtual();
@@ -226,7 +227,7 @@ fn merge(feeds: &[Feed], control: &Control, sink: &mut dyn Sink) -> Result<(), R
             control.stop(Cause::Failed { message: error.to_string() });
             result = Err(RunError::Sink(error));
         }
-        // Returned only now: in virtual time, a shard that gets its interval back knows the reaction to it.
+        // Returned only after the sink's reaction: in virtual time, a shard that gets its interval back relies on that.
         intervals.into_iter().for_each(|(feed, interval)| feed.give_back(interval));
     }
 }

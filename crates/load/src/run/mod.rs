@@ -1,6 +1,6 @@
-//! The run loop: issues what is due, waits as configured by the pacing, records completions.
+//! The run loop: issues due operations, waits as configured by the pacing, records completions.
 //!
-//! One [`Shard`] is one thread's share of a run. It is generic over engine and streams, and knows nothing of databases.
+//! A [`Shard`] is one thread's share of a run. It is generic over engine and streams, and knows nothing of databases.
 //! A lane whose limit is full waits in the limit's queue and nowhere else: its later operations are still in its
 //! schedule, so a backlog of any length takes no memory.
 //!
@@ -36,7 +36,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use sys::op::{Completion, Op};
 
-/// Turns of the loop after which the control is checked, whatever the clock says.
+/// Turns of the loop after which the control is checked even if no time has passed.
 const TURNS_UNCHECKED_MAX: u64 = 1 << 16;
 
 /// One thread's share of a run.
@@ -50,7 +50,7 @@ pub struct Shard<W> {
     buffers: Buffers,
     /// Next operation of each lane that waits only for its start time, ordered by (intended instant, lane).
     due: EventQueue<(u64, u32), ()>,
-    /// Operations that have a slot under their limit and wait for a salted buffer.
+    /// Operations that have a slot under their limit, but wait for a salted buffer.
     unsalted: VecDeque<Slot>,
     slots: Vec<Slot>,
     free_slots: Vec<u32>,
@@ -69,13 +69,13 @@ pub struct Shard<W> {
     closed_out: u32,
     /// Operations that wait for a slot, over all limits.
     lanes_waiting: u32,
-    /// True if any stream has operations that follow others.
+    /// True if the operations of any stream can have followers.
     follows: bool,
     /// Per lane: true if the stream has ended.
     ended: Vec<bool>,
-    /// By closed lane: operations that its stream does not allow at present.
+    /// By closed lane: operations of its depth that its stream does not allow at present.
     resting: Vec<u32>,
-    /// Instant at which to ask a closed lane's stream again, because it had no operation; 0: none.
+    /// By closed lane: instant at which to ask its stream again, because the stream had no operation; 0: none.
     again_ns: Vec<u64>,
     silence: Silence,
     oversleep: Oversleep,
@@ -213,7 +213,7 @@ impl<W: BlockEngine> Shard<W> {
         self.look_at_clock();
     }
 
-    /// First half of a turn: submits what is due. Returns the wait before the second.
+    /// First half of a turn: submits due operations. Returns the wait before the second half.
     #[inline]
     fn begin_turn(&mut self) -> Wait {
         self.issue_due();
@@ -225,7 +225,7 @@ impl<W: BlockEngine> Shard<W> {
         self.wait()
     }
 
-    /// Second half of a turn: takes what the engine returned.
+    /// Second half of a turn: takes the completions that the engine returned.
     #[inline]
     fn end_turn(&mut self) {
         self.look_at_clock();
@@ -270,8 +270,8 @@ impl<W: BlockEngine> Shard<W> {
         if gone_ns < VIRTUAL_NS_MIN {
             let (turns, at) = (units::Grouped(VIRTUAL_TURNS), units::duration(self.now_ns));
             let message = format!(
-                "virtual time went on by {} in {turns} turns up to {at}: the simulated drive takes no time for what it is \
-                 asked, or refuses it - give it service times of a drive (read-us, write-us)",
+                "virtual time advanced by only {} in {turns} turns of the run loop up to {at}: the simulated drive takes no \
+                 time for its operations, or refuses them - give the drive service times (read-us, write-us)",
                 units::duration(gone_ns)
             );
             self.stop(Cause::Failed { message });
@@ -285,7 +285,7 @@ impl<W: BlockEngine> Shard<W> {
         while self.now_ns >= self.recorder.end_ns && self.recorder.end_ns < self.stop_ns {
             let end_ns = self.recorder.end_ns;
             self.note_backlog(end_ns);
-            // Read before this interval is sent, so that no reaction to it is possible yet.
+            // The cause is read before this interval is sent, so that no reaction to the interval is possible yet.
             let cause = if self.engine.is_virtual() { self.recorder.await_taken(&self.control) } else { None };
             self.rotate(end_ns);
             if let Some(cause) = cause {
@@ -309,8 +309,8 @@ impl<W: BlockEngine> Shard<W> {
         if self.now_ns >= self.checked_ns || self.turns.is_multiple_of(TURNS_UNCHECKED_MAX) {
             self.checked_ns = self.now_ns + SLEEP_MAX_NS / 2;
             self.check_lag();
-            // In virtual time only a user's signal is handled in between. The reaction to an interval is applied at the
-            // end of a later one: an instant that depends on threads would not be reproducible.
+            // In virtual time only a user's signal is handled within an interval. Other causes are applied at the end
+            // of a later interval: an instant that depends on threads would not be reproducible.
             if let Some(cause) = self.control.cause()
                 && (!self.engine.is_virtual() || matches!(cause, Cause::Asked { .. }))
             {
@@ -345,7 +345,7 @@ impl<W: BlockEngine> Shard<W> {
     #[inline]
     fn is_done(&self) -> bool {
         let back = self.engine.in_flight() == 0 && self.unsalted.is_empty();
-        // Without any lane a run lasts for as long as it was asked to.
+        // Without lanes a run lasts its full duration.
         back && !self.ended.is_empty() && self.ended.iter().all(|ended| *ended)
     }
 
@@ -385,7 +385,7 @@ impl<W: BlockEngine> Shard<W> {
         let until_ns = self.lanes[lane as usize].stream.until_ns();
         let end_ns = until_ns.min(self.stop_ns);
         if intended_ns >= end_ns || self.now_ns >= end_ns.saturating_add(grace_ns) {
-            // An operation that found a free slot without waiting is late because of flashproof alone.
+            // If an operation found a free slot without waiting, only flashproof made it late.
             let limit = &self.limits[self.lanes[lane as usize].limit as usize];
             let own_ns = if waited || limit.free.is_empty() { limit.own_ns() } else { u64::MAX };
             self.count_schedule(lane, intended_ns, own_ns);
@@ -429,7 +429,7 @@ impl<W: BlockEngine> Shard<W> {
         self.schedule_next(lane);
     }
 
-    /// Asks a closed lane for its operation again at `at_ns`. One slot asks then; the lane's other slots rest.
+    /// Asks a closed lane's stream for its operation again at `at_ns`, for one slot. The lane's other slots rest.
     #[cold]
     fn ask_again(&mut self, lane: u32, at_ns: u64) {
         match self.again_ns[lane as usize] > self.now_ns {
@@ -475,7 +475,7 @@ impl<W: BlockEngine> Shard<W> {
         matches!(self.lanes[lane as usize].arrival, Arrival::Closed { .. })
     }
 
-    /// Starts operations that waited for salt, as far as there is some now.
+    /// Starts operations that waited for a salted buffer, as many as buffers are ready.
     fn start_salted(&mut self) {
         for _ in 0..self.unsalted.len() {
             let Some(slot) = self.unsalted.pop_front() else { break };

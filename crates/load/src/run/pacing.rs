@@ -14,9 +14,9 @@ const EARLY_MAX_NS: u64 = 30_000;
 /// Change of [`Oversleep::usual_ns`] with each sleep, nanoseconds.
 const OVERSLEEP_STEP_NS: u64 = 100;
 
-/// How late the kernel wakes the thread: some microseconds, tens of them in a virtual machine. A sleep for an operation
-/// is shortened by the lower quartile of this, and the thread spins for the rest: otherwise every operation would be
-/// late.
+/// Lateness of the kernel's wake-ups: some microseconds, tens of them in a virtual machine. A sleep for an operation is
+/// shortened by the lower quartile of this lateness, and the thread spins for the rest. Otherwise every operation would
+/// be late.
 #[derive(Debug, Default)]
 pub(super) struct Oversleep {
     /// Lower quartile of the lateness, nanoseconds: three of four sleeps end after the instant, and few long before it.
@@ -57,14 +57,14 @@ impl<W: BlockEngine> Shard<W> {
             return Wait { until_ns: 0, completions: 1 };
         }
         let next_ns = self.next_due_ns();
-        // Operations due after the end are never issued, nor any of an abandoned run: nothing waits for them.
+        // The wait ignores operations that are never issued: those due after the end, and all of an abandoned run.
         let is_over = self.now_ns >= self.stop_ns.saturating_add(GRACE_NS);
         let next_ns = if next_ns < self.stop_ns && !is_over && !self.abandoned { next_ns } else { u64::MAX };
         if next_ns <= self.now_ns && !self.engine.is_virtual() {
             return Wait { until_ns: 0, completions: 1 };
         }
-        // After the end the last interval takes late completions, however long they take: its nominal end may have
-        // passed and wakes nobody.
+        // After the end of the run, the last interval still takes late completions. The interval's nominal end may have
+        // passed, and is no reason to wake.
         let bound_ns = match self.now_ns < self.stop_ns {
             true => self.stop_ns.min(self.recorder.end_ns),
             false if self.is_to_issue() => self.stop_ns.saturating_add(GRACE_NS),
@@ -107,10 +107,10 @@ impl<W: BlockEngine> Shard<W> {
         let waiting = self.limits.iter().filter(|limit| !limit.waiting.is_empty());
         let slots = waiting.map(|limit| limit.limit.slots).sum::<u32>() + self.closed_out;
         match slots {
-            // Few are in flight, or most of them block the next operation.
+            // Few operations are in flight, or at least a quarter of them can start the next operation.
             _ if in_flight <= 2 || (slots > 0 && slots >= in_flight / 4) => None,
             0 => Some(period_ns),
-            // A lane waits for one of a few operations, and waking for each of the many would cost too much.
+            // A lane waits for one of a few operations, and waking for every completion would cost too much.
             _ => Some(LOOK_NS.min(period_ns)),
         }
     }

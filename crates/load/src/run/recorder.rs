@@ -24,7 +24,7 @@ const RUN_DELAY_MIN: f64 = 0.05;
 /// Operations of a cell that this thread may have delayed because it lacked a CPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct Missed {
-    /// Number of operations since the last interval that ended with none waiting.
+    /// Number of such operations since the last interval at whose end no operation waited.
     ops: f64,
     /// Backlog at the end of the last interval.
     backlog: u64,
@@ -35,11 +35,11 @@ struct Missed {
 /// Lateness of an operation that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Late {
-    /// Came back after the end of its stream, or of the run.
+    /// Completed after the end of its stream, or of the run.
     pub(super) overtime: bool,
     /// Did not complete within the grace period after its slice, or after its stream if that ended earlier.
     pub(super) missed: bool,
-    /// Missed only because of flashproof.
+    /// `missed`, and without flashproof's delays it would not be.
     pub(super) ours: bool,
 }
 
@@ -224,7 +224,7 @@ impl Recorder {
         self.current.record_gap(unseen_ns);
     }
 
-    /// Records a failed operation due at `intended_ns`; `why`: what is wrong with its data.
+    /// Records a failed operation due at `intended_ns`; `why`: the error in its data, if its data is wrong.
     pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome, why: Option<String>) {
         let &Request { cell, kind, offset, len, .. } = request;
         self.record(cell, intended_ns, |cell| cell.record_errors(1));
@@ -278,8 +278,8 @@ impl Recorder {
         }
     }
 
-    /// The watch over devices. A device is silent after the largest threshold, and behind after a lag of a twentieth of
-    /// the tightest threshold or of the grace period, whichever is less.
+    /// Detector of silent devices. A device is silent after the largest threshold, and behind after a lag of a
+    /// twentieth of the tightest threshold or of the grace period, whichever is less.
     pub(super) fn silence(&self) -> Silence {
         let thresholds_ns = &self.layout.thresholds_ns;
         let [tightest_ns, largest_ns] =
@@ -299,7 +299,7 @@ impl Recorder {
         self.current.in_flight_max = self.current.in_flight_max.max(in_flight as u64);
     }
 
-    /// Waits until all sent intervals are consumed, in virtual time; returns the reaction.
+    /// In virtual time, waits until all sent intervals are consumed. Returns the cause to end the run, if there is one.
     pub(super) fn await_taken(&mut self, control: &Control) -> Option<Cause> {
         if self.patient && self.spare.is_none() {
             self.spare = self.clean.recv().ok();
@@ -344,8 +344,8 @@ impl Recorder {
     }
 
     /// Charges flashproof for the fraction `share` of the interval in which the thread had no CPU: that fraction of the
-    /// operations may be delayed. Also charged are that fraction of the operations waiting since then, and the
-    /// operations that were late when the interval began, which are done first.
+    /// operations may have been delayed, and that fraction of the operations that have waited since. The operations
+    /// that were late when the interval began are charged too: they are done first.
     fn excuse(&mut self, share: f64) {
         for (cell, missed) in self.current.cells.iter_mut().zip(&mut self.missed) {
             let wanted =
@@ -393,7 +393,7 @@ mod tests {
         let (interval_ns, slice_ns, control) = (1_000 * MS, 9_000 * MS, Arc::default());
         let run = Run { layout, settings, interval_ns, slice_ns, control };
         let (mut recorder, _feed) = Recorder::new(&run, None, false);
-        // Slow by waiting for 10 ms, in each of three intervals; at the end of the first some are late or wait.
+        // An interval with 100 operations that waited 10 ms each, and with this backlog at its end.
         let mut least = |backlog: Backlog, share: f64| {
             let times = Times::new(0, 10 * MS, 10 * MS, 11 * MS);
             (0..100).for_each(|_| recorder.done(0, &times, 512, 0, Late::default()));

@@ -18,7 +18,7 @@ struct Device {
     behind_ns: u64,
 }
 
-/// A stream on a device, as one shard sees it.
+/// A stream's operations on a device, as one shard sees them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Asked {
     device: usize,
@@ -33,13 +33,13 @@ struct Asked {
     before_ns: (u64, u64),
 }
 
-/// For how long a device was silent to a stream that had operations in flight there.
+/// Silence of a device towards a stream that had operations in flight on the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Silent {
     pub(super) cell: usize,
     /// Silence in the interval that ends.
     pub(super) silent_ns: u64,
-    /// Silence before it, from and to, which became long enough to count only in this interval.
+    /// Silence before the interval, from and to, which became long enough to count only in this interval.
     pub(super) before_ns: Range<u64>,
 }
 
@@ -71,7 +71,7 @@ impl Asked {
 }
 
 impl Silence {
-    /// A watch over the devices of a run with this many devices and cells.
+    /// The devices of a run with this many devices and cells.
     pub(super) fn new(devices: usize, cells: usize, longest_ns: u64, harmless_ns: u64) -> Self {
         // The first operations may be late, and the usual number in flight is unknown yet.
         let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual: u32::MAX, behind_ns: 0 };
@@ -161,7 +161,8 @@ impl Silence {
         self.devices[self.cells[cell as usize].device].last_back_ns
     }
 
-    /// Time at which the last device with operations in flight will have been silent for `hang_ns`; 0 without any.
+    /// Time at which every device with operations in flight will have been silent for `hang_ns`; 0 without such
+    /// devices.
     pub(super) fn hangs_at_ns(&self, hang_ns: u64) -> u64 {
         let busy = self.devices.iter().filter(|device| device.in_flight > 0);
         busy.map(|device| device.since_ns.saturating_add(hang_ns)).max().unwrap_or(0)

@@ -14,7 +14,7 @@ choice! {
     #[derive(serde::Serialize)]
     #[serde(rename_all = "lowercase")]
     Arrangement {
-        /// A drive each: a part of the flash as large as their part of the space.
+        /// A drive for each tenant, with a part of the flash in proportion to the tenant's space.
         #[default]
         Dedicated = "dedicated",
         /// One drive without handles.
@@ -33,7 +33,7 @@ impl FromStr for Arrangement {
 
     fn from_str(text: &str) -> Result<Self, String> {
         Self::from_word(text)
-            .ok_or_else(|| format!("{} is no arrangement - give dedicated, shared or fdp", quoted(text)))
+            .ok_or_else(|| format!("unknown arrangement {} - give dedicated, shared or fdp", quoted(text)))
     }
 }
 
@@ -61,7 +61,7 @@ pub struct Placed<'a> {
 pub struct Layout<'a> {
     /// At least one.
     pub drives: Vec<DriveOf>,
-    /// Read-only tenants too: their data occupies the drive.
+    /// All tenants, also read-only ones: their data occupies the drive.
     pub tenants: Vec<Placed<'a>>,
 }
 
@@ -79,8 +79,8 @@ impl<'a> Layout<'a> {
                 match bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
                 true => Ok(()),
                 false => Err(tenant.cannot(format_args!(
-                    "its {what} of {} bytes is no multiple of the drive's mapping unit of {} bytes, so parts of units would be \
-                     written - choose a smaller unit (unit=) or another {what}",
+                    "its {what} of {} bytes is not a multiple of the drive's mapping unit of {} bytes, so parts of units would \
+                     be written - choose a smaller unit (unit=) or another {what}",
                     Grouped(bytes),
                     Grouped(spec.unit_bytes.into())
                 ))),
@@ -115,7 +115,7 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// The tenants as a file would describe them, each with its drive, space and handles.
+    /// The tenants as a configuration file would describe them, each with its drive, space and handles.
     pub fn tenants(&self) -> Tenants {
         let of = |placed: &Placed<'a>| {
             let drive = &self.drives[placed.drive];
@@ -139,14 +139,15 @@ impl<'a> Layout<'a> {
 
 /// Refuses tenants without writes.
 pub fn check_writes(tenants: &Tenants) -> Result<(), CannotRun> {
-    let why = "no tenant writes: there is no amplification - give one of them writes-per-sec, or a mix with updates";
+    let why =
+        "no tenant writes, so there is no write amplification - give a tenant writes-per-sec, or a mix with updates";
     let is_written = tenants.tenants.iter().any(|tenant| !tenant.writes.is_zero());
     if is_written { Ok(()) } else { Err(CannotRun(why.to_owned())) }
 }
 
 /// `tenants` with a placement handle each, or the handles that the file names, for a drive with `has` handles.
 ///
-/// Errors: the drive has fewer.
+/// Errors: the drive has fewer handles than needed.
 pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, CannotRun> {
     let mut tenants = tenants.clone();
     let handles = handles(&tenants, has)?;
@@ -173,15 +174,13 @@ fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, CannotRun> {
     match handles.iter().flatten().max() {
         Some(highest) if *highest >= has => {
             let remedy = match named {
-                true => "name lower ones in the file, or give the drive more: handles=",
+                true => "name lower handles in the file, or give the drive more (handles=)",
                 false => {
-                    "give the drive one for each tenant (handles=), name fewer in the file, or leave fdp out of --arrange"
+                    "give the drive a handle for each tenant (handles=), name fewer in the file, or leave fdp out of --arrange"
                 }
             };
             let wanted = u32::from(*highest) + 1;
-            Err(CannotRun(format!(
-                "arrangement fdp: cannot give {wanted} placement handles - the drive has {has} - {remedy}"
-            )))
+            Err(CannotRun(format!("arrangement fdp needs {wanted} placement handles - the drive has {has} - {remedy}")))
         }
         _ => Ok(handles),
     }

@@ -1,8 +1,8 @@
 //! Measures a real drive's write amplification while tenants write to it, octile by octile of each drive fill, until it
 //! is steady.
 //!
-//! The progress of a fill follows from the bytes written here. The drive's own counters, read after each octile, give
-//! the bytes that it wrote to its media.
+//! The progress of a fill follows from the bytes that flashproof writes. The drive's counters, read after each octile,
+//! give the bytes that the drive wrote to its media.
 
 use conclusions::waf::{Drive, Found, OCTILES};
 use results::written::Bytes;
@@ -33,7 +33,7 @@ impl Meter {
         Self { found, fills_max, written: 0, first: now, before: now }
     }
 
-    /// Adds `bytes` written to the drive; `count` reads the drive's counters, if that is due.
+    /// Adds `bytes` written to the drive; `count` reads the drive's counters after each octile.
     ///
     /// Errors: those of `count`, and counters that went backwards.
     pub fn written(
@@ -77,7 +77,7 @@ impl Meter {
         &self.found
     }
 
-    /// Bytes written to the drive here, and host bytes counted by the drive in whole octiles.
+    /// Bytes written by flashproof, and host bytes counted by the drive in whole octiles.
     pub fn host_bytes(&self) -> (u64, u64) {
         let counted = self.before.since(self.first).map_or(0, |since| since.host);
         (self.written, counted)

@@ -96,7 +96,7 @@ impl Experiment {
         memory::check(specs.clone().map(Spec::memory_bytes).sum()).map_err(|why| {
             let bytes = units::bytes(specs.map(|spec| spec.logical_bytes).sum::<u64>() as f64);
             let remedy = "choose a larger mapping unit (unit=), or less capacity";
-            CannotRun(format!("cannot simulate drives of {bytes}: {why} - {remedy}"))
+            CannotRun(format!("cannot simulate drives of {bytes} - {why} - {remedy}"))
         })?;
         let mut drives = Vec::new();
         for (number, drive) in (0..).zip(&layout.drives) {

@@ -1,5 +1,5 @@
-//! How far a preparation leaves a drive from the steady state of random overwrites, by two measures: write
-//! amplification of the overwrites that follow, and valid units of the superblocks. On simulated drives, without time.
+//! Distance of a prepared drive from the steady state of random overwrites, by two measures: write amplification of the
+//! overwrites that follow, and valid units of the superblocks. On simulated drives, without time.
 
 use crate::workload::prepare::{Order, OrderSpec, permuted};
 use conclusions::waf::{OCTILES, Prepared};
@@ -73,9 +73,9 @@ pub enum Method {
     Random(u64),
     /// A sequential fill, then random overwrites of this many drive fills.
     SequentialThenRandom(u64),
-    /// A pass in the order of an [`Order`], for flash of 1 + this over-provisioning.
+    /// A pass in the order of an [`Order`], for flash of (1 + `over_provisioning`) times the capacity.
     Ordered { over_provisioning: f64, block_bytes: u32, cache_bytes: u64 },
-    /// fio's `sprandom`, as its authors published it, for flash of 1 + this over-provisioning.
+    /// fio's `sprandom`, as its authors published it, for flash of (1 + `over_provisioning`) times the capacity.
     Sprandom { over_provisioning: f64 },
 }
 
@@ -145,7 +145,7 @@ impl Steady {
 
     /// Prepares another such drive by `method`, then overwrites it.
     ///
-    /// Errors: an order that is not possible.
+    /// Errors: an impossible order.
     pub fn after(&self, method: Method) -> Result<Prepared, String> {
         // A different random sequence than that of the steady state.
         let seed = self.seed ^ 1 << 32;

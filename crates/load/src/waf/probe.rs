@@ -7,8 +7,8 @@
 //! drive that isolates handles moves nothing, so the expected result is known without a model of the drive.
 //!
 //! [`Probed`] is the interface to a drive: a simulated one here, a real one elsewhere. The drive's count of host bytes
-//! has to match the bytes written, or somebody else wrote, too. A small difference (a drive that counts in large units)
-//! bounds the error of its media count, and is ignored.
+//! has to match the bytes written; otherwise another program wrote too. A small difference (a drive that counts in
+//! large units) bounds the error of its media count, and is ignored.
 
 use ftl::Ftl;
 use results::units::bytes;
@@ -34,7 +34,7 @@ const COLD_EVERY: u64 = 5;
 /// deallocated, and once beside as many random cold writes), everything twice, and four drives at random.
 pub const DRIVE_FILLS: f64 = ((PASSES as u64 + 7) * HOT_PCT + 2 * COLD_PCT + 4 * 100) as f64 / 100.0;
 
-/// A drive as the probe knows it. Positions and lengths are in commands of one size.
+/// A drive as the probe sees it. Positions and lengths are in commands, all of the same size.
 pub trait Probed {
     /// Error of the drive.
     type Error;
@@ -52,7 +52,7 @@ pub trait Probed {
 
     fn deallocate(&mut self, first: u64, commands: u64) -> Result<(), Self::Error>;
 
-    /// Counters since the drive was made.
+    /// The drive's counters of written bytes.
     fn counters(&mut self) -> Result<Bytes, Self::Error>;
 }
 
@@ -110,8 +110,8 @@ pub struct Phase {
     pub counted: Bytes,
     /// Write amplification factor.
     pub waf: f64,
-    /// Maximum WAF here of a drive that isolates: 1, a tolerance, one superblock, and the error of its counters. `None`
-    /// if it depends on the drive.
+    /// Maximum WAF in this phase of a drive that isolates handles: 1, plus a tolerance, one superblock, and the error
+    /// of the drive's counters. `None` if the maximum depends on the drive.
     pub isolated_waf_max: Option<f64>,
 }
 
@@ -146,14 +146,14 @@ impl Behaviour {
     pub fn sentence(self) -> &'static str {
         match self {
             Self::MixesHandles => {
-                "mixes others' valid data into garbage collection: data of cold handles lay in the superblocks of the hot one"
+                "mixes handles in garbage collection: valid data of cold handles was in the superblocks of the hot handle"
             }
             Self::MovesOthers => {
-                "moves the data of idle handles each time another is written: their superblocks are collected along with its \
-                 own, or their data goes into those again"
+                "moves the data of idle handles each time another handle is written: garbage collection takes the idle \
+                 handles' superblocks too, or moves their data into the written handle's superblocks again"
             }
             Self::CollectsSequentialEarly => {
-                "reclaims long sequential streams early: superblocks that the stream would soon have emptied are moved first"
+                "reclaims long sequential streams too early: garbage collection moves data that the stream would soon overwrite"
             }
         }
     }
@@ -191,9 +191,9 @@ pub enum Ended<E> {
     WentBack(#[from] WentBack),
     /// The drive's count of host bytes does not match the bytes written.
     #[error(
-        "{} were written, and the drive counted {} by hosts: {}",
+        "{} were written, but the drive counted {} written by hosts: {}",
         bytes(*written as f64), bytes(*counted as f64),
-        if counted > written { "somebody else writes to it, or to what shares its counters" } else { "its count lags or misses some" }
+        if counted > written { "another program writes to the drive, or to a namespace that shares its counters" } else { "its counter lags or misses writes" }
     )]
     OtherCount {
         written: u64,
@@ -214,7 +214,7 @@ pub fn probe<D: Probed>(drive: &mut D, handles: u16, seed: u64) -> (Probe, Resul
     (streams.probe, ended)
 }
 
-/// One hot stream from the start of the drive, cold ones behind it.
+/// A hot stream at the start of the drive, and cold streams behind it.
 struct Streams<'a, D> {
     drive: &'a mut D,
     random: Random,
@@ -228,17 +228,17 @@ struct Streams<'a, D> {
 impl<D: Probed> Streams<'_, D> {
     /// Runs all phases.
     fn run(&mut self, all: u64) -> Result<(), Ended<D::Error>> {
-        // First, while the drive holds nothing else that could be moved. Several passes, until all of the flash is in
-        // use.
+        // This phase comes first, while the drive holds nothing else that could be moved. Several passes bring all of
+        // the flash into use.
         self.deallocate(all)?;
         for _ in 0..PASSES {
             self.in_order()?;
         }
-        let early = self.measure("a long one in order, nothing else", "one", true, Self::in_order)?;
+        let early = self.measure("one sequential stream, nothing else", "one", true, Self::in_order)?;
         self.probe.tell(Behaviour::CollectsSequentialEarly, early.excess_over(1.0) > 0.0);
         self.fill(false)?;
         self.random(all, false)?;
-        self.measure("one hot, cold ones beside it, random", "one for all", false, |it| it.random(all, false))?;
+        self.measure("a hot stream beside cold ones, random", "one for all", false, |it| it.random(all, false))?;
         self.deallocate(all)?;
         self.fill(true)?;
         self.random(all, true)?;
@@ -247,15 +247,15 @@ impl<D: Probed> Streams<'_, D> {
             it.deallocate(it.hot)?;
             it.in_order()
         };
-        let mixed = self.measure("the hot one deallocated and written in order", "one each", true, again)?;
-        let moves = self.measure("once more", "one each", true, again)?;
+        let mixed = self.measure("the hot stream deallocated, rewritten in order", "one each", true, again)?;
+        let moves = self.measure("the same again", "one each", true, again)?;
         let moves_others = moves.excess_over(1.0) > 0.0;
         self.probe.tell(Behaviour::MovesOthers, moves_others);
         // If data is moved on each pass, mixing cannot be detected: data of other handles may be moved in both cases.
         if !moves_others {
             self.probe.tell(Behaviour::MixesHandles, mixed.excess_over(moves.waf + moves.off()) > 0.0);
         }
-        self.measure("that one in order beside a random cold one", "one each", false, Self::in_order_beside_random)?;
+        self.measure("the hot stream in order, a cold one random", "one each", false, Self::in_order_beside_random)?;
         Ok(())
     }
 
@@ -466,7 +466,7 @@ mod tests {
             asked += 1;
             Bytes { host: bytes.host + if asked > 3 { 3 << 20 } else { 0 }, ..bytes }
         });
-        let said = "134 MB were written, and the drive counted 137 MB by hosts: somebody else writes to it";
+        let said = "134 MB were written, but the drive counted 137 MB written by hosts: another program writes";
         assert!(ended.as_ref().is_some_and(|why| why.starts_with(said)), "{ended:?}");
         assert_eq!((probe.phases.len(), &probe.not_found[..]), (1, &[Behaviour::CollectsSequentialEarly][..]));
         assert_eq!(probe.unknown().collect::<Vec<_>>(), [Behaviour::MixesHandles, Behaviour::MovesOthers]);

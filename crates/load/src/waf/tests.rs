@@ -36,7 +36,7 @@ fn spec(over_provisioning: f64) -> Spec {
     }
 }
 
-/// The same with dies that take their time.
+/// The same drive with service times of its dies.
 fn drive(spec: &Spec) -> FtlDrive {
     FtlDrive { spec: spec.clone(), ..FtlDrive::default() }
 }
@@ -112,13 +112,13 @@ fn what_cannot_be_says_its_numbers_and_what_to_do() {
         |tenants: &Tenants, spec: &Spec| Layout::new(Arrangement::Fdp, tenants, &drive(spec)).unwrap_err().to_string();
     assert_eq!(
         refused(&equal(), &Spec { handles: 3, ..spec(0.1) }),
-        "arrangement fdp: cannot give 4 placement handles - the drive has 3 - give the drive one for each tenant \
+        "arrangement fdp needs 4 placement handles - the drive has 3 - give the drive a handle for each tenant \
          (handles=), name fewer in the file, or leave fdp out of --arrange"
     );
     assert_eq!(
         refused(&equal(), &Spec { unit_bytes: 64 << 10, ..spec(0.1) }),
-        "tenant \"t32\": its write block of 32,768 bytes is no multiple of the drive's mapping unit of 65,536 bytes, so parts \
-         of units would be written - choose a smaller unit (unit=) or another write block"
+        "tenant \"t32\": its write block of 32,768 bytes is not a multiple of the drive's mapping unit of 65,536 bytes, so \
+         parts of units would be written - choose a smaller unit (unit=) or another write block"
     );
     let mut idle = equal();
     idle.tenants.iter_mut().for_each(|tenant| tenant.writes = Rate::ZERO);

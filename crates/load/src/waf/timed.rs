@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Experiment, steady -> its stores   -> TenantLoad of each -> the run loop, open loop
-//!                    -> its drives   -> dies that take their time -> cells, counters
+//!                    -> its drives   -> dies with service times   -> cells, counters
 //! ```
 //!
 //! The one idea: the experiment without time is the preconditioning. Stores and drives continue in its final state, so
@@ -41,7 +41,7 @@ pub struct Timed {
     pub fills: f64,
     /// Virtual time, seconds.
     pub seconds: f64,
-    /// Why it ended before its time, if it did.
+    /// Why the run ended early, if it did.
     pub ended: Option<Cause>,
 }
 
@@ -51,7 +51,7 @@ pub struct Timed {
 /// Errors: a load that the run loop rejects.
 pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed: u64) -> Result<Timed, CannotRun> {
     let cannot = |why: &dyn std::fmt::Display| {
-        CannotRun(format!("cannot measure latencies - {why} - leave them out by --no-latency"))
+        CannotRun(format!("cannot measure latencies - {why} - leave them out with --no-latency"))
     };
     let tenants = Arc::new(layout.tenants());
     let (mut models, mut names, mut shapes) = (Vec::new(), Vec::new(), Vec::new());

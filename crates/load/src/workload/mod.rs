@@ -8,9 +8,9 @@
 //!                                        -> WorkloadRecord: the configuration as it is in force
 //! ```
 //!
-//! The one idea: running, recording, judging and reporting use a [`Workload`] without knowing its kind. A run takes one
-//! or several, which share its devices and its shards: each adds to the same [`RunPlan`]. Workloads of one run have one
-//! type, as ACT's two tests do; kinds that can be mixed are variants of one enum.
+//! The one idea: running, recording, judging and reporting use a [`Workload`] without knowing its kind. A run has one
+//! or several workloads, which share its devices and shards: each adds to the same [`RunPlan`]. Workloads of one run
+//! have one type, as ACT's two tests do; kinds that can be mixed are variants of one enum.
 //!
 //! * [`act`]: ACT's storage and index tests
 //! * [`fio`]: fio's jobs
@@ -84,14 +84,14 @@ pub trait Workload {
     /// Minimum size of each device, bytes: its largest operation.
     fn unit_bytes(&self) -> u64;
 
-    /// The placements of its kinds of writes on `device`; `None` for writes without one. A device that supports none of
-    /// them is refused before anything is written.
+    /// The placements of its kinds of writes on `device`; `None` for writes without a placement. A device that does not
+    /// support all of them is refused before anything is written.
     fn placements(&self, _device: &DeviceName) -> Vec<Option<Placement>> {
         self.writes().then_some(None).into_iter().collect()
     }
 
-    /// For a load through the page cache: range of a device of `size_bytes` to read before the run, while the cache
-    /// keeps its contents; `None`: the device's cache is dropped.
+    /// For a load through the page cache: byte range that is read into the cache before the run, on a device of
+    /// `size_bytes`. `None`: the device's cached pages are dropped.
     fn cached_range(&self, _device: &DeviceName, _size_bytes: u64) -> Option<Range<u64>> {
         None
     }
@@ -124,7 +124,7 @@ pub struct Load<W> {
 /// Run parameters of a workload. Workloads of one run agree in all but the devices and the seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSpec {
-    /// Devices, or files if `file_size_bytes` is set. At least one, all different, simulated all or none.
+    /// Devices, or files if `file_size_bytes` is set. At least one, all different, either all or none simulated.
     pub device_names: Vec<DeviceName>,
     /// Size of each file; `None`: the names are devices.
     pub file_size_bytes: Option<u64>,
@@ -155,9 +155,9 @@ pub struct Extras {
     pub buffered: bool,
     /// Number of operations after which all its streams end; `None`: they end by time.
     pub operations: Option<u64>,
-    /// All issuing threads perform system calls ([`Plan::synchronous`]).
+    /// All issuing threads perform operations as system calls ([`Plan::synchronous`]).
     pub synchronous: bool,
-    /// Devices are asked for completions, which raise no interrupts.
+    /// Completions are polled, without interrupts.
     pub polled: bool,
     /// Blocks of new files are allocated by the writes.
     pub sparse: bool,
@@ -200,7 +200,7 @@ impl RunSpec {
         let mut joined = specs.first().cloned().ok_or_else(|| "there is nothing to run".to_owned())?;
         for (number, spec) in specs.iter().enumerate().skip(1) {
             let differs = |what: &str, first: &dyn std::fmt::Debug, other: &dyn std::fmt::Debug| {
-                format!("{what} is {first:?} in the first and {other:?} in number {} - one run has one", number + 1)
+                format!("{what} is {first:?} in workload 1, but {other:?} in workload {} - make them equal", number + 1)
             };
             macro_rules! agree {
                 ($($field:ident: $what:literal,)+) => {$(
@@ -212,15 +212,15 @@ impl RunSpec {
             agree! {
                 duration_sec: "the duration",
                 report_interval_sec: "the report interval",
-                max_lag_sec: "the longest lag",
-                file_size_bytes: "the size of files",
+                max_lag_sec: "the maximum lag",
+                file_size_bytes: "the file size",
                 odsync: "O_DSYNC",
                 engine: "the engine",
                 pacing: "the pacing",
                 keeps_instants: "ACT's pacing",
             }
             if spec.is_simulated() != joined.is_simulated() {
-                return Err("simulated and real drives do not mix in one run".to_owned());
+                return Err("a run has either simulated or real drives, not both".to_owned());
             }
             let new = spec.device_names.iter().filter(|name| !joined.device_names.contains(name));
             let new: Vec<_> = new.cloned().collect();
@@ -231,7 +231,7 @@ impl RunSpec {
     }
 }
 
-/// A device, as far as the load on it is concerned.
+/// Properties of a device that loads need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceShape {
     /// Name as the user wrote it.
@@ -241,8 +241,8 @@ pub struct DeviceShape {
     pub size_bytes: u64,
     /// Smallest direct I/O that the device supports, in bytes: 512 to 4096.
     pub min_io_bytes: u32,
-    /// Requests that fit its queue in the kernel, if it has one. Further ones would be handed to kernel threads until
-    /// there is room.
+    /// Requests that fit the device's queue in the kernel, if it has one. io_uring would hand further requests to io-wq
+    /// workers until there is room.
     pub queue_requests: Option<u32>,
     /// Key of the stamps in written data (`sys::salt`).
     pub stamp_key: u64,
@@ -271,8 +271,8 @@ pub struct Choices {
     pub shards_max: u32,
     /// CPUs of the machine. ACT's number of service threads depends on it.
     pub cpus: u32,
-    /// Maximum operations of this workload that the engine carries at once on one issuing thread, if it has a bound:
-    /// more would wait for the engine, which is flashproof's lag, and not for a slot.
+    /// Maximum operations of this workload in flight on one issuing thread, if the engine has a bound. More operations
+    /// would wait for the engine, which counts as flashproof's lag, and not for a slot.
     pub in_flight_max: Option<u32>,
 }
 
@@ -293,7 +293,7 @@ pub struct CannotRun(pub String);
 pub struct RunPlan {
     /// Streams and devices of the records.
     pub layout: Layout,
-    /// One per shard.
+    /// By shard.
     pub shards: Vec<Plan>,
     /// The workload that adds to the plan now, and the prefix of its streams' names.
     workload: usize,
@@ -313,8 +313,8 @@ impl RunPlan {
         self.prefix = if name.is_empty() { String::new() } else { format!("{name}/") };
     }
 
-    /// Adds `streams` of the current workload, recorded on every device, and ensures `shards`; returns the place of its
-    /// next additions.
+    /// Adds `streams` of the current workload, recorded on every device, and makes sure that there are at least
+    /// `shards` shards. Returns where the workload's streams and buffer classes begin.
     pub fn add(&mut self, streams: impl IntoIterator<Item = StreamInfo>, shards: usize) -> Place {
         let (workload, prefix, first_stream) = (self.workload, self.prefix.clone(), self.layout.streams.len());
         let mut names = Vec::new();
@@ -324,7 +324,7 @@ impl RunPlan {
             self.layout.streams.push(StreamInfo { name, workload, ..stream });
         }
         self.shards.resize_with(shards.max(self.shards.len()), Plan::default);
-        // The same number in each shard, so that a stream need not know its shard.
+        // The first class has the same number in each shard, so that a stream need not know its shard.
         let first_buffers = self.shards.iter().map(|plan| plan.buffers.len()).max().unwrap_or(0);
         self.shards.iter_mut().for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
         let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);
@@ -345,7 +345,7 @@ impl RunPlan {
     }
 }
 
-/// The place of a workload in a run: the start of its streams and buffers among all.
+/// The place of a workload in a run: the first of its streams and of its buffer classes, among all.
 #[derive(Debug, Clone, Default)]
 pub struct Place {
     /// Index in the run.

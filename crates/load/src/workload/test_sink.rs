@@ -1,4 +1,4 @@
-//! For tests: plans, runs of a plan on a drive model in virtual time with counts of the records, cases in text files.
+//! For tests: plans, runs of a plan on a drive model in virtual time with counted operations, cases in text files.
 
 use crate::plan::{Arrival, Lane, Plan};
 use crate::run::{Control, Pacing, Run, Settings, Sink, SinkError, run};

@@ -19,7 +19,7 @@ pub(crate) fn assert_parser_property(bytes: &[u8]) -> bool {
             Err(errors) => assert_errors(&errors),
         }
     }
-    // A single one of them, because all six would leave time for a third of the inputs; lengths vary.
+    // A single version per input, chosen by its length: with all six, the fuzzer would try a third of the inputs.
     let given = MAJORS.cycle().nth(bytes.len() % MAJORS.count());
     let mut is_valid = false;
     for act in [None, given] {
@@ -36,7 +36,7 @@ pub(crate) fn assert_parser_property(bytes: &[u8]) -> bool {
     is_valid
 }
 
-/// Asserts what must hold of every translation: it is a file of today, and what is said of it fits a line.
+/// Asserts the properties of every translation: it is a valid configuration, and each of its remarks fits a line.
 fn assert_translation_property(translation: &Translation) {
     translation.changes.iter().for_each(|(_, change)| assert_one_line(&change.to_string()));
     translation.warnings.iter().for_each(|warning| assert_one_line(&warning.to_string()));
@@ -53,7 +53,7 @@ fn assert_errors(errors: &ConfigErrors) {
     assert!(lines.is_sorted(), "errors are in the order of the lines");
 }
 
-/// Asserts what must hold of every configuration that the parser let through.
+/// Asserts the properties of every configuration that the parser accepted.
 pub(crate) fn assert_config_property(config: &ActConfig) {
     let derived = derive(config).unwrap_or_else(|problems| panic!("parsed, yet refused: {problems:?}"));
     // The first line of a storage test is a range of sizes.

@@ -8,10 +8,11 @@ use load::workload::{Choices, DeviceShape, RunPlan, Workload};
 /// Size of every device, bytes.
 const SIZE_BYTES: u64 = 16 << 20;
 
-/// Jobs of a run that are built: more take the time of all other inputs.
+/// Maximum jobs of a run that are built: more jobs would take the time of all other inputs.
 const BUILT_MAX: usize = 16;
 
-/// Reads `bytes` as a job file and as a command line; builds what can be run, and takes operations from it. Tells whether any could.
+/// Reads `bytes` as a job file and as a command line. Builds the jobs, and takes operations from them. Returns true if
+/// any job was built.
 pub(crate) fn assert_fio_property(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();

@@ -5,7 +5,7 @@ use super::oracle::Found;
 use results::judge::{Reason, Verdict};
 use std::collections::BTreeSet;
 
-/// The codes of what speaks against a pass.
+/// Reason codes that prevent a pass.
 const AGAINST: [&str; 11] = [
     "io-error",
     "device-gone",
@@ -25,13 +25,13 @@ fn word(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).unwrap().as_str().unwrap().to_owned()
 }
 
-/// The codes of a verdict that speak against a pass.
+/// The reason codes of a verdict that prevent a pass.
 fn codes(verdict: &Verdict) -> BTreeSet<&'static str> {
     let is_told = |code: &&&str| verdict.reasons.iter().any(|reason| word(&reason.code) == **code);
     AGAINST.iter().filter(is_told).copied().collect()
 }
 
-/// Differences, each a line; empty if all is the same.
+/// Differences between verdict and oracle, a line each; empty if both agree.
 pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<String> {
     let mut lines = found.complaints.clone();
     let mut expect = |is_same: bool, line: String| lines.extend((!is_same).then_some(line));
@@ -59,7 +59,7 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
             last.0 += wanted;
             last.1.iter_mut().zip(over).for_each(|(sum, over)| *sum += over);
         }
-        // An empty one behind the end says nothing.
+        // An empty slice after the end has no information.
         told.truncate(
             group.slices.len() + told[group.slices.len().min(told.len())..].iter().filter(|slice| slice.0 > 0).count(),
         );
@@ -131,11 +131,11 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
     lines
 }
 
-/// Charges against a drive that the oracle does not make if the same load runs without delays of this program; each a
-/// line. Nobody knows which part of a delay is the drive's own.
+/// Reasons of the verdict that blame a drive, although the oracle finds none of them in `prompt`, the same load without
+/// delays by this program. A line each.
 pub(crate) fn excuses(prompt: &Found, verdict: &Verdict) -> Vec<String> {
     let told = codes(verdict);
-    // The operations that meet the death of a drive depend on the time of their issue: the run has failed anyway.
+    // Which operations fail when a drive goes away depends on their time of issue. The run has failed in any case.
     let has_died = [&prompt.codes, &told].iter().any(|codes| codes.contains("lost") || codes.contains("device-gone"));
     let is_blamed = |code: &&&str| {
         let is_new = told.contains(**code) && !prompt.codes.contains(**code) && !prompt.open.contains(**code);

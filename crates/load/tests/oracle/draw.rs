@@ -1,4 +1,4 @@
-//! Drives, loads and slices by chance. A seed names a draw.
+//! Random drives, loads and slices. A seed identifies a draw.
 
 use load::rate::Rate;
 use load::schedule::{Poisson, Schedule};
@@ -21,9 +21,9 @@ pub(crate) struct Draw {
     pub(crate) slice_sec: u64,
     pub(crate) duration_sec: u64,
     pub(crate) hang_sec: u64,
-    /// When somebody ends the run.
+    /// Time of a signal that ends the run.
     pub(crate) signal_ns: Option<u64>,
-    /// When the program under test is not there, from and to.
+    /// Times in which the program under test has no CPU, from and to.
     pub(crate) away_ns: Vec<(u64, u64)>,
 }
 
@@ -49,9 +49,9 @@ pub(crate) struct StreamDraw {
 /// Limits of a stream.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnLimits {
-    /// A threshold of the draw, with a share of its own; `None`: no limit of latency.
+    /// A threshold of the draw with the stream's own share; `None`: no limit of latency.
     pub(crate) sla: Option<String>,
-    /// Operations a second at least.
+    /// Minimum operations per second.
     pub(crate) least_iops: Option<f64>,
 }
 
@@ -93,8 +93,8 @@ impl LaneDraw {
         self.devices[index % self.devices.len()]
     }
 
-    /// The instants before `end_ns` at which its operations are wanted; none of a closed loop, whose operations want
-    /// nothing but a slot.
+    /// The instants before `end_ns` at which operations are due. Empty for a closed loop, whose operations wait only
+    /// for a slot.
     pub(crate) fn instants(&self, end_ns: u64) -> Vec<u64> {
         let all: Box<dyn Iterator<Item = u64>> = match &self.arrivals {
             Arrivals::Even { per_sec, first, stride, phase } => {
@@ -118,7 +118,7 @@ pub(crate) fn poisson(per_sec: u64, seed: u64) -> Schedule {
     Schedule::Poisson(Poisson::new(Rate::per_sec(per_sec), Random::new(seed)).unwrap())
 }
 
-/// Chance, with what draws are made of.
+/// Source of random numbers for draws.
 pub(crate) struct Dice(Random);
 
 impl Dice {
@@ -134,7 +134,7 @@ impl Dice {
         low + self.0.below(high - low + 1)
     }
 
-    /// Between the two, each order of magnitude as likely as another.
+    /// A number from `low` to `high`; each order of magnitude is equally likely.
     fn scaled(&mut self, low: u64, high: u64) -> u64 {
         let power = (high as f64 / low as f64).ln() * self.0.unit();
         ((low as f64 * power.exp()) as u64).clamp(low, high)
@@ -191,8 +191,8 @@ impl Draw {
         draw
     }
 
-    /// A load of which just as many operations are slow, late, missing or silent as a rule allows, or one more, or one by a
-    /// nanosecond.
+    /// A load at the edge of a rule: as many operations are slow, late, missing or silent as the rule allows, or one
+    /// more, or a time is one nanosecond too long.
     pub(crate) fn of_edges(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let mut draw = Self::bare(&mut dice);
@@ -220,7 +220,7 @@ impl Draw {
         draw
     }
 
-    /// The same load on the same drives by a program that is not there at times.
+    /// The same load on the same drives, by a program that at times has no CPU.
     pub(crate) fn with_absences(mut self, seed: u64) -> Self {
         let mut dice = Dice::new(!seed);
         let mut from_ns = 0;
@@ -244,7 +244,7 @@ impl Draw {
             let (share_ppb, threshold_ns) = dice.of(&crate::oracle::limits(self.sla));
             let share_pct = dice.of(&[1, 10, 50, 100, (share_ppb / 10_000_000).max(1)]);
             let sla = (!dice.one_in(3)).then(|| format!("{share_pct}%>{}ms", threshold_ns / MS));
-            // Just what it offers, or a closed loop does, or a little more or less.
+            // The rate that the stream offers or the closed loop reaches, or a little more or less.
             let usual = if stream.per_sec == 0 { 200 * devices } else { stream.per_sec };
             let least_iops = (!dice.one_in(3)).then(|| usual as f64 * dice.within(80, 105) as f64 / 100.0);
             stream.own = Some(OwnLimits { sla, least_iops });
@@ -349,7 +349,7 @@ impl Draw {
         format!("sim:channels={channels}+read-us={read_us}+jitter-pct={}{fault}", dice.of(&[0, 20]))
     }
 
-    /// Makes operations of the last lane special, so many that a rule just holds or just does not.
+    /// Makes operations of the last lane special: so many that a rule just holds, or is just broken.
     fn edge(&self, dice: &mut Dice, stream: &StreamDraw, others: &mut BTreeMap<(usize, usize), Option<u64>>) {
         let (lane, end_ns, slice_ns) = (self.lanes.len() - 1, self.duration_sec * SEC, self.slice_sec * SEC);
         let instants = match self.lanes[lane].arrivals {
@@ -376,7 +376,7 @@ impl Draw {
             _ => {
                 let (share_ppb, threshold_ns) = dice.of(&crate::oracle::limits(self.sla));
                 let threshold_ns = threshold_ns.min(50 * SEC);
-                // Of a closed loop as long a silence as is allowed; else as many as are.
+                // A closed loop gets the longest silence allowed, other loads the most operations allowed.
                 if stream.per_sec == 0 && dice.one_in(2) {
                     let silent_ns = u128::from(slice_ns) * u128::from(share_ppb) / 1_000_000_000;
                     let silent_ns = (silent_ns as u64).max(threshold_ns + 1) + dice.within(0, 1);

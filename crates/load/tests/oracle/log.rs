@@ -1,4 +1,4 @@
-//! Every single operation that a simulated drive was handed and gave back, written down beside the run loop.
+//! Log of every operation that a simulated drive received and completed, recorded independently of the run loop.
 
 use super::draw::{Drive, LaneDraw};
 use engine::sim::{Done, DriveModel, QueueModel, SimEngine};
@@ -19,7 +19,7 @@ const STEP_BYTES: u64 = 512;
 /// Maximum number of lanes of a draw.
 const LANES_MAX: u64 = 16;
 
-/// An operation that a drive was handed.
+/// An operation that a drive received.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Logged {
     pub(crate) lane: usize,
@@ -27,9 +27,9 @@ pub(crate) struct Logged {
     pub(crate) index: usize,
     pub(crate) device: usize,
     pub(crate) issued_ns: u64,
-    /// When the drive gave it back.
+    /// Time at which the drive completed the operation.
     pub(crate) back_ns: Option<u64>,
-    /// The drive gave it back as failed.
+    /// True if the drive failed the operation.
     pub(crate) failed: bool,
 }
 
@@ -37,13 +37,13 @@ pub(crate) struct Logged {
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(crate) ops: Vec<Logged>,
-    /// By token, the place in `ops` of the operation that is out under it.
+    /// By token: index in `ops` of the operation in flight with this token.
     by_token: Vec<usize>,
-    /// When the run loop last looked at the clock.
+    /// Time of the run loop's last reading of the clock.
     pub(crate) ended_ns: u64,
 }
 
-/// Operations whose offset says which they are: lane and number.
+/// Operations whose offset encodes their lane and number.
 #[derive(Debug, Clone)]
 pub(crate) struct Numbered {
     pub(crate) lane: usize,
@@ -92,7 +92,7 @@ pub(crate) enum Model {
     /// Serves each operation independently: all at once, some of them as slowly as a list says.
     Listed {
         base_ns: u64,
-        /// By lane and number: how long the operation takes; `None`: for ever.
+        /// By lane and number: service time of the operation; `None`: infinite.
         others: BTreeMap<(usize, usize), Option<u64>>,
         ends: BTreeMap<(u64, u64), Done>,
         taken: u64,
@@ -148,16 +148,16 @@ impl DriveModel for Model {
     }
 }
 
-/// The simulator with a clerk beside it, who also plays the user with a signal and the busy machine.
+/// The simulator with a log of its operations. Also simulates a signal, and a machine without a free CPU.
 pub(crate) struct Watched {
     pub(crate) engine: SimEngine<Model>,
     pub(crate) log: Rc<RefCell<Log>>,
     pub(crate) control: Arc<Control>,
-    /// When somebody ends the run.
+    /// Time of a signal that ends the run.
     pub(crate) signal_ns: Option<u64>,
-    /// When this program is not there, from and to: a wait that would end in between ends at the end of it.
+    /// Times in which this program has no CPU, from and to: a wait that would end within lasts until the end.
     pub(crate) away_ns: Vec<(u64, u64)>,
-    /// When the run loop last looked for completions.
+    /// Time of the run loop's last poll for completions.
     pub(crate) looked_ns: u64,
 }
 

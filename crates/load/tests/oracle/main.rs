@@ -1,7 +1,7 @@
-//! Runs drawn by chance, judged twice: by the recorder and the judge, and by an oracle that has the rules and the log of single
-//! operations and shares no code with either.
+//! Random runs, judged twice: by the recorder and the judge, and by an oracle. The oracle applies the rules to the log
+//! of single operations, and shares no code with recorder and judge.
 //!
-//! FLASHPROOF_ORACLE_DRAWS is how many of each kind are drawn, FLASHPROOF_ORACLE_SEED the first seed. A disagreement
+//! FLASHPROOF_ORACLE_DRAWS is the number of draws of each kind, FLASHPROOF_ORACLE_SEED the first seed. A disagreement
 //! prints the seed that repeats it.
 //!
 //! * `draw`: drives, loads and slices; `log`: the fate of each operation; `oracle`: the rules; `compare`: differences
@@ -74,7 +74,7 @@ fn run(draw: &Draw, seed: u64) -> Judged {
     shard.run(0);
 
     let plan_of_judge = JudgePlan::new(&layout, sla, draw.interval_sec, draw.slice_sec, draw.duration_sec);
-    // In virtual time it does not matter if this program had a CPU.
+    // In virtual time a lack of CPU has no effect.
     let mut judge = Judge::new(JudgePlan { simulated: true, ..plan_of_judge });
     let mut stop_ns = 0;
     for message in feed.messages.iter() {
@@ -124,8 +124,8 @@ fn plan(draw: &Draw) -> Plan {
     }
 }
 
-/// Draws by `make` and collects what `compare` says of each; panics with all of it if it says something of more than `allowed`
-/// in 1,000.
+/// Makes draws by `make`, and collects the differences that `compare` finds in each. Panics with all differences if
+/// more than `allowed` of 1,000 draws have any.
 fn for_each_draw(make: impl Fn(u64) -> Draw, compare: impl Fn(&Draw, u64) -> Vec<String>, allowed: u64) {
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let (first, draws) = (number("FLASHPROOF_ORACLE_SEED", 1), number("FLASHPROOF_ORACLE_DRAWS", 200));
@@ -152,8 +152,8 @@ fn compare(draw: &Draw, seed: u64) -> Vec<String> {
     compare::differences(draw, &verdict, &found)
 }
 
-/// About three in 10,000 differ: the judge counts the time of a closed loop on a device by whole report intervals, and an
-/// operation of the instant at which a drive went away may stand in either of two slices.
+/// About three in 10,000 draws differ, for two reasons. The judge counts the time of a closed loop on a device in whole
+/// report intervals. An operation due at the instant at which a drive goes away may be in either of two slices.
 #[test]
 fn the_oracle_agrees_on_drives_of_the_simulator() {
     for_each_draw(Draw::of_queues, compare, 1);
@@ -170,10 +170,10 @@ fn the_oracle_agrees_where_rules_just_hold_and_just_do_not() {
     for_each_draw(Draw::of_edges, compare, 0);
 }
 
-/// Faults of the verdict on `draw` when this program is away at times: without that, whatever passes then passes, and
-/// what it holds against a drive is the drive's.
+/// Faults of the verdict on `draw` when this program has no CPU at times. A run that passes must also pass without
+/// these times, and delays that the verdict charges to a drive must also occur without them.
 fn excuses(draw: &Draw, seed: u64) -> Vec<String> {
-    // The wanted operations of a closed loop, and their times, depend on this program.
+    // The due operations of a closed loop, and their times, depend on this program.
     if draw.streams.iter().any(|stream| stream.per_sec == 0) {
         return Vec::new();
     }
@@ -182,8 +182,8 @@ fn excuses(draw: &Draw, seed: u64) -> Vec<String> {
     compare::excuses(&prompt.found, &late.verdict)
 }
 
-/// Up to two in a thousand are blamed on a drive nevertheless: a drive at its limit, or one that stalls just after the
-/// end, if the load would have been done without an absence seconds before.
+/// In up to two of a thousand draws the verdict blames a drive wrongly. The drive is at its limit or stalls just after
+/// the end, and without a lack of CPU seconds before, it would have completed the load.
 #[test]
 fn absences_of_this_program_fail_no_drive() {
     for_each_draw(|seed| Draw::of_edges(seed).with_absences(seed), excuses, 3);
@@ -192,11 +192,12 @@ fn absences_of_this_program_fail_no_drive() {
 
 #[test]
 fn draws_that_were_judged_wrongly_once_are_not_any_more() {
-    // A stream charged with the silence of another; a closed loop that went on after its end.
+    // A stream was charged with the silence of another stream; a closed loop continued after its end.
     for seed in [70_001_423, 70_001_612, 70_002_521] {
         assert_eq!(compare(&Draw::of_queues(seed), seed), [""; 0], "{seed}");
     }
-    // Slow, or not back in time, behind what was issued late, in the drive or for its slots.
+    // Operations were slow or not completed in time, because operations issued late delayed them in the drive or held
+    // their slots.
     for seed in [8_675_998, 70_000_418, 70_000_706, 70_000_729, 70_000_829] {
         assert_eq!(excuses(&Draw::of_queues(seed).with_absences(seed), seed), [""; 0], "{seed}");
     }

@@ -1,25 +1,25 @@
-//! The rules, applied to the log of single operations: plain, slow, and without a line of the recorder or the judge.
+//! The rules, applied to the log of single operations: simple, slow, and without code of the recorder or the judge.
 //!
-//! For each stream, device and slice; an operation belongs to the slice in which it was wanted, even if that slice is
-//! joined with another.
+//! The rules apply to each stream, device and slice. An operation belongs to the slice in which it was due, even if
+//! that slice is joined with another slice.
 //!
-//! 1. Lost: issued, and not back when the drain ends. One fails the run.
-//! 2. Not carried out, of streams with a rate: more than one and more than 0.1 % of the operations are not back 1 s after the
-//!    slice, or after the stream or the run if that ends in it.
-//! 3. Late, of streams with a limit of lateness: more than 0.1 % came back later than that.
-//! 4. Silence, of judged closed loops: the time in which a device has operations in flight and returns nothing for longer than
-//!    the loosest limit must stay below that limit's share of the slice.
+//! 1. Lost: issued, and not completed when the drain ends. One lost operation fails the run.
+//! 2. Not carried out (streams with a rate): more than one and more than 0.1 % of the operations are not completed 1 s
+//!    after the slice, or after the stream or the run if that ends within the slice.
+//! 3. Late (streams with a limit of lateness): more than 0.1 % completed later than this limit.
+//! 4. Silence (judged closed loops): the time in which a device has operations in flight and completes none for longer
+//!    than the loosest limit must stay below that limit's share of the slice.
+//! 5. Below its rate (streams with a minimum rate): fewer operations per second succeeded in a stretch, on all devices
+//!    together.
 //!
-//! 5. Below its rate, of streams with a least one: fewer operations a second succeeded in a stretch, on all
-//!    devices together.
-//!
-//! And of each judged stream the share of slow operations must stay below each limit, on each device and over all.
+//! For each judged stream, the share of slow operations must stay below each limit, on each device and over all
+//! devices.
 
 use super::draw::{Arrivals, Draw, Drive, LaneDraw, SEC};
 use super::log::{Log, Logged};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Operations from which on a remainder is judged alone, too.
+/// Minimum operations of a remainder that is also judged alone.
 const ALONE_MIN: u64 = 3_000;
 
 /// Fate of a wanted operation.
@@ -33,7 +33,7 @@ pub(crate) struct Fate {
     issued_ns: Option<u64>,
     back_ns: Option<u64>,
     failed: bool,
-    /// When its stream, or the run, is over.
+    /// End of its stream, or of the run.
     end_ns: u64,
 }
 
@@ -51,7 +51,7 @@ impl Fate {
 pub(crate) struct Ran<'a> {
     pub(crate) draw: &'a Draw,
     pub(crate) log: &'a Log,
-    /// When the run was over: operations wanted from then on were not wanted any more.
+    /// End of the run: operations due from then on do not count.
     pub(crate) stop_ns: u64,
     /// The run ended before its time.
     pub(crate) is_stopped: bool,
@@ -85,7 +85,7 @@ pub(crate) struct Broken {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) outcome: &'static str,
-    /// The codes of what speaks against a pass.
+    /// Reason codes that prevent a pass.
     pub(crate) codes: BTreeSet<&'static str>,
     pub(crate) groups: Vec<Group>,
     pub(crate) broken: BTreeSet<Broken>,
@@ -97,7 +97,7 @@ pub(crate) struct Found {
     pub(crate) ends_on_border: bool,
     /// Errors of the run loop.
     pub(crate) complaints: Vec<String>,
-    /// The codes that the rules leave open: a slice that was cut short could have become one or the other.
+    /// The codes that the rules leave open: a slice that was cut short could have passed or failed.
     pub(crate) open: BTreeSet<&'static str>,
 }
 
@@ -203,7 +203,7 @@ impl Ran<'_> {
         for (number, lane) in self.draw.lanes.iter().enumerate() {
             for (index, wanted_ns) in lane.instants(self.stop_ns + 1).into_iter().enumerate() {
                 let op = by_name.remove(&(number, index));
-                // An operation issued at the instant of the end was wanted before it.
+                // An operation issued at the instant of the end was due before the end.
                 if wanted_ns < self.stop_ns || op.is_some() {
                     fates.push(self.fate(number, lane.device(index), wanted_ns, op));
                 }
@@ -354,8 +354,8 @@ impl Ran<'_> {
             if !is_cut && exceeded(wanted) {
                 found.codes.insert("over-limit");
             }
-            // The rest of a slice that was cut short could have been fast; how many operations it would have had is
-            // known by and large.
+            // The rest of a slice that was cut short could have been fast. Its number of operations is known
+            // approximately.
             let per_sec = self.draw.streams[stream].per_sec;
             if is_cut && per_sec > 0 {
                 let whole = wanted + per_sec * (self.draw.slice_sec + 1) + 2;
@@ -370,8 +370,8 @@ impl Ran<'_> {
         found.groups.push(Group { stream, device, slices });
     }
 
-    /// When a stream had operations in flight on a device that returned nothing, to whichever stream, for longer than the
-    /// loosest limit.
+    /// Times in which a stream had operations in flight on a device, and the device completed no operation of any
+    /// stream for longer than the loosest limit.
     fn silences(&self, stream: usize, device: usize) -> Vec<(u64, u64)> {
         let (_, longest_ns) = *limits(self.draw.sla).last().unwrap();
         let mut events: Vec<(u64, bool, bool)> = Vec::new();
@@ -380,7 +380,7 @@ impl Ran<'_> {
             events.push((op.issued_ns, false, is_own));
             events.extend(op.back_ns.map(|back_ns| (back_ns, true, is_own)));
         }
-        // Of one instant an operation comes back before another is issued.
+        // At the same instant, completions come before issues.
         events.sort_unstable_by_key(|(at_ns, is_back, _)| (*at_ns, !is_back));
         let (mut out, mut since_ns, mut silences) = (0_i64, 0, Vec::new());
         for (at_ns, is_back, is_own) in events {
@@ -405,7 +405,7 @@ impl Ran<'_> {
         silences
     }
 
-    /// Forbidden behaviour of the run loop: issuing operations that are not wanted, too early or too late; leaving an
+    /// Forbidden behaviour of the run loop: issuing operations that are not due, too early or too late; leaving an
     /// operation waiting although a slot is free; ending the drain too early.
     fn complaints(&self, fates: &[Fate]) -> Vec<String> {
         let mut complaints = Vec::new();
@@ -413,7 +413,7 @@ impl Ran<'_> {
         if fates.iter().filter(|fate| fate.issued_ns.is_some() && !self.is_closed(fate.lane)).count() != open {
             complaints.push("an operation was issued that was not wanted".to_owned());
         }
-        // After the end, too, a drive that goes away ends what is still to be issued.
+        // When a drive goes away, nothing more is issued, also after the end.
         let goes_away =
             self.draw.drives.iter().any(|drive| matches!(drive, Drive::Queue(spec) if spec.contains("gone-at-s")));
         for fate in fates {
@@ -434,7 +434,7 @@ impl Ran<'_> {
                 let of_device = || self.log.ops.iter().filter(|op| op.device == fate.device);
                 let heard_ns = of_device().filter_map(|op| op.back_ns).max().max(fate.issued_ns).unwrap_or(0);
                 if self.log.ended_ns < heard_ns.min(self.log.ended_ns) + self.draw.hang_sec * SEC {
-                    // An operation that was issued while others were out does not begin the wait anew.
+                    // An operation issued while others were in flight does not restart the wait.
                     let first_ns = of_device().filter(|op| op.back_ns.is_none()).map(|op| op.issued_ns).min();
                     let since_ns = of_device().filter_map(|op| op.back_ns).max().max(first_ns).unwrap_or(0);
                     if self.log.ended_ns < since_ns + self.draw.hang_sec * SEC {

@@ -1,8 +1,8 @@
-//! Bursts: how unevenly a simulated drive is handed its reads, in virtual time.
+//! Bursts: how unevenly a simulated drive receives its reads, in virtual time.
 //!
 //! ACT 6.6 with 10 service threads at 10x was measured at a variance over mean of 3.7, in windows of
 //! 0.1 ms, by the kernel's block_rq_issue on a loop device. The number depends on where the windows
-//! begin, because bursts keep their place in the period; ours is averaged over ten places.
+//! begin, because bursts keep their place in the period; the test averages over ten places.
 
 #[path = "../common/dispersion.rs"]
 mod dispersion;
@@ -15,7 +15,7 @@ use std::cell::RefCell;
 
 const WINDOW_NS: u64 = 100_000;
 
-/// When the record reads of 10x with 10 service threads were issued, in 5 s.
+/// Issue times of the record reads of 10x with 10 service threads, in 5 s.
 fn reads_ns(arrival: Arrivals) -> Vec<u64> {
     let config = ActConfig {
         device_names: vec!["sim:".parse().unwrap()],

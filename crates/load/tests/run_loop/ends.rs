@@ -1,4 +1,4 @@
-//! How a run ends: by errors, by its streams, by a signal, and what is still counted then.
+//! Ends of a run: by errors, by its streams, by a signal, and the operations counted after the end.
 
 use super::*;
 use engine::sim::{Done, DriveModel};
@@ -63,7 +63,7 @@ fn a_run_that_failed_issues_no_followers_but_counts_them() {
     assert_eq!(begun, total.cells[1].counts.errors + total.cells[1].counts.unissued, "each has its follower");
 }
 
-/// Ends after so many operations.
+/// A stream that ends after this many operations.
 #[derive(Clone, Debug)]
 struct FirstOf(Uniform, u32);
 
@@ -99,7 +99,7 @@ fn a_lane_that_ended_leaves_its_slots_to_the_others() {
     assert_eq!((ran.total().cells[0].counts.ops, ran.total().cells[0].counts.unissued), (1010, 0));
 }
 
-/// Cannot go on after so many operations.
+/// A stream that is stuck after this many operations.
 #[derive(Clone, Debug)]
 struct StuckAfter(FirstOf);
 
@@ -122,7 +122,7 @@ fn a_stream_that_cannot_go_on_ends_the_run_and_what_was_due_counts_as_not_done()
     assert_eq!(ran.cause, Some(Cause::Stuck { why: "full".to_owned() }));
     let cell = &ran.total().cells[0];
     assert_eq!((cell.counts.ops, cell.counts.unissued), (150, 0), "it ends at the instant of the next");
-    // Four are in flight when it gets there: it ends with the last of them.
+    // Four operations are in flight when the stream gets stuck: the run ends with the last of them.
     let lanes = vec![(StuckAfter(FirstOf(reads(0, 1), 5)), even(100, 0, 1))];
     let ran =
         run(&["sim:read-us=1000000+jitter-pct=0+read-mbps=0"], plan(lanes, 4, false), settings(3600), &layout(1, 1));
@@ -193,11 +193,12 @@ fn after_its_end_a_run_issues_its_backlog_for_a_second_and_counts_the_rest() {
         cell.counts.overtime
     );
     assert_eq!(cell.counts.ops + cell.counts.unissued, 4_000);
-    // Operation j comes back at 2j ms: of the second slice's half are not back a second after it, and of the last two none.
+    // Operation j completes at 2j ms. The deadline is 1 s after its slice: all of the first slice meet it, half of the
+    // second, none of the last two.
     assert!(cell.counts.missed.abs_diff(2_500) <= 8, "{}", cell.counts.missed);
 }
 
-/// A drive that refuses whatever it is asked for, at once.
+/// A drive that refuses every operation at once.
 #[derive(Default)]
 struct Refuses(Vec<Done>, u64);
 
@@ -226,8 +227,8 @@ fn a_run_whose_virtual_time_stands_still_ends_with_an_error() {
     let refuses = SimEngine::new(vec![Refuses::default()]);
     let at_once = engine(&["sim:read-us=0+jitter-pct=0+read-mbps=0"]);
     for (ran, gone) in [
-        (run_in(refuses, closed(), settings(4), &layout(1, 1)), "went on by 0 us in 1,000,000 turns"),
-        (run_in(at_once, closed(), settings(3_600), &layout(1, 1)), "went on by 1,000 us in 1,000,000 turns"),
+        (run_in(refuses, closed(), settings(4), &layout(1, 1)), "advanced by only 0 us in 1,000,000 turns"),
+        (run_in(at_once, closed(), settings(3_600), &layout(1, 1)), "advanced by only 1,000 us in 1,000,000 turns"),
     ] {
         let Some(Cause::Failed { message }) = ran.cause else { panic!("{:?}", ran.cause) };
         assert!(message.contains(gone), "{message}");

@@ -1,4 +1,4 @@
-//! Who was late: the device, the configured limit, or this program.
+//! Cause of lateness: the device, the configured limit, or this program.
 
 use super::*;
 use load::run::Whose;
@@ -27,7 +27,7 @@ fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
     }
 }
 
-/// Has no second operation while one is in flight.
+/// A stream that has no second operation while one is in flight.
 #[derive(Clone, Debug)]
 struct OneByOne(Uniform, bool);
 
@@ -59,8 +59,7 @@ fn a_stream_that_waits_for_its_own_operations_waits_for_the_device_and_not_for_u
     assert!(cell.counts.ops >= 500 && cell.wait.max() > 4 * SEC, "{} done, {} ns", cell.counts.ops, cell.wait.max());
 }
 
-/// A program that is held off the CPU once: whatever it waits for, it wakes no earlier than the end of `held` when it
-/// waits within it.
+/// A program that has no CPU during `held`: a wait that begins within `held` lasts at least until its end.
 fn held_off(drive: &str, held: Range<u64>) -> impl BlockEngine {
     let reap = move |engine: &mut SimEngine, wait, out: &mut _| {
         let is_held = held.contains(&engine.now());
@@ -70,7 +69,7 @@ fn held_off(drive: &str, held: Range<u64>) -> impl BlockEngine {
     Watched { engine: engine(&[drive]), submitted: |_, _: &Op| (), reap }
 }
 
-/// A program that looks at completions once every `look_ns` only.
+/// A program that polls for completions only once every `look_ns`.
 fn unseen(drive: &str, look_ns: u64) -> impl BlockEngine {
     let reap = move |engine: &mut SimEngine, _, out: &mut Vec<Completion>| {
         let looked_ns = engine.now();

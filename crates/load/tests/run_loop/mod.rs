@@ -129,8 +129,8 @@ impl Stream for ReadThenWrite {
     }
 }
 
-/// An engine that tells what is `submitted` and when, and whose program looks at it otherwise: `reap` decides how long
-/// it waits, and what it sees.
+/// An engine that calls `submitted` with the time of each operation. `reap` replaces the wait for completions: it
+/// decides how long to wait, and which completions are seen.
 struct Watched<S, R> {
     engine: SimEngine,
     submitted: S,

@@ -1,13 +1,13 @@
 //! Fits a simulated drive to a real one: its parameters from the points of a baseline.
 //!
 //! ```text
-//! points -> first estimates            first.rs
-//!        -> the points' jobs on each   replay.rs
-//!        -> the nearest one, its parameters varied one by one until none comes nearer
-//!        -> how far each can be varied before it is clearly worse: its interval
+//! points -> first estimates of the drive's parameters              first.rs
+//!        -> run the points' jobs on a simulated drive of each      replay.rs
+//!        -> take the best estimate, and vary its parameters one by one until no change improves the fit
+//!        -> vary each parameter until the fit is clearly worse: the parameter's interval
 //! ```
-//! Stalls that a short job seldom meets are not searched for: a watch has measured them ([`Stalls`]). Jobs that met one
-//! are compared by values that a stall does not affect.
+//! Stalls too rare for short jobs are not fitted: a watch has measured these stalls ([`Stalls`]). Jobs that met a stall
+//! are compared only by values that a stall does not affect.
 //!
 //! The one idea: any model that reproduces the points may represent the drive, because it is used only between them. A
 //! parameter that no point determines gets an interval without an end.
@@ -106,7 +106,7 @@ const MISS_US: f64 = 250.0;
 /// If more than this fraction of the points is missed, the fit does not describe the drive.
 const MISSED_MAX: f64 = 0.25;
 
-/// Of a closed loop that met a stall, the rate and the percentiles from this one on are not compared.
+/// For a closed loop that met a stall, neither the rate nor this percentile and higher ones are compared.
 const UNSTALLED_PERCENT: f64 = 99.0;
 /// A job met a stall if an operation took longer than the median by this fraction of a stall...
 const STALL_MET: f64 = 0.2;
@@ -161,7 +161,7 @@ pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Opt
     let data: Vec<_> = points.iter().filter_map(|point| Datum::of(point, stalls)).collect();
     if data.len() > POINTS_MAX {
         return Err(format!(
-            "{} are more than the {} that can be fitted",
+            "{} are too many for a fit, which uses at most {}",
             units::count(data.len() as u64, "point"),
             units::number(POINTS_MAX as f64)
         ));
@@ -173,13 +173,13 @@ pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Opt
         return Err(match doubts.next() {
             Some(first) => format!(
                 "{usable} of {all} can be compared with a simulated drive, {} in doubt, the first because: {} - \
-                 measure again on a machine that does nothing else",
+                 measure again on an idle machine",
                 doubts.count() + 1,
                 units::in_one_line(first)
             ),
             None => format!(
-                "{usable} of {all} can be compared with a simulated drive, and they need reads alone and writes alone, flat \
-                 out - measure both"
+                "{usable} of {all} can be compared with a simulated drive - a fit needs closed loops of reads alone and of \
+                 writes alone - measure both"
             ),
         });
     }
@@ -315,8 +315,8 @@ impl Search<'_> {
         (cost, values)
     }
 
-    /// The value at which a parameter, varied by factors of `1 + step`, makes the drive clearly worse; `None` if it
-    /// never does.
+    /// The value at which a parameter, varied by factors of `1 + step`, makes the fit clearly worse; `None` if no value
+    /// does.
     fn end(&self, values: &Values, place: usize, worse: f64, up: bool) -> Option<f64> {
         let mut step = 0.01;
         let (mut good, mut good_cost) = (values[place], self.cost(values));
@@ -397,7 +397,7 @@ impl Datum<'_> {
                     shown.times_us[at].map(|us| format!(", {name} {}", units::duration((us * 1e3) as u64)))
                 };
                 let times: String = [at("median", 1), at("99 % within", 3)].into_iter().flatten().collect();
-                format!("{} a second{times}", units::number(shown.iops))
+                format!("{} per second{times}", units::number(shown.iops))
             };
             let worst = (off / MISS_IOPS.ln_1p()).max(late / MISS_FACTOR.ln());
             (worst > 1.0).then(|| {
@@ -405,7 +405,7 @@ impl Datum<'_> {
                 (
                     worst,
                     format!(
-                        "at {}: measured {what} {}; simulated {}",
+                        "at {}: {what} measured {}; simulated {}",
                         units::in_one_line(&self.point.job),
                         told(measured),
                         told(shown)

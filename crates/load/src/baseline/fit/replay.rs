@@ -1,6 +1,6 @@
 //! The job of a point on a simulated drive: a closed loop at a queue depth, or reads and writes at rates.
 //!
-//! A run loop in miniature: no threads, no buffers, no histograms, so that a fit can afford thousands.
+//! A run loop in miniature, without threads, buffers and histograms, so that a fit can afford thousands of jobs.
 
 use conclusions::baseline::{Done, Point};
 use engine::sim::{DriveModel, DriveSpec, QueueModel};
@@ -27,7 +27,7 @@ const SECONDS_MAX: f64 = 1e6;
 /// Range of offered rates, operations per second.
 const RATES: RangeInclusive<f64> = 1e-2..=1e9;
 
-/// Percentiles of an operation's times that are compared.
+/// Percentiles of the latencies that are compared.
 pub(super) const PERCENTS: [f64; 5] = [10.0, 50.0, 90.0, 99.0, 99.9];
 
 /// Results of one direction of a job.
@@ -109,7 +109,7 @@ impl Job {
             every_ns if (1..=self.lasts_ns).contains(&every_ns) => whole(every_ns),
             _ => self.lasts_ns,
         };
-        // Ends with a period: a fraction of one has more or less than its share of stalls.
+        // Ends at the end of a period: a fraction of a period has more or less than its share of stalls.
         let enough = |ops, now_ns| {
             let ended = std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
             ops >= OPS_MAX || now_ns >= lasts_ns || (ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)

@@ -4,7 +4,7 @@ use conclusions::testing;
 
 /// A job's point on a drive, as a baseline would have it.
 fn point(drive: &str, part: Part, depth: u32, ways: [Option<(u32, Option<f64>)>; 2]) -> Point {
-    // One operation in its ten seconds, until the drive has been asked.
+    // Values of one operation in 10 s, replaced below by the simulated results.
     let made = |way: Option<(u32, Option<f64>)>| way.map(|(bytes, offered)| (f64::from(bytes), offered, 0.1, 0.0));
     let made_up = testing::point(part, depth, made(ways[0]), made(ways[1]));
     let mut point = Point { job: format!("{ways:?}"), read_pct: 0.0, seconds: 5.0, mean_in_flight: None, ..made_up };
@@ -99,7 +99,7 @@ fn a_limit_of_operations_is_told_from_one_of_bytes_by_rates_alone() {
     let drive =
         "sim:channels=32+read-us=20+write-us=40+read-mbps=0+write-mbps=0+read-iops=3000+write-iops=4000+window-ms=100";
     let large = |offered| Some((128 << 10, Some(offered)));
-    // No large operations flat out: a busy machine has put them in doubt.
+    // No closed loops of large operations: a busy machine has put them in doubt.
     let mut points: Vec<_> = baseline(drive).into_iter().filter(|point| point.part != Part::Profile).collect();
     points.push(point(drive, Part::Grid, 64, [large(1_500.0), large(2_000.0)]));
     let fit = fit(&points, 64 << 30, 512, None).unwrap();
@@ -129,7 +129,7 @@ fn points_that_say_too_little_are_refused_and_nonsense_does_not_hang() {
     let refused = fit(std::slice::from_ref(&reads), 1 << 30, 512, None).unwrap_err();
     assert!(refused.starts_with("1 of 1 point can be compared"), "{refused}");
     let refused = fit(&vec![reads.clone(); 1_001], 1 << 30, 512, None).unwrap_err();
-    assert_eq!(refused, "1,001 points are more than the 1,000 that can be fitted");
+    assert_eq!(refused, "1,001 points are too many for a fit, which uses at most 1,000");
     let doubtful = Point { doubt: Some("this program was late".to_owned()), ..reads.clone() };
     let refused = fit(&[doubtful.clone(), doubtful], 1 << 30, 512, None).unwrap_err();
     assert!(refused.starts_with("0 of 2 points can be compared") && refused.contains("2 in doubt"), "{refused}");
@@ -151,7 +151,7 @@ fn points_that_say_too_little_are_refused_and_nonsense_does_not_hang() {
             }
         }
         mad[2].reads.as_mut().unwrap().offered_iops = Some(iops);
-        // Whatever it says, it says it.
+        // The result does not matter, only that the fit returns.
         let _ = fit(&mad, u64::MAX, 512, None);
     }
 }

@@ -61,17 +61,17 @@ impl Content {
 #[derive(Debug)]
 pub struct Pass {
     pub device: DeviceName,
-    /// Byte range: begins at a multiple of [`BLOCK_BYTES`], ends at one of the device's minimum direct I/O.
+    /// Byte range: begins at a multiple of [`BLOCK_BYTES`], ends at a multiple of the device's minimum direct I/O size.
     pub range: Range<u64>,
     /// Progress: everything in the range before this offset is written.
     pub mark: Arc<AtomicU64>,
     /// Data to write.
     pub content: Content,
-    /// For random order; the range then counts bytes written.
+    /// Present for a pass in random order; positions in `range` are then bytes written, not offsets.
     pub random: Option<RandomPass>,
 }
 
-/// A pass in another order, in which some writes are overwritten by later ones.
+/// A pass in random order, in which some writes are overwritten by later writes.
 #[derive(Debug, Clone)]
 pub struct RandomPass {
     pub order: Arc<Order>,
@@ -81,13 +81,13 @@ pub struct RandomPass {
     pub first: Content,
 }
 
-/// Reads places of a device back.
+/// Reads back places of a device, and compares the data.
 #[derive(Debug)]
 pub struct ReadBack {
     pub device: DeviceName,
     /// Places are before this byte.
     pub end: u64,
-    /// Reads only blocks whose lasting write is among this many first writes of the order.
+    /// An order and a number n: only blocks whose lasting write is among the first n writes of the order are read.
     pub order: Option<(Arc<Order>, u64)>,
     /// Number of places to read.
     pub spots: u64,

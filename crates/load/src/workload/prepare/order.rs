@@ -20,8 +20,8 @@ use sys::random::Random;
 /// Regions of a pass, each with one share of lasting writes: steps of 0.1 % of the flash.
 const REGIONS: u64 = 1024;
 
-/// Maximum cache: the pass divided by this. All of the newest writes within a cache size last, unlike in the steady
-/// state.
+/// Maximum cache size: the bytes of the pass divided by this. All of the newest writes, up to the cache size, last,
+/// unlike in the steady state.
 const CACHE_SHARE: u64 = 8;
 
 /// Rounds of the permutation.
@@ -82,7 +82,7 @@ impl Order {
     /// Errors: why there is no such order.
     pub fn new(bytes: u64, spec: OrderSpec) -> Result<Self, String> {
         if spec.block_bytes == 0 || !spec.block_bytes.is_multiple_of(SPOT_BYTES as u32) {
-            return Err(format!("blocks of {} bytes are no multiple of {SPOT_BYTES}", spec.block_bytes));
+            return Err(format!("a block of {} bytes is not a multiple of {SPOT_BYTES}", spec.block_bytes));
         }
         if spec.cache_bytes > spec.pass_bytes / CACHE_SHARE {
             return Err(format!(
@@ -100,7 +100,8 @@ impl Order {
                 Ok(Self { spec, blocks, region, lead, before })
             }
             _ => Err(format!(
-                "{all} writes are too many for {blocks} blocks of {} bytes, each written once or twice behind the cache",
+                "{all} writes are too many for {blocks} blocks of {} bytes: each block is written at most twice, with more than \
+                 the cache size between its writes",
                 spec.block_bytes
             )),
         }
@@ -116,7 +117,7 @@ impl Order {
         self.spec.block_bytes
     }
 
-    /// Two writes of a block have at least this many others between them.
+    /// The two writes of a block have at least this many other writes between them.
     pub fn gap(&self) -> u64 {
         (self.lead - 1) * self.region
     }
@@ -301,7 +302,7 @@ mod tests {
         let why = order(1000, 1.5, 0, 1).unwrap_err();
         assert!(why.starts_with("2500 writes are too many for 1000 blocks of 4096 bytes"), "{why}");
         let spec = OrderSpec { block_bytes: 0, pass_bytes: 4096, cache_bytes: 0, seed: 1 };
-        assert!(Order::new(4096, spec).unwrap_err().contains("no multiple of 4096"));
+        assert!(Order::new(4096, spec).unwrap_err().contains("not a multiple of 4096"));
         assert!(Order::new(0, OrderSpec { block_bytes: BLOCK, ..spec }).is_err());
     }
 

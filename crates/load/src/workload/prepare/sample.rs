@@ -1,7 +1,7 @@
 //! Reads back places of a device and compares them with the expected data.
 //!
-//! The device is cut into as many stretches as there are places to read, and one place is drawn in each: no place is
-//! read twice, all are read if there are no more than that, and damage longer than two stretches is always found.
+//! The device is cut into as many stretches as there are places to read, and a place is drawn in each stretch. So no
+//! place is read twice, and damage longer than two stretches is always found. A small device is read completely.
 
 use super::order::Order;
 use super::{Content, ReadBack};
@@ -86,7 +86,7 @@ impl Compared {
 #[derive(Debug)]
 pub(super) struct Sample {
     end: u64,
-    /// Only blocks of its lasting writes are read; with the number of these blocks.
+    /// An order, and the number of blocks whose lasting writes are done: only these blocks are read.
     order: Option<(Arc<Order>, u64)>,
     /// Places on the device, places to read, places requested so far.
     places: u64,

@@ -33,7 +33,7 @@ pub(super) struct Sweep {
     /// Bytes of the device.
     reached: u64,
     order: Option<Arc<Order>>,
-    /// Positions not known to be written, and their offsets. A failed one stays here for good.
+    /// Positions not known to be written, and their offsets. The position of a failed write is never removed.
     open: Vec<(u64, u64)>,
     mark: Arc<AtomicU64>,
 }
@@ -75,7 +75,7 @@ impl Stream for Sweep {
                 }
             };
             self.next += step;
-            // Direct I/O cannot write a last block that is shorter than its unit.
+            // The device's last bytes may be too few for direct I/O: then the last block is not written.
             let len = self.reached.saturating_sub(offset).min(step);
             if len > 0 {
                 self.open.push((position, offset));
@@ -89,7 +89,7 @@ impl Stream for Sweep {
         let order = self.order.as_ref().filter(|_| self.next < self.end)?;
         let oldest = self.oldest();
         let ahead = (self.next - oldest) / u64::from(order.block_bytes());
-        (ahead > order.gap()).then(|| format!("the write at position {oldest} of the pass did not succeed"))
+        (ahead > order.gap()).then(|| format!("the write at position {oldest} of the pass failed"))
     }
 
     #[inline]

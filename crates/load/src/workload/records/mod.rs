@@ -1,15 +1,15 @@
 //! Transactions on records: reads and writes of keys, as the client of a record engine issues them.
 //!
 //! ```text
-//! keys 0..k -> Transactions (a Stream) --one lane--> reads, writes: each recorded apart, in the same slots
+//! keys 0..k -> Transactions (a Stream) --one lane--> reads, writes: recorded separately, sharing the lane's slots
 //!              offset: number of the key; length: bytes of the record
 //! ```
 //!
 //! The one idea: to the run loop a transaction is an operation, and a namespace is a target. The engine maps these
 //! operations to transactions: key digests and record contents are its business.
 //!
-//! Each shard has its own keys, every n-th: so one engine sees all writes of a key, and engines need no coordination.
-//! With skewed keys, each shard has the same distribution over its own keys.
+//! Each shard has its own keys, every n-th. So a single engine sees all writes of a key, and engines need no
+//! coordination. With skewed keys, each shard has the same distribution over its own keys.
 
 use super::{
     Built, CannotRun, Choices, DeviceShape, Extras, MAX_LAG_SEC, Place, RunPlan, RunSpec, Workload, offered, recorded,
@@ -103,7 +103,7 @@ impl std::str::FromStr for Mix {
             Some(("RU", pct)) => pct.parse().ok().filter(|pct| *pct <= 100),
             _ => None,
         };
-        let read_pct = read_pct.ok_or("give I (insert), or RU,PCT with the share of reads: RU,95")?;
+        let read_pct = read_pct.ok_or("give I (insert), or RU,PCT with the percentage of reads, such as RU,95")?;
         Ok(Self::ReadUpdate { read_pct })
     }
 }
@@ -155,8 +155,8 @@ impl Records {
         (self.keys - shard).div_ceil(shards)
     }
 
-    /// Given a shard's number and the number of shards: draws the further keys of the shard's batches, from its own
-    /// keys and with the distribution of the first key.
+    /// Makes a function of a shard's number and the number of shards. The function returns a generator of the further
+    /// keys in a batch: keys of the same shard, with the distribution of the first key.
     pub fn batch_keys(&self, seed: u64) -> impl Fn(usize, usize) -> Box<dyn FnMut() -> u64> + Send + Sync + 'static {
         let records = self.clone();
         move |shard, shards| {
@@ -226,8 +226,11 @@ impl Workload for Records {
             let depth = (self.depth - shard).div_ceil(shards);
             let arrival = match self.rate {
                 None => Arrival::Closed { depth, think_ns: 0 },
-                Some(rate) => Arrival::even(rate, shard.into(), shards.into(), phase(place.workload))
-                    .ok_or_else(|| CannotRun("the rate is below one transaction - give a higher one".to_owned()))?,
+                Some(rate) => {
+                    Arrival::even(rate, shard.into(), shards.into(), phase(place.workload)).ok_or_else(|| {
+                        CannotRun("the rate of transactions is too low to schedule - give a higher one".to_owned())
+                    })?
+                }
             };
             // The engine produces the record: no data is passed.
             plan.add_buffers(BufferClass::plain(0, depth));

@@ -37,7 +37,7 @@ struct File {
     tenant: Vec<Spanned<Options>>,
 }
 
-/// Options of one tenant, or of all tenants.
+/// Options of a tenant, or the defaults of all tenants.
 #[derive(Deserialize, Default, Clone)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Options {
@@ -115,7 +115,7 @@ impl Tenants {
         let count = file.tenant.len();
         if count == 0 || count > TENANTS_MAX {
             let why = format!(
-                "it has {} - give 1 to {TENANTS_MAX}, each as [[tenant]]",
+                "the file has {} - give 1 to {TENANTS_MAX}, each as [[tenant]]",
                 units::count(count as u64, "tenant")
             );
             return Err(CannotRun(format!("{path}: {why}")));
@@ -173,10 +173,10 @@ impl Tenants {
                 // Exact to a byte up to 2^53; rounded down to whole steps in any case.
                 Size::Pct(pct) => (device_bytes as f64 * (pct / 100.0)) as u64 / step * step,
             };
-            for (what, bytes) in [("begins at byte", start), ("has", size)] {
+            for (what, bytes) in [("begins at byte", start), ("has a size of", size)] {
                 if bytes % block != 0 {
                     return Err(tenant.cannot(format_args!(
-                        "cannot use its space on {device} - it {what} {}, no multiple of its write block of {} - give {} or {}",
+                        "its space on {device} {what} {}, not a multiple of its write block of {} bytes - give {} or {}",
                         Grouped(bytes),
                         Grouped(block),
                         bytes / block * block,
@@ -186,7 +186,7 @@ impl Tenants {
             }
             if size == 0 {
                 return Err(tenant.cannot(format_args!(
-                    "its share of {device} is smaller than {}, a write block of the tenant with the largest - give it more \
+                    "its share of {device} is smaller than {}, the largest write block of the tenants there - give it more \
                      space, or another device",
                     units::bytes(step as f64)
                 )));
@@ -194,7 +194,8 @@ impl Tenants {
             let end = start.saturating_add(size);
             if end > device_bytes {
                 return Err(tenant.cannot(format_args!(
-                    "cannot use bytes {} to {} of {device} - it has {} - give it less space, or another device",
+                    "cannot use bytes {} to {} of {device} - the device has {} bytes - give the tenant less space, or another \
+                     device",
                     Grouped(start),
                     Grouped(end),
                     Grouped(device_bytes)
@@ -205,7 +206,8 @@ impl Tenants {
                 placed.iter().find(|(_, theirs)| theirs.start < own.end && own.start < theirs.end)
             {
                 return Err(tenant.cannot(format_args!(
-                    "cannot use bytes {} to {} of {device} - tenant {} has bytes {} to {} - move one of them (at), or make it smaller",
+                    "cannot use bytes {} to {} of {device} - tenant {} has bytes {} to {} - move one of the tenants (at), or make \
+                     one smaller",
                     Grouped(own.start),
                     Grouped(own.end),
                     quoted(&self.tenants[*other].name),
@@ -295,7 +297,7 @@ fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, Wrong> {
 }
 
 fn name(own: &Options) -> Result<String, Wrong> {
-    let Some(name) = &own.name else { return wrong("name", "is missing - give each tenant one") };
+    let Some(name) = &own.name else { return wrong("name", "is missing - give each tenant a name") };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     match !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_plain) {
         true => Ok(name.clone()),
@@ -344,7 +346,7 @@ fn space(own: &Options, defaults: &Options) -> Result<Space, Wrong> {
         },
     };
     let (given, pct) = match (&own.space, own.space_pct) {
-        (Some(_), Some(_)) => return wrong("space-pct", "is given, and space too - leave one of them"),
+        (Some(_), Some(_)) => return wrong("space-pct", "is given together with space - give only one of them"),
         (None, None) => (bytes("space", &defaults.space)?, defaults.space_pct),
         (space, pct) => (bytes("space", space)?, pct),
     };
@@ -390,24 +392,24 @@ fn rates(own: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), Wrong
         if let Some((key, _)) = shares.iter().find(|(_, is_given)| *is_given) {
             return wrong(
                 key,
-                "is given, and reads-per-sec or writes-per-sec too - give rates, or a part of operations-per-sec",
+                "is given together with reads-per-sec or writes-per-sec - give rates, or a share of operations-per-sec",
             );
         }
         return match (reads.unwrap_or(0), writes.unwrap_or(0)) {
-            (0, 0) => wrong("writes-per-sec", "is 0, and so are its reads - give it a load"),
+            (0, 0) => wrong("writes-per-sec", "is 0, and so is reads-per-sec - give at least one of them a rate"),
             (reads, writes) => Ok((Rate::per_sec(reads), Rate::per_sec(writes))),
         };
     }
     let Some(all) = file.operations_per_sec else {
         return wrong(
             "writes-per-sec",
-            "is missing, and so is operations-per-sec at the top - give rates, or a total to share out",
+            "is missing, and so is operations-per-sec at the top - give rates, or a total that the tenants share",
         );
     };
     let wanted = format!("1 to {}", Grouped(OPERATIONS_MAX));
     fitting("operations-per-sec", all, |all| (1..=OPERATIONS_MAX).contains(all), wanted)?;
     let read_pct = match (own.mix, own.read_pct) {
-        (Some(_), Some(_)) => return wrong("read-pct", "is given, and mix too - leave one of them"),
+        (Some(_), Some(_)) => return wrong("read-pct", "is given together with mix - give only one of them"),
         (Some(mix), None) => mix.read_pct(),
         (None, Some(pct)) => pct,
         (None, None) => defaults.read_pct.or(defaults.mix.map(Mix::read_pct)).unwrap_or(50),

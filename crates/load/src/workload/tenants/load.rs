@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! reads     open loop: records anywhere in the space, as ACT reads them
-//! writes    open loop: the blocks of the clients; each followed, one after the other, by
-//!             defrag-reads    of the blocks that fell below the mark by it
+//! writes    open loop: the blocks of the clients; each is followed, sequentially, by
+//!             defrag-reads    of the blocks that this write has put below the low-water mark
 //!             defrag-writes   of every block that their live records fill
 //! ```
 //!
@@ -95,8 +95,8 @@ impl TenantLoad {
         match self.placements(&self.device).iter().flatten().find(|placement| placement.0 > handles) {
             None => Ok(()),
             Some(placement) => Err(self.tenant().cannot(format_args!(
-                "cannot write by placement handle {} of {} - it takes {handles} - give it more (\"sim:ftl+handles=4\"), leave \
-                 placement out, or let tenants share handles",
+                "cannot use placement handle {} of {} - the drive has {handles} - give the drive more (\"sim:ftl+handles=4\"), \
+                 leave out placement, or let tenants share handles",
                 placement.0, self.device
             ))),
         }
@@ -235,12 +235,12 @@ impl Builder<'_> {
         Request { offset: self.range.start, ..Request::new(kind, target, cell, buffers) }
     }
 
-    /// The phase of its `stream`-th stream: no two of a run begin together.
+    /// The phase of the tenant's `stream`-th stream: no two streams of a run begin together.
     fn phase(&self, stream: usize) -> u32 {
         phase(2 * self.place.workload + stream)
     }
 
-    /// `most` operations, or as many as memory, engine and the device's queue have room for.
+    /// Slots for up to `most` operations, limited by memory, engine and the device's queue.
     fn slots(&self, most: u64, bytes: u32) -> u32 {
         let queue = u64::from(self.device.queue_requests.unwrap_or(u32::MAX));
         let carried = u64::from(self.choices.in_flight_max.unwrap_or(u32::MAX)).min(queue);

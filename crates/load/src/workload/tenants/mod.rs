@@ -81,7 +81,7 @@ impl Tenant {
         )
     }
 
-    /// Why it cannot be run.
+    /// An error with the tenant's name and the reason `why`.
     pub(crate) fn cannot(&self, why: impl Display) -> CannotRun {
         CannotRun(format!("tenant {}: {why}", quoted(&self.name)))
     }

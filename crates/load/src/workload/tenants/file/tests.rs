@@ -60,7 +60,7 @@ fn what_a_tenant_does_not_say_is_said_by_the_defaults() {
 fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
     let tenant = |lines: &str| format!("operations-per-sec = 10\n[[tenant]]\nname = \"a\"\n{lines}\n");
     let own = [
-        (String::new(), "t.toml: it has 0 tenants - give 1 to 128, each as [[tenant]]"),
+        (String::new(), "t.toml: the file has 0 tenants - give 1 to 128, each as [[tenant]]"),
         ("[[tenant]\n".into(), "t.toml line 1: "),
         ("nonsense = 1\n[[tenant]]\n".into(), "t.toml line 1: unknown field `nonsense`"),
         (
@@ -85,7 +85,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         ),
         (format!("a = \"{}\"", "x".repeat(100_000)), "t.toml line 1: unknown field `a`"),
         (format!("{} = 1", "\u{9b}\u{202e}".repeat(3)), "t.toml line 1: "),
-        ("[[tenant]]\n".repeat(129), "t.toml: it has 129 tenants"),
+        ("[[tenant]]\n".repeat(129), "t.toml: the file has 129 tenants"),
     ];
     let of_tenants = cases(include_str!("../../../../tests/data/tenants_mistakes.txt"));
     for (text, wanted) in own.into_iter().chain(of_tenants.map(|(lines, wanted)| (tenant(lines), wanted))) {
@@ -107,19 +107,21 @@ fn a_space_that_is_not_there_or_another_s_is_refused_with_both_ranges() {
     assert_eq!(
         two("space = \"32MiB\"", "space = \"16MiB\"\nat = \"24MiB\"").unwrap_err(),
         "tenant \"b\": cannot use bytes 25,165,824 to 41,943,040 of /dev/x - tenant \"a\" has bytes 0 to 33,554,432 - move one of \
-         them (at), or make it smaller"
+         the tenants (at), or make one smaller"
     );
     assert!(
-        two("space = \"64MiB\"", "space = \"1MiB\"").unwrap_err().contains("it has 67,108,864 - give it less space")
+        two("space = \"64MiB\"", "space = \"1MiB\"").unwrap_err().contains("the device has 67,108,864 bytes - give")
     );
-    assert!(two("", "space = \"1MiB\"").unwrap_err().contains("give it less space"));
+    assert!(two("", "space = \"1MiB\"").unwrap_err().contains("give the tenant less space"));
     let uneven = two("space = \"1000KiB\"\nwrite-block = \"256KiB\"", "").unwrap_err();
     assert!(
-        uneven.contains("has 1,024,000, no multiple of its write block of 262,144 - give 786432 or 1048576"),
+        uneven.contains(
+            "a size of 1,024,000, not a multiple of its write block of 262,144 bytes - give 786432 or 1048576"
+        ),
         "{uneven}"
     );
-    assert!(two("at = \"4KiB\"\nspace = \"1MiB\"", "").unwrap_err().contains("begins at byte 4,096, no multiple"));
-    assert!(two("space-pct = 100", "space-pct = 100").unwrap_err().contains("give it less space"));
+    assert!(two("at = \"4KiB\"\nspace = \"1MiB\"", "").unwrap_err().contains("begins at byte 4,096, not a multiple"));
+    assert!(two("space-pct = 100", "space-pct = 100").unwrap_err().contains("give the tenant less space"));
     let nothing_left = two("space-pct = 100", "").unwrap_err();
     assert!(nothing_left.starts_with("tenant \"b\": its share of /dev/x is smaller than 131 kB"), "{nothing_left}");
     let apart = two("space = \"1MiB\"\ndevice = \"/dev/y\"", "space = \"64MiB\"").unwrap();

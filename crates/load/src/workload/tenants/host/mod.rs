@@ -4,7 +4,7 @@
 //! updates -> client buffer ---full---> a free block                     the old copies die where they are
 //!                                          |
 //!                          block below the low-water mark -> read, its live records -> defrag buffer -> a free block
-//!                          once they are written the block is free, behind those that are
+//!                          once they are written, the block joins the end of the free list
 //! ```
 //!
 //! The one idea: a drive sees whole blocks, so the model yields whole blocks, and tracks the records in them as
@@ -69,7 +69,7 @@ pub struct HostCounters {
     pub client_blocks: u64,
     /// Blocks that defragmentation filled.
     pub defrag_blocks: u64,
-    /// Blocks that were collected, and are free or will be.
+    /// Blocks that were collected; not all of them are free yet.
     pub collected_blocks: u64,
     /// Live records in them.
     pub collected_live: u64,
@@ -94,7 +94,7 @@ pub struct Host {
     /// Records that wait in the defrag buffer.
     waiting: u64,
     expected_engine_wa: f64,
-    /// Collected blocks, and the total of moved records from which each is free.
+    /// Collected blocks. Each is free again once `moved` reaches the number beside it.
     vacated: VecDeque<(u32, u64)>,
     moved: u64,
     counters: HostCounters,
@@ -232,8 +232,8 @@ impl Host {
         };
         if bytes > MEMORY_MAX {
             return Err(tenant.cannot(format_args!(
-                "cannot model {} records of keys that are not uniform - what is known of each takes {} of memory, and at most \
-                 {} are taken - use larger records, a smaller space or uniform keys",
+                "cannot model {} records with non-uniform keys - the model needs {} of memory, and its maximum is {} - use \
+                 larger records, a smaller space or uniform keys",
                 Grouped(steady.records),
                 units::bytes(bytes as f64),
                 units::bytes(MEMORY_MAX as f64)
@@ -293,7 +293,7 @@ impl Host {
         }
     }
 
-    /// The next block that clients fill, even if defragmentation is behind. Errors: as of [`Self::step`].
+    /// The next block that clients fill, even if steps of defragmentation are pending. Errors: as of [`Self::step`].
     #[inline]
     pub fn client_block(&mut self) -> Result<BlockWrite, CannotRun> {
         let next = self.take(RESERVE as usize)?;

@@ -1,7 +1,7 @@
 //! The store record by record, for keys of any distribution: the place of each record, and the contents of each block.
 //!
-//! Exact, and so the reference for the approximate stores; used for sequential keys. Takes 4 bytes a record and 4 for
-//! each place of one.
+//! Exact, and so the reference for the approximate stores; used for sequential keys. Takes 4 bytes for each record and
+//! 4 bytes for each place in a block.
 
 use super::steady::Steady;
 use super::uniform::age;
@@ -136,7 +136,7 @@ impl Records {
     }
 }
 
-/// Shuffles.
+/// Fisher-Yates shuffle.
 pub(super) fn shuffle(items: &mut [u32], random: &mut Random) {
     for last in (1..items.len()).rev() {
         items.swap(last, random.below(last as u64 + 1) as usize);

@@ -106,7 +106,7 @@ impl Skewed {
         self.keep(block);
     }
 
-    /// Stores the remaining lives `left` of a block's records; dead if not above 0.
+    /// Stores the remaining lives `left` of a block's records; a record with 0 or less is dead.
     fn keep(&mut self, block: u32) {
         let below_mark = self.per_block - self.survivors - 1;
         self.sorted.clone_from(&self.left);
@@ -210,7 +210,7 @@ mod tests {
                     let of = |class: &Class| class.updates * (-life * per_block * class.updates / class.keys).exp();
                     classes.iter().map(of).sum::<f64>()
                 };
-                // Between it and the instant before.
+                // Lives are rounded up to whole instants.
                 assert!(
                     outlive(life * 1.002) <= share && share <= outlive(life * 0.998 - 1.0),
                     "{keys}, {count}: {share} live longer than {life}, not {}",

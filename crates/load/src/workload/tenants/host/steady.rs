@@ -50,14 +50,14 @@ impl Steady {
         let (block_bytes, record_bytes) = (tenant.write_block_bytes, tenant.record_bytes);
         if blocks < BLOCKS_MIN {
             return Err(tenant.cannot(format_args!(
-                "cannot use a space of {} of {block_bytes} bytes - a store has at least {BLOCKS_MIN} - give it more space or \
+                "cannot use a space of {} of {block_bytes} bytes - a store needs at least {BLOCKS_MIN} - give it more space or \
                  smaller write blocks",
                 units::count(blocks, "write block")
             )));
         }
         if blocks >= u64::from(u32::MAX) {
             return Err(tenant.cannot(format_args!(
-                "cannot use a space of {} write blocks of {block_bytes} bytes - at most {} are counted - use larger write \
+                "cannot use a space of {} write blocks of {block_bytes} bytes - the maximum is {} - use larger write \
                  blocks",
                 Grouped(blocks),
                 Grouped(u64::from(u32::MAX) - 1)
@@ -69,7 +69,7 @@ impl Steady {
         if mark > records_per_block {
             return Err(tenant.cannot(format_args!(
                 "cannot use a low-water mark of {} % - {records_per_block} records of {record_bytes} bytes fill {} of a write \
-                 block of {block_bytes} bytes, so a full one would be collected at once - lower defrag-lwm-pct, or choose a \
+                 block of {block_bytes} bytes, so a full block would be collected at once - lower defrag-lwm-pct, or choose a \
                  record-bytes that fills blocks better",
                 tenant.defrag_lwm_pct,
                 units::percent(f64::from(records_per_block) * f64::from(record_bytes) / f64::from(block_bytes))
@@ -91,15 +91,17 @@ impl Steady {
         f64::from(self.records_per_block) / f64::from(self.records_per_block - self.mark + 1)
     }
 
-    /// Refuses a fill with which uniform updates run out of blocks. The limit for other keys shows only in the model.
+    /// Refuses a fill with which uniform updates run out of blocks. For other keys, only running the model shows the
+    /// limit.
     pub fn check_fill(&self, tenant: &Tenant) -> Result<(), CannotRun> {
         let average = self.records as f64 / (self.blocks_used * f64::from(self.records_per_block));
         if tenant.fill <= self.fill_max || tenant.keys != Keys::Uniform {
             return Ok(());
         }
         Err(tenant.cannot(format_args!(
-            "cannot fill {} of its space - under uniform updates blocks that are collected below {} % are {} full on \
-             average, so it would need {} blocks and has {} - lower fill-pct to {} at most, or raise defrag-lwm-pct (and with it its engine WA of {})",
+            "cannot fill {} of its space - with uniform keys and a low-water mark of {} %, blocks are {} full on average, so \
+             the store needs {} blocks and has {} - lower fill-pct to at most {}, or raise defrag-lwm-pct (which also raises \
+             the engine WA of {})",
             units::percent(tenant.fill),
             tenant.defrag_lwm_pct,
             units::percent(average),

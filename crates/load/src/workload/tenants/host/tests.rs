@@ -55,7 +55,7 @@ fn fill_max_loaded(tenant: &Tenant, steady: &Steady) -> f64 {
     tenant.fill * usable / (steady.records as f64 / f64::from(steady.records_per_block) * (1.0 + lifetime))
 }
 
-/// Engine WA, blocks in use on average, and of the live share of collected blocks mean and deviation.
+/// Engine WA, average number of blocks in use, and mean and standard deviation of the live share of collected blocks.
 fn seen(host: &mut Host, client_blocks: u64) -> [f64; 4] {
     let begun = host.counters();
     let (mut used, mut shares, mut squares, mut collected) = (0.0, 0.0, 0.0, 0.0);
@@ -90,7 +90,7 @@ fn a_count_for_each_block_gives_what_single_records_give() {
     {
         let tenant = tenant(Keys::Uniform, records_per_block, fill, lwm_pct);
         let (mut counted, mut exact) = (Host::new(&tenant, 4_000, 1).unwrap(), by_record(&tenant, 4_000, 2));
-        // Both forget their initial state.
+        // Both stores leave their initial state.
         let _ = (seen(&mut counted, 4_000), seen(&mut exact, 8_000));
         let (counted, exact) = (seen(&mut counted, 200_000), seen(&mut exact, 20_000));
         let what = format!("{records_per_block} records, fill {fill}, mark {lwm_pct}: {counted:?} {exact:?}");
@@ -103,7 +103,7 @@ fn a_count_for_each_block_gives_what_single_records_give() {
     }
 }
 
-/// Lifetimes of blocks, in client blocks: those of clients, then those of defragmentation, at the quartiles each.
+/// Lifetimes of blocks, in client blocks: the quartiles for blocks of clients, then for blocks of defragmentation.
 fn in_use(host: &mut Host, client_blocks: u64) -> [f64; 6] {
     let mut written = vec![None; host.steady().blocks as usize];
     let mut lives = [Vec::new(), Vec::new()];
@@ -135,7 +135,7 @@ fn a_death_for_each_record_gives_what_their_places_give() {
     ] {
         let tenant = tenant(keys, records_per_block, 0.5, lwm_pct);
         let (mut drawn, mut exact) = (Host::new(&tenant, 2_000, 1).unwrap(), by_record(&tenant, 2_000, 2));
-        // Both forget their initial state.
+        // Both stores leave their initial state.
         let _ = (seen(&mut drawn, 6_000), seen(&mut exact, 6_000));
         let (counts, exact_counts) = (seen(&mut drawn, 60_000), seen(&mut exact, 20_000));
         let (lives, exact_lives) = (in_use(&mut drawn, 60_000), in_use(&mut exact, 20_000));
@@ -259,9 +259,9 @@ fn a_fill_that_defragmentation_cannot_live_with_is_refused_with_the_arithmetic()
     let why = |tenant: &Tenant, blocks| Host::new(tenant, blocks, 1).unwrap_err().to_string();
     assert_eq!(
         why(&tenant(Keys::Uniform, 128, 0.8, 50), 1_000),
-        "tenant \"t\": cannot fill 80.0 % of its space - under uniform updates blocks that are collected below 50 % are 72.0 % full on \
-         average, so it would need 1,119 blocks and has 1,000 - lower fill-pct to 69.2 at most, or raise defrag-lwm-pct (and with it \
-         its engine WA of 1.97)"
+        "tenant \"t\": cannot fill 80.0 % of its space - with uniform keys and a low-water mark of 50 %, blocks are 72.0 % full on \
+         average, so the store needs 1,119 blocks and has 1,000 - lower fill-pct to at most 69.2, or raise defrag-lwm-pct (which \
+         also raises the engine WA of 1.97)"
     );
     let limit = Steady::of(&tenant(Keys::Uniform, 128, 0.8, 50), 4_000).unwrap().fill_max;
     let mut host = Host::new(&tenant(Keys::Uniform, 128, limit - 1e-6, 50), 4_000, 1).unwrap();
@@ -276,10 +276,10 @@ fn a_fill_that_defragmentation_cannot_live_with_is_refused_with_the_arithmetic()
     );
     assert!(
         why(&tenant(Keys::Uniform, 128, 0.5, 50), 31)
-            .contains("31 write blocks of 131072 bytes - a store has at least 32")
+            .contains("31 write blocks of 131072 bytes - a store needs at least 32")
     );
-    assert!(why(&tenant(Keys::Uniform, 128, 0.5, 50), 1 << 32).contains("at most 4,294,967,294 are counted"));
-    assert!(why(&tenant(Keys::Uniform, 128, 0.5, 50), u64::MAX).contains("are counted"));
+    assert!(why(&tenant(Keys::Uniform, 128, 0.5, 50), 1 << 32).contains("the maximum is 4,294,967,294"));
+    assert!(why(&tenant(Keys::Uniform, 128, 0.5, 50), u64::MAX).contains("the maximum is"));
     // A petabyte in blocks of 256 KiB, where there is less than 94 GB of memory.
     if sys::buffer::available_bytes().is_some_and(|bytes| bytes < 94 << 30) {
         let petabyte = why(&tenant(Keys::Uniform, 128, 0.5, 50), (1 << 32) - 2);
@@ -289,5 +289,5 @@ fn a_fill_that_defragmentation_cannot_live_with_is_refused_with_the_arithmetic()
         );
     }
     let many = why(&tenant(Keys::Sequential, 8_192, 0.5, 50), 1_000_000);
-    assert!(many.contains("cannot model 4,096,000,000 records of keys that are not uniform"), "{many}");
+    assert!(many.contains("cannot model 4,096,000,000 records with non-uniform keys"), "{many}");
 }

@@ -26,7 +26,7 @@ keys = { hot-cold = { keys-pct = 20, traffic-pct = 80 } }
 
 type Seen = (u64, OpKind, u64, u32, Option<u16>);
 
-/// A drive with handles enough.
+/// A drive with enough handles.
 const DRIVE: &str = "sim:ftl+handles=3";
 
 fn loads(text: &str) -> Vec<TenantLoad> {
@@ -125,12 +125,12 @@ fn handles_that_the_drive_does_not_have_and_devices_that_nobody_named_are_refuse
     };
     assert_eq!(
         refused("sim:ftl+handles=2"),
-        "tenant \"b\": cannot write by placement handle 3 of sim:ftl+handles=2 - it takes 2 - give it more (\"sim:ftl+handles=4\"), \
-         leave placement out, or let tenants share handles"
+        "tenant \"b\": cannot use placement handle 3 of sim:ftl+handles=2 - the drive has 2 - give the drive more \
+         (\"sim:ftl+handles=4\"), leave out placement, or let tenants share handles"
     );
     for none in ["sim:", "sim:ftl"] {
         let refused = refused(none);
-        assert!(refused.contains(&format!("cannot write by placement handle 1 of {none} - it takes 0")), "{refused}");
+        assert!(refused.contains(&format!("cannot use placement handle 1 of {none} - the drive has 0")), "{refused}");
     }
     let real = TenantLoad::all(Tenants::parse("t", TWO).unwrap(), Some(&"/dev/x".parse().unwrap())).unwrap();
     let asked: Vec<_> = real.iter().map(|load| load.placements(&load.device)).collect();
