@@ -153,7 +153,7 @@ pub(super) fn unknown(key: &str, test: Test) -> Problem {
         _ => {
             let meant = match nearest(test, key) {
                 Some(name) => format!("did you mean {name}?"),
-                None => "no known key is close to it; docs/options.md lists them all".to_owned(),
+                None => "no known key is similar; docs/options.md lists all keys".to_owned(),
             };
             Problem::Other(format!("unknown key {} - {meant}", Quoted::new(key)))
         }

@@ -18,8 +18,8 @@ pub struct Parsed {
 
 /// Reads the configuration of `test` from `bytes`.
 ///
-/// `file` is only used in messages. More than [`FILE_BYTES_MAX`] bytes are refused without parsing, so a caller need
-/// not read further into a file that may be a whole drive. Errors: every error of the file, one line each, in the order
+/// `file` is only used in messages. More than [`FILE_BYTES_MAX`] bytes are refused without parsing, so a caller can
+/// stop reading there, even if the file is a whole drive. Errors: every error of the file, one line each, in the order
 /// of its lines and then those without a line. A contradiction is reported only if both values could be read.
 pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
     let config = ActConfig::new(test);
@@ -125,7 +125,7 @@ impl Reader {
     fn half_of_queues(&mut self, key: &'static str, other: &'static str) {
         if !self.seen.contains_key(other) {
             let warning = format!(
-                "{key} is a key of ACT 4: it is ignored, because it says nothing without {other}; give service-threads"
+                "{key} is a key of ACT 4: it is ignored, because it has no meaning without {other}; give service-threads instead"
             );
             self.warn(key, warning);
         }
@@ -164,8 +164,7 @@ impl Reader {
         };
         let commit_min = format!("commit-min-bytes is a key of ACT 4 that ACT 6 dropped: {commit_min}");
         self.warn_if_given("commit-min-bytes", commit_min);
-        let scheduler =
-            "scheduler-mode is a key of ACT 4: it is ignored, the device's I/O scheduler is recorded and left alone";
+        let scheduler = "scheduler-mode is a key of ACT 4: it is ignored; flashproof records the device's I/O scheduler and does not change it";
         self.warn_if_given("scheduler-mode", scheduler.to_owned());
         if report_interval_sec > test_duration_sec {
             let warning = format!(
@@ -186,7 +185,7 @@ impl Reader {
     }
 }
 
-/// In the order of the lines; entries without a line come last.
+/// Sorts `found` by line; entries without a line come last.
 pub(super) fn located<T>(file: &str, mut found: Vec<(Option<usize>, T)>) -> Vec<Located<T>> {
     found.sort_by_key(|(line, _)| line.unwrap_or(usize::MAX));
     found.into_iter().map(|(line, what)| Located { file: file.into(), line, what }).collect()

@@ -47,7 +47,7 @@ impl fmt::Display for ConfigErrors {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
     /// A key that only older ACTs had.
-    #[error("{0} is a key of an older ACT - \"flashproof size config\" with this file writes today's equivalent")]
+    #[error("{0} is a key of an older ACT - run \"flashproof size config\" on this file to write today's equivalent")]
     OldKey(Quoted),
     /// A mandatory key is missing.
     #[error("{key}: missing, and it has no default - add a line such as \"{key}: {example}\"")]

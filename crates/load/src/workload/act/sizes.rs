@@ -143,7 +143,7 @@ fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let unsigned = whole.strip_prefix('-').unwrap_or(whole);
     if !digits(unsigned) || !digits(decimals) {
-        return Err(wrong("no number"));
+        return Err(wrong("not a number"));
     }
     let kept = decimals.trim_end_matches('0');
     if kept.len() > DECIMALS_MAX {
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(refused("100,,0"), "value 2 is empty");
         assert_eq!(refused("100,0,"), "value 3 is empty");
         for text in ["x", "1e1", "0x1", "1.", ".5", "1.2.3", "+5", "--5", "5 6", "nan", "٣"] {
-            assert_eq!(refused(&format!("100,{text},0")), format!("value 2 is {}, no number", Quoted::new(text)));
+            assert_eq!(refused(&format!("100,{text},0")), format!("value 2 is {}, not a number", Quoted::new(text)));
         }
         for text in ["101", "100.0001", "-1", "-0.5", "4294967296", "99999999999999999999"] {
             assert_eq!(refused(&format!("{text},0")), format!("value 1 is \"{text}\", not within 0 to 100"));

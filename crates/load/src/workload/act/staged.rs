@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(rates(&load), (3, 0));
         assert_eq!(load.rounded, ["read-reqs-per-sec: was 5, is 3, rounded from 2.5: rates are whole numbers"]);
         let errors = base.at(factor("0.01"), &[0]).unwrap_err();
-        assert!(errors[0].starts_with("read-reqs-per-sec: 0.005 x 5 is 0.025 a second"), "{errors:?}");
+        assert!(errors[0].starts_with("read-reqs-per-sec: 0.005 x 5 is 0.025 per second"), "{errors:?}");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! From a test's configuration to what its shards run: streams, lanes, limits and buffers.
 //!
-//! The one idea: everything about a stream on a device (its cell, buffers, phase and random numbers)
-//! follows from the stream, the device and the shard. Pure: it sees devices as sizes only.
+//! The one idea: everything about a stream on a device (its cell, buffers, phase and random numbers) follows from the
+//! stream, the device and the shard. Pure: devices are only sizes here.
 //!
-//! This module has what both tests share: arrivals at a rate, in-flight limits and the number of issuing threads.
-//! [`storage`](mod@storage) and [`index`](mod@index) check that the devices are large enough, and add the streams of
-//! their test with limits and buffers, shard by shard.
+//! This module has the parts that both tests share: arrivals at a rate, in-flight limits and the number of issuing
+//! threads. [`storage`](mod@storage) and [`index`](mod@index) check that the devices are large enough, and add the
+//! streams of their test with limits and buffers, shard by shard.
 
 mod index;
 mod storage;
@@ -192,7 +192,7 @@ impl<D> Builder<'_, D> {
     }
 }
 
-/// Checks that a device holds one `unit` of `bytes`. Errors: it does not; with `advice`.
+/// Checks that a device holds one `unit` of `bytes`. Errors: the device is too small; the message ends with `advice`.
 fn check_room(device: &DeviceShape, bytes: u32, unit: &str, advice: &str) -> Result<(), CannotRun> {
     let DeviceShape { name, size_bytes, .. } = device;
     match *size_bytes < u64::from(bytes) {

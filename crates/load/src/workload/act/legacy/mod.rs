@@ -43,7 +43,7 @@ pub struct Translation {
     pub config: ActConfig,
     /// Major ACT version as which the file was read.
     pub act: u8,
-    /// True for a file of flashproof, in which nothing is translated.
+    /// True for a file of flashproof: nothing in it is translated.
     pub own: bool,
     /// True if neither the file nor the user gave the test.
     pub test_by_default: bool,
@@ -77,8 +77,8 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
         (None, Ok(candidates)) => likeliest(&lines, candidates),
         (None, Err((old, new))) => {
             let what = format!(
-                "{} was last read by ACT {} and {} first by ACT {}: no ACT read both - say which one the file was for \
-                 with --act, which then drops what it did not know",
+                "{} was last read by ACT {}, and {} first by ACT {}: no ACT read both - give the version of the file with \
+                 --act; keys that this version did not know are then dropped",
                 old.name,
                 old.until.map_or(newest, |until| until.0),
                 new.name,
@@ -124,7 +124,7 @@ fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool 
 
 /// The test of the file, by keys that only one test has; `None` without any.
 fn test_of(lines: &Lines) -> Option<Test> {
-    // Keys of old ACTs are in the other table.
+    // Keys of old ACTs are in the table of `act_keys`.
     let lives = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
     let only = |test| options_of(test).filter(lives).map(|spec| spec.name);
     let of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);

@@ -125,7 +125,7 @@ impl Builder<'_, StorageDerived> {
         }
         if self.config.arrival == Arrivals::Closed && !self.has_records() {
             return Err(CannotRun(
-                "cannot run arrival: closed - the configuration has no record reads or commit writes to keep going - set \
+                "cannot run arrival: closed - the configuration has no record reads or commit writes to keep in flight - set \
                  read-reqs-per-sec, or choose another arrival"
                     .into(),
             ));
@@ -340,7 +340,8 @@ fn sum(a: Rate, b: Rate) -> Rate {
     Rate::new(ops, u128::from(a.seconds()) * u128::from(b.seconds())).expect("rates of checked options fit 64 bits")
 }
 
-/// Reads are `.0` of `.1` operations. Rates whose fractions exceed 64 bits are rounded to within 2^-63.
+/// The share of reads as a fraction: `.0` of `.1` operations are reads. Rates whose fractions exceed 64 bits are
+/// rounded to within 2^-63.
 fn proportion(reads: Rate, writes: Rate) -> (u64, u64) {
     let reads_part = u128::from(reads.ops()) * u128::from(writes.seconds());
     let whole = reads_part + u128::from(writes.ops()) * u128::from(reads.seconds());
