@@ -23,7 +23,7 @@ pub const FIO_VERSION: &str = "fio-3.33";
 /// Reads, writes, trims, flushes.
 pub const KINDS: usize = 4;
 
-/// Names of them in fio's output.
+/// Names of the kinds in fio's output.
 const NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
 
 /// Results of one report entry: a job, or a group with group_reporting.
@@ -39,7 +39,7 @@ pub struct JobPage<'a> {
     pub options: Vec<(String, String)>,
     /// Maximum number of operations in flight; with a latency target, the depth found for it.
     pub depth: u64,
-    /// Latency target, if it has one.
+    /// Latency target, if the job has one.
     pub target: Option<LatencyTarget>,
     /// Start of the reported part, nanoseconds of its run.
     pub begin_ns: u64,
@@ -49,22 +49,22 @@ pub struct JobPage<'a> {
     pub levels: [u64; 7],
     /// Recorded data, by kind.
     pub kinds: [Option<&'a Kind>; KINDS],
-    /// Counts of its verification, if it has one.
+    /// Counts of the verification, if the job verifies.
     pub verified: Option<Verified>,
-    /// Zones that it reset, with zonemode=zbd.
+    /// Number of zones that the job reset, with zonemode=zbd.
     pub zone_resets: Option<u64>,
     /// True to print percentiles: of completion latencies, of total latencies.
     pub percentiles_of: [bool; 2],
     pub percentiles: Vec<f64>,
     /// Value of the suffix `k`.
     pub kb_base: u64,
-    /// Duration of its run, nanoseconds.
+    /// Duration of the job's run, nanoseconds.
     pub ran_ns: u64,
-    /// Its share of the run's CPU time.
+    /// The job's share of the run's CPU time.
     pub cpu: Cpu,
-    /// Its steady state, if it looked for one.
+    /// Steady state of the job, with `steadystate`.
     pub steady: Option<SteadyState>,
-    /// Latencies by direction and I/O priority, if its operations had several.
+    /// Latencies by direction and I/O priority, if the operations had several priorities.
     pub priorities: Vec<(usize, u16, Durations)>,
 }
 
@@ -84,7 +84,7 @@ pub struct SteadyState {
     pub intervals: Vec<[u64; 3]>,
 }
 
-/// A latency for which a job looked for its depth.
+/// The latency target for which a job searched its queue depth.
 #[derive(Debug, Clone, Copy)]
 pub struct LatencyTarget {
     /// Target latency, nanoseconds.
@@ -174,7 +174,7 @@ pub struct Verified {
 }
 
 impl JobPage<'_> {
-    /// Its own duration, nanoseconds.
+    /// Duration of the reported part, nanoseconds.
     fn own_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.begin_ns).max(1)
     }
@@ -252,7 +252,7 @@ const SAMPLE_NS_MIN: u64 = 500_000_000;
 /// A histogram of a whole run.
 pub type Durations = Histogram<u64>;
 
-/// Mean and standard deviation of the values of one second after the other.
+/// Mean and standard deviation of values that are sampled once per second.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Samples {
     pub count: u64,
@@ -294,13 +294,13 @@ pub struct Kind {
     pub wait: Durations,
     /// Operations that waited: completion latencies, and completion latencies plus waits.
     waited: [Durations; 2],
-    /// Lag: lateness of flashproof's own issuing.
+    /// Lag: how late flashproof issued the operations.
     pub lag: Durations,
-    /// Operations that were done.
+    /// Operations that completed.
     pub ops: u64,
     /// Operations that completed after the end of the run.
     pub overtime: u64,
-    /// Bytes of all that were done.
+    /// Bytes of the operations that completed.
     pub bytes: u64,
     pub errors: u64,
     /// Intended operations that were never issued or never completed.
