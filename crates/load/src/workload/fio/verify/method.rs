@@ -1,7 +1,7 @@
 //! The methods of `verify`, and the digests that fio stores after its headers.
 //!
-//! Several are not the digests of their names, because fio 3.33 stores what its own code happens to compute. Source:
-//! `crc/` and `verify.c` of fio 3.33.
+//! Several digests differ from the algorithms after which they are named: this module reproduces the bytes that fio
+//! 3.33 stores, including the effects of its errors. Source: `crc/` and `verify.c` of fio 3.33.
 
 use crc::{Algorithm, CRC_7_MMC, CRC_16_ARC, CRC_32_CKSUM, CRC_64_REDIS, Crc, Table};
 use md5::Md5;
@@ -38,7 +38,7 @@ pub enum Method {
     PatternHeader = 17,
     /// A pattern without headers.
     Pattern = 18,
-    /// Pretends to verify.
+    /// No comparison at all.
     Null = 19,
 }
 
@@ -77,7 +77,7 @@ impl Method {
         let known = METHODS.iter().find(|(_, names, _)| names.contains(&text));
         known.map(|(method, ..)| *method).ok_or_else(|| {
             let names: Vec<_> = METHODS[1..].iter().flat_map(|(_, names, _)| names.iter().copied()).collect();
-            format!("it is one of {}", names.join(", "))
+            format!("the value must be one of {}", names.join(", "))
         })
     }
 
@@ -149,7 +149,7 @@ impl Method {
     }
 }
 
-/// CRC-32C without the inversion at the end, as fio has it everywhere.
+/// CRC-32C without the inversion at the end, as everywhere in fio.
 pub(super) fn crc32c(data: &[u8]) -> u32 {
     !crc32c::crc32c(data)
 }
@@ -167,7 +167,7 @@ fn sha256(data: &[u8]) -> [u8; 64] {
         compress256(&mut state, &[last]);
         last = [0; 64];
     }
-    // fio counts in 32 bits.
+    // fio counts the length in 32 bits.
     last[56..].copy_from_slice(&u64::from(data.len() as u32).wrapping_mul(8).to_le_bytes());
     compress256(&mut state, &[last]);
     last.iter_mut().zip(state).for_each(|(byte, word)| *byte = word as u8);

@@ -139,13 +139,13 @@ impl Written {
         }
     }
 
-    /// Begins a round.
+    /// Begins a read-back round.
     pub(super) fn rewind(&mut self) {
         self.cursor = (0, 0);
     }
 }
 
-/// Maximum wrong blocks kept to be written to files.
+/// Maximum number of wrong blocks that are kept for `verify_dump`.
 const DUMPS_MAX: usize = 32;
 
 /// Counts of a clone, which only its own thread changes.
