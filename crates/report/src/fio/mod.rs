@@ -4,7 +4,7 @@
 //! Interval -> Totals (by stream) -> Page (jobs with their kinds) -> normal.rs (also terse), json.rs
 //! ```
 //!
-//! The one idea: fields with fio's names have fio's meaning; additional fields (`wait`, `lag`) have other names. An
+//! The main idea: fields with fio's names have fio's meaning; additional fields (`wait`, `lag`) have other names. An
 //! operation's clat begins at its submission, so it includes fio's slat; lat is equal to clat.
 
 mod json;
@@ -139,7 +139,7 @@ pub struct Disk {
     pub ticks: [u64; 2],
     /// Time weighted by the number of requests in flight, milliseconds.
     pub in_queue: u64,
-    /// Percent of the time that it was busy.
+    /// Percent of the time that the disk was busy.
     pub util: f64,
 }
 
@@ -189,7 +189,7 @@ impl JobPage<'_> {
         ns as f64 * 100.0 / self.all_ns().max(1) as f64
     }
 
-    /// fio's number for its first error: EILSEQ for wrong data, EIO for others.
+    /// fio's number for the first error: EILSEQ for wrong data, EIO for any other error.
     fn error(&self) -> u64 {
         match self.verified {
             Some(Verified { wrong_blocks: 1.., .. }) => 84,

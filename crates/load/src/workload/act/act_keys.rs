@@ -23,14 +23,14 @@ pub struct ActKey {
     pub tests: &'static [Test],
     /// First release that read the key.
     pub since: Release,
-    /// Last release that read the key; `None`: 6.6 still does.
+    /// Last release that read the key; `None`: 6.6 still reads it.
     pub until: Option<Release>,
     /// Fate in later versions.
     pub fate: &'static str,
 }
 
 impl ActKey {
-    /// True if any release `major.*` read it.
+    /// True if any release `major.*` read the key.
     pub fn known_to(&self, major: u8) -> bool {
         self.since.0 <= major && self.until.is_none_or(|until| major <= until.0)
     }
@@ -42,8 +42,7 @@ pub fn find(name: &str) -> Option<&'static ActKey> {
 
 const SAME: &str = "the same";
 
-/// Declares each key: the tests that read it, its name, the first release that did and, unless 6.6 still has it, the
-/// last, and its fate.
+/// Declares each key: its tests, name, first release, last release (unless 6.6 still reads the key) and fate.
 macro_rules! keys {
     ($($tests:ident $name:literal from ($since:literal, $since_minor:literal)
         $(to ($until:literal, $until_minor:literal))? => $fate:expr;)+) => {

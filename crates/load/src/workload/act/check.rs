@@ -1,7 +1,7 @@
 //! The rules for a configuration, from a file or a program.
 //!
-//! Each value against its row of the table, then values against each other. A small load is allowed: ACT's "load config
-//! too small" comes from an integer division that flashproof does not do.
+//! Checks each value against its row of the table, then values against each other. A small load is allowed: ACT's "load
+//! config too small" comes from an integer division that flashproof does not do.
 
 use super::config::ActConfig;
 use super::dialect::Quoted;
@@ -193,7 +193,7 @@ impl Conflicts<'_> {
         self.of_sizes(WRITE_HISTOGRAM, "write-size-offset", config.write_sizes(), issued_writes, large_block_bytes);
     }
 
-    /// Each separate read or write is of one record, and a record fits a large block.
+    /// Checks that the sizes of a histogram fit a large block: each separate read or write is one record.
     fn of_sizes(
         &mut self,
         key: &'static str,

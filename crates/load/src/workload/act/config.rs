@@ -35,7 +35,7 @@ impl ActConfig {
         self.setting(key)?.1.text()
     }
 
-    /// The number at `key`; `None` without one.
+    /// The value of `key` as a number; `None` if it is not set or no number.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.text(key)?.parse().ok()
     }

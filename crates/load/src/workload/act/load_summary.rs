@@ -22,7 +22,7 @@ const SEC_PER_DAY: f64 = 86_400.0;
 pub struct Flow {
     /// Name of the stream, for people.
     pub what: &'static str,
-    /// True if it writes.
+    /// True if the stream writes.
     pub writes: bool,
     pub rate: Rate,
     /// Mean size of the operations on the device, in bytes.
@@ -202,7 +202,7 @@ fn assumed_sectors(drives: &[Drive]) -> Option<String> {
     let unknown = drives.iter().filter(|drive| drive.min_io_bytes.is_none()).count();
     (unknown > 0).then(|| {
         format!(
-            "Sectors of {SECTOR_BYTES} bytes are assumed on {}; larger ones make record I/O larger.",
+            "Sectors of {SECTOR_BYTES} bytes are assumed on {}; larger sectors make record I/O larger.",
             units::count(unknown as u64, "drive")
         )
     })

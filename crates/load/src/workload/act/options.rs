@@ -79,7 +79,7 @@ pub struct OptionSpec {
     pub unit: &'static str,
     /// Allowed values.
     pub kind: Kind,
-    /// Value when the key is missing, as a file would have it.
+    /// Value when the key is missing, in the format of a file.
     pub default: Default,
     /// Program that first read the option.
     pub since: Since,
@@ -183,8 +183,8 @@ impl OptionSpec {
 
 /// A field of a configuration that a line of a file can set.
 ///
-/// The type of a field determines how it is parsed, and the option's row which values are allowed. So a parsed file and
-/// a configuration made by a program go through the same range check.
+/// The type of a field determines how its value is parsed; the option's row determines which values are allowed. So a
+/// parsed file and a configuration made by a program go through the same range check.
 pub trait Setting {
     /// Sets the value from `text`, which has no white space around it. On an error the field keeps its value.
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem>;

@@ -49,7 +49,7 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
     reader.finish(file)
 }
 
-/// The file as far as it has been read.
+/// State of reading a file.
 struct Reader {
     config: ActConfig,
     /// Per known key: its first line, and if its value could be read.
@@ -131,8 +131,8 @@ impl Reader {
         }
     }
 
-    /// Reports contradicting values, at the line of the first of them, unless one of them could not be read and was
-    /// reported already.
+    /// Reports contradicting values at the line of the first value. Skipped if a value could not be read, which was
+    /// reported before.
     fn conflict(&mut self, problem: Problem) {
         let keys: &[_] = if let Problem::Conflict { keys, .. } = &problem { keys } else { &[] };
         let lines = keys.iter().filter_map(|key| self.seen.get(key));

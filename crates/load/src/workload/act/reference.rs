@@ -1,7 +1,7 @@
 //! The option table as text: `--help`, `docs/options.md`, and a configuration as a commented file.
 //!
 //! ```text
-//! # head: what it is, what it means
+//! # head: origin and meaning of the configuration
 //!
 //! # What the option does. Unit: ... Default: ... Allowed: ...     from the option table
 //! # a note about this value                                       from whoever made the document
@@ -10,7 +10,7 @@
 //!
 //! In a [`Document`] every key of ACT 6.6 is written with its value, so that the file keeps its meaning when defaults
 //! change, and ACT can read it too. Keys that ACT would refuse are comments unless they differ from the default, and so
-//! are keys that are not set. [`parse`](super::parse()) reads it back to an equal value.
+//! are keys that are not set. [`parse`](super::parse()) reads a document back to an equal configuration.
 
 use super::config::ActConfig;
 use super::options::{Default, OptionSpec, Since, Test, tests_word};
@@ -26,7 +26,7 @@ const COLUMNS: usize = 100;
 
 /// The options of `test` for `--help`: effect first, then unit, default and range, then advice.
 ///
-/// Shape: paragraphs of at most 79 columns, one for each option.
+/// Returns paragraphs of at most 79 columns, one for each option.
 pub fn help_text(test: Test) -> String {
     let mut text = String::new();
     for spec in options_of(test) {
@@ -93,7 +93,7 @@ pub fn markdown() -> String {
 
 fn default_text(spec: &OptionSpec) -> String {
     match spec.default {
-        Default::Mandatory(_) => "none, has to be given".into(),
+        Default::Mandatory(_) => "none, must be given".into(),
         Default::Value(text) => text.into(),
         Default::Unset { word: Some(word), what } => format!("{word}: {what}"),
         Default::Unset { word: None, what } => format!("not set: {what}"),

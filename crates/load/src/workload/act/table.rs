@@ -1,9 +1,9 @@
-//! The option table: its rows, in the order in which ACT 6.6 echoes them, then ACT 4's, then ours; the
-//! configuration that has a field for each; and how to look a row up.
+//! The option table: its rows, in the order in which ACT 6.6 echoes them, then ACT 4's and flashproof's; the
+//! configuration, with a field for each row; and how to look a row up.
 //!
-//! The one idea: an option is declared once. Its row gives the key, the field of [`ActConfig`] with its type, the
+//! The main idea: an option is declared once. Its row gives the key, the field of [`ActConfig`] with its type, the
 //! allowed values, the default, and the texts; parsing, checking, the echo, `--help` and docs/options.md all read it.
-//! Defaults and ranges of ACT's keys are those of its `cfg_storage.c`; where a range is narrower, the advice says why.
+//! Defaults and ranges of ACT's keys are those of ACT's `cfg_storage.c`. If a range is narrower, the advice says why.
 
 use super::options::{BOTH, Default, INDEX, Kind, OptionSpec, STORAGE, Setting, Since, Test};
 use super::sizes::{SizeHistogram, SizeWithinBucket};
@@ -56,7 +56,7 @@ macro_rules! options {
         /// [`derive`](super::derive()) makes sure.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct ActConfig {
-            /// The test that it configures.
+            /// The test that the configuration is for.
             pub test: Test,
             $(#[doc = $help] pub $field: $type,)+
         }
@@ -120,7 +120,7 @@ options! {
         kind: from(1, SERVICE_THREADS_MAX), default: Default::Value("8"), tests: INDEX,
     ] {
         help: "Maximum number of page updates in flight, over all devices: each reads 4 KiB, then writes 4 KiB.",
-        advice: "They model the threads that do the device I/O behind a mapped index. A drive that is too slow for \
+        advice: "Models the threads that do the device I/O behind a mapped index. A drive that is too slow for \
                  them falls behind by more than max-lag-sec, which stops the test.",
     }
     "test-duration-sec" => test_duration_sec: u32 [
@@ -133,7 +133,7 @@ options! {
         unit: "s", kind: from(1, U32_MAX), default: Default::Value("1"), tests: BOTH,
     ] {
         help: "Time between two reports in the log.",
-        advice: "The finest step that can be analysed later. Raise it only to make the log of a long run smaller.",
+        advice: "The finest resolution of a later analysis. Raise it only to make the log of a long run smaller.",
     }
     "microsecond-histograms" => microsecond_histograms: bool [
         kind: Kind::YesNo, default: Default::Value("no"), tests: BOTH,
@@ -153,13 +153,13 @@ options! {
     "record-bytes" => record_bytes: u32 [
         unit: "bytes", kind: from(0, RECORD_BYTES_MAX), default: Default::Value("1536"),
     ] {
-        help: "Size of a record, or of the smallest one when there is a range.",
+        help: "Size of a record, or of the smallest record if record-bytes-range-max is set.",
         advice: "Take the size of the database's records on the device. It is rounded up to 16 bytes as stored, and \
                  to the device's minimum I/O size as read. A stored record has to fit into a large block. 0 is allowed only with \
                  storage-read-histogram or storage-write-histogram, which then give the sizes.",
     }
     "record-bytes-range-max" => record_bytes_range_max: u32 [unit: "bytes", kind: from(0, RECORD_BYTES_MAX)] {
-        help: "Size of the largest record; sizes are then uniform from record-bytes up to here.",
+        help: "Size of the largest record; sizes are then uniformly distributed from record-bytes to this.",
         advice: "0 makes all records the same size. Any other value has to be larger than record-bytes.",
     }
     "large-block-op-kbytes" => large_block_op_kbytes: u32 [
@@ -169,7 +169,7 @@ options! {
         help: "Size of the blocks in which the database flushes and defragments.",
         advice: "Take the database's write-block size or flush size.",
     }
-    // The bound keeps every exact rate in 64 bits; no cluster comes near it.
+    // The maximum keeps every exact rate in 64 bits; it is far above that of any cluster.
     "replication-factor" => replication_factor: u32 [
         kind: from(1, 1_000_000), default: Default::Value("1"), tests: BOTH,
     ] {
@@ -270,7 +270,7 @@ options! {
     }
     "direct-frees" => direct_frees: u32 [unit: "blocks/s", since: Since::Paper] {
         help: "Large blocks freed without defragmentation: large-block reads shrink by its share of total-lbw-per-sec.",
-        advice: "Take it from the drv_ssd detail line of the same moment.",
+        advice: "Take it from the drv_ssd detail line of the log, at the same time as total-lbw-per-sec.",
     }
     "lbr-req-offset" => lbr_req_offset: u32 [
         unit: "%", kind: from(1, REQ_OFFSET_PCT_MAX), default: Default::Value("100"), since: Since::Paper,
@@ -282,13 +282,13 @@ options! {
         unit: "%", kind: from(1, REQ_OFFSET_PCT_MAX), default: Default::Value("100"), since: Since::Paper,
     ] {
         help: "Multiplies the large-block writes of a histogram load, but not its reads.",
-        advice: "Use it to match the writes a second that iostat shows on the live database's device.",
+        advice: "Use it to match the writes per second that iostat shows on the live database's device.",
     }
     "read-size-offset" => read_size_offset: u32 [
         unit: "%", kind: from(1, SIZE_OFFSET_PCT_MAX), default: Default::Value("100"), since: Since::Paper,
     ] {
         help: "Multiplies the sizes drawn from storage-read-histogram.",
-        advice: "Use it to match the bytes read a second. Buckets are powers of two, so the right value is between 50 and 200.",
+        advice: "Use it to match the bytes read per second. Buckets are powers of two, so the right value is between 50 and 200.",
     }
     "write-size-offset" => write_size_offset: u32 [
         unit: "%", kind: from(1, SIZE_OFFSET_PCT_MAX), default: Default::Value("100"), since: Since::Paper,
@@ -360,7 +360,7 @@ impl std::default::Default for ActConfig {
 }
 
 impl ActConfig {
-    /// The row of a key that its test has, and the field that it sets.
+    /// The row of a key of this test, and the field that the key sets.
     pub(super) fn setting(&self, key: &str) -> Option<(&'static OptionSpec, &dyn Setting)> {
         Some((find(self.test, key)?, self.field(key)?))
     }
@@ -376,7 +376,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static OptionSpec> {
     TABLE.iter()
 }
 
-/// The options that `test` reads, in the order in which ACT prints them, then ours.
+/// The options that `test` reads: ACT's in the order in which ACT prints them, then flashproof's.
 pub fn options_of(test: Test) -> impl Iterator<Item = &'static OptionSpec> {
     TABLE.iter().filter(move |spec| spec.tests.contains(&test))
 }

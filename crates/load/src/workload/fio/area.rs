@@ -279,8 +279,8 @@ impl ZoneOptions {
 }
 
 impl Zones {
-    /// Counts `len` bytes of operations in the window at `start`. Returns the start of the next window once this one is
-    /// used up.
+    /// Counts `len` bytes of operations in the window at `start`. Returns the start of the next window once `zonesize`
+    /// bytes are done.
     pub(super) fn next_start(&mut self, start: u64, len: u64, window: u64) -> Option<u64> {
         self.done += len;
         if self.done < self.size {

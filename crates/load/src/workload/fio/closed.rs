@@ -285,7 +285,7 @@ mod tests {
             "10 times 100 ns is the target, found and then measured"
         );
         assert!(search.is_done);
-        // All depths hold, or none.
+        // All depths meet the target, or none.
         assert_eq!(tried(target, 6, 99, |_| 5).0, [1, 2, 4, 6, 6]);
         assert_eq!(tried(target, 64, 5, |_| 5_000).0, [1, 1, 1, 1, 1], "the search continues at depth 1, as in fio");
         let all = Target { percentile: 100.0, ..target };

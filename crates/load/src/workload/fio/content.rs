@@ -18,7 +18,7 @@ with_defaults! {
         pub compress_pct: u64 = 0,
         /// Bytes of a chunk; 0: the smallest write.
         pub chunk_bytes: u64 = 0,
-        /// Percent of the buffers that repeat other buffers.
+        /// Percent of the buffers that repeat another buffer.
         pub dedupe_pct: u64 = 0,
         /// True if repeats come from a working set of buffers, not from the last new buffer.
         pub dedupe_from_set: bool = false,
@@ -70,7 +70,7 @@ pub(super) fn fill_random(data: &mut [u8], seed: u64, key: Option<u64>) {
     }
 }
 
-/// The contents of one stream's writes, in their order.
+/// The contents of one stream's writes, in the order of the writes.
 #[derive(Debug)]
 pub(super) struct Contents {
     content: Content,
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn patterns_are_those_of_fios_examples() {
-        // The examples beside parse_and_fill_pattern().
+        // The examples in the comment on parse_and_fill_pattern().
         assert_eq!(bytes("\"abcd\""), *b"abcd");
         assert_eq!(bytes("-1024"), [0x00, 0xfc, 0xff, 0xff]);
         assert_eq!(bytes("66"), [0x42]);

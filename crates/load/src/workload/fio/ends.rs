@@ -293,7 +293,7 @@ mod tests {
         job.steady
     }
 
-    /// Second at whose end a job with `iops` in each second ends; none: the criterion is not met.
+    /// The second after which a job with `iops` in each second ends; `None`: the criterion is not met.
     fn ends_after(options: SteadyOptions, iops: &[u64]) -> (Option<u64>, Steadiness) {
         let steady = Steady::new(options, 0);
         for (second, iops) in iops.iter().enumerate() {
@@ -345,7 +345,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Cycles below the minimum of 9 reads a second, for reads that complete at these instants.
+    /// Cycles below the minimum of 9 reads per second, for reads that complete at these instants.
     fn of(instants_ms: &[u64], lag_ms: u64) -> Vec<(u64, String)> {
         let least = [Wanted::Iops(9), Wanted::Unlimited, Wanted::Unlimited];
         let mut rate = LeastRate::new(&Job { least, ..Job::default() }, 0);

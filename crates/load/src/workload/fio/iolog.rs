@@ -37,7 +37,7 @@ with_defaults! {
     /// A job's options of `read_iolog`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ReplayOptions {
-        /// The log; none: the job generates its operations.
+        /// The log; `None`: the job generates its operations.
         pub file: Option<String> = None,
         /// True: as fast as the depth allows.
         pub no_stall: bool = false,
@@ -121,7 +121,7 @@ impl Iolog {
         let is_timed = match lines.next().map(|(_, line)| line.trim_end()) {
             Some("fio version 2 iolog") => false,
             Some("fio version 3 iolog") => true,
-            _ => return Err((1, "it must be \"fio version 2 iolog\" or \"fio version 3 iolog\"".into())),
+            _ => return Err((1, "the first line must be \"fio version 2 iolog\" or \"fio version 3 iolog\"".into())),
         };
         let (mut names, mut files, mut words) = (HashMap::new(), Vec::new(), Vec::new());
         let (mut operations, mut at_ns) = (Vec::new(), Vec::<u64>::new());

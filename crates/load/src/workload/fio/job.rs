@@ -1,4 +1,4 @@
-//! A job: the values of a section and of the global sections before it.
+//! A job: the values of its section and of the global sections before.
 
 use super::NS_PER_SEC;
 use super::area::ZoneOptions;
@@ -94,7 +94,7 @@ pub enum ExitWhat {
     Group,
     /// Jobs that run at the same time.
     Stonewall,
-    /// Jobs that run at the same time, and all later ones.
+    /// Jobs that run at the same time, and all later jobs.
     All,
 }
 
@@ -176,7 +176,7 @@ with_defaults! {
         pub appends: bool = false,
         /// True if the job only creates its files.
         pub creates_only: bool = false,
-        /// True if missing files are laid out before they are written to.
+        /// True if missing files are written once before the job begins.
         pub overwrite: bool = false,
         /// True if the writes allocate the blocks of new files.
         pub sparse: bool = false,
@@ -210,7 +210,7 @@ with_defaults! {
         pub latency_max_ns: [u64; DIRECTIONS] = [u64::MAX; DIRECTIONS],
         /// Bytes skipped between sequential operations; negative: backwards.
         pub skip: i64 = 0,
-        /// Number of consecutive operations from one random offset on.
+        /// Number of consecutive operations that begin at each random offset.
         pub run_length: u64 = 1,
         /// Percent of the operations of a random job that have random offsets.
         pub random_pct: [u64; DIRECTIONS] = [100; DIRECTIONS],
@@ -235,7 +235,7 @@ with_defaults! {
         pub rate_cycle_ns: u64 = NS_PER_SEC,
         /// True if reported together with the other jobs of its group.
         pub group_reporting: bool = false,
-        /// True if the job waits until earlier ones have ended.
+        /// True if the job waits until earlier jobs have ended.
         pub stonewall: bool = false,
         /// True if the job begins a group.
         pub new_group: bool = false,
@@ -276,11 +276,11 @@ with_defaults! {
         pub log_unix_epoch: bool = false,
         /// True if lines of latency logs have the maximum latency of their period.
         pub log_max_value: bool = false,
-        /// Name of the jobs that must end before this one begins.
+        /// Name of the jobs that must end before this job begins.
         pub waits_for: Option<String> = None,
         /// Options as given in the job's own section.
         pub given: Vec<(String, String)> = Vec::new(),
-        /// All options in force, global ones first, by fio's names.
+        /// All options in force by fio's names, global options first.
         pub in_force: Vec<Given> = Vec::new(),
     }
 }
@@ -580,7 +580,7 @@ pub fn jobs(
         }
         let mut job = Job { name: section.name.clone(), ..global.clone() };
         job.take(section, &mut problems, warnings);
-        // NVMe passthrough bypasses the page cache; mapped pages are always in it.
+        // NVMe passthrough bypasses the page cache; mapped pages are always in the page cache.
         job.direct |= job.is_passthrough;
         if job.is_mapped {
             (job.syncs_mapped, job.direct) = (job.direct, false);

@@ -118,7 +118,7 @@ impl FioLoad {
     fn new(jobs: Vec<Job>, group: &mut usize, number: &mut usize) -> Result<Self, Vec<Problem>> {
         let (mut threads, mut entries, mut devices) = (Vec::new(), Vec::<Entry>::new(), Vec::<DeviceName>::new());
         let mut problems = agree(&jobs);
-        // Each name, with true if it is written to.
+        // Each name of a device or file, with true if a job writes to it.
         let mut seen = HashMap::<String, bool>::new();
         for (place, job) in jobs.into_iter().map(Arc::new).enumerate() {
             *group += usize::from(job.new_group && place > 0);
@@ -284,8 +284,8 @@ impl FioLoad {
         self.stream_infos().into_iter().map(|stream| stream.name).collect()
     }
 
-    /// Sets the limits of the streams in `of`, and `others` for all other streams that are judged. Ignores streams that
-    /// this load does not have.
+    /// Sets the limits of the streams in `of`, and the limits `others` for all other judged streams. Ignores streams
+    /// that this load does not have.
     pub fn limit(&mut self, of: &BTreeMap<String, Sla>, others: &Sla) {
         for StreamInfo { name, judged, .. } in self.stream_infos() {
             let sla = of.get(&name).or(Some(others).filter(|others| judged && !others.is_unlimited())).cloned();
@@ -387,7 +387,7 @@ fn agree(jobs: &[Job]) -> Vec<Problem> {
     check("hipri", &|job| u8::from(job.is_polled).to_string());
     check("create_only", &|job| u8::from(job.creates_only).to_string());
     check("ioengine", &|job| if job.is_passthrough { "io_uring_cmd" } else { "not io_uring_cmd" }.into());
-    // A job of trims alone has no data that could go through the page cache.
+    // A job with only trims has no data that could go through the page cache.
     let direct = jobs.iter().find(|job| job.moves_data()).unwrap_or(first).direct;
     check("direct", &|job| u8::from(if job.moves_data() { job.direct } else { direct }).to_string());
     check("the seed", &|job| job.seed().map_or("random in each run".into(), |seed| seed.to_string()));
@@ -501,7 +501,7 @@ impl Workload for FioLoad {
 impl FioLoad {
     /// Index of each clone's issuing thread, and the plans of all issuing threads, without lanes yet. A clone with a
     /// synchronous engine has its own thread. Other clones with the same CPU set share up to `shards_max` threads, or
-    /// one per CPU of the set.
+    /// one thread per CPU of the set.
     pub(super) fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<Plan>) {
         let is_simulated = self.is_simulated();
         let set = |thread: &Thread| if is_simulated { Vec::new() } else { thread.cpus() };
@@ -538,7 +538,7 @@ impl FioLoad {
         let mut all: Vec<_> = self.jobs().flat_map(|job| job.cpus.iter().copied()).collect();
         all.sort_unstable();
         all.dedup();
-        // In a separate thread, so that the CPU affinity ends with it.
+        // In a separate thread, so that this thread's CPU affinity is not changed.
         let tried = std::thread::spawn(move || process::run_on(&all)).join();
         tried.unwrap_or_else(|_| Err(std::io::Error::other("the thread for this check panicked"))).map_err(|error| {
             CannotRun(format!(

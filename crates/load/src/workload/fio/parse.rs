@@ -17,7 +17,7 @@ const CPUS_MAX: u32 = 1_024;
 /// Maximum percentiles of a report, as in fio.
 const PERCENTILES_MAX: usize = 20;
 
-/// An option's value as text, and what the suffix `k` means in it.
+/// An option's value as text, and the meaning of the suffix `k`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Value<'a> {
     pub(super) text: &'a str,

@@ -61,7 +61,7 @@ impl Sizes {
     }
 }
 
-/// Draws one of `parts` by their percentages. `None` for the part of 100 % that they leave.
+/// Draws one of `parts` by their percentages. `None`: the draw fell into the rest up to 100 %.
 #[inline]
 pub(super) fn by_percent<T>(parts: impl Iterator<Item = (u64, T)>, random: &mut Random) -> Option<T> {
     let mut drawn = random.below(100);

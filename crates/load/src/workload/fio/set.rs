@@ -74,16 +74,15 @@ impl Job {
         let prefix = || Some(given.value.clone().unwrap_or_default());
         let (zone_size, default_size) = (self.zones.size, Sizes::same(4096));
         // A number of zones (`3z`), or a size.
-        let sized = || {
-            match (text.strip_suffix('z').map(|zones| number(zones, Unit::Plain)), zone_size) {
+        let sized = || match (text.strip_suffix('z').map(|zones| number(zones, Unit::Plain)), zone_size) {
             (Some(Ok(zones)), Some(Size::Bytes(bytes))) => {
                 zones.checked_mul(bytes).map(Size::Bytes).ok_or_else(|| "the value is too large".to_owned())
             }
             (Some(Ok(_)), _) => {
-                Err("the suffix z is a number of zones of zonesize - give zonesize in this section or in an earlier global one".to_owned())
+                Err("the suffix z counts zones of zonesize - give zonesize in this section or in an earlier global one"
+                    .to_owned())
             }
             _ => value.size(),
-        }
         };
         let share = || text.parse::<f64>().ok().filter(|of| (0.0..=1.0).contains(of)).ok_or("the value must be 0 to 1");
         match option.name {

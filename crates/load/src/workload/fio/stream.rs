@@ -28,7 +28,7 @@ pub struct FioStream {
     /// The smallest operation of each direction.
     pub(super) units: [u64; DIRECTIONS],
     pub(super) bytes_left: u64,
-    /// Operations left. The next one of a log of `len` operations is number `len - ops_left`, from 0.
+    /// Operations left. In a log of `len` operations, the next operation is number `len - ops_left`, counted from 0.
     pub(super) ops_left: u64,
     /// True if flush calls follow some of its writes.
     pub(super) flushes: bool,
@@ -88,7 +88,7 @@ pub(super) struct StreamState {
     pub(super) resets: Vec<(u64, u64)>,
 }
 
-/// Phase of a job that reads back what it wrote.
+/// Phase of a job that reads its writes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Phase {
     /// The job's own operations.

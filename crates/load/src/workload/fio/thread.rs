@@ -148,7 +148,7 @@ pub struct Progress {
     missed: OnceLock<String>,
     /// Operations begun.
     begun_ops: Counter,
-    /// Operations begun that read back what was written.
+    /// Read-backs begun.
     pub(super) read_back: Counter,
     /// Zone resets, including those of emulated zones.
     pub zone_resets: Counter,

@@ -1,14 +1,15 @@
 //! Numbers as fio writes them: sizes with binary suffixes, times, percentages, expressions in parentheses.
 //!
-//! Suffixes have fio's values: with `kb_base=1024`, the default, `k`, `kb` are 1024 and `kib` is 1000, and with
-//! `kb_base=1000` it is the other way round. Values that fio silently misreads (`10sec` as 10 us) are refused.
+//! Suffixes have fio's values: with `kb_base=1024`, the default, `k` and `kb` are 1024 and `kib` is 1000; with
+//! `kb_base=1000`, `k` and `kb` are 1000 and `kib` is 1024. Values that fio silently misreads (`10sec` as 10 us) are
+//! refused.
 
 /// Meaning of suffixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes, or any other number that may have a suffix; `k` is this many.
+    /// Bytes, or any other number that may have a suffix. The content is the value of `k`.
     Kilo(u64),
-    /// Times; the value of a bare number is this many nanoseconds.
+    /// Times. The content is the unit of a bare number, in nanoseconds.
     Time(u64),
     /// No suffix allowed.
     Plain,

@@ -203,7 +203,7 @@ impl Table {
 }
 
 impl ZonedArea {
-    /// The whole zones in `bytes` of `shape`. Error: what is wrong, a phrase.
+    /// The whole zones in `bytes` of `shape`. Errors: the reason, a phrase.
     pub(super) fn new(shape: &DeviceShape, thread: &Thread, bytes: Range<u64>) -> Result<Self, String> {
         let (job, Range { start, end }) = (&thread.job, bytes);
         let report = shape.zoned.as_ref().and_then(|zoned| zoned.as_ref().ok());

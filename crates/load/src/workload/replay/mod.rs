@@ -6,7 +6,7 @@
 //!                        Replay (a Workload): one open lane for each stream on each device
 //! ```
 //!
-//! The one idea: a stream's schedule is the list of its instants, and its operations are a parallel list. Both are
+//! The main idea: a stream's schedule is the list of its instants, and its operations are a parallel list. Both are
 //! shared, so any number of shards can take every n-th entry. An operation is issued at the instant of the traced one,
 //! whatever happened to earlier operations: a trace does not show dependencies.
 //!
@@ -70,7 +70,7 @@ impl Replay {
         }
     }
 
-    /// Description for people: one line for each stream, and which are judged.
+    /// Description for people: one line for each stream. Judged streams are marked.
     pub fn describe(&self) -> String {
         let trace = &self.trace;
         let laps = if self.laps > 1 { format!(", {} times", self.laps) } else { String::new() };
@@ -91,7 +91,7 @@ impl Replay {
     }
 
     fn duration_sec(&self) -> u64 {
-        // The last operation is within the duration, whatever its instant.
+        // One second more, so that the last operation is within the duration.
         self.trace.span_ns.saturating_mul(self.laps.into()) / NS_PER_SEC + 1
     }
 
@@ -100,7 +100,7 @@ impl Replay {
         self.trace.totals(class).0 as f64 * f64::from(self.laps) / self.duration_sec() as f64
     }
 
-    /// Recorded streams, of which one is judged.
+    /// Recorded streams. One of them is judged.
     fn streams(&self) -> Vec<StreamInfo> {
         let (classes, judged) = (self.trace.classes(), self.trace.judged());
         classes.into_iter().map(|class| recorded(class.name(), Some(class) == judged, self.iops(class))).collect()

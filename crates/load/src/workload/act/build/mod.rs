@@ -1,6 +1,6 @@
-//! From a test's configuration to what its shards run: streams, lanes, limits and buffers.
+//! Converts a test's configuration to the plans of its shards: streams, lanes, limits and buffers.
 //!
-//! The one idea: everything about a stream on a device (its cell, buffers, phase and random numbers) follows from the
+//! The main idea: everything about a stream on a device (its cell, buffers, phase and random numbers) follows from the
 //! stream, the device and the shard. Pure: devices are only sizes here.
 //!
 //! This module has the parts that both tests share: arrivals at a rate, in-flight limits and the number of issuing
@@ -30,7 +30,7 @@ use sys::random::Random;
 /// the number in flight.
 const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
 
-/// Minimum number of operations in flight that clients wait for on a device, however large they are.
+/// Minimum number of operations in flight that clients wait for on a device, even if the operations are large.
 const CLIENT_SLOTS_MIN: u64 = 16;
 
 /// Default number of operations in flight on each device for `arrival: closed`.
@@ -76,7 +76,7 @@ impl<D> Builder<'_, D> {
         add: impl Fn(&Self, u32, &mut Plan),
     ) {
         let needed = match self.config.arrival {
-            // Without a rate, each device may get as much as one core can issue.
+            // Without a rate, each device may get as many operations as one core can issue.
             Arrivals::Closed => self.devices.len() as u32,
             _ => (iops / SHARD_IOPS).ceil() as u32,
         };
@@ -120,7 +120,7 @@ impl<D> Builder<'_, D> {
         Request::new(kind, target, cell, self.place.buffers(class))
     }
 
-    /// Blocks of `bytes` on a device. Each device was checked to hold one.
+    /// Blocks of `bytes` on a device. That each device holds at least one block was checked before.
     fn blocks(&self, request: Request, index: usize, bytes: u32) -> Extent {
         let extent = Extent::blocks(request, self.devices[index].size_bytes, bytes);
         extent.expect("a block fits each device, as was checked")

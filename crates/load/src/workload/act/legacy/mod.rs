@@ -6,7 +6,7 @@
 //!                                                     changes, each with its reason
 //! ```
 //!
-//! The one idea: an old file becomes a current file line by line, with the numbers of its lines, and then goes through
+//! The main idea: an old file becomes a current file line by line, with the numbers of its lines, and then goes through
 //! the parser that reads all files. Old defaults that differ from today's are written out. Settings that cannot be kept
 //! are reported.
 
@@ -33,7 +33,7 @@ pub struct Reading {
     pub test: Option<Test>,
     /// Major ACT version; `None`: recognised by the keys.
     pub act: Option<u8>,
-    /// CPUs of the machine on which it ran, for defaults that depended on them.
+    /// CPUs of the machine on which ACT ran, for defaults that depended on the number of CPUs.
     pub cpus: Option<u32>,
 }
 
@@ -122,7 +122,7 @@ fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool 
     candidates.contains(MAJORS.end()) && (lines.keys().any(ours) || says_so())
 }
 
-/// The test of the file, by keys that only one test has; `None` without any.
+/// The test of the file, by keys that only one test has; `None` if the file has no such key.
 fn test_of(lines: &Lines) -> Option<Test> {
     // Keys of old ACTs are in the table of `act_keys`.
     let lives = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
@@ -137,7 +137,8 @@ fn test_of(lines: &Lines) -> Option<Test> {
     }
 }
 
-/// The major versions that read every ACT key of the file; if there is none, two keys that exclude each other.
+/// The major versions that read every ACT key of the file. Errors: no version read all of them; two keys that exclude
+/// each other.
 fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
     let known: Vec<_> = lines.keys().filter_map(act_keys::find).collect();
     let newest = known.iter().max_by_key(|key| key.since.0);

@@ -264,7 +264,7 @@ fn stored_sizes(lines: &mut Lines) {
         lines.change("record-bytes", stored(bytes));
         lines.changed("record-bytes", rounded(bytes));
     }
-    // The parser reports a descending range, as it was written.
+    // A descending range is not changed: the parser reports it.
     let (Some(min), Some(max)) = (min, max.filter(|max| min.is_some_and(|min| *max > min))) else { return };
     if stored(min) == stored(max) {
         let change =

@@ -230,7 +230,7 @@ fn jobs_that_do_not_fit_the_zones_are_refused_with_the_remedy() {
     let (loads, _) = read("[a]\nfilename=sim:\nzonemode=zbd").unwrap();
     assert!(build(&loads[0], 1 << 20, 1).map(|_| ()).unwrap_err().to_string().contains("give zonesize"));
     for (lines, says) in [
-        ("zonemode=zbd\nsize=8z", "the suffix z is a number of zones of zonesize"),
+        ("zonemode=zbd\nsize=8z", "the suffix z counts zones of zonesize"),
         ("zonesize=1m", "give zonemode=zbd"),
         ("zonemode=zbd\nrw=trimwrite", "leave out trimwrite"),
         ("zonemode=zbd\nrw=randrw\nrate_iops=10", "nothing to read before the first write"),

@@ -40,7 +40,7 @@ pub struct Damage {
     /// Index of the block's file among the job's files.
     pub file: usize,
     pub offset: u64,
-    /// Kind of damage, what was expected and what was found.
+    /// Kind of damage, and the expected and the found data.
     pub(super) text: String,
     pub received: Vec<u8>,
     /// The right block, if it can be computed.
@@ -226,7 +226,7 @@ impl Blocks {
         all
     }
 
-    /// Finds what is wrong with a block.
+    /// Describes the damage of a block.
     #[cold]
     fn explain(&self, block: &[u8], place: BlockAddress, wanted: Option<Origin>) -> Box<Damage> {
         let (text, expected) = self.damage(block, place, wanted);

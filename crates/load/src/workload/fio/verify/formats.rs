@@ -11,7 +11,7 @@
 //!     16  offset of the block, 8        the same
 //!     24  time: seconds, 4; ns, 4       the same
 //!     32  job, 2; number of write, 2    number of write, 8
-//!     36  crc32c of what is before, 4   job, 2; nothing, 2; 44: crc32c, 4
+//!     36  crc32c of bytes 0 to 35, 4   job, 2; nothing, 2; 44: crc32c, 4
 //!
 //! state file
 //! version, 8 bytes; bytes after this header, 8; crc32c of them, 8

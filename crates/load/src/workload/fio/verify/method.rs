@@ -143,7 +143,7 @@ impl Method {
         out
     }
 
-    /// The digest of `data` as fio since 3.34 stores it, where it differs.
+    /// The digest of `data` as fio 3.34 and later store it; `None` if fio 3.33 stores the same.
     pub(super) fn later_digest(self, data: &[u8]) -> Option<[u8; DIGEST_MAX]> {
         (self == Self::Sha512).then(|| sha512(data))
     }

@@ -163,7 +163,7 @@ impl Verify {
         }
     }
 
-    /// The next read-back of the backlog that is due now: area, first byte in it, bytes.
+    /// The next read-back of the backlog that is due now: area, first byte in the area, number of bytes.
     pub(super) fn next_of_backlog(&mut self) -> Option<(usize, u64, u32)> {
         let written = self.written.as_mut()?;
         while self.backlog.left > 0 {
@@ -177,7 +177,7 @@ impl Verify {
         None
     }
 
-    /// The next read-back at the end of a job or loop: area, first byte in it, bytes.
+    /// The next read-back at the end of a job or loop: area, first byte in the area, number of bytes.
     pub(super) fn next_of_all(&mut self) -> Option<(usize, u64, u32)> {
         let (written, job) = (self.written.as_mut()?, &self.blocks.job);
         let blocks_max = job.written_max_bytes() / written.grain;

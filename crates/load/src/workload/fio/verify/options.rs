@@ -41,7 +41,7 @@ with_defaults! {
 }
 
 impl Job {
-    /// Makes a write job with `verify_only` read what it would have written.
+    /// Turns a write job with `verify_only` into a job that reads the same blocks.
     pub(in super::super) fn apply_verify_only(&mut self) {
         if self.verify.only && self.verifies() && self.does == [false, true, false] {
             self.does = [true, false, false];
@@ -83,13 +83,13 @@ impl Job {
         if self.trim_write { TRIMS } else { WRITES }
     }
 
-    /// Greatest common divisor of all sizes of its writes, or of its reads if it has no writes.
+    /// Greatest common divisor of all sizes of the job's writes, or of its reads if there are no writes.
     pub(in super::super) fn grain(&self) -> u64 {
         let sizes = &self.sizes[if self.does[WRITES] { self.written_as() } else { READS }];
         sizes.each().into_iter().fold(sizes.min_bytes(), greatest_divisor)
     }
 
-    /// Bytes of a block, which has its own header. As in fio, each operation is a multiple.
+    /// Bytes of a block, which has its own header. As in fio, the size of each operation is a multiple.
     pub(in super::super) fn block_bytes(&self) -> u64 {
         let grain = self.grain();
         self.verify.interval.filter(|interval| grain.is_multiple_of(*interval)).unwrap_or(grain)
@@ -115,7 +115,7 @@ impl Job {
             (block <= head)
                 .then(|| format!("a block of {block} bytes does not hold the {head} bytes of the header of verify={name} - raise bs or verify_interval")),
             (verify.header_at > 0 && (verify.header_at < head || verify.header_at + head > block))
-                .then(|| format!("verify_offset must be {head}, the size of the header, to {most}, so that the header fits into a block of {block} bytes")),
+                .then(|| format!("verify_offset must be from {head} (the size of the header) to {most}, so that the header fits into a block of {block} bytes")),
             (has_offsets && !self.directions().all(is_of_one_size))
                 .then(|| "verify_pattern with %o has the offset of the operation, which is unknown at the read-back if operations have several sizes - give a single bs".into()),
             (self.reads_back() && self.has_rates())

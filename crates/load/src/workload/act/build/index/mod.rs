@@ -46,8 +46,8 @@ fn page_writes(index: usize) -> u16 {
     1 + index as u16
 }
 
-/// Adds the load of `config` on `devices`, which are those of `config.device_names`, to `run`; returns the
-/// service-threads in force, as for a storage test.
+/// Adds the load of `config` to `run`. `devices` are those of `config.device_names`. Returns the service-threads in
+/// force, as for a storage test.
 ///
 /// `derived` belongs to `config`. Errors: a device smaller than a page.
 pub(in super::super) fn index(

@@ -1,7 +1,7 @@
 //! The workload of a storage test: its streams, their records, size checks; and its lanes with their limits and
 //! buffers, shard by shard.
 //!
-//! Record operations are shared out over all shards. Large blocks and the tomb raider, one at a time on each device,
+//! Record operations are divided among all shards. Large blocks and the tomb raider, one at a time on each device,
 //! belong to the one shard that owns the device.
 
 #[cfg(test)]
@@ -43,8 +43,8 @@ fn block_writes(index: usize) -> u16 {
     record_writes(index) + 1
 }
 
-/// Adds the load of `config` on `devices`, which are those of `config.device_names`, to `run`; returns the limit of
-/// client operations in flight over all devices and shards: the service-threads in force.
+/// Adds the load of `config` to `run`. `devices` are those of `config.device_names`. Returns the service-threads in
+/// force: the limit of client operations in flight over all devices and shards.
 ///
 /// `derived` belongs to `config`. Errors: a device too small for the configuration.
 pub(in super::super) fn storage(
@@ -83,12 +83,12 @@ pub(in super::super) fn storage(
     Ok(if has_records { slots } else { 0 })
 }
 
-/// Recorded streams: the configured ones, on every device.
+/// Recorded streams: the streams of the configuration, on every device.
 fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
     let (reads, writes) = (derived.read_rate, derived.commit_write_rate);
     // ACT's log includes the large blocks of a load with writes, whatever their rate.
     let has_large_blocks = config.write_reqs_per_sec > 0;
-    // The verdict is about client operations; without any, it is about large blocks.
+    // The verdict judges client operations, or large blocks if there are no client operations.
     let large_blocks_alone = reads.is_zero() && writes.is_zero();
     let record_iops = |rate: Rate| if config.arrival == Arrivals::Closed { 0.0 } else { rate.per_sec_f64() };
     let records = |stream: usize, rate: Rate| {
