@@ -184,7 +184,7 @@ impl JobPage<'_> {
         self.own_ns() * self.jobs as u64
     }
 
-    /// `ns` as a percentage of the time of its clones.
+    /// `ns` as a percentage of the total time of the job's clones.
     fn percent(&self, ns: u64) -> f64 {
         ns as f64 * 100.0 / self.all_ns().max(1) as f64
     }
@@ -290,7 +290,7 @@ impl Samples {
 pub struct Kind {
     /// Completion latencies: from submission until the completion is seen.
     pub clat: Durations,
-    /// Waits for a slot within the queue depth, of operations with a rate.
+    /// Waiting times of operations with a rate, until fewer than `iodepth` operations were in flight.
     pub wait: Durations,
     /// Operations that waited: completion latencies, and completion latencies plus waits.
     waited: [Durations; 2],

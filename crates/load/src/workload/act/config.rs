@@ -59,7 +59,7 @@ impl ActConfig {
         self.storage_read_histogram.map(|histogram| HistogramSizes { histogram, within, offset_pct })
     }
 
-    /// Sizes of records written, if a histogram gives them.
+    /// Sizes of record writes, if a histogram gives them.
     pub fn write_sizes(&self) -> Option<HistogramSizes> {
         let (within, offset_pct) = (self.size_within_bucket.of_writes(), self.write_size_offset);
         self.storage_write_histogram.map(|histogram| HistogramSizes { histogram, within, offset_pct })

@@ -75,9 +75,8 @@ fn large_blocks_as_act_computes(config: &ActConfig, derived: &StorageDerived) ->
     (reads, writes)
 }
 
-/// The lines of flashproof's own FLASHPROOF SETTINGS block: key and value in force of every setting for which ACT 6.6
-/// has no line. A seed that has not been chosen yet is left out. The keys of histogram loads appear only in histogram
-/// loads.
+/// The lines of flashproof's own FLASHPROOF SETTINGS block: key and value of every setting that ACT 6.6 does not print.
+/// A seed that has not been chosen yet is left out. The keys of histogram loads appear only in histogram loads.
 ///
 /// ACT's analysis script looks for lines that begin with `ACT version`, `report-interval-sec`,
 /// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`; no key here does.

@@ -13,7 +13,7 @@ use crate::rate::Rate;
 use device::discover::Drive;
 use results::units::{self, Grouped};
 
-/// Assumed smallest operation of a drive that cannot be asked, in bytes.
+/// Assumed smallest operation of a drive that cannot be queried, in bytes.
 const SECTOR_BYTES: u32 = 512;
 const SEC_PER_DAY: f64 = 86_400.0;
 

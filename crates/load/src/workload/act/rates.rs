@@ -63,7 +63,7 @@ pub struct StorageDerived {
     /// Size of a large block, in bytes.
     pub large_block_bytes: u32,
     /// Records of mean size per large block, at least 1: records do not straddle blocks. With histograms no rate
-    /// depends on this.
+    /// depends on this number.
     pub records_per_large_block: u32,
     /// Sizes of record reads, if a histogram gives them; otherwise they are uniform from the smallest
     /// record to the largest.

@@ -18,7 +18,7 @@ pub(crate) const LARGE_BLOCK_KBYTES_MAX: u64 = 8 * 1024;
 /// ACT keeps thread handles on its 8 MiB stack, which has room for this many.
 pub(crate) const SERVICE_THREADS_MAX: u64 = 1 << 20;
 pub(crate) const RECORD_BYTES_MAX: u64 = LARGE_BLOCK_KBYTES_MAX * 1024;
-/// Ten times: the paper adjusts by a tenth, and more would be another load.
+/// Ten times the rate. The paper adjusts rates by a tenth; a larger factor would be a different load.
 const REQ_OFFSET_PCT_MAX: u64 = 1000;
 /// The edges of a bucket are a factor of two apart.
 const SIZE_OFFSET_PCT_MAX: u64 = 200;
@@ -27,7 +27,7 @@ pub(super) const fn from(min: u64, max: u64) -> Kind {
     Kind::Whole { min, max, power_of_two: false }
 }
 
-/// Values of columns that a row omits: an option of the storage test that ACT 6.6 has too, any number, default 0.
+/// Values of columns that a row omits: an option of ACT 6.6's storage test, any number, default 0.
 pub(super) const ROW: OptionSpec = OptionSpec {
     name: "",
     unit: "",

@@ -228,7 +228,7 @@ impl Flow {
         if !std::mem::replace(&mut self.has_joined, true) {
             weights.fetch_add(self.options.weight, Ordering::Relaxed);
         }
-        // As in fio, the operation that may be issued now is included.
+        // As in fio, the total includes the operation that may be issued now.
         let (all, weights) = (ops.load(Ordering::Relaxed) + 1, weights.load(Ordering::Relaxed));
         if u128::from(self.ops) * u128::from(weights) > u128::from(all) * u128::from(self.options.weight) {
             return false;

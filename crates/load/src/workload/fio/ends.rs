@@ -122,7 +122,7 @@ pub struct Steady {
 }
 
 impl Steady {
-    /// `begin_ns`: when the job begins.
+    /// `begin_ns`: end of the job's start delay and ramp time, nanoseconds of the run.
     pub(super) fn new(options: SteadyOptions, begin_ns: u64) -> Self {
         let from_ns = begin_ns.saturating_add(options.ramp_ns);
         let next_ns = from_ns.saturating_add(options.interval_ns).into();
@@ -236,8 +236,8 @@ impl LeastRate {
         Self { wanted: job.least, cycle_ns: job.rate_cycle_ns.max(1), settled_ns, cycles: Default::default() }
     }
 
-    /// Counts an operation of `bytes` in `direction`. Returns a description if this ends a cycle below the minimum
-    /// rate.
+    /// Counts an operation of `bytes` in `direction`. Returns a description if the operation ends a cycle below the
+    /// minimum rate.
     pub(super) fn took(&mut self, direction: usize, bytes: u32, times: &Times) -> Option<String> {
         let (least, did, unit) = match self.wanted[direction] {
             Wanted::Unlimited => return None,
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(ended, Some(8), "100, 104 and 98");
         assert!(state.attained && (state.criterion - 300.0 * 10.0 / 302.0 / 3.0).abs() < 0.1, "{state:?}");
         assert_eq!(state.means(), [100, 100 * 4096 + 2730, 6_000]);
-        // The ramp does not count.
+        // Seconds of the ramp time are ignored.
         let late = [("steadystate_ramp_time", "8"), ("steadystate", "iops:3"), ("steadystate_duration", "2")];
         let late = options(&late);
         assert_eq!(ends_after(late, &falling).0, Some(10));

@@ -91,7 +91,7 @@ pub struct Logged {
 pub struct Iolog {
     pub files: Vec<String>,
     pub operations: Arc<[Logged]>,
-    /// Due times of the operations, ascending, nanoseconds; the last one is repeated as the end. Empty: a closed loop.
+    /// Due times of the operations, ascending, nanoseconds; the last time is repeated as the end. Empty: a closed loop.
     pub at_ns: Arc<[u64]>,
 }
 
@@ -206,14 +206,14 @@ impl Iolog {
         Some(self.of_kind(kind).0 as f64 * 1e9 / last_ns.max(1_000_000_000) as f64)
     }
 
-    /// Bytes that the file `name` needs.
+    /// Size that the file `name` needs for the operations of the log, bytes.
     pub(super) fn end_bytes(&self, name: &str) -> Option<u64> {
         let file = self.files.iter().position(|file| file == name)?;
         let of_file = self.operations.iter().filter(|operation| usize::from(operation.file) == file);
         of_file.map(|operation| operation.offset + u64::from(operation.len)).max()
     }
 
-    /// Checks that the operations fit the devices or files; `shapes` are in the order of `files`. Errors: the reason, a
+    /// Checks that the operations fit the devices or files. `shapes`: in the order of `files`. Errors: the reason, a
     /// phrase.
     pub(super) fn check(&self, shapes: &[&DeviceShape], direct: bool) -> Result<(), String> {
         for operation in self.operations.iter().filter(|operation| kind_number(operation.kind) != FLUSHES) {

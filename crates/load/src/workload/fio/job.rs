@@ -182,7 +182,7 @@ with_defaults! {
         pub sparse: bool = false,
         /// Durability of each write.
         pub sync: WriteSync = WriteSync::No,
-        /// Writes between two calls of fsync, of fdatasync and of sync_file_range; 0: none.
+        /// Number of writes between two calls: of fsync, of fdatasync, of sync_file_range; 0: no calls.
         pub flush_every: [u64; 3] = [0; 3],
         /// Flags of sync_file_range.
         pub write_back: WriteBack = WriteBack::default(),
@@ -268,7 +268,7 @@ with_defaults! {
         pub iolog: Option<Arc<Iolog>> = None,
         /// File for a log of the operations.
         pub write_iolog: Option<String> = None,
-        /// Prefix of the log of histograms; its period, milliseconds; bins that are summed, as a power of two.
+        /// Log of histograms: prefix; period, milliseconds; number of bins that are merged, as a power of two.
         pub hist_log: Option<String> = None,
         pub log_hist_msec: u64 = 0,
         pub log_hist_coarseness: u64 = 0,
@@ -349,7 +349,7 @@ impl Job {
         if let Some(log) = &self.iolog {
             return log.iops(kind);
         }
-        // Flushes after writes, and zone resets before writes, have no rate of their own.
+        // Flushes after writes, and zone resets before writes, have no separate rate.
         if kind == FLUSHES || kind == TRIMS && !self.does[TRIMS] {
             return None;
         }

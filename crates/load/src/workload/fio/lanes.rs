@@ -21,7 +21,7 @@ use sys::salt::Salt;
 /// Parameters of all lanes of a run.
 pub(super) struct Lanes<'a> {
     pub(super) devices: &'a [DeviceShape],
-    /// Lengths of the files to whose ends jobs append.
+    /// Lengths of the files that jobs append to, before the run.
     pub(super) appended: &'a HashMap<String, u64>,
     pub(super) seed: u64,
     pub(super) place: &'a Place,

@@ -356,7 +356,7 @@ impl FioLoad {
             let maps: usize = job.lanes().iter().map(|lane| if job.shares_map(lane) { 1 } else { lane.len() }).sum();
             let map_bytes = if job.has_map() { Map::bytes_of(used / job.unit_bytes()) * maps as u64 } else { 0 };
             let read_back = if job.reads_back() { used / job.grain() * verify::ENTRY_BYTES } else { 0 };
-            // Each device or file has its own buffers for writes.
+            // Each further device or file has its own class of write buffers.
             let of_writes = if job.does[WRITES] { thread.names().len() - 1 } else { 0 };
             let classes = job.directions().count() + usize::from(job.reads_back()) + of_writes;
             let class_bytes = job.largest_bytes() * (job.slots() + u64::from(SALTED_AHEAD));
@@ -423,7 +423,7 @@ impl Workload for FioLoad {
         Extras {
             ramp_ns: job.ramp_ns,
             buffered: !job.direct,
-            // Unknown if the number of any job is unknown.
+            // The sum is unknown if the number of any job is unknown.
             operations: operations.try_fold(0_u64, |all, of| all.checked_add(of?)),
             synchronous,
             polled: any(|job| job.is_polled),

@@ -332,7 +332,8 @@ impl FioStream {
         Some(self.flush(self.state.end_flushes, OpKind::FlushFile))
     }
 
-    /// Reports arrivals of a single direction, divided evenly over its areas. `None`: mixed directions, or a log.
+    /// Reports the arrivals of a stream with a single direction, divided evenly over its areas. `None`: mixed
+    /// directions, or a log.
     fn counted(&self, arrivals: u64, tell: &mut dyn FnMut(u32, u64)) -> Option<()> {
         let [direction] = self.directions[..] else { return None };
         if self.thread.job.iolog.is_some() {
@@ -371,7 +372,7 @@ impl Stream for FioStream {
         let request = loop {
             let Some((area, request)) = self.make() else {
                 self.state.is_held = self.state.held.is_some();
-                // Otherwise the main phase is over.
+                // Without a waiting operation, the main phase is over.
                 return if self.state.is_held { None } else { Stream::next(self) };
             };
             if self.verify.as_mut().is_none_or(|verify| verify.is_next_written(area, request.offset)) {

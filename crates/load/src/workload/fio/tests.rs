@@ -142,7 +142,11 @@ fn jobs_of_one_set_of_cpus_share_issuing_threads_that_run_there() {
     );
     let split = "cpus_allowed=0,4-5\ncpus_allowed_policy=split\nnumjobs=4\n[a]";
     assert_eq!(shards(split, "/dev/none"), [(vec![0], names("a a")), (vec![4], names("a")), (vec![5], names("a"))]);
-    assert_eq!(shards(text, "sim:").iter().filter(|(cpus, _)| !cpus.is_empty()).count(), 0, "a drive that needs none");
+    assert_eq!(
+        shards(text, "sim:").iter().filter(|(cpus, _)| !cpus.is_empty()).count(),
+        0,
+        "a simulated drive needs no CPUs"
+    );
     for wrong in ["cpus_allowed=", "cpus_allowed=1-0", "cpus_allowed=a", "cpus_allowed=1024", "cpumask=0"] {
         assert!(read(&format!("[a]\nfilename=sim:\n{wrong}")).unwrap_err().contains("CPU"), "{wrong}");
     }
@@ -160,7 +164,7 @@ fn each_clone_with_a_synchronous_engine_has_an_issuing_thread() {
     assert_eq!(shards("sim:"), (vec![0, 1, 0, 1, 0, 1, 0, 1], vec![false; 2]), "virtual time needs no threads");
     let synchronous = |text: &str| read(text).unwrap().0[0].extras().synchronous;
     assert!(synchronous("[a]\nfilename=/dev/x\nioengine=psync"));
-    assert!(!synchronous("[a]\nfilename=/dev/x\nioengine=psync\n[b]\nfilename=/dev/x"), "one has a queue");
+    assert!(!synchronous("[a]\nfilename=/dev/x\nioengine=psync\n[b]\nfilename=/dev/x"), "job b has a queue");
     assert!(!synchronous("[a]\nfilename=sim:\nioengine=psync"));
 }
 

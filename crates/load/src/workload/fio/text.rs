@@ -42,7 +42,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// True for a section that applies to the jobs after it, and is no job.
+    /// True for a section that is not a job, but has options for the jobs after it.
     pub fn is_global(&self) -> bool {
         self.name.starts_with("global")
     }
@@ -73,7 +73,7 @@ pub struct Problem {
 impl Problem {
     pub fn new(at: &str, what: impl Into<String>) -> Self {
         let what: String = what.into();
-        // A value can have megabytes. The beginning of the message identifies it, and the end has the remedy.
+        // A message can contain a value of megabytes. Its beginning identifies the value, and its end has the remedy.
         let count = what.chars().count();
         if count <= 2 * SHOWN_CHARS {
             return Self { at: at.to_owned(), what };
@@ -315,7 +315,7 @@ fn substituted(value: &str, around: &Surroundings<'_>) -> Result<String, String>
     for (keyword, number) in keywords {
         text = text.replace(keyword, &number.to_string());
     }
-    // fio passes such values to bc(1): 8*$mb_memory.
+    // As in fio, which passes values such as 8*$mb_memory to bc(1).
     if is_computed && !text.starts_with('(') && text.contains(['+', '-', '*', '/']) {
         let value = expression(&text, Unit::Kilo(1024))?;
         return Ok(format!("{}", value.trunc()));

@@ -7,21 +7,21 @@
 /// Meaning of suffixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes, or any other number that may have a suffix. The content is the value of `k`.
+    /// Bytes, or any other number that may have a suffix. The field is the value of `k`.
     Kilo(u64),
-    /// Times. The content is the unit of a bare number, in nanoseconds.
+    /// Times. The field is the unit of a number without a suffix, in nanoseconds.
     Time(u64),
     /// No suffix allowed.
     Plain,
 }
 
-/// Times whose bare numbers are seconds.
+/// Times in seconds, if there is no suffix.
 pub const SECONDS: Unit = Unit::Time(1_000_000_000);
 
 /// Bytes, with `k` for 1024 of them.
 pub const BYTES: Unit = Unit::Kilo(1024);
 
-/// Times whose bare numbers are microseconds.
+/// Times in microseconds, if there is no suffix.
 pub(super) const MICROSECONDS: Unit = Unit::Time(1_000);
 
 /// A size in bytes, or in percent of a size that is known later.

@@ -280,7 +280,7 @@ impl ZonedArea {
         self.range.start as u64 * self.table.zone_bytes..self.range.end as u64 * self.table.zone_bytes
     }
 
-    /// Marks all data as old: the next write to a zone of a verifying job resets the zone first.
+    /// Marks all data as old: a verifying job resets a zone with old data before its next write there.
     pub(super) fn age(&self) {
         locked(&self.table.state).age(self.range.clone());
     }

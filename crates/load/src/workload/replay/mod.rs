@@ -288,7 +288,7 @@ fn slots(
     carried_by_memory(class, largest).min(share).max(1) as u32
 }
 
-/// Number of operations of a stream, the largest of `largest` bytes, whose buffers fit in memory.
+/// Number of operations whose buffers fit in the memory of a stream. `largest`: bytes of the largest operation.
 fn carried_by_memory(class: Class, largest: u64) -> u64 {
     let buffers = if class.kind().moves_data() { LANE_MEMORY_BYTES / largest.max(1) } else { SLOTS_MAX };
     match class.kind() {

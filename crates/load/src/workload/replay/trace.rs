@@ -160,7 +160,7 @@ impl TraceBuilder {
         self.operations += 1;
         // A flush has no offset, even if the trace has one.
         let (sector, sectors) = if class == Class::Flushes { (0, 0) } else { (request.sector, request.sectors) };
-        // Bios can request a flush before them, or FUA; both are replayed as durable writes.
+        // A bio can request a flush before it, or FUA; both are replayed as durable writes.
         let sync = if request.flags.fua || request.flags.preflush { WriteSync::Data } else { WriteSync::No };
         let operation = Operation { sector, sectors, sync };
         self.groups.entry((request.device, class)).or_default().push((request.wanted_ns(), operation));

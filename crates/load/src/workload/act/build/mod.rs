@@ -56,7 +56,7 @@ struct Builder<'a, D> {
     client_bytes: u32,
     /// Maximum number of operations in flight on each device that no client waits for.
     other_slots: u32,
-    /// Sizes that a histogram gives, of reads and of commit writes on each device. Empty in an index test.
+    /// Size tables of reads and of commit writes on each device, if histograms give the sizes. Empty in an index test.
     tables: Vec<[Option<Arc<SizeTable>>; 2]>,
     /// Number of issuing threads.
     shards: u32,
@@ -143,7 +143,7 @@ impl<D> Builder<'_, D> {
         let name = format!("{}{name}", self.place.prefix);
         for thread in (shard..threads).step_by(self.shards as usize) {
             let Some(arrival) = self.arrival(stream, rate, thread.into(), threads.into()) else { continue };
-            // ACT or the user chose their number, never the device.
+            // ACT or the user chose the number of threads, so the limit counts as configured.
             let limit = plan.add_limit(1, true);
             plan.add_lane(pattern(thread as usize), arrival, limit, name.clone());
         }

@@ -65,7 +65,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     let told = test_of(&lines);
     let test = reading.test.or(told).unwrap_or_default();
     if bytes.len() > FILE_BYTES_MAX {
-        // The parser reports the excessive size, which is enough.
+        // The parser reports the excessive size; no other error is needed.
         lines = Lines::new(b"");
     }
     let candidates = candidates(&lines);

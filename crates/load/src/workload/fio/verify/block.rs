@@ -213,7 +213,7 @@ impl Blocks {
             image
         };
         let mut place = place;
-        // Use the header's offset: the block may have been written for another place.
+        // Use the header's offset: the block may have been written for another offset.
         place.offset = header.offset.max(place.from as u64);
         let mut image = vec![0; self.len];
         self.put_data(&mut image, place, header.seed);
@@ -338,7 +338,7 @@ fn begins(block: &[u8]) -> String {
     }
 }
 
-/// Bits that differ between a block and the right one, by sector.
+/// Number of bits that differ between a block and the right block, by sector.
 fn differing_bits(block: &[u8], right: &[u8]) -> Vec<u64> {
     let sectors = block.chunks(SECTOR_BYTES).zip(right.chunks(SECTOR_BYTES));
     let of_sector = |(found, expected): (&[u8], &[u8])| {
@@ -347,7 +347,7 @@ fn differing_bits(block: &[u8], right: &[u8]) -> Vec<u64> {
     sectors.map(of_sector).collect()
 }
 
-/// Description of the difference between a block and the right one; `None` if no sector is similar.
+/// Description of the difference between a block and the right block; `None` if no sector is similar.
 fn difference(block: &[u8], right: &[u8]) -> Option<String> {
     let bits = differing_bits(block, right);
     let sectors: Vec<_> = block.chunks(SECTOR_BYTES).collect();

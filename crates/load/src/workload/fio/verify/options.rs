@@ -34,7 +34,7 @@ with_defaults! {
         pub backlog: u64 = 0,
         /// Writes in a batch.
         pub batch: u64 = 0,
-        /// True if the state of the writes is saved; `None`: if the job ended early.
+        /// True if the state of the writes is saved; `None`: only if the job ends early.
         pub saves_state: Option<bool> = None,
         pub loads_state: bool = false,
     }
@@ -155,7 +155,7 @@ pub(in super::super) fn overlapping(threads: &[Thread]) -> Option<Problem> {
     None
 }
 
-/// Byte range that a clone uses of each of its files, as far as known without opening them.
+/// Byte range that a clone uses of each of its files, as far as known before the files are opened.
 fn range(thread: &Thread) -> Range<u64> {
     let start = thread.start_bytes();
     let part = start.zip(thread.part_bytes()).filter(|_| !thread.job.zones.strided);

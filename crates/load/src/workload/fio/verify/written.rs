@@ -267,7 +267,7 @@ mod tests {
         written.begin(0, 9..10, 10);
         written.forget(0, 9..10);
         written.end(0, 9..10, false);
-        // More at once than are counted.
+        // More writes at once than the counter can count.
         (0..200).for_each(|write| written.begin(0, 5..6, write));
         (0..200).for_each(|_| written.end(0, 5..6, true));
         written.rewind();

@@ -111,7 +111,7 @@ impl ZonedArea {
                 && !zone.is_reset
                 && match has_room(zone) {
                     true => is_alone(zone),
-                    // Such a zone is reset first.
+                    // A zone without room, or with old data, is reset first.
                     false => zone.is_quiet() && (!keeps_data || zone.is_old),
                 }
         };

@@ -288,7 +288,8 @@ impl Builder<'_, StorageDerived> {
 
     /// Bytes of the largest record operation on any device, at least 1.
     fn largest_record_bytes(&self) -> u32 {
-        // With histograms, either stream can have the larger operations; otherwise writes do, because of their step.
+        // With histograms, either stream can have the larger operations; otherwise writes have, because of their larger
+        // alignment.
         let streams = self.record_rates().into_iter().filter(|(_, rate)| !rate.is_zero());
         let sizes = streams.flat_map(|(stream, _)| {
             (0..self.devices.len()).map(move |index| self.record_sizes(stream, index).max_bytes())
@@ -325,7 +326,7 @@ impl Builder<'_, StorageDerived> {
 
     /// Buffers for the commit writes of a shard to a device.
     fn commit_buffers(&self, shard: u32, index: usize, record_slots: u32) -> u32 {
-        // If all devices share one limit, all operations can be on one of them.
+        // If all devices share one limit, all operations can be on the same device.
         let alone = self.config.service_threads.is_none() && self.config.arrival != Arrivals::Act;
         salted_ahead(match alone {
             true => share(self.client_slots_on(index), self.shards, shard).max(1),
