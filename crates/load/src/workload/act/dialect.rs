@@ -49,7 +49,7 @@ impl fmt::Display for Quoted {
     }
 }
 
-/// One line with a key.
+/// A line with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     /// Line number, from 1.

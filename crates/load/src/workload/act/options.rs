@@ -66,11 +66,11 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// Percentages of sizes over powers of two, at most [`BUCKETS_MAX`], that do not rise and end in 0.
     Histogram,
-    /// One word of any kind; for keys that are read and ignored.
+    /// A single word of any kind, for keys that are read and ignored.
     Word,
 }
 
-/// One option: a row of the table.
+/// An option: a row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionSpec {
     /// The key, as written in a file.

@@ -36,7 +36,7 @@ pub struct ConfigErrors(pub Vec<Located<Problem>>);
 impl std::error::Error for ConfigErrors {}
 
 impl fmt::Display for ConfigErrors {
-    /// One line per error.
+    /// A line for each error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<_> = self.0.iter().map(ToString::to_string).collect();
         f.write_str(&lines.join("\n"))

@@ -50,7 +50,7 @@ macro_rules! options {
 
         /// The configuration of an ACT test as given, without derived values.
         ///
-        /// One field for each key of the option table, which holds the ranges and advice; keys that the test does not
+        /// A field for each key of the option table, which holds the ranges and advice; keys that the test does not
         /// read keep their defaults. As in ACT, the defaults are incomplete: devices and a duration have to be given. A
         /// configuration that a program changed must pass [`check`](super::check()) again, as
         /// [`derive`](super::derive()) makes sure.

@@ -11,7 +11,7 @@ use super::verify::VerifyCounts;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// One clone of a job.
+/// A clone of a job.
 #[derive(Debug, Clone)]
 pub struct Thread {
     pub job: Arc<Job>,

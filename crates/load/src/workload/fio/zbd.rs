@@ -2,7 +2,7 @@
 //! or file.
 //!
 //! ```text
-//! a job's offset -> ZonedArea::turn -> Turn: the actual offset, a reset first, or wait                         in_zone.rs
+//! a job's offset -> ZonedArea::turn -> Turn: the actual offset, a reset first, or wait   in_zone.rs
 //!                   ZonedArea::done    an operation completed
 //! ```
 //!

@@ -91,7 +91,7 @@ impl Replay {
     }
 
     fn duration_sec(&self) -> u64 {
-        // One second more, so that the last operation is within the duration.
+        // Add a second, so that the last operation is within the duration.
         self.trace.span_ns.saturating_mul(self.laps.into()) / NS_PER_SEC + 1
     }
 

@@ -273,7 +273,7 @@ impl Builder<'_, StorageDerived> {
         for (stream, rate) in rates {
             if let Some(arrival) = self.arrival(stream, rate, index as u64, devices) {
                 let slots = self.config.large_block_concurrency;
-                // One at a time is the model; any other number is the user's choice.
+                // The model does one large block at a time; any other number is the user's choice.
                 let limit = plan.add_limit(slots, slots > 1);
                 plan.add_lane(self.uniform(stream, index, 0), arrival, limit, self.name(stream, index));
             }
