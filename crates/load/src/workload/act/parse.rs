@@ -157,7 +157,7 @@ impl Reader {
         let ActConfig { commit_to_device, commit_min_bytes, report_interval_sec, test_duration_sec, .. } = self.config;
         let commit_min = match (commit_to_device, commit_min_bytes) {
             (false, _) => "it has no effect, because commit-to-device is no".to_owned(),
-            (true, 0) => "commit writes are rounded to the device's minimum I/O size, as without it".to_owned(),
+            (true, 0) => "commit writes are rounded to the device's minimum I/O size, as without this key".to_owned(),
             (true, bytes) => format!(
                 "commit writes are rounded to {bytes} bytes, or to the device's minimum I/O size where that is larger"
             ),
