@@ -47,7 +47,7 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
     );
     refused_line(
         "bananas: 5",
-        &["test.conf:6: unknown key \"bananas\" - no known key is close to it; docs/options.md lists them all"],
+        &["test.conf:6: unknown key \"bananas\" - no known key is similar; docs/options.md lists all keys"],
     );
 }
 
@@ -170,10 +170,8 @@ fn a_simulated_drive_that_cannot_be_is_refused() {
     );
     refused(
         "device-names: sim: /dev/null\ntest-duration-sec: 1\nread-reqs-per-sec: 1\n",
-        &[
-            "test.conf:1: device-names: \"sim:\" is simulated on virtual time and \"/dev/null\" is not, and one test has \
-           one clock - test them one after the other",
-        ],
+        &["test.conf:1: device-names: \"sim:\" is simulated on virtual time, but \"/dev/null\" is not, and a \
+           test has only one clock - test them one after the other"],
     );
 }
 

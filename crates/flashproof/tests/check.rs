@@ -233,7 +233,7 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
         ("below = \"10ms\"", "below = \"10\"", "has no unit"),
         ("below = \"10ms\"", "below = \"0ms\"", "a limit of 0 decides nothing"),
         ("bs=4k", "blocks=4k", "neither fio nor flashproof has this option"),
-        ("bs=4k", "bs=4k\nexec_prerun=rm", "flashproof does not have this option"),
+        ("bs=4k", "bs=4k\nexec_prerun=rm", "flashproof does not support this option"),
         ("name = \"log\"", "name = \"../log\"", "a name has only letters"),
         ("[[run]]", "unknown = 1\n[[run]]", "unknown field `unknown`"),
         ("written = \"0\"", "written = \"much\"", "sustained.written: "),

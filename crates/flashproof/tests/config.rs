@@ -43,9 +43,9 @@ fn thirty_x_counts_drives_and_not_partitions() {
         "/dev/nvme91n1 is not here to be asked: one drive, by its name.",
         "The drives do not get the same load: /dev/nvme90n1 gets 80,000 reads and 40,000 writes a second (40x), \
          /dev/nvme91n1 gets 40,000 reads and 20,000 writes a second (20x). Rates are spread evenly",
-        "What the load means, over 3 devices on 2 drives:",
+        "The load in total, over 3 devices on 2 drives:",
         "  large-block writes     1,411.76 /s x   131,072 bytes = 185 MB/s written",
-        "  drive writes a day: 2.78 on /dev/nvme90n1 of 3.84 TB, 2.78 times the 1 it is rated for",
+        "  drive writes a day: 2.78 on /dev/nvme90n1 of 3.84 TB, 2.78 times its rating of 1",
     ] {
         assert!(ended.stderr.contains(said), "{said}\n{}", ended.stderr);
         // Comments are broken into lines.
@@ -132,7 +132,7 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
         ("--device sim: --load nan", "not a decimal number"),
         ("--device sim: --load 99999999", "at most 4294967295 can be configured"),
         ("--device sim: --load 1 --scale 0", "0 times a load is no load"),
-        ("--device sim: --load 0.0001", "the stream would be gone"),
+        ("--device sim: --load 0.0001", "the stream would not run"),
         ("--device sim: --load 1 --duration 1d2x", "that is no time - give something like 24h"),
         ("--device sim: --load 1 --duration 0", "that is no time at all - give something like 24h"),
         ("--device sim: --load 1 --duration 200000d", "longer than 4294967295 s"),
@@ -140,7 +140,7 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
         ("--device sim: --reads 0 --writes 0", "there is no load"),
         ("--device sim:nonsense=1 --load 1", "unknown parameter \"nonsense\""),
         ("--device sim:,sim: --load 1", "is named twice"),
-        ("--device sim:,/dev/sdx --load 1", "one test has one clock"),
+        ("--device sim:,/dev/sdx --load 1", "a test has only one clock"),
         ("--device sim: --load 1 --set record-bites=3", "did you mean record-bytes?"),
         ("--device sim: --load 1 --set seed", "no = in it"),
         ("--device sim: --load 1 --model paper", "no such test - give storage or index"),
@@ -195,7 +195,7 @@ fn every_mistake_of_a_file_is_named_and_what_is_no_text_is_one() {
         "both.conf",
         "device-names: a\ntest-duration-sec: 5\nlarge-block-ops-per-sec: 5\nwrite-reqs-per-sec: 5\n",
     );
-    config(&bench, "both.conf").expect_error(2, &["no ACT read both - say which one the file was for with --act"]);
+    config(&bench, "both.conf").expect_error(2, &["no ACT read both - give the version of the file with --act"]);
 }
 
 #[test]

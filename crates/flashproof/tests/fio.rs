@@ -158,7 +158,7 @@ fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_
     let (never, ended) = job(&bench, &line, 1);
     assert!(
         never["latency_depth"] == 1
-            && ended.stderr.contains("job \"a\" ended: with one in flight an operation took longer"),
+            && ended.stderr.contains("job \"a\" ended: at queue depth 1 an operation took longer"),
         "{}",
         ended.stderr
     );
@@ -265,17 +265,17 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
     assert_eq!(
         ended.errors(),
         [
-            "job.fio:4: \"verify_policy=fsynced\" - flashproof does not have this option; without it would run: the same, where %o \
-             is the offset of the whole operation, and all completed writes are compared - leave it out if that will do",
-            "job.fio:5: \"lockfile=readwrite\" - flashproof does not have this option; without it would run: fsync of \
-             each file instead of syncfs, and the files of filename, kept from loop to loop, without locks - leave it out if that will do",
+            "job.fio:4: \"verify_policy=fsynced\" - flashproof does not support this option; without it, flashproof would run: the same job; \
+             %o is the offset of the whole operation, and all completed writes are compared - leave it out if that is acceptable",
+            "job.fio:5: \"lockfile=readwrite\" - flashproof does not support this option; without it, flashproof would run: fsync of \
+             each file instead of syncfs, and the files of filename, kept from loop to loop, without locks - leave it out if that is acceptable",
             "nothing was run",
         ]
     );
     assert_eq!(ended.stdout, "");
     for (line, code, says) in [
         ("fio --name=a --filename=victim --rw=write", 3, "victim"),
-        ("fio --name=a --filename=victim --rw=write --readonly --erase=victim", 2, "--readonly forbids that"),
+        ("fio --name=a --filename=victim --rw=write --readonly --erase=victim", 2, "which --readonly forbids"),
         ("fio --name=a --filename=/dev/no-such", 3, "/dev/no-such"),
         ("fio --name=a --filename=absent", 2, "cannot make the file absent - no job says how large it is to be"),
         ("fio absent.fio", 2, "cannot read the job file \"absent.fio\""),
@@ -286,13 +286,9 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
             "cannot read 67108864 bytes of victim - it has 2097152 - lower size",
         ),
         ("fio --name=a --filename=victim --write_bw_log=absent/x --log_avg_msec=1000", 3, "absent/x_bw.1.log"),
-        (
-            "fio --name=a --numjobs=512 --nrfiles=128 --size=1m",
-            2,
-            "65536 files or more, at most 1024 can be open in a run",
-        ),
+        ("fio --name=a --numjobs=512 --nrfiles=128 --size=1m", 2, "65536 files or more, but at most 1024 can be open"),
         ("fio --output-format=xml --name=a", 2, "it is one of normal, json, json+, terse"),
-        ("fio", 2, "no job is named"),
+        ("fio", 2, "there is no job"),
     ] {
         let ended = bench.flashproof(&words(line)).expect(code);
         assert!(ended.stderr.contains(says), "{line}: {}", ended.stderr);

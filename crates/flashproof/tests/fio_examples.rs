@@ -54,7 +54,7 @@ const ACCEPTED: &[&str] = &[
 
 /// Refused examples for files and block devices, with a part of the message.
 const REFUSED: &[(&str, &str)] =
-    &[("cpp_null", "ioengine=cpp_null"), ("cross-stripe-verify", "write to the same places")];
+    &[("cpp_null", "ioengine=cpp_null"), ("cross-stripe-verify", "write to the same range")];
 
 /// Examples of engines that neither read nor write files and block devices through the kernel's block layer.
 const OTHER_ENGINES: &[&str] = &[

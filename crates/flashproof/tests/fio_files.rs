@@ -85,7 +85,7 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
     }
     for options in ["--sync=dsync", "--zonemode=zbd --zonesize=1m"] {
         let line = format!("--name=a --filename={} --rw=write --ioengine=mmap {options}", device.name);
-        refused(&bench, &line, 2, "ioengine=mmap the kernel writes pages back");
+        refused(&bench, &line, 2, "ioengine=mmap the kernel decides when pages are written back");
     }
 }
 
@@ -124,8 +124,8 @@ fn writes_that_append_leave_what_a_file_has() {
         assert_eq!(counts(&job[0]), counts(&theirs["jobs"][0]));
     }
     for (options, says) in [
-        ("--rw=read --file_append=1", "file_append adds size to the end of files"),
-        ("--rw=write --file_append=1 --numjobs=2", "a file grows by what one job writes"),
+        ("--rw=read --file_append=1", "file_append writes size bytes to the end of each file"),
+        ("--rw=write --file_append=1 --numjobs=2", "only one job can write to a file"),
         ("--rw=write --file_append=1 --filename=ours:new", "files that end elsewhere"),
     ] {
         refused(&bench, &format!("--name=a --filename=ours --size=64k {options}"), 2, says);
@@ -206,9 +206,9 @@ fn polling_needs_a_device_with_poll_queues_and_is_refused_before_anything_runs()
     let line = "--name=a --filename=x --size=1m --rw=write --hipri --direct=1";
     for (options, says) in [
         ("", "it is no block device"),
-        ("--direct=0", "hipri polls for reads and writes past the page cache"),
-        ("--ioengine=psync", "hipri polls for reads and writes past the page cache"),
-        ("--filename=sim:", "simulated drives have none"),
+        ("--direct=0", "hipri polls only for direct I/O through io_uring"),
+        ("--ioengine=psync", "hipri polls only for direct I/O through io_uring"),
+        ("--filename=sim:", "which simulated drives do not have"),
     ] {
         refused(&bench, &format!("{line} {options}"), 2, says);
     }

@@ -52,7 +52,7 @@ fn a_file_gets_its_blocks_before_the_run_or_from_its_writes() {
         false => assert!(all >= 4 * MIB, "{all}"),
     }
     let ended = bench.flashproof(&["fio", "--name=a", "--filename=a", "--size=1m", "--fallocate=full"]).expect(2);
-    assert!(ended.stderr.contains("it is one of native, posix, keep"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the value must be one of native, posix, keep"), "{}", ended.stderr);
 }
 
 #[test]

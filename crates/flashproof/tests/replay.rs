@@ -134,7 +134,7 @@ fn what_cannot_be_replayed_is_refused_before_anything_is_opened() {
         (&["storage", "test.conf", "--fit"], "--replay"),
         (&["index", "--replay", "one.txt"], "unexpected argument"),
         (&["storage", "--replay", "none.txt", "--device", "sim:"], "check the path"),
-        (&["storage", "--replay", "sizeless.txt", "--device", "sim:"], "the sizes of 1 of its operations are unknown"),
+        (&["storage", "--replay", "sizeless.txt", "--device", "sim:"], "the trace has no size for 1 of its operations"),
         (&["storage", "--replay", "one.txt", "--device", "sim:", "--speed", "0"], "above 0"),
         (
             &["storage", "--replay", "two.txt", "--device", "sim:"],
@@ -143,7 +143,7 @@ fn what_cannot_be_replayed_is_refused_before_anything_is_opened() {
         (&["storage", "--replay", "two.txt", "--device", "sim:", "--device", "sim:"], "is given twice"),
         (
             &["storage", "--replay", "far.txt", "--device", "sim:capacity=1GiB", "--out", OUT],
-            "--fit to have them begin again",
+            "give --fit to wrap their offsets around",
         ),
     ] {
         let ended = bench.flashproof(arguments).expect(2);

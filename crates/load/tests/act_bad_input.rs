@@ -127,13 +127,13 @@ fn a_mistake_in_a_simulated_drive_has_its_line() {
     );
     assert_eq!(
         message("/dev/a,sim:"),
-        ["a.conf:1: device-names: \"sim:\" is simulated on virtual time and \"/dev/a\" is not, and one test has one \
-          clock - test them one after the other"]
+        ["a.conf:1: device-names: \"sim:\" is simulated on virtual time, but \"/dev/a\" is not, and a test has \
+          only one clock - test them one after the other"]
     );
     for quoted in ["\"/dev/b\"", "'/dev/b'", "/dev/a,\"/dev/b\""] {
         let [message] = &message(quoted)[..] else { panic!("one message for {quoted}") };
         assert!(
-            message.contains("/dev/b") && message.contains(" has quotes round it, and a name is written without"),
+            message.contains("/dev/b") && message.contains(" is in quotes, but names are written without quotes"),
             "{message}"
         );
     }
@@ -183,8 +183,8 @@ fn keys_of_act_4_are_translated_and_said_to_be() {
         warnings(&file),
         [
             "a.conf:4: num-queues and threads-per-queue are keys of ACT 4: 8 x 4 became service-threads: 32",
-            "a.conf:6: scheduler-mode is a key of ACT 4: it is ignored, the device's I/O scheduler is recorded and left \
-             alone",
+            "a.conf:6: scheduler-mode is a key of ACT 4: it is ignored; flashproof records the device's I/O scheduler \
+             and does not change it",
             "a.conf:7: commit-min-bytes is a key of ACT 4 that ACT 6 dropped: commit writes are rounded to 4096 bytes, \
              or to the device's minimum I/O size where that is larger",
         ]
@@ -192,7 +192,7 @@ fn keys_of_act_4_are_translated_and_said_to_be() {
     assert!(!echo::to_text(&config).contains("queue"), "what is written back is in today's keys");
     assert!(
         warnings(&format!("{GOOD}num-queues: 8\n"))[0]
-            .ends_with("says nothing without threads-per-queue; give service-threads")
+            .ends_with("has no meaning without threads-per-queue; give service-threads instead")
     );
     assert!(
         warnings(&format!("{GOOD}commit-min-bytes: 0\n"))[0].ends_with("no effect, because commit-to-device is no")

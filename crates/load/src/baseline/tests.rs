@@ -153,7 +153,7 @@ fn every_job_is_one_that_fio_takes_as_it_was_meant() {
         let device = "/dev/disk/by-path/pci-0000:01:00.0";
         let mut warnings = Vec::new();
         let made = fio_jobs(&[job.section("baseline", device)], &mut warnings);
-        assert!(warnings.iter().all(|warning| warning.what.contains("makes no difference")), "{warnings:?}");
+        assert!(warnings.iter().all(|warning| warning.what.contains("has no effect")), "{warnings:?}");
         let [fio] = &made[..] else { panic!("{made:?}") };
         assert_eq!(fio.filenames, [device]);
         assert_eq!(([fio.does[0], fio.does[1]], fio.depth), (job.does(), job.depth.into()), "{}", job.line());

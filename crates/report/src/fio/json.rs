@@ -1,5 +1,5 @@
-//! fio's JSON, with fio's names in fio's order; our additions are `wait_ns`, `lag_ns`, `failed`, `never_issued`,
-//! `verdicts`, `cross_check`.
+//! fio's JSON, with fio's names in fio's order. flashproof's additions are `wait_ns`, `lag_ns`, `failed`,
+//! `never_issued`, `verdicts`, `cross_check`.
 
 use super::{Durations, FIO_VERSION, JobPage, Kind, LEVELS, NO_TARGET, Page, Samples, SteadyState, Verified};
 use serde::Serialize;
@@ -30,7 +30,7 @@ pub fn json(page: &Page<'_>, plus: bool) -> String {
     });
     top.put("disk_util", Json::List(disks.collect()));
     if !page.results.is_empty() {
-        // Plain values in maps with names: it cannot fail, here and below.
+        // Plain values in maps with names: the conversion cannot fail, here and below.
         top.put("verdicts", serde_json::to_value(&page.results).unwrap_or_default());
     }
     if !page.cross_check.is_empty() {

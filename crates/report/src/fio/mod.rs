@@ -4,7 +4,7 @@
 //! Interval -> Totals (by stream) -> Page (jobs with their kinds) -> normal.rs (also terse), json.rs
 //! ```
 //!
-//! The one idea: fields with fio's names have fio's meaning; additional fields (`wait`, `lag`) have other names. An
+//! The main idea: fields with fio's names have fio's meaning; additional fields (`wait`, `lag`) have other names. An
 //! operation's clat begins at its submission, so it includes fio's slat; lat is equal to clat.
 
 mod json;
@@ -23,7 +23,7 @@ pub const FIO_VERSION: &str = "fio-3.33";
 /// Reads, writes, trims, flushes.
 pub const KINDS: usize = 4;
 
-/// Names of them in fio's output.
+/// Names of the kinds in fio's output.
 const NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
 
 /// Results of one report entry: a job, or a group with group_reporting.
@@ -39,7 +39,7 @@ pub struct JobPage<'a> {
     pub options: Vec<(String, String)>,
     /// Maximum number of operations in flight; with a latency target, the depth found for it.
     pub depth: u64,
-    /// Latency target, if it has one.
+    /// Latency target, if the job has one.
     pub target: Option<LatencyTarget>,
     /// Start of the reported part, nanoseconds of its run.
     pub begin_ns: u64,
@@ -49,22 +49,22 @@ pub struct JobPage<'a> {
     pub levels: [u64; 7],
     /// Recorded data, by kind.
     pub kinds: [Option<&'a Kind>; KINDS],
-    /// Counts of its verification, if it has one.
+    /// Counts of the verification, if the job verifies.
     pub verified: Option<Verified>,
-    /// Zones that it reset, with zonemode=zbd.
+    /// Number of zones that the job reset, with zonemode=zbd.
     pub zone_resets: Option<u64>,
     /// True to print percentiles: of completion latencies, of total latencies.
     pub percentiles_of: [bool; 2],
     pub percentiles: Vec<f64>,
     /// Value of the suffix `k`.
     pub kb_base: u64,
-    /// Duration of its run, nanoseconds.
+    /// Duration of the job's run, nanoseconds.
     pub ran_ns: u64,
-    /// Its share of the run's CPU time.
+    /// The job's share of the run's CPU time.
     pub cpu: Cpu,
-    /// Its steady state, if it looked for one.
+    /// Steady state of the job, with `steadystate`.
     pub steady: Option<SteadyState>,
-    /// Latencies by direction and I/O priority, if its operations had several.
+    /// Latencies by direction and I/O priority, if the operations had several priorities.
     pub priorities: Vec<(usize, u16, Durations)>,
 }
 
@@ -84,7 +84,7 @@ pub struct SteadyState {
     pub intervals: Vec<[u64; 3]>,
 }
 
-/// A latency for which a job looked for its depth.
+/// The latency target for which a job searched its queue depth.
 #[derive(Debug, Clone, Copy)]
 pub struct LatencyTarget {
     /// Target latency, nanoseconds.
@@ -139,7 +139,7 @@ pub struct Disk {
     pub ticks: [u64; 2],
     /// Time weighted by the number of requests in flight, milliseconds.
     pub in_queue: u64,
-    /// Percent of the time that it was busy.
+    /// Percent of the time that the disk was busy.
     pub util: f64,
 }
 
@@ -174,7 +174,7 @@ pub struct Verified {
 }
 
 impl JobPage<'_> {
-    /// Its own duration, nanoseconds.
+    /// Duration of the reported part, nanoseconds.
     fn own_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.begin_ns).max(1)
     }
@@ -184,12 +184,12 @@ impl JobPage<'_> {
         self.own_ns() * self.jobs as u64
     }
 
-    /// `ns` as a percentage of the time of its clones.
+    /// `ns` as a percentage of the total time of the job's clones.
     fn percent(&self, ns: u64) -> f64 {
         ns as f64 * 100.0 / self.all_ns().max(1) as f64
     }
 
-    /// fio's number for its first error: EILSEQ for wrong data, EIO for others.
+    /// fio's number for the first error: EILSEQ for wrong data, EIO for any other error.
     fn error(&self) -> u64 {
         match self.verified {
             Some(Verified { wrong_blocks: 1.., .. }) => 84,
@@ -252,7 +252,7 @@ const SAMPLE_NS_MIN: u64 = 500_000_000;
 /// A histogram of a whole run.
 pub type Durations = Histogram<u64>;
 
-/// Mean and standard deviation of the values of one second after the other.
+/// Mean and standard deviation of values that are sampled once per second.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Samples {
     pub count: u64,
@@ -290,17 +290,17 @@ impl Samples {
 pub struct Kind {
     /// Completion latencies: from submission until the completion is seen.
     pub clat: Durations,
-    /// Waits for a slot within the queue depth, of operations with a rate.
+    /// Waiting times of operations with a rate, until fewer than `iodepth` operations were in flight.
     pub wait: Durations,
     /// Operations that waited: completion latencies, and completion latencies plus waits.
     waited: [Durations; 2],
-    /// Lag: lateness of flashproof's own issuing.
+    /// Lag: how late flashproof issued the operations.
     pub lag: Durations,
-    /// Operations that were done.
+    /// Operations that completed.
     pub ops: u64,
     /// Operations that completed after the end of the run.
     pub overtime: u64,
-    /// Bytes of all that were done.
+    /// Bytes of the operations that completed.
     pub bytes: u64,
     pub errors: u64,
     /// Intended operations that were never issued or never completed.

@@ -1,4 +1,4 @@
-//! fio's normal output.
+//! fio's normal output for people.
 //!
 //! fio's terse output, version 3: a line for each job, fields identified by position.
 //!
@@ -10,7 +10,7 @@ use super::{
 };
 use results::units;
 
-/// Text before the jobs begin: a line for each job, the program that runs them, their number.
+/// Text before the jobs begin: a line for each job, the name and version of the program, and the number of jobs.
 ///
 /// Programs read fio's version from terse and JSON output, and from `--version`; this line is for people.
 pub fn begin(lines: &[String], jobs: usize) -> String {
@@ -19,7 +19,7 @@ pub fn begin(lines: &[String], jobs: usize) -> String {
     format!("{lines}flashproof {version}, in the format of {FIO_VERSION}\nStarting {jobs} {threads}\n")
 }
 
-/// The page at the end.
+/// The normal output at the end of all jobs.
 pub fn normal(page: &Page<'_>) -> String {
     let mut text: String = page.jobs.iter().map(|job| job_text(job, page)).collect();
     let mut groups: Vec<_> = page.jobs.iter().map(|job| job.group).collect();

@@ -23,14 +23,14 @@ pub struct ActKey {
     pub tests: &'static [Test],
     /// First release that read the key.
     pub since: Release,
-    /// Last release that read the key; `None`: 6.6 still does.
+    /// Last release that read the key; `None`: 6.6 still reads it.
     pub until: Option<Release>,
     /// Fate in later versions.
     pub fate: &'static str,
 }
 
 impl ActKey {
-    /// True if any release `major.*` read it.
+    /// True if any release `major.*` read the key.
     pub fn known_to(&self, major: u8) -> bool {
         self.since.0 <= major && self.until.is_none_or(|until| major <= until.0)
     }
@@ -42,8 +42,7 @@ pub fn find(name: &str) -> Option<&'static ActKey> {
 
 const SAME: &str = "the same";
 
-/// Declares each key: the tests that read it, its name, the first release that did and, unless 6.6 still has it, the
-/// last, and its fate.
+/// Declares each key: its tests, name, first release, last release (unless 6.6 still reads the key) and fate.
 macro_rules! keys {
     ($($tests:ident $name:literal from ($since:literal, $since_minor:literal)
         $(to ($until:literal, $until_minor:literal))? => $fate:expr;)+) => {
@@ -64,54 +63,54 @@ macro_rules! keys {
 keys! {
     BOTH "device-names" from (1, 0) => SAME;
     STORAGE "queue-per-device" from (1, 0) to (3, 0) =>
-        "dropped; `yes` gave each device `threads-per-queue` threads of its own and becomes `service-threads`: devices \
-         x threads, a bound on all devices together";
+        "dropped; `yes` gave each device its own `threads-per-queue` threads, and becomes `service-threads`: devices x \
+         threads, a limit for all devices together";
     BOTH "num-queues" from (1, 0) to (5, 3) =>
-        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4; ACT 5 took the number \
-         of CPUs, which a file does not tell (`--cpus` does)";
+        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4; ACT 5 used the number \
+         of CPUs, which is not in the file (give it with `--cpus`)";
     BOTH "threads-per-queue" from (1, 0) to (5, 3) =>
         "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4, then 4 by default";
     BOTH "test-duration-sec" from (1, 0) => SAME;
     BOTH "report-interval-sec" from (1, 0) => "the same; mandatory until ACT 4";
     BOTH "read-reqs-per-sec" from (1, 0) => SAME;
     STORAGE "large-block-ops-per-sec" from (1, 0) to (2, 0) =>
-        "replaced by `write-reqs-per-sec`, chosen so that exactly as many large blocks follow: with `defrag-lwm-pct: \
-         50` if that gives a whole number, else with 0";
+        "replaced by `write-reqs-per-sec`, chosen so that the rate of large blocks stays exactly the same: with \
+         `defrag-lwm-pct: 50` if that gives a whole number, else with 0";
     STORAGE "read-req-num-512-blocks" from (1, 0) to (2, 0) => "replaced by `record-bytes`: 512 times as many";
     STORAGE "large-block-op-kbytes" from (1, 0) => "the same; mandatory until ACT 4; a power of two from ACT 4 on";
     STORAGE "use-valloc" from (1, 0) to (3, 0) => "dropped: it chose how ACT allocated memory";
     STORAGE "num-write-buffers" from (1, 0) to (2, 0) =>
         "dropped; 0 wrote zeros and becomes `compress-pct: 0`. Any other number wrote that many random blocks over and \
-         over; today every write is random, which cannot be told apart but by a drive that deduplicates";
+         over; today every write is random. Only a drive that deduplicates shows a difference";
     BOTH "scheduler-mode" from (1, 0) to (6, 4) =>
-        "dropped: ACT set the I/O scheduler of its devices, to `noop` when not told; here it is recorded and left \
-         alone. Set it by a udev rule or through /sys/block/NAME/queue/scheduler";
+        "dropped: ACT set the I/O scheduler of its devices, by default to `noop`; flashproof records the scheduler and \
+         does not change it. Set it by a udev rule or through /sys/block/NAME/queue/scheduler";
     BOTH "microsecond-histograms" from (2, 0) => SAME;
     BOTH "write-reqs-per-sec" from (3, 0) => SAME;
     STORAGE "record-bytes" from (3, 0) =>
-        "the same, but ACT 3 and 4 stored records in steps of 128 bytes and later ones in steps of 16: a size from \
-         these is rounded up to 128, which keeps reads and large blocks as they were. Mandatory until ACT 4";
-    STORAGE "record-bytes-range-max" from (4, 0) => "the same, and rounded as `record-bytes`";
+        "the same, but ACT 3 and 4 stored records in steps of 128 bytes, later releases in steps of 16. A size from ACT \
+         3 or 4 is rounded up to a multiple of 128, which keeps reads and large blocks unchanged. Mandatory until ACT 4";
+    STORAGE "record-bytes-range-max" from (4, 0) => "the same, and rounded like `record-bytes`";
     BOTH "replication-factor" from (4, 0) => SAME;
     STORAGE "update-pct" from (4, 0) => SAME;
-    BOTH "defrag-lwm-pct" from (4, 0) => "the same; ACT 3 always doubled, as 50 does";
+    BOTH "defrag-lwm-pct" from (4, 0) => "the same; ACT 3 always doubled the large-block writes, as 50 does";
     STORAGE "commit-to-device" from (4, 0) => SAME;
     STORAGE "commit-min-bytes" from (4, 0) to (6, 3) => "dropped by ACT, still works here";
     STORAGE "tomb-raider" from (4, 0) => SAME;
-    STORAGE "tomb-raider-sleep-usec" from (4, 0) => "the same; 0 by default in every release, whatever its README says";
+    STORAGE "tomb-raider-sleep-usec" from (4, 0) => "the same; 0 by default in every release, although the README states another default";
     BOTH "file-size-mbytes" from (5, 0) => "the same; in `act_index` from 6.0 on";
     BOTH "max-reqs-queued" from (5, 0) to (5, 3) =>
-        "dropped: there are no queues; until ACT 4 the limit was 100000. `max-lag-sec` stops a test that falls behind";
+        "dropped: there are no queues. Until ACT 4 the limit was 100000. `max-lag-sec` stops a test that falls behind";
     BOTH "max-lag-sec" from (5, 0) =>
-        "the same; 0 is no limit from 6.0 on, and in ACT 5, where it allowed no lag, becomes 1";
+        "the same; 0 means no limit from 6.0 on. In ACT 5 0 allowed no lag, and becomes 1";
     INDEX "num-cache-threads" from (5, 0) to (5, 0) => "renamed `cache-threads`";
     BOTH "service-threads" from (5, 1) =>
-        "until 5.3 the threads that made requests for the queues: dropped. From 6.0 on the threads that do them: the \
-         same, but ACT's default of 5 for each CPU is not ours (`--cpus` writes it out)";
+        "until 5.3 the threads that made requests for the queues: dropped. From 6.0 on the threads that carry out the \
+         requests: the same, but flashproof does not use ACT's default of 5 for each CPU (`--cpus` writes it out)";
     INDEX "cache-threads" from (5, 1) => SAME;
     BOTH "disable-odsync" from (5, 2) =>
-        "the same; ACT 1 to 4 opened devices without O_DSYNC, so a file of theirs becomes `disable-odsync: yes`, \
-         unless it has `commit-to-device: yes`, where that is refused";
+        "the same; ACT 1 to 4 opened devices without O_DSYNC, so their files get `disable-odsync: yes`, except with \
+         `commit-to-device: yes`, which does not allow it";
     STORAGE "compress-pct" from (5, 3) => SAME;
     STORAGE "no-defrag-reads" from (6, 4) => SAME;
 }
@@ -121,9 +120,9 @@ pub fn markdown() -> String {
     let mut text = String::from(
         "# Keys of every ACT, and what became of them\n\n\
          <!-- Generated from the table of old keys. To update: UPDATE_DOCS=1 cargo test -p flashproof-load --test load act_keys -->\n\n\
-         `flashproof size config CONFIG` reads the configuration of any ACT and writes today's equivalent. This is what it goes \
-         by; each\nchange that it makes is a comment in what it writes. ACT 1 is the first release in ACT's repository, of \
-         2012.\n\n\
+         `flashproof size config CONFIG` reads the configuration of any ACT and writes today's equivalent, by the \
+         rules of this\ntable. A comment in the output explains each change. ACT 1 is the first release in ACT's repository, \
+         of 2012.\n\n\
          | Key | Test | ACT | Today |\n|---|---|---|---|\n",
     );
     for key in KEYS {

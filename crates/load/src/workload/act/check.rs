@@ -1,7 +1,7 @@
 //! The rules for a configuration, from a file or a program.
 //!
-//! Each value against its row of the table, then values against each other. A small load is no
-//! mistake: ACT's "load config too small" comes from an integer division that is not done here.
+//! Checks each value against its row of the table, then values against each other. A small load is allowed: ACT's "load
+//! config too small" comes from an integer division that flashproof does not do.
 
 use super::config::ActConfig;
 use super::dialect::Quoted;
@@ -14,7 +14,7 @@ const READ_HISTOGRAM: &str = "storage-read-histogram";
 const WRITE_HISTOGRAM: &str = "storage-write-histogram";
 const LARGE_BLOCK: &str = "large-block-op-kbytes";
 
-/// Everything that is wrong with `config`; empty when it can be run.
+/// All problems of `config`; empty if `config` can be run.
 pub fn check(config: &ActConfig) -> Vec<Problem> {
     let single = options_of(config.test).filter_map(|spec| {
         let (_, setting) = config.setting(spec.name)?;
@@ -31,7 +31,7 @@ pub fn check(config: &ActConfig) -> Vec<Problem> {
     problems
 }
 
-/// Values that contradict each other, each being in its range.
+/// Finds values that contradict each other. Each value must be in its range.
 pub(super) fn conflicts(config: &ActConfig) -> Vec<Problem> {
     let mut found = Conflicts { config, problems: Vec::new() };
     found.of_simulated_with_others();
@@ -55,12 +55,12 @@ impl Conflicts<'_> {
         self.problems.push(Problem::conflict(keys, what));
     }
 
-    /// A key that contradicts the histograms, or the lack of them.
+    /// Adds a key that contradicts the histograms, or needs histograms that are missing.
     fn add_beside_sizes(&mut self, key: &'static str, what: impl Into<String>) {
         self.add(&[key, READ_HISTOGRAM, WRITE_HISTOGRAM], what);
     }
 
-    /// Simulated drives live on virtual time and have their own size.
+    /// Simulated drives run on virtual time and have their own size.
     fn of_simulated_with_others(&mut self) {
         let names = &self.config.device_names;
         let (simulated, real): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.drive().is_some());
@@ -68,7 +68,7 @@ impl Conflicts<'_> {
         if let Some(real) = real.first() {
             let real = Quoted::new(real.as_str());
             let what = format!(
-                "device-names: {simulated} is simulated on virtual time and {real} is not, and one test has one clock - \
+                "device-names: {simulated} is simulated on virtual time, but {real} is not, and a test has only one clock - \
                  test them one after the other"
             );
             self.add(&["device-names"], what);
@@ -173,8 +173,8 @@ impl Conflicts<'_> {
         ] {
             if value != default {
                 let what = format!(
-                    "{key}: {value} would count {part} twice, because the rates and sizes of a live database have them in \
-                     already - drop it (the default is {default})"
+                    "{key}: {value} would count {part} twice, because the rates and sizes of a live database already include \
+                     them - drop it (the default is {default})"
                 );
                 self.add_beside_sizes(key, what);
             }
@@ -182,7 +182,7 @@ impl Conflicts<'_> {
         let (frees, blocks) = (config.direct_frees, config.total_lbw_per_sec);
         if frees > blocks {
             let what = format!(
-                "direct-frees: {frees} blocks/s are more than total-lbw-per-sec, {blocks}, of which they are a part - take \
+                "direct-frees: {frees} blocks/s are more than total-lbw-per-sec, {blocks}, which includes them - take \
                  both from the same moment of the database's log"
             );
             self.add(&["direct-frees", "total-lbw-per-sec"], what);
@@ -193,7 +193,7 @@ impl Conflicts<'_> {
         self.of_sizes(WRITE_HISTOGRAM, "write-size-offset", config.write_sizes(), issued_writes, large_block_bytes);
     }
 
-    /// Each separate read or write is of one record, and a record fits a large block.
+    /// Checks that the sizes of a histogram fit a large block: each separate read or write is one record.
     fn of_sizes(
         &mut self,
         key: &'static str,

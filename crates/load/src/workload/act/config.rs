@@ -35,7 +35,7 @@ impl ActConfig {
         self.setting(key)?.1.text()
     }
 
-    /// The number at `key`; `None` without one.
+    /// The value of `key` as a number; `None` if it is not set or no number.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.text(key)?.parse().ok()
     }
@@ -59,7 +59,7 @@ impl ActConfig {
         self.storage_read_histogram.map(|histogram| HistogramSizes { histogram, within, offset_pct })
     }
 
-    /// Sizes of records written, if a histogram gives them.
+    /// Sizes of record writes, if a histogram gives them.
     pub fn write_sizes(&self) -> Option<HistogramSizes> {
         let (within, offset_pct) = (self.size_within_bucket.of_writes(), self.write_size_offset);
         self.storage_write_histogram.map(|histogram| HistogramSizes { histogram, within, offset_pct })
@@ -153,7 +153,7 @@ pub(super) fn unknown(key: &str, test: Test) -> Problem {
         _ => {
             let meant = match nearest(test, key) {
                 Some(name) => format!("did you mean {name}?"),
-                None => "no known key is close to it; docs/options.md lists them all".to_owned(),
+                None => "no known key is similar; docs/options.md lists all keys".to_owned(),
             };
             Problem::Other(format!("unknown key {} - {meant}", Quoted::new(key)))
         }

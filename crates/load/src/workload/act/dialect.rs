@@ -1,14 +1,14 @@
-//! Cuts a file into lines of key and value; knows no key and no value.
+//! Splits a file into lines of key and value, without interpreting them.
 //!
 //! ```text
 //!   name: value      # comment
 //!   name value       the colon may be missing, as in ACT
-//!   name : value     ACT takes the colon for the value here; we do not
+//!   name : value     ACT takes the colon for the value here; flashproof does not
 //! ```
 //!
-//! Files of ACT's old config helper have a title that is neither; it is skipped. Lines end with `\n`; space, tab and
-//! `\r` are white space; `#` starts a comment anywhere. Text after the value is part of the value: its parser rejects
-//! it as junk. ACT drops it silently.
+//! Files of ACT's old config helper have a title line without a `#`, which is skipped. Lines end with `\n`; space, tab
+//! and `\r` are white space; `#` starts a comment anywhere. Text after the value counts as part of the value, so the
+//! parser of the value rejects it. ACT drops such text silently.
 
 use results::units::{in_one_line, quoted};
 use std::fmt;
@@ -49,7 +49,7 @@ impl fmt::Display for Quoted {
     }
 }
 
-/// One line with a key.
+/// A line with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     /// Line number, from 1.

@@ -10,8 +10,8 @@ use super::table::options_of;
 
 /// The lines of ACT's CONFIGURATION block, key and value, in its order.
 ///
-/// `service-threads` shows the default when none were given; a caller that resolved another number echoes a copy of the
-/// configuration with it. `file-size-mbytes` is shown only if given.
+/// `service-threads` shows the default if none were given. A caller that chose another number passes a copy of the
+/// configuration with that number. `file-size-mbytes` is shown only if given.
 pub fn configuration(config: &ActConfig) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     for spec in options_of(config.test).filter(|spec| spec.since == Since::Act66) {
@@ -75,9 +75,8 @@ fn large_blocks_as_act_computes(config: &ActConfig, derived: &StorageDerived) ->
     (reads, writes)
 }
 
-/// The lines of our own FLASHPROOF SETTINGS block: every setting that ACT 6.6 has no line for, key and
-/// value, with the value in force. A seed that has not been chosen yet is left out, and so are the keys
-/// of histogram loads in any other load.
+/// The lines of flashproof's own FLASHPROOF SETTINGS block: key and value of every setting that ACT 6.6 does not print.
+/// A seed that has not been chosen yet is left out. The keys of histogram loads appear only in histogram loads.
 ///
 /// ACT's analysis script looks for lines that begin with `ACT version`, `report-interval-sec`,
 /// `microsecond-histograms`, `DERIVED CONFIGURATION`, `HISTOGRAM NAMES` and `after`; no key here does.

@@ -1,8 +1,8 @@
 //! Meaning of a load: operations and bytes per second, bytes per day, drive writes per day.
 //!
-//! Computed from the derived rates alone, so it always matches the load that runs. Doubles are used only here: these
-//! numbers are only printed. Properties that depend on the device (sector size) or on the run (the tomb raider's speed)
-//! get a remark, not a guess.
+//! Computed from the derived rates alone, so it always matches the load that runs. Doubles are used only here, because
+//! these numbers are only printed. Properties that depend on the device (sector size) or on the run (the tomb raider's
+//! speed) get a remark, not a guess.
 
 use super::config::ActConfig;
 use super::problem::Problem;
@@ -13,7 +13,7 @@ use crate::rate::Rate;
 use device::discover::Drive;
 use results::units::{self, Grouped};
 
-/// Assumed smallest operation of a drive that cannot be asked, in bytes.
+/// Assumed smallest operation of a drive that cannot be queried, in bytes.
 const SECTOR_BYTES: u32 = 512;
 const SEC_PER_DAY: f64 = 86_400.0;
 
@@ -22,7 +22,7 @@ const SEC_PER_DAY: f64 = 86_400.0;
 pub struct Flow {
     /// Name of the stream, for people.
     pub what: &'static str,
-    /// True if it writes.
+    /// True if the stream writes.
     pub writes: bool,
     pub rate: Rate,
     /// Mean size of the operations on the device, in bytes.
@@ -74,7 +74,7 @@ impl LoadSummary {
         ];
         let mut summary = Self::of_flows(config, &flows, &["record reads", "record writes"], drives);
         if config.tomb_raider {
-            let told = "The tomb raider reads as fast as the devices and its pauses let it; it is not counted.";
+            let told = "The tomb raider reads as fast as the devices and its pauses allow; its reads are not counted.";
             summary.remarks.push(told.into());
         }
         if summary.flows.iter().any(|flow| flow.what.starts_with("record")) {
@@ -103,8 +103,10 @@ impl LoadSummary {
         let closed = config.arrival == Arrival::Closed;
         let uncounted = |what: &str| closed && by_clients.contains(&what);
         let flows = flows.iter().filter(|(what, _, rate, _)| !(rate.is_zero() || uncounted(what)));
-        let told =
-            format!("arrival: closed: {} go as fast as the devices let them; not counted.", by_clients.join(" and "));
+        let told = format!(
+            "arrival: closed: {} run as fast as the devices allow, and are not counted.",
+            by_clients.join(" and ")
+        );
         Self {
             flows: flows.map(|&(what, writes, rate, bytes_mean)| Flow { what, writes, rate, bytes_mean }).collect(),
             drives: drives.to_vec(),
@@ -130,7 +132,7 @@ impl LoadSummary {
     pub fn lines(&self, rated: Option<f64>) -> Vec<String> {
         let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
         let mut lines = vec![format!(
-            "What the load means, over {} on {}:",
+            "The load in total, over {} on {}:",
             units::count(devices as u64, "device"),
             units::count(self.drives.len() as u64, "drive")
         )];
@@ -168,14 +170,14 @@ impl LoadSummary {
         let name = &drive.name;
         let (Some(size_bytes), Some(writes)) = (drive.size_bytes, self.drive_writes_per_day(drive)) else {
             return format!(
-                "drive writes a day: unknown for {name}, whose size is not known here (--capacity gives it)"
+                "drive writes a day: unknown for {name}, because its size is unknown (give it with --capacity)"
             );
         };
         let said =
             format!("drive writes a day: {} on {name} of {}", units::number(writes), units::bytes(size_bytes as f64));
         match rated {
             Some(rated) => {
-                format!("{said}, {} times the {} it is rated for", units::number(writes / rated), units::number(rated))
+                format!("{said}, {} times its rating of {}", units::number(writes / rated), units::number(rated))
             }
             None => said,
         }
@@ -200,7 +202,7 @@ fn assumed_sectors(drives: &[Drive]) -> Option<String> {
     let unknown = drives.iter().filter(|drive| drive.min_io_bytes.is_none()).count();
     (unknown > 0).then(|| {
         format!(
-            "Sectors of {SECTOR_BYTES} bytes are assumed on {}; larger ones make record I/O larger.",
+            "Sectors of {SECTOR_BYTES} bytes are assumed on {}; larger sectors make record I/O larger.",
             units::count(unknown as u64, "drive")
         )
     })
@@ -258,13 +260,13 @@ mod tests {
         assert_eq!(
             summary.lines(Some(0.5)),
             [
-                "What the load means, over 1 device on 1 drive:",
+                "The load in total, over 1 device on 1 drive:",
                 "  record reads              2,000 /s x     1,536 bytes = 3.07 MB/s read",
                 "  large-block reads         23.53 /s x   131,072 bytes = 3.08 MB/s read",
                 "  large-block writes        23.53 /s x   131,072 bytes = 3.08 MB/s written",
                 "  read                  6.16 MB/s, 532 GB a day, 22.2 GB in this test of 1 h",
                 "  written               3.08 MB/s, 266 GB a day, 11.1 GB in this test of 1 h",
-                "  drive writes a day: 1 on a of 266 GB, 2 times the 0.5 it is rated for",
+                "  drive writes a day: 1 on a of 266 GB, 2 times its rating of 0.5",
             ]
         );
     }
@@ -314,7 +316,7 @@ mod tests {
         let unknown = Drive { min_io_bytes: None, ..drive("a", 1, None) };
         let odd = ActConfig { tomb_raider: true, ..config(1, 1) };
         let lines = load_summary(&odd, std::slice::from_ref(&unknown)).lines(None).join("\n");
-        assert!(lines.contains("unknown for a, whose size is not known here"), "{lines}");
+        assert!(lines.contains("unknown for a, because its size is unknown"), "{lines}");
         assert!(lines.contains("Sectors of 512 bytes are assumed on 1 drive"), "{lines}");
         assert!(lines.contains("tomb raider"), "{lines}");
         let closed = load_summary(&ActConfig { arrival: Arrival::Closed, ..config(1, 0) }, &[unknown]);

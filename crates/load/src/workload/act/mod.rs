@@ -6,8 +6,8 @@
 //!                             table (one row per option)            echo: what ACT 6.6 prints of both
 //! ```
 //!
-//! The one idea: [`table`] declares each option once, and the configuration, parsing, checking, the echo, the help text
-//! and the option reference follow from it. The configuration as given ([`ActConfig`]) and the load that runs
+//! The main idea: [`table`] declares each option once, and the configuration, parsing, checking, the echo, the help
+//! text and the option reference follow from it. The configuration as given ([`ActConfig`]) and the load that runs
 //! ([`Derived`]) are separate types, and everything here is pure: no file, device or clock is touched.
 //!
 //! Each module uses the modules above it:
@@ -19,7 +19,7 @@
 //! * [`parse`](mod@parse): reads a file, reports every mistake in it
 //! * [`echo`], [`reference`](mod@reference): a configuration in ACT's log and as files; help and documentation
 //! * [`scale`], [`load_summary`]: a load multiplied, and its meaning
-//! * `build`, [`workload`]: what the shards run; a test that can be run
+//! * `build`, [`workload`]: the plans of the shards; a test that can be run
 //! * [`staged`], [`legacy`]: the load of 1x of a series; files of old ACTs, with [`act_keys`]
 
 pub mod act_keys;

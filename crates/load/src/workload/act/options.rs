@@ -1,7 +1,7 @@
 //! Columns of the option table; reading, checking and printing of values.
 //!
-//! A row describes an option in one place: allowed values, unit, behaviour when missing, the program that introduced
-//! it, and when to change it. The rows are in `table.rs`.
+//! A row has everything about an option: allowed values, unit, behaviour when missing, the program that introduced it,
+//! and when to change it. The rows are in `table.rs`.
 
 use super::dialect::{DEVICE_NAME_BYTES_MAX, DEVICES_MAX, Quoted, WHITE_SPACE, device_names, is_device_separator};
 use super::problem::{Problem, ValueProblem};
@@ -66,11 +66,11 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// Percentages of sizes over powers of two, at most [`BUCKETS_MAX`], that do not rise and end in 0.
     Histogram,
-    /// One word of any kind; for keys that are read and ignored.
+    /// A single word of any kind, for keys that are read and ignored.
     Word,
 }
 
-/// One option: a row of the table.
+/// An option: a row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionSpec {
     /// The key, as written in a file.
@@ -79,7 +79,7 @@ pub struct OptionSpec {
     pub unit: &'static str,
     /// Allowed values.
     pub kind: Kind,
-    /// Value when the key is missing, as a file would have it.
+    /// Value when the key is missing, in the format of a file.
     pub default: Default,
     /// Program that first read the option.
     pub since: Since,
@@ -183,8 +183,8 @@ impl OptionSpec {
 
 /// A field of a configuration that a line of a file can set.
 ///
-/// The type of a field determines how it is parsed, and the option's row which values are allowed. So a parsed file and
-/// a configuration made by a program go through the same range check.
+/// The type of a field determines how its value is parsed; the option's row determines which values are allowed. So a
+/// parsed file and a configuration made by a program go through the same range check.
 pub trait Setting {
     /// Sets the value from `text`, which has no white space around it. On an error the field keeps its value.
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem>;
@@ -269,7 +269,7 @@ impl Setting for bool {
 
 impl<T: Choice> Setting for T {
     fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
-        *self = T::from_word(text).ok_or_else(|| ValueProblem::of(text, "is none of them"))?;
+        *self = T::from_word(text).ok_or_else(|| ValueProblem::of(text, "is not an allowed word"))?;
         Ok(())
     }
 
@@ -307,7 +307,7 @@ fn check_device_names(names: &[&str]) -> Result<(), ValueProblem> {
     for (i, name) in names.iter().enumerate() {
         if name.len() > DEVICE_NAME_BYTES_MAX {
             return Err(ValueProblem::Other(format!(
-                "the name {} of {} bytes is longer than any path, which has at most {DEVICE_NAME_BYTES_MAX}",
+                "the name {} of {} bytes is longer than any path: at most {DEVICE_NAME_BYTES_MAX} bytes are allowed",
                 Quoted::new(name),
                 name.len()
             )));
@@ -315,15 +315,15 @@ fn check_device_names(names: &[&str]) -> Result<(), ValueProblem> {
         if name.starts_with(['"', '\'']) || name.ends_with(['"', '\'']) {
             let bare = Quoted::new(name);
             let bare = bare.bare();
-            return Err(ValueProblem::Other(format!("{bare} has quotes round it, and a name is written without any")));
+            return Err(ValueProblem::Other(format!("{bare} is in quotes, but names are written without quotes")));
         }
         let unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
         if name.is_empty() || name.contains(unwritable) {
-            let is = "cannot be the name of a device here: it has a separator, a # or a control character in it";
+            let is = "cannot be a device name, because it has a separator, a # or a control character in it";
             return Err(ValueProblem::of(name, is));
         }
         if names[..i].contains(name) {
-            let is = "is named twice, and each device is tested once; name=... tells simulated drives apart";
+            let is = "is named twice, but each device is tested once; give simulated drives different names (name=...)";
             return Err(ValueProblem::of(name, is));
         }
     }
@@ -360,7 +360,7 @@ fn check_range(spec: &OptionSpec, number: u64) -> Result<(), ValueProblem> {
 
 /// A whole number in decimal digits, as in ACT with an optional plus sign.
 ///
-/// Shape: the number, or its digits if it does not fit.
+/// Errors: not a whole number, or too large for 64 bits.
 pub(super) fn whole_number(value: &str) -> Result<u64, ValueProblem> {
     let unsigned = value.strip_prefix('+').unwrap_or(value);
     let digits_len = unsigned.find(|c: char| !c.is_ascii_digit()).unwrap_or(unsigned.len());
@@ -439,8 +439,8 @@ mod tests {
         assert_eq!(set("device-names", " , "), wrong("no device is named"));
         let long = "a".repeat(4096);
         for (names, what) in [
-            ("a b a", "\"a\" is named twice, and each device is tested once"),
-            ("a\u{1}", "\"a\\u0001\" cannot be the name of a device here"),
+            ("a b a", "\"a\" is named twice, but each device is tested once"),
+            ("a\u{1}", "\"a\\u0001\" cannot be a device name"),
             (&long, &format!("the name \"{}...\" of 4096 bytes is longer than any path", &long[..60])),
         ] {
             let found = set("device-names", names).unwrap_err();

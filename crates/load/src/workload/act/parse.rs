@@ -18,8 +18,8 @@ pub struct Parsed {
 
 /// Reads the configuration of `test` from `bytes`.
 ///
-/// `file` is only used in messages. More than [`FILE_BYTES_MAX`] bytes are refused without parsing, so a caller need
-/// not read further into a file that may be a whole drive. Errors: every error of the file, one line each, in the order
+/// `file` is only used in messages. More than [`FILE_BYTES_MAX`] bytes are refused without parsing, so a caller can
+/// stop reading there, even if the file is a whole drive. Errors: every error of the file, one line each, in the order
 /// of its lines and then those without a line. A contradiction is reported only if both values could be read.
 pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
     let config = ActConfig::new(test);
@@ -49,7 +49,7 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
     reader.finish(file)
 }
 
-/// The file as far as it has been read.
+/// State of reading a file.
 struct Reader {
     config: ActConfig,
     /// Per known key: its first line, and if its value could be read.
@@ -125,14 +125,14 @@ impl Reader {
     fn half_of_queues(&mut self, key: &'static str, other: &'static str) {
         if !self.seen.contains_key(other) {
             let warning = format!(
-                "{key} is a key of ACT 4: it is ignored, because it says nothing without {other}; give service-threads"
+                "{key} is a key of ACT 4: it is ignored, because it has no meaning without {other}; give service-threads instead"
             );
             self.warn(key, warning);
         }
     }
 
-    /// Reports contradicting values, at the line of the first of them, unless one of them could not be read and was
-    /// reported already.
+    /// Reports contradicting values at the line of the first value. Skipped if a value could not be read, which was
+    /// reported before.
     fn conflict(&mut self, problem: Problem) {
         let keys: &[_] = if let Problem::Conflict { keys, .. } = &problem { keys } else { &[] };
         let lines = keys.iter().filter_map(|key| self.seen.get(key));
@@ -157,15 +157,14 @@ impl Reader {
         let ActConfig { commit_to_device, commit_min_bytes, report_interval_sec, test_duration_sec, .. } = self.config;
         let commit_min = match (commit_to_device, commit_min_bytes) {
             (false, _) => "it has no effect, because commit-to-device is no".to_owned(),
-            (true, 0) => "commit writes are rounded to the device's minimum I/O size, as without it".to_owned(),
+            (true, 0) => "commit writes are rounded to the device's minimum I/O size, as without this key".to_owned(),
             (true, bytes) => format!(
                 "commit writes are rounded to {bytes} bytes, or to the device's minimum I/O size where that is larger"
             ),
         };
         let commit_min = format!("commit-min-bytes is a key of ACT 4 that ACT 6 dropped: {commit_min}");
         self.warn_if_given("commit-min-bytes", commit_min);
-        let scheduler =
-            "scheduler-mode is a key of ACT 4: it is ignored, the device's I/O scheduler is recorded and left alone";
+        let scheduler = "scheduler-mode is a key of ACT 4: it is ignored; flashproof records the device's I/O scheduler and does not change it";
         self.warn_if_given("scheduler-mode", scheduler.to_owned());
         if report_interval_sec > test_duration_sec {
             let warning = format!(
@@ -186,7 +185,7 @@ impl Reader {
     }
 }
 
-/// In the order of the lines; entries without a line come last.
+/// Sorts `found` by line; entries without a line come last.
 pub(super) fn located<T>(file: &str, mut found: Vec<(Option<usize>, T)>) -> Vec<Located<T>> {
     found.sort_by_key(|(line, _)| line.unwrap_or(usize::MAX));
     found.into_iter().map(|(line, what)| Located { file: file.into(), line, what }).collect()

@@ -36,7 +36,7 @@ pub struct ConfigErrors(pub Vec<Located<Problem>>);
 impl std::error::Error for ConfigErrors {}
 
 impl fmt::Display for ConfigErrors {
-    /// One line per error.
+    /// A line for each error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<_> = self.0.iter().map(ToString::to_string).collect();
         f.write_str(&lines.join("\n"))
@@ -47,7 +47,7 @@ impl fmt::Display for ConfigErrors {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
     /// A key that only older ACTs had.
-    #[error("{0} is a key of an older ACT - \"flashproof size config\" with this file writes today's equivalent")]
+    #[error("{0} is a key of an older ACT - run \"flashproof size config\" on this file to write today's equivalent")]
     OldKey(Quoted),
     /// A mandatory key is missing.
     #[error("{key}: missing, and it has no default - add a line such as \"{key}: {example}\"")]

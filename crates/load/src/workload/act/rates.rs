@@ -1,4 +1,4 @@
-//! Rates and sizes that follow from a configuration: what will run.
+//! Rates and sizes that follow from a configuration: the load that will run.
 //!
 //! ```text
 //! reads         = client reads + update-pct % of client writes
@@ -58,17 +58,17 @@ pub struct StorageDerived {
     /// Size of the smallest record as stored, in bytes, a multiple of 16. With histograms the smallest size of all, not
     /// necessarily such a multiple.
     pub record_stored_bytes_min: u32,
-    /// Size of the largest record as stored, in bytes, likewise.
+    /// Size of the largest record as stored, in bytes, with the same exception.
     pub record_stored_bytes_max: u32,
     /// Size of a large block, in bytes.
     pub large_block_bytes: u32,
     /// Records of mean size per large block, at least 1: records do not straddle blocks. With histograms no rate
-    /// depends on this.
+    /// depends on this number.
     pub records_per_large_block: u32,
     /// Sizes of record reads, if a histogram gives them; otherwise they are uniform from the smallest
     /// record to the largest.
     pub read_sizes: Option<HistogramSizes>,
-    /// Sizes of records written, likewise.
+    /// Sizes of record writes, if a histogram gives them; otherwise as for reads.
     pub write_sizes: Option<HistogramSizes>,
     /// Record reads by clients and by updates.
     pub read_rate: Rate,

@@ -1,7 +1,7 @@
 //! The option table as text: `--help`, `docs/options.md`, and a configuration as a commented file.
 //!
 //! ```text
-//! # head: what it is, what it means
+//! # head: origin and meaning of the configuration
 //!
 //! # What the option does. Unit: ... Default: ... Allowed: ...     from the option table
 //! # a note about this value                                       from whoever made the document
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! In a [`Document`] every key of ACT 6.6 is written with its value, so that the file keeps its meaning when defaults
-//! change, and ACT can read it too. Keys that ACT would refuse, and those that are not set, are there as comments
-//! unless they differ from the default. [`parse`](super::parse()) reads it back to an equal value.
+//! change, and ACT can read it too. Keys that ACT would refuse are comments unless they differ from the default, and so
+//! are keys that are not set. [`parse`](super::parse()) reads a document back to an equal configuration.
 
 use super::config::ActConfig;
 use super::options::{Default, OptionSpec, Since, Test, tests_word};
@@ -26,7 +26,7 @@ const COLUMNS: usize = 100;
 
 /// The options of `test` for `--help`: effect first, then unit, default and range, then advice.
 ///
-/// Shape: paragraphs of at most 79 columns, one for each option.
+/// Returns paragraphs of at most 79 columns, one for each option.
 pub fn help_text(test: Test) -> String {
     let mut text = String::new();
     for spec in options_of(test) {
@@ -59,14 +59,18 @@ pub fn markdown() -> String {
          read the keys of their test.\n",
     );
     let groups = [
-        (Since::Act66, "Keys of ACT 6.6", "They mean what they mean to ACT, apart from docs/act-differences.md."),
-        (Since::Act4, "Keys of ACT 4", "Each is answered with a warning that says what became of it."),
+        (
+            Since::Act66,
+            "Keys of ACT 6.6",
+            "Their meaning is that of ACT, except for the differences in docs/act-differences.md.",
+        ),
+        (Since::Act4, "Keys of ACT 4", "Each gives a warning that says how flashproof treats it."),
         (
             Since::Paper,
             "Keys of histogram loads",
             "Announced for ACT 4 by Aerospike's sizing paper and never released; docs/method.md has their rules.",
         ),
-        (Since::Flashproof, "Own keys", "ACT refuses a file that has one of them."),
+        (Since::Flashproof, "Keys of flashproof", "ACT refuses a file that has one of them."),
     ];
     for (since, title, note) in groups {
         let options = || all().filter(|spec| spec.since == since);
@@ -89,7 +93,7 @@ pub fn markdown() -> String {
 
 fn default_text(spec: &OptionSpec) -> String {
     match spec.default {
-        Default::Mandatory(_) => "none, has to be given".into(),
+        Default::Mandatory(_) => "none, must be given".into(),
         Default::Value(text) => text.into(),
         Default::Unset { word: Some(word), what } => format!("{word}: {what}"),
         Default::Unset { word: None, what } => format!("not set: {what}"),
@@ -137,7 +141,7 @@ impl fmt::Display for Document {
         f.write_str(&self.head)?;
         let (keys, own): (Vec<_>, Vec<_>) = options_of(self.config.test).partition(|spec| spec.since == Since::Act66);
         keys.into_iter().try_for_each(|spec| self.option(f, spec))?;
-        f.write_str("\n# Keys that ACT 6.6 does not know: it refuses a file in which one of them is no comment.\n")?;
+        f.write_str("\n# Keys that ACT 6.6 does not know. ACT refuses a file that sets one of them.\n")?;
         own.into_iter().try_for_each(|spec| self.option(f, spec))
     }
 }

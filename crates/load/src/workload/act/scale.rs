@@ -18,8 +18,8 @@ pub const LOAD_1X: [(&str, u64); 2] =
     [("read-reqs-per-sec", READS_PER_SEC_1X), ("write-reqs-per-sec", WRITES_PER_SEC_1X)];
 /// Large-block rates of a live database; only their ratio matters, so they are not scaled.
 ///
-/// Scaled and rounded one by one, they would change their ratio and with it the share of large-block reads: half of 3
-/// of 4 blocks would be 2 of 2. Large blocks follow `write-reqs-per-sec`, which is scaled.
+/// If they were scaled and rounded separately, their ratio would change, and with it the share of large-block reads:
+/// half of 3 of 4 blocks would be 2 of 2. Large blocks follow `write-reqs-per-sec`, which is scaled.
 const RATIO_KEYS: [&str; 2] = ["total-lbw-per-sec", "direct-frees"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,15 +81,15 @@ fn times(spec: &OptionSpec, from: u64, factor: Factor) -> Result<Scaled, String>
     };
     match u64::try_from(nearest) {
         Ok(0) => Err(format!(
-            "{key}: {factor} x {from} is {exact} a second, which as a whole number is 0, and the stream would be gone - give \
-             a larger factor"
+            "{key}: {factor} x {from} is {exact} per second, which is rounded to 0, so the stream would not run - give a \
+             larger factor"
         )),
         Ok(to) if to <= max => {
             let rounded = (u128::from(to) * u128::from(ONE) != product).then_some(exact);
             Ok(Scaled { key, from, to, rounded })
         }
         _ => Err(format!(
-            "{key}: {factor} x {from} is {exact} a second, and at most {max} can be configured - give a smaller factor"
+            "{key}: {factor} x {from} is {exact} per second, but at most {max} can be configured - give a smaller factor"
         )),
     }
 }
@@ -163,10 +163,10 @@ mod tests {
         let mut scaled = config(2000, 5);
         let errors = scale(&mut scaled, factor("0.09")).unwrap_err();
         assert!(
-            errors.len() == 1 && errors[0].contains("write-reqs-per-sec: ") && errors[0].contains("is 0, and"),
+            errors.len() == 1 && errors[0].contains("write-reqs-per-sec: ") && errors[0].contains("is rounded to 0"),
             "{errors:?}"
         );
-        assert!(errors[0].to_string().starts_with("write-reqs-per-sec: 0.09 x 5 is 0.45 a second, which"));
+        assert!(errors[0].to_string().starts_with("write-reqs-per-sec: 0.09 x 5 is 0.45 per second, which"));
         let errors = scale(&mut scaled, factor("999999999")).unwrap_err();
         assert!(errors.len() == 2 && errors.iter().all(|error| error.contains("at most")), "{errors:?}");
         assert_eq!(scaled, config(2000, 5));

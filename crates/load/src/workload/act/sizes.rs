@@ -5,12 +5,13 @@
 //! storage-write-histogram                                                  mean, largest      drawn from
 //! ```
 //!
-//! The one idea: a histogram gives the share of sizes in each bucket, not their positions in it, so the position is a
+//! The main idea: a histogram gives the share of sizes in each bucket, not their positions in it, so the position is a
 //! rule that the user can see and change ([`SizeWithinBucket`]). Source of the keys: Aerospike, "Advanced Flash Device
 //! Sizing", which announced them for ACT 4; no released ACT reads them. Their effect on rates is in
 //! [`rates`](super::rates).
 //!
-//! A size histogram is as the log tool of a live database prints it: shares over powers of two.
+//! A size histogram has the format in which the log tool of a live database prints it: the share of sizes over each
+//! power of two.
 //!
 //! ```text
 //! value  i     0       1       2           10      11      12
@@ -39,7 +40,7 @@ use crate::choice::choice;
 use crate::sizes::SizeTable;
 use std::collections::BTreeMap;
 
-/// Maximum number of values of a histogram, for 1 byte to 64 MiB. Source: the paper, whose tool goes up to the 26th.
+/// Maximum number of values of a histogram, for 1 byte to 64 MiB. Source: the paper, whose tool goes up to 2^26 bytes.
 pub const BUCKETS_MAX: usize = 27;
 
 pub const WHOLE_PPM: u32 = 1_000_000;
@@ -77,8 +78,8 @@ pub struct Bucket {
 impl SizeHistogram {
     /// Reads percentages separated by commas, blanks allowed.
     ///
-    /// Errors, a phrase: the first value that is not a number, is outside 0 to 100, has over four decimals or is larger than the
-    /// one before it; too many values; a last value that is not 0.
+    /// Errors, a phrase: the first value that is not a number, is outside 0 to 100, has over four decimals or is larger
+    /// than the previous value; too many values; a last value that is not 0.
     pub fn parse(text: &str) -> Result<Self, String> {
         let count = text.split(',').count();
         if count > BUCKETS_MAX {
@@ -143,7 +144,7 @@ fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let unsigned = whole.strip_prefix('-').unwrap_or(whole);
     if !digits(unsigned) || !digits(decimals) {
-        return Err(wrong("no number"));
+        return Err(wrong("not a number"));
     }
     let kept = decimals.trim_end_matches('0');
     if kept.len() > DECIMALS_MAX {
@@ -164,7 +165,7 @@ pub enum Within {
     Upper,
     /// Anywhere, each size as likely as another.
     Uniform,
-    /// Anywhere, smaller sizes more likely: each doubling, or part of one, has the same share.
+    /// Anywhere, with a uniformly distributed logarithm: smaller sizes are more likely.
     LogUniform,
 }
 
@@ -178,7 +179,7 @@ choice! {
         Upper = "upper",
         /// Anywhere, each size as likely as another.
         Uniform = "uniform",
-        /// Anywhere, each doubling as likely as another.
+        /// Anywhere, with a uniformly distributed logarithm.
         LogUniform = "log-uniform",
     }
 }
@@ -254,7 +255,7 @@ impl HistogramSizes {
         u32::try_from(scaled).unwrap_or(u32::MAX).max(1)
     }
 
-    /// A table that draws sizes, each rounded up to whole `step_bytes`, at least one.
+    /// A table that draws sizes, each rounded up to a multiple of `step_bytes`, at least one step.
     ///
     /// The shares are exact. Only `log-uniform` needs logarithms, rounded once when the table is made.
     pub fn table(&self, step_bytes: u32) -> SizeTable {
@@ -296,9 +297,9 @@ impl HistogramSizes {
         u64::from(self.offset_pct) << BUCKETS_MAX
     }
 
-    /// Share of the doubling from `lower` that lies below `at`, in units of [`Self::one`].
+    /// Share of the sizes from `lower` to twice `lower` that lies below `at`, in units of [`Self::one`].
     fn log_share(&self, at: u64, lower: u64) -> u64 {
-        // 0 at the lower edge and exactly one at the upper, where the quotient is exactly 2.
+        // The result is 0 at the lower edge and exactly `one` at the upper edge, where the quotient is exactly 2.
         ((at as f64 / lower as f64).log2() * self.one() as f64).round() as u64
     }
 }
@@ -361,7 +362,7 @@ mod tests {
         assert_eq!(refused("100,,0"), "value 2 is empty");
         assert_eq!(refused("100,0,"), "value 3 is empty");
         for text in ["x", "1e1", "0x1", "1.", ".5", "1.2.3", "+5", "--5", "5 6", "nan", "٣"] {
-            assert_eq!(refused(&format!("100,{text},0")), format!("value 2 is {}, no number", Quoted::new(text)));
+            assert_eq!(refused(&format!("100,{text},0")), format!("value 2 is {}, not a number", Quoted::new(text)));
         }
         for text in ["101", "100.0001", "-1", "-0.5", "4294967296", "99999999999999999999"] {
             assert_eq!(refused(&format!("{text},0")), format!("value 1 is \"{text}\", not within 0 to 100"));

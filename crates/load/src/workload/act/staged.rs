@@ -5,8 +5,9 @@
 //!                           > 1x on n devices --at(factor, k of them)--> factor * k/n of every rate
 //! a file, all its devices  /
 //! ```
-//! The one idea: a configuration is a load of 1x on *all* devices that it names. So a device gets the same load alone
-//! as with others. Bounds on operations in flight over all devices scale with the number of devices only.
+//! The main idea: a configuration is a load of 1x on *all* devices that it names. So a device gets the same load alone
+//! as together with other devices. Bounds on operations in flight over all devices scale with the number of devices
+//! only.
 
 use super::config::ActConfig;
 use super::echo::to_text;
@@ -22,7 +23,7 @@ use engine::DeviceName;
 /// Bounds on operations in flight over all devices.
 const BOUNDS: [&str; 2] = ["service-threads", "cache-threads"];
 
-/// Keys that say how a load is issued and reported.
+/// Keys that determine how a load is issued and reported.
 const ISSUE_KEYS: [&str; 8] = [
     "arrival",
     "test-duration-sec",
@@ -58,8 +59,8 @@ impl Base {
         Self { given: config.clone(), config }
     }
 
-    /// The load of `config`, on `devices` if any are named, else on its own. Each device gets the load of one device of
-    /// `config`.
+    /// The load of `config`, on `devices` if there are any, else on the devices of `config`. Each device gets the load
+    /// of one device of `config`.
     ///
     /// Errors: rates that cannot be multiplied, each a sentence.
     pub fn of_config(config: ActConfig, devices: &[DeviceName]) -> Result<Self, Vec<String>> {
@@ -101,7 +102,7 @@ impl Base {
         Ok(Load { workload, text, rounded })
     }
 
-    /// True if the load of 1x is the load of published ratings, however it is issued and reported.
+    /// True if the load of 1x is the load of published ratings. How the load is issued and reported does not matter.
     pub fn is_standard(&self) -> bool {
         let own = &self.given;
         let act = Self::of_act(&own.device_names, Arrival::Paced).given;
@@ -212,7 +213,7 @@ mod tests {
         assert_eq!(rates(&load), (3, 0));
         assert_eq!(load.rounded, ["read-reqs-per-sec: was 5, is 3, rounded from 2.5: rates are whole numbers"]);
         let errors = base.at(factor("0.01"), &[0]).unwrap_err();
-        assert!(errors[0].starts_with("read-reqs-per-sec: 0.005 x 5 is 0.025 a second"), "{errors:?}");
+        assert!(errors[0].starts_with("read-reqs-per-sec: 0.005 x 5 is 0.025 per second"), "{errors:?}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The option table: its rows, in the order in which ACT 6.6 echoes them, then ACT 4's, then ours; the
-//! configuration that has a field for each; and how to look a row up.
+//! The option table: its rows, in the order in which ACT 6.6 echoes them, then ACT 4's and flashproof's; the
+//! configuration, with a field for each row; and how to look a row up.
 //!
-//! The one idea: an option is declared once. Its row gives the key, the field of [`ActConfig`] with its type, the
+//! The main idea: an option is declared once. Its row gives the key, the field of [`ActConfig`] with its type, the
 //! allowed values, the default, and the texts; parsing, checking, the echo, `--help` and docs/options.md all read it.
-//! Defaults and ranges of ACT's keys are those of its `cfg_storage.c`; where a range is narrower, the advice says why.
+//! Defaults and ranges of ACT's keys are those of ACT's `cfg_storage.c`. If a range is narrower, the advice says why.
 
 use super::options::{BOTH, Default, INDEX, Kind, OptionSpec, STORAGE, Setting, Since, Test};
 use super::sizes::{SizeHistogram, SizeWithinBucket};
@@ -18,7 +18,7 @@ pub(crate) const LARGE_BLOCK_KBYTES_MAX: u64 = 8 * 1024;
 /// ACT keeps thread handles on its 8 MiB stack, which has room for this many.
 pub(crate) const SERVICE_THREADS_MAX: u64 = 1 << 20;
 pub(crate) const RECORD_BYTES_MAX: u64 = LARGE_BLOCK_KBYTES_MAX * 1024;
-/// Ten times: the paper adjusts by a tenth, and more would be another load.
+/// Ten times the rate. The paper adjusts rates by a tenth; a larger factor would be a different load.
 const REQ_OFFSET_PCT_MAX: u64 = 1000;
 /// The edges of a bucket are a factor of two apart.
 const SIZE_OFFSET_PCT_MAX: u64 = 200;
@@ -27,7 +27,7 @@ pub(super) const fn from(min: u64, max: u64) -> Kind {
     Kind::Whole { min, max, power_of_two: false }
 }
 
-/// Values of columns that a row omits: an option of the storage test that ACT 6.6 has too, any number, default 0.
+/// Values of columns that a row omits: an option of ACT 6.6's storage test, any number, default 0.
 pub(super) const ROW: OptionSpec = OptionSpec {
     name: "",
     unit: "",
@@ -50,13 +50,13 @@ macro_rules! options {
 
         /// The configuration of an ACT test as given, without derived values.
         ///
-        /// One field for each key of the option table, which holds the ranges and advice; keys that the test does not
+        /// A field for each key of the option table, which holds the ranges and advice; keys that the test does not
         /// read keep their defaults. As in ACT, the defaults are incomplete: devices and a duration have to be given. A
         /// configuration that a program changed must pass [`check`](super::check()) again, as
         /// [`derive`](super::derive()) makes sure.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct ActConfig {
-            /// The test that it configures.
+            /// The test that the configuration is for.
             pub test: Test,
             $(#[doc = $help] pub $field: $type,)+
         }
@@ -108,10 +108,10 @@ options! {
     }
     "service-threads" => service_threads: Option<u32> [
         kind: from(1, SERVICE_THREADS_MAX),
-        default: Default::Unset { word: Some("0"), what: "1024 for each device, or what its queue or memory can carry where that is fewer" }, tests: BOTH,
+        default: Default::Unset { word: Some("0"), what: "1024 for each device, or fewer if its queue or memory holds fewer" }, tests: BOTH,
     ] {
-        help: "Largest number of operations that clients wait for in flight, over all devices: of record operations, or in \
-               the index test of index reads.",
+        help: "Maximum number of operations in flight that clients wait for, over all devices: record operations, or index \
+               reads in the index test.",
         advice: "Set it to model a database with that many threads: operations then wait for a free slot, and that \
                  wait is judged. ACT's default, 5 for each CPU, is not used, because it limits the load before the \
                  drive does.",
@@ -119,8 +119,8 @@ options! {
     "cache-threads" => cache_threads: u32 [
         kind: from(1, SERVICE_THREADS_MAX), default: Default::Value("8"), tests: INDEX,
     ] {
-        help: "Largest number of page updates in flight, over all devices: each reads 4 KiB, then writes 4 KiB.",
-        advice: "They model the threads that do the device I/O behind a mapped index. A drive that is too slow for \
+        help: "Maximum number of page updates in flight, over all devices: each reads 4 KiB, then writes 4 KiB.",
+        advice: "Models the threads that do the device I/O behind a mapped index. A drive that is too slow for \
                  them falls behind by more than max-lag-sec, which stops the test.",
     }
     "test-duration-sec" => test_duration_sec: u32 [
@@ -133,7 +133,7 @@ options! {
         unit: "s", kind: from(1, U32_MAX), default: Default::Value("1"), tests: BOTH,
     ] {
         help: "Time between two reports in the log.",
-        advice: "The finest step that can be analysed later. Raise it only to make the log of a long run smaller.",
+        advice: "The finest resolution of a later analysis. Raise it only to make the log of a long run smaller.",
     }
     "microsecond-histograms" => microsecond_histograms: bool [
         kind: Kind::YesNo, default: Default::Value("no"), tests: BOTH,
@@ -143,7 +143,7 @@ options! {
     }
     "read-reqs-per-sec" => read_reqs_per_sec: u32 [unit: "requests/s", tests: BOTH] {
         help: "Records that clients read, over all devices.",
-        advice: "2000 for each device is the load called 1x. Not both this and write-reqs-per-sec can be 0.",
+        advice: "2000 for each device is the load called 1x. This and write-reqs-per-sec cannot both be 0.",
     }
     "write-reqs-per-sec" => write_reqs_per_sec: u32 [unit: "requests/s", tests: BOTH] {
         help: "Records that clients write, over all devices; they become large-block reads and writes, or in the index \
@@ -153,13 +153,13 @@ options! {
     "record-bytes" => record_bytes: u32 [
         unit: "bytes", kind: from(0, RECORD_BYTES_MAX), default: Default::Value("1536"),
     ] {
-        help: "Size of a record, or of the smallest one when there is a range.",
+        help: "Size of a record, or of the smallest record if record-bytes-range-max is set.",
         advice: "Take the size of the database's records on the device. It is rounded up to 16 bytes as stored, and \
-                 to the device's minimum I/O size as read. A stored record has to fit into a large block. 0 only beside \
+                 to the device's minimum I/O size as read. A stored record has to fit into a large block. 0 is allowed only with \
                  storage-read-histogram or storage-write-histogram, which then give the sizes.",
     }
     "record-bytes-range-max" => record_bytes_range_max: u32 [unit: "bytes", kind: from(0, RECORD_BYTES_MAX)] {
-        help: "Size of the largest record; sizes are then uniform from record-bytes up to here.",
+        help: "Size of the largest record; sizes are then uniformly distributed from record-bytes to this.",
         advice: "0 makes all records the same size. Any other value has to be larger than record-bytes.",
     }
     "large-block-op-kbytes" => large_block_op_kbytes: u32 [
@@ -169,12 +169,12 @@ options! {
         help: "Size of the blocks in which the database flushes and defragments.",
         advice: "Take the database's write-block size or flush size.",
     }
-    // The bound keeps every exact rate in 64 bits; no cluster comes near it.
+    // The maximum keeps every exact rate in 64 bits; it is far above that of any cluster.
     "replication-factor" => replication_factor: u32 [
         kind: from(1, 1_000_000), default: Default::Value("1"), tests: BOTH,
     ] {
         help: "Copies of each record in the cluster: multiplies the writes that this node does.",
-        advice: "Set it when the write rate is that of the clients of one node in a replicating cluster.",
+        advice: "Set it if write-reqs-per-sec is the rate of client writes to one node of a replicating cluster.",
     }
     "update-pct" => update_pct: u32 [unit: "%", kind: from(0, 100)] {
         help: "Share of the writes that read the record first.",
@@ -205,42 +205,42 @@ options! {
         advice: "For a database that commits every record to the device before it answers.",
     }
     "tomb-raider" => tomb_raider: bool [kind: Kind::YesNo, default: Default::Value("no")] {
-        help: "Reads each device from end to end, one large block at a time, all the while.",
-        advice: "For a database that purges tombstones. Keep tomb-raider-sleep-usec above 0 to leave room for the \
-                 rest.",
+        help: "Reads each device from end to end, one large block at a time, throughout the test.",
+        advice: "For a database that purges tombstones. Keep tomb-raider-sleep-usec above 0 to leave room for \
+                 other operations.",
     }
     "tomb-raider-sleep-usec" => tomb_raider_sleep_usec: u32 [unit: "us"] {
         help: "Pause of the tomb raider between two large blocks.",
-        advice: "ACT's README promises 1000 when it is not given, its code uses 0; so do we. Take the database's \
+        advice: "ACT's README states a default of 1000, but its code uses 0, and so does flashproof. Take the database's \
                  tomb-raider-sleep.",
     }
     "max-lag-sec" => max_lag_sec: u32 [unit: "s", default: Default::Value("10"), tests: BOTH] {
         help: "Stops the test once a stream is this far behind its schedule.",
-        advice: "0 never stops. The end of the run says whether the drive or this program was slow.",
+        advice: "0 never stops the test. The end of the run says whether the drive or flashproof was slow.",
     }
     "commit-min-bytes" => commit_min_bytes: u32 [
         unit: "bytes", kind: Kind::Whole { min: 0, max: RECORD_BYTES_MAX, power_of_two: true }, since: Since::Act4,
     ] {
-        help: "Rounds the size and the place of every commit write to a multiple of this.",
-        advice: "0 rounds to the device's minimum I/O size, and so does anything smaller. It needs commit-to-device \
-                 and cannot be larger than a large block.",
+        help: "Rounds the size and the offset of every commit write to a multiple of this.",
+        advice: "0, or a value below the device's minimum I/O size, rounds to that size. Needs commit-to-device; at most a \
+                 large block.",
     }
     "num-queues" => num_queues: Option<u32> [
         kind: from(1, U32_MAX), default: Default::Unset { word: None, what: "service-threads decides" },
         since: Since::Act4,
     ] {
         help: "Becomes service-threads: num-queues x threads-per-queue.",
-        advice: "Write service-threads instead; it wins when both are given.",
+        advice: "Write service-threads instead; it takes precedence if both are given.",
     }
     "threads-per-queue" => threads_per_queue: Option<u32> [
         kind: from(1, U32_MAX), default: Default::Unset { word: None, what: "service-threads decides" },
         since: Since::Act4,
     ] {
         help: "Becomes service-threads: num-queues x threads-per-queue.",
-        advice: "Write service-threads instead; it wins when both are given.",
+        advice: "Write service-threads instead; it takes precedence if both are given.",
     }
     "scheduler-mode" => scheduler_mode: String [
-        kind: Kind::Word, default: Default::Unset { word: None, what: "the scheduler is left alone" },
+        kind: Kind::Word, default: Default::Unset { word: None, what: "the scheduler is not changed" },
         since: Since::Act4,
     ] {
         help: "Ignored: the I/O scheduler of the device is recorded, never changed.",
@@ -251,66 +251,67 @@ options! {
         default: Default::Unset { word: None, what: "record-bytes gives the sizes" }, since: Since::Paper,
     ] {
         help: "Sizes of record reads as a live database counted them: the share over 1, 2, 4, ... bytes.",
-        advice: "Take the averages of the database's device-read-size histogram, with as many values as reach the \
-                 first 0, and set read-reqs-per-sec to its operations a second. record-bytes then is 0 or left out.",
+        advice: "Take the averages of the database's device-read-size histogram, up to the first 0, \
+                 and set read-reqs-per-sec to the operations per second of that histogram. Set record-bytes to 0 or leave \
+                 it out.",
     }
     "storage-write-histogram" => storage_write_histogram: Option<SizeHistogram> [
         unit: "%", kind: Kind::Histogram,
         default: Default::Unset { word: None, what: "record-bytes gives the sizes" }, since: Since::Paper,
     ] {
-        help: "Sizes of records written, likewise; their mean gives the large-block writes.",
-        advice: "Take the averages of the device-write-size histogram, and write-reqs-per-sec from its operations a \
-                 second. Replication, update reads and defragmentation are in both already, so replication-factor, \
-                 update-pct and defrag-lwm-pct keep their defaults.",
+        help: "Sizes of record writes, in the same form; their mean gives the large-block writes.",
+        advice: "Take the averages of the device-write-size histogram, and set write-reqs-per-sec to the \
+                 operations per second of that histogram. Both already include replication, update reads and \
+                 defragmentation, so leave replication-factor, update-pct and defrag-lwm-pct at their defaults.",
     }
     "total-lbw-per-sec" => total_lbw_per_sec: u32 [unit: "blocks/s", since: Since::Paper] {
-        help: "Large blocks that the live database writes, defragmentation included: what direct-frees is a part of.",
-        advice: "Take it from the drv_ssd line of the database's log. By itself it changes nothing.",
+        help: "Large blocks that the live database writes, including defragmentation and direct-frees.",
+        advice: "Take it from the drv_ssd line of the database's log. It has no effect without direct-frees.",
     }
     "direct-frees" => direct_frees: u32 [unit: "blocks/s", since: Since::Paper] {
         help: "Large blocks freed without defragmentation: large-block reads shrink by its share of total-lbw-per-sec.",
-        advice: "Take it from the drv_ssd detail line of the same moment.",
+        advice: "Take it from the drv_ssd detail line of the log, at the same time as total-lbw-per-sec.",
     }
     "lbr-req-offset" => lbr_req_offset: u32 [
         unit: "%", kind: from(1, REQ_OFFSET_PCT_MAX), default: Default::Value("100"), since: Since::Paper,
     ] {
         help: "Multiplies the large-block reads of a histogram load; 100 leaves them as they are.",
-        advice: "Use it to match the large-block reads that were seen on the live database's device.",
+        advice: "Use it to match the large-block reads observed on the live database's device.",
     }
     "lbw-req-offset" => lbw_req_offset: u32 [
         unit: "%", kind: from(1, REQ_OFFSET_PCT_MAX), default: Default::Value("100"), since: Since::Paper,
     ] {
-        help: "Multiplies the large-block writes of a histogram load, and not its reads.",
-        advice: "Use it to match the writes a second that iostat shows on the live database's device.",
+        help: "Multiplies the large-block writes of a histogram load, but not its reads.",
+        advice: "Use it to match the writes per second that iostat shows on the live database's device.",
     }
     "read-size-offset" => read_size_offset: u32 [
         unit: "%", kind: from(1, SIZE_OFFSET_PCT_MAX), default: Default::Value("100"), since: Since::Paper,
     ] {
         help: "Multiplies the sizes drawn from storage-read-histogram.",
-        advice: "Use it to match the bytes read a second. Buckets are powers of two, so 50 to 200 spans any truth.",
+        advice: "Use it to match the bytes read per second. Buckets are powers of two, so the right value is between 50 and 200.",
     }
     "write-size-offset" => write_size_offset: u32 [
         unit: "%", kind: from(1, SIZE_OFFSET_PCT_MAX), default: Default::Value("100"), since: Since::Paper,
     ] {
         help: "Multiplies the sizes of storage-write-histogram, and with them the large-block reads and writes.",
-        advice: "Use it before lbr-req-offset and lbw-req-offset where both are off by the same factor.",
+        advice: "Use it before lbr-req-offset and lbw-req-offset if large-block reads and writes are off by the same factor.",
     }
     "size-within-bucket" => size_within_bucket: SizeWithinBucket [
         kind: Kind::Choice(SizeWithinBucket::WORDS), default: Default::Value("paper"), since: Since::Flashproof,
     ] {
-        help: "Where in its bucket of a histogram a size lies.",
+        help: "Position of a size in its bucket of a histogram.",
         advice: "paper puts reads at the lower edge and writes at the upper, which reproduces the sizing paper's own \
-                 results; lower and upper put both there; uniform and log-uniform spread them over the bucket, the \
-                 second with smaller sizes more likely. docs/method.md compares them.",
+                 results; lower and upper put both at that edge; uniform and log-uniform spread them over the bucket, \
+                 log-uniform with smaller sizes more likely. docs/method.md compares them.",
     }
     "arrival" => arrival: Arrival [
         kind: Kind::Choice(Arrival::WORDS), default: Default::Value("paced"), since: Since::Flashproof, tests: BOTH,
     ] {
-        help: "When operations are intended to start.",
+        help: "How the start times of operations are scheduled.",
         advice: "paced spaces them evenly on each device; poisson models many independent clients; act repeats ACT \
-                 6's own pacing, for comparison with its results; closed runs records flat out, \
-                 service-threads of them in flight (32 for each device when not given), and leaves large blocks \
-                 paced.",
+                 6's own pacing, for comparison with its results; closed keeps \
+                 service-threads record operations in flight (32 for each device if not given), without a rate, and leaves \
+                 large blocks paced.",
     }
     "pacing" => pacing: Pacing [
         kind: Kind::Choice(Pacing::WORDS), default: Default::Value("sleep"), since: Since::Flashproof, tests: BOTH,
@@ -321,12 +322,12 @@ options! {
     "engine" => engine: Engine [
         kind: Kind::Choice(Engine::WORDS), default: Default::Value("auto"), since: Since::Flashproof, tests: BOTH,
     ] {
-        help: "What carries operations to the kernel.",
-        advice: "auto takes io_uring; where the kernel forbids it, as most containers do, Linux AIO (io_submit), and threads \
-                 that block where that is not possible either. The run says so. uring and aio refuse to run without \
-                 it. passthrough sends NVMe commands to the namespace's character device \
-                 (/dev/ng0n1), past the block layer: it needs root, and errors are the drive's own (docs/fdp.md). \
-                 Simulated drives need none of them.",
+        help: "Interface through which operations reach the kernel.",
+        advice: "auto takes io_uring. If io_uring is forbidden, as in most containers, auto takes Linux AIO (io_submit), and if \
+                 AIO is not possible either, threads that block; the run says so. uring and aio refuse to run if theirs is \
+                 not possible. passthrough sends NVMe commands to the namespace's character device (/dev/ng0n1), \
+                 bypassing the block layer: it needs root, and errors are the drive's own (docs/fdp.md). Simulated drives \
+                 need none of them.",
     }
     "seed" => seed: Option<u64> [
         kind: from(0, u64::MAX), default: Default::Unset { word: None, what: "chosen at the start and recorded" },
@@ -334,21 +335,21 @@ options! {
     ] {
         help: "Seed of all random choices.",
         advice: "Give the seed of an earlier run to repeat its offsets, sizes and data; a run on simulated drives \
-                 alone is repeated to the last bucket.",
+                 alone is repeated exactly.",
     }
     "large-block-concurrency" => large_block_concurrency: u32 [
         kind: from(1, 1024), default: Default::Value("1"), since: Since::Flashproof,
     ] {
-        help: "Largest number of large-block reads, and of writes, in flight on each device.",
+        help: "Maximum number of large-block reads, and of large-block writes, in flight on each device.",
         advice: "ACT does one at a time. Raise it when the database flushes from several threads.",
     }
     "shards" => shards: Option<u32> [
         kind: from(1, 1024),
-        default: Default::Unset { word: Some("0"), what: "as many as the load and the CPUs ask for" },
+        default: Default::Unset { word: Some("0"), what: "as many as the load needs and the CPUs allow" },
         since: Since::Flashproof, tests: BOTH,
     ] {
         help: "Number of issuing threads.",
-        advice: "Raise it when the run says that this program was slow and cores are idle.",
+        advice: "Raise it if the run says that flashproof was slow, and cores are idle.",
     }
 }
 
@@ -359,7 +360,7 @@ impl std::default::Default for ActConfig {
 }
 
 impl ActConfig {
-    /// The row of a key that its test has, and the field that it sets.
+    /// The row of a key of this test, and the field that the key sets.
     pub(super) fn setting(&self, key: &str) -> Option<(&'static OptionSpec, &dyn Setting)> {
         Some((find(self.test, key)?, self.field(key)?))
     }
@@ -375,7 +376,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static OptionSpec> {
     TABLE.iter()
 }
 
-/// The options that `test` reads, in the order in which ACT prints them, then ours.
+/// The options that `test` reads: ACT's in the order in which ACT prints them, then flashproof's.
 pub fn options_of(test: Test) -> impl Iterator<Item = &'static OptionSpec> {
     TABLE.iter().filter(move |spec| spec.tests.contains(&test))
 }

@@ -44,7 +44,7 @@ impl ActWorkload {
         &self.config
     }
 
-    /// The blocks at the top of ACT's log, and our own, as one text.
+    /// The configuration blocks at the top of ACT's log, and flashproof's block, as one text.
     pub fn blocks(&self) -> String {
         echo::blocks(&self.config, &self.derived)
     }

@@ -1,5 +1,5 @@
 //! The range of a device or file that a lane uses, and the choice of the next offset in it. With `zonemode=strided` the
-//! range is a window that moves on after `zonesize` bytes of operations.
+//! range is a window, which advances after `zonesize` bytes of operations.
 //!
 //! Source: fio's `setup_strided_zone_mode()`.
 
@@ -41,15 +41,15 @@ pub(super) struct Area {
 pub(super) enum Order {
     /// Sequential, with `skip` bytes between operations; negative: backwards.
     Sequential { skip: i64 },
-    /// Random order, each unit once before any is repeated: a map for all directions, or one for each if their units
-    /// differ.
+    /// Random order that visits each unit once before any is repeated. One map for all directions, or a map for each
+    /// direction if their units differ.
     Mapped(Vec<Map>),
     /// Random offsets that may repeat, with their alignment in bytes.
     Drawn(Vec<Option<(Draw, u64)>>),
 }
 
 impl Area {
-    /// Counts an operation of `len` bytes, and moves the window on if it is used up.
+    /// Counts an operation of `len` bytes, and advances the window after `zonesize` bytes of operations.
     #[inline]
     pub(super) fn stride(&mut self, len: u64) {
         let next = self.zones.as_mut().and_then(|zones| zones.next_start(self.start, len, self.len));
@@ -61,7 +61,8 @@ impl Area {
         }
     }
 
-    /// Offset and length of the next operation, at most `wanted` bytes.
+    /// Offset and length of the next operation, at most `wanted` bytes. `jumps`: true for a new random offset, false to
+    /// continue after the last operation.
     #[inline]
     pub(super) fn next(
         &mut self,
@@ -103,23 +104,24 @@ impl Area {
     }
 }
 
-/// The map of a direction: its own, or the one of all directions.
+/// The map of a direction: its own map, or the map that all directions share.
 #[inline]
 fn map_of(maps: &mut [Map], direction: usize) -> &mut Map {
     let last = maps.len() - 1;
     &mut maps[direction.min(last)]
 }
 
-/// Offset of the operation after one that ended at `last`, with `skip` bytes in between, in a range of `len` bytes. As
-/// in fio, the first operation begins at 0, and an operation that would leave the range wraps to its other end.
+/// Offset of the next operation in a range of `len` bytes: `skip` bytes after `last`, the end of the previous
+/// operation. As in fio, the first operation begins at 0, and an operation that would leave the range wraps to its
+/// other end.
 fn skipped(last: u64, skip: i64, len: u64) -> u64 {
     let next = if last == 0 { Some(0) } else { last.checked_add_signed(skip).filter(|at| *at < len) };
     let again = if skip > 0 { Some(0) } else { len.checked_add_signed(skip) };
     next.or(again).unwrap_or(0)
 }
 
-/// The area of `shape` for a lane of a clone, with these `directions`. `parts`: number of devices or files that share
-/// the job's `size`. `begin` overrides the start that `offset` gives.
+/// The area of the device `shape` for the lane of a clone that issues `directions`. `parts`: number of devices or files
+/// that share the job's `size`. `begin` overrides the job's `offset`.
 pub(super) fn area(
     thread: &Thread,
     directions: &[usize],
@@ -141,7 +143,7 @@ pub(super) fn area(
     let given = || first(job.offset).saturating_add(first(job.offset_increment).saturating_mul(clone));
     let start = begin.unwrap_or_else(given);
     let room = whole.checked_sub(start).filter(|room| *room >= unit).ok_or_else(|| {
-        cannot(format!("offset {start} leaves no room for an operation of {unit} bytes in its {whole} bytes - lower offset, offset_increment or numjobs"))
+        cannot(format!("offset {start} leaves no room for an operation of {unit} bytes: the device or file has {whole} bytes - lower offset, offset_increment, numjobs or bs"))
     })?;
     let wanted = match job.size {
         None => room,
@@ -149,8 +151,8 @@ pub(super) fn area(
         Some(percent @ Size::Percent(_)) => percent.of(whole).min(room),
         Some(Size::Bytes(bytes)) => bytes / parts,
     };
-    // As in fio, a job ends at the end of the device. Only random offsets without a map, which may repeat, still move
-    // `size` bytes.
+    // As in fio, a job ends at the end of the device. Only a random job without a map, whose offsets may repeat, still
+    // moves `size` bytes.
     let is_drawn = job.random && !job.has_map();
     let mut used = if is_drawn { wanted } else { wanted.min(room) } / unit * unit;
     let (mut start, mut room, mut zbd) = (start, room, None);
@@ -159,7 +161,7 @@ pub(super) fn area(
         (start, room) = (zoned.bytes().start, zoned.bytes().end - zoned.bytes().start);
         (used, zbd) = (room, Some(zoned));
     } else if job.writes() && matches!(shape.zoned, Some(Ok(_))) {
-        return Err(cannot("it is a zoned device, which takes writes in order only - give zonemode=zbd".into()));
+        return Err(cannot("a zoned device accepts only sequential writes in each zone - give zonemode=zbd".into()));
     }
     let zones = job.zones.of(start, whole).map_err(cannot)?;
     let (len, zones) = zones
@@ -169,7 +171,7 @@ pub(super) fn area(
     let largest = job.largest_bytes();
     if len < largest {
         return Err(cannot(format!(
-            "{len} bytes do not hold an operation of {largest} bytes - give more size, or a smaller bs"
+            "the job's range of {len} bytes is smaller than an operation of {largest} bytes - raise size or lower bs"
         )));
     }
     let coarse = job.direct || job.does[2];
@@ -180,7 +182,7 @@ pub(super) fn area(
         .flat_map(|direction| job.sizes[direction].each().into_iter().chain([job.align_bytes(direction)]));
     if let Some(bytes) = sizes.chain([start, unit, job.skip.unsigned_abs()]).find(|bytes| coarse && uneven(bytes)) {
         return Err(cannot(format!(
-            "{bytes} bytes are no multiple of {min_io}: direct I/O must be aligned to it - round it, or set direct=0 to use the page cache"
+            "{bytes} bytes are not a multiple of {min_io} bytes, to which direct I/O must be aligned - change bs, ba, offset or the step of rw, or set direct=0 to use the page cache"
         )));
     }
     // Sizes of a split that are not multiples of the smallest would leave gaps in a map.
@@ -191,12 +193,12 @@ pub(super) fn area(
                 let unit = sizes.min_bytes();
                 if sizes.each().iter().any(|bytes| !bytes.is_multiple_of(unit)) {
                     return Err(cannot(format!(
-                        "sizes that are no multiples of the smallest, {unit}, go with no random map - add norandommap"
+                        "a random map needs block sizes that are multiples of the smallest, {unit} bytes - change bssplit, or add norandommap"
                     )));
                 }
             }
-            // The units of a map are the smallest size of its own direction. With smaller units, gaps would be too
-            // small for an operation and cut it short.
+            // The unit of a map is the smallest size of its own direction. A smaller unit would leave gaps too small
+            // for an operation, which would be truncated.
             let units =
                 |direction| if directions.contains(&direction) { len / job.sizes[direction].min_bytes() } else { 0 };
             Order::Mapped(match job.shares_map(directions) {
@@ -208,7 +210,7 @@ pub(super) fn area(
             let mut draws = vec![None; DIRECTIONS];
             for direction in job.directions() {
                 let align = job.align_bytes(direction);
-                // The last block has room for the smallest operation.
+                // Number of aligned offsets at which the smallest operation fits.
                 let blocks = (len - job.sizes[direction].min_bytes()) / align + 1;
                 let draw = Draw::new(&job.distribution[direction], blocks, align, random).map_err(cannot)?;
                 draws[direction] = Some((draw, align));
@@ -236,11 +238,11 @@ pub(super) fn area(
 pub struct ZoneOptions {
     /// True for `zonemode=strided`.
     pub strided: bool,
-    /// Bytes of operations before the window moves on.
+    /// Bytes of operations before the window advances.
     pub size: Option<Size>,
     /// Bytes of the window; default: `size`.
     pub range: Option<Size>,
-    /// Bytes between a window and the next.
+    /// Bytes between two windows.
     pub skip: Option<Size>,
 }
 
@@ -256,8 +258,8 @@ pub(super) struct Zones {
 }
 
 impl ZoneOptions {
-    /// Length of a window and its movement, from byte `first` on, on a device of `whole` bytes. Errors: sizes that do
-    /// not fit.
+    /// Length of a window, and its movement over the range that begins at byte `first` of a device of `whole` bytes.
+    /// `None` without `zonemode=strided`. Errors: sizes that do not fit.
     pub(super) fn of(self, first: u64, whole: u64) -> Result<Option<(u64, Zones)>, String> {
         if !self.strided {
             return Ok(None);
@@ -267,9 +269,9 @@ impl ZoneOptions {
         let skip = self.skip.map_or(0, |skip| skip.of(whole));
         let room = whole.saturating_sub(first);
         match range.min(size) {
-            0 => Err("zonemode=strided moves on after zonesize bytes - give zonesize".into()),
+            0 => Err("zonemode=strided moves its window after zonesize bytes of operations, but zonesize is missing - give zonesize".into()),
             _ if range > room => {
-                Err(format!("a zone of {range} bytes is larger than the {room} bytes there are - lower zonerange"))
+                Err(format!("a window of {range} bytes is larger than the {room} bytes of the range - lower zonerange or zonesize"))
             }
             _ => Ok(Some((range, Zones { size, step: range.saturating_add(skip), first, end: whole, done: 0 }))),
         }
@@ -277,15 +279,15 @@ impl ZoneOptions {
 }
 
 impl Zones {
-    /// Counts `len` bytes of operations in the window at `start`. Returns the start of the next window once this one is
-    /// used up.
+    /// Counts `len` bytes of operations in the window at `start`. Returns the start of the next window once `zonesize`
+    /// bytes are done.
     pub(super) fn next_start(&mut self, start: u64, len: u64, window: u64) -> Option<u64> {
         self.done += len;
         if self.done < self.size {
             return None;
         }
         self.done = 0;
-        // fio cuts the last window short. Here the first window follows instead of one that does not fit.
+        // fio shortens the last window. Here a window that does not fit is skipped, and the first window follows.
         let next = start.checked_add(self.step);
         next.filter(|next| next.checked_add(window).is_some_and(|end| end <= self.end)).or(Some(self.first))
     }

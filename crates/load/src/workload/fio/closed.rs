@@ -26,9 +26,9 @@ pub struct Target {
     pub latency_ns: u64,
     /// Time per depth, nanoseconds.
     pub window_ns: u64,
-    /// Percent of operations that must meet it.
+    /// Percent of operations that must meet the target.
     pub percentile: f64,
-    /// Continues after the depth is found, and follows changes.
+    /// True for `latency_run`: the search continues after the depth is found, and adapts it.
     pub goes_on: bool,
 }
 
@@ -76,7 +76,7 @@ impl Pauses {
 
 /// The search for the greatest depth at which latencies stay below a target.
 ///
-/// Source: fio's `lat_target_check()` and what it calls. Unlike fio's, the search never retries the full depth after a
+/// Source: fio's `lat_target_check()` and its callees. Unlike fio, flashproof never retries the full depth after a
 /// failure.
 #[derive(Debug, Default)]
 pub(super) struct Search {
@@ -84,10 +84,10 @@ pub(super) struct Search {
     /// Depth of the job.
     most: u32,
     depth: u32,
-    /// The greatest depth that held, and the smallest that did not.
+    /// Greatest depth that met the target, and smallest depth that missed it.
     low: u32,
     high: Option<u32>,
-    /// Times in a row that the depth below `high` held.
+    /// Consecutive windows in which the depth below `high` met the target.
     stable: u32,
     /// Start of the current window, nanoseconds.
     began_ns: u64,
@@ -96,7 +96,7 @@ pub(super) struct Search {
     over: u64,
     /// True while operations in flight drain before the next window.
     drains: bool,
-    /// The depth is found, and the current window measures the result.
+    /// True once the depth is found: the current window measures the result.
     is_last: bool,
     pub(super) is_done: bool,
 }
@@ -131,7 +131,7 @@ impl Search {
             // As in fio, the job gives up only if every operation must meet the target.
             self.is_done = self.target.percentile >= 100.0;
             if self.is_done {
-                progress.set_missed("with one in flight an operation took longer than latency_target".into());
+                progress.set_missed("at queue depth 1 an operation took longer than latency_target".into());
             }
             return self.begin(now_ns);
         }
@@ -149,7 +149,7 @@ impl Search {
         self.low = before;
         if self.high == Some(before + 1) {
             self.stable += 1;
-            // A depth that failed before may hold now.
+            // A depth that missed the target before may meet it now.
             if self.target.goes_on && self.stable >= 3 {
                 (self.high, self.stable) = (Some(before + 2), 0);
             }
@@ -159,7 +159,7 @@ impl Search {
         self.is_done = self.is_last && self.depth == before;
         self.is_last = !self.target.goes_on && self.depth == before;
         if self.is_last && !self.is_done {
-            // The window of the result is aligned to seconds of the run, because reports count in whole seconds.
+            // The result's window is aligned to seconds of the run, because reports count whole seconds.
             let from_ns = now_ns.div_ceil(NS_PER_SEC) * NS_PER_SEC;
             progress.counts_from_ns.set(from_ns);
             self.begin(from_ns);
@@ -186,19 +186,20 @@ impl Search {
     }
 }
 
-/// Poll interval of a job that waits for the others of its group, without `flow_sleep`. fio polls without a pause.
+/// Minimum poll interval of a job that waits for the other jobs of its flow group, nanoseconds. fio polls without a
+/// pause.
 const LOOK_NS: u64 = 20_000;
 
 /// A job's `flow` options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowOptions {
-    /// Share of the operations; 0: the job is not controlled.
+    /// Share of the operations; 0: the job has no flow control.
     pub weight: u64,
     pub id: u64,
     pub sleep_ns: u64,
 }
 
-/// Operations and weights of the jobs with one `flow_id`.
+/// Sums of the operations and weights of all jobs with one `flow_id`.
 #[derive(Debug, Default)]
 pub(super) struct FlowGroup {
     ops: AtomicU64,
@@ -220,14 +221,14 @@ impl Flow {
         Self { group, options, ops: 0, has_joined: false }
     }
 
-    /// True if the job may issue an operation now, which is then counted.
+    /// True if the job may issue an operation now; the operation is then counted.
     #[inline]
     pub(super) fn take(&mut self) -> bool {
         let FlowGroup { ops, weights } = &*self.group;
         if !std::mem::replace(&mut self.has_joined, true) {
             weights.fetch_add(self.options.weight, Ordering::Relaxed);
         }
-        // As in fio, the operation that may be issued now is included.
+        // As in fio, the total includes the operation that may be issued now.
         let (all, weights) = (ops.load(Ordering::Relaxed) + 1, weights.load(Ordering::Relaxed));
         if u128::from(self.ops) * u128::from(weights) > u128::from(all) * u128::from(self.options.weight) {
             return false;
@@ -284,9 +285,9 @@ mod tests {
             "10 times 100 ns is the target, found and then measured"
         );
         assert!(search.is_done);
-        // All depths hold, or none.
+        // All depths meet the target, or none.
         assert_eq!(tried(target, 6, 99, |_| 5).0, [1, 2, 4, 6, 6]);
-        assert_eq!(tried(target, 64, 5, |_| 5_000).0, [1, 1, 1, 1, 1], "it goes on at a depth of one, as fio does");
+        assert_eq!(tried(target, 64, 5, |_| 5_000).0, [1, 1, 1, 1, 1], "the search continues at depth 1, as in fio");
         let all = Target { percentile: 100.0, ..target };
         let (depths, search) = tried(all, 64, 99, |_| 5_000);
         assert!(depths == [1] && search.is_done, "{depths:?}");
@@ -305,9 +306,9 @@ mod tests {
         let mut pauses = Pauses::new(think, 0);
         assert_eq!(pauses.width(0, 0), (3, 0));
         pauses.begun = 2;
-        assert_eq!(pauses.width(10, 1), (2, 0), "one more beside that in flight");
+        assert_eq!(pauses.width(10, 1), (2, 0), "one more than in flight");
         pauses.begun += 1;
-        assert_eq!(pauses.width(20, 1).0, 0, "what was issued is waited for");
+        assert_eq!(pauses.width(20, 1).0, 0, "wait for the operation in flight");
         assert_eq!(pauses.width(30, 0), (3, 530));
         let mut pauses = Pauses::new(Think { pause_ns: 500, blocks: 0, work_ns: 1_000 }, 0);
         pauses.begun = 9;
@@ -330,7 +331,7 @@ mod tests {
         }
         assert!(counts[1].abs_diff(counts[0] / 8) <= 2, "{counts:?}");
         let alone = |flow: &mut Flow| (0..1_000).filter(|_| flow.take()).count();
-        assert!(alone(&mut heavy) < 20, "the other does not follow");
+        assert!(alone(&mut heavy) < 20, "the heavy job waits for the light one");
         drop(light);
         assert_eq!(alone(&mut heavy), 1_000);
     }

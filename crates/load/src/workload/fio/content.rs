@@ -9,7 +9,7 @@ use sys::salt::{SECTOR_BYTES, STAMP_BYTES, stamp_end};
 const GOLDEN: u64 = 0x61c8_8646_80b5_83eb;
 
 with_defaults! {
-    /// The options on the contents of writes.
+    /// Options for the contents of writes.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Content {
         pub zeros: bool = false,
@@ -18,11 +18,11 @@ with_defaults! {
         pub compress_pct: u64 = 0,
         /// Bytes of a chunk; 0: the smallest write.
         pub chunk_bytes: u64 = 0,
-        /// Percent of the buffers that repeat others.
+        /// Percent of the buffers that repeat another buffer.
         pub dedupe_pct: u64 = 0,
         /// True if repeats come from a working set of buffers, not from the last new buffer.
         pub dedupe_from_set: bool = false,
-        /// Size of the set of buffers that are repeated, percent of the job's size.
+        /// Size of the working set of repeated buffers, percent of the job's size.
         pub working_set_pct: u64 = 5,
         /// True if jobs repeat each other's buffers.
         pub dedupe_global: bool = false,
@@ -30,7 +30,7 @@ with_defaults! {
 }
 
 impl Content {
-    /// True if all data of each write are new and random, as [`sys::salt::Salt`] provides them.
+    /// True if all data of each write is new and random: [`sys::salt::Salt`] then provides it.
     pub(super) fn is_random(&self) -> bool {
         !self.zeros && self.pattern.is_none() && self.compress_pct == 0 && self.dedupe_pct == 0
     }
@@ -70,7 +70,7 @@ pub(super) fn fill_random(data: &mut [u8], seed: u64, key: Option<u64>) {
     }
 }
 
-/// The contents of one stream's writes, in their order.
+/// The contents of one stream's writes, in the order of the writes.
 #[derive(Debug)]
 pub(super) struct Contents {
     content: Content,
@@ -124,6 +124,7 @@ const BYTES_MAX: usize = 512;
 /// Bytes of an offset in a pattern.
 const OFFSET_BYTES: usize = 8;
 
+/// A byte pattern of `buffer_pattern` or `verify_pattern`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filler {
     bytes: Vec<u8>,
@@ -132,15 +133,19 @@ pub struct Filler {
 }
 
 impl Filler {
-    /// The pattern `text`: a sequence of strings in quotes, decimal and hexadecimal numbers, and `%o` if `has_offsets`.
-    /// A file name between apostrophes, which fio would read, is an error.
+    /// Parses `text`: a sequence of strings in quotes, decimal and hexadecimal numbers, and `%o` if `has_offsets`. A
+    /// file name between apostrophes is an error; fio reads the pattern from such a file.
     pub(super) fn parse(text: &str, has_offsets: bool) -> Result<Self, String> {
         let (mut pattern, mut rest) = (Self::default(), text.trim());
         while !rest.is_empty() {
             rest = match rest.as_bytes()[0] {
-                b'\'' => return Err("flashproof reads no pattern from a file; write its bytes as 0x...".into()),
+                b'\'' => {
+                    return Err(
+                        "flashproof does not read patterns from files - write the bytes of the pattern as 0x...".into(),
+                    );
+                }
                 b'"' => {
-                    let (string, rest) = rest[1..].split_once('"').ok_or("a string has no quote at its end")?;
+                    let (string, rest) = rest[1..].split_once('"').ok_or("a string has no closing quote")?;
                     pattern.bytes.extend_from_slice(string.as_bytes());
                     rest
                 }
@@ -152,10 +157,10 @@ impl Filler {
                 _ => pattern.number(rest)?,
             };
             if pattern.bytes.len() > BYTES_MAX {
-                return Err(format!("it has more than {BYTES_MAX} bytes"));
+                return Err(format!("the pattern has more than {BYTES_MAX} bytes"));
             }
         }
-        if pattern.bytes.is_empty() { Err("it is empty".into()) } else { Ok(pattern) }
+        if pattern.bytes.is_empty() { Err("the pattern is empty".into()) } else { Ok(pattern) }
     }
 
     /// Adds the number at the beginning of `text`; returns the rest of `text`.
@@ -167,7 +172,7 @@ impl Filler {
             // In 0xff0x14 the second 0 begins a number.
             end -= usize::from(is_next_hex(&digits[end..]) && digits[..end].ends_with('0'));
             if end == 0 {
-                return Err("there are no digits after 0x".into());
+                return Err("there is no hexadecimal digit after 0x".into());
             }
             let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
             // With an odd number of digits, the first digit is a byte by itself.
@@ -180,7 +185,7 @@ impl Filler {
         let mut end = sign + end_of(&text[sign..], |c| c.is_ascii_digit());
         end -= usize::from(is_next_hex(&text[end..]) && end > 1 && text[..end].ends_with('0'));
         let number = text[..end].parse::<i32>().map_err(
-            |_| "a pattern is of \"strings\", numbers, 0xhex and, for verify_pattern, %o, without anything in between",
+            |_| "a pattern is a sequence of \"strings\", numbers, 0xHEX and, only in verify_pattern, %o, without separators",
         )?;
         // Little-endian, without leading zeros.
         let bytes = number.to_le_bytes();
@@ -270,7 +275,7 @@ mod tests {
 
     #[test]
     fn patterns_are_those_of_fios_examples() {
-        // The examples beside parse_and_fill_pattern().
+        // The examples in the comment on parse_and_fill_pattern().
         assert_eq!(bytes("\"abcd\""), *b"abcd");
         assert_eq!(bytes("-1024"), [0x00, 0xfc, 0xff, 0xff]);
         assert_eq!(bytes("66"), [0x42]);

@@ -1,10 +1,12 @@
-//! Early ends of a job by its own results: `steadystate`, and a minimum rate.
+//! Conditions on a job's own results that end it early: a steady state (`steadystate`), and a missed minimum rate
+//! (`rate_min`).
 //!
-//! The clones of a report entry are summed in intervals of the run's clock. They end once the intervals of the last
-//! `steadystate_duration` meet the criterion. Source: fio's `steadystate_slope()` and `steadystate_deviation()`.
+//! The operations of all clones of a report entry are summed in intervals of the run's clock. The clones end once the
+//! intervals of the last `steadystate_duration` meet the criterion. Source: fio's `steadystate_slope()` and
+//! `steadystate_deviation()`.
 //!
-//! A minimum rate is checked on completions, from two seconds after the ramp time on, over the time since the last
-//! check, which is at least one cycle. Source: fio's `__check_min_rate()`.
+//! A minimum rate is checked at completions, beginning two seconds after the ramp time. Each check covers the time
+//! since the previous check, at least one `rate_cycle`. Source: fio's `__check_min_rate()`.
 
 use super::job::{DIRECTIONS, Job, Wanted};
 use super::value::{MICROSECONDS, Unit, number};
@@ -26,19 +28,20 @@ const BANDWIDTH: usize = 1;
 const LATENCY: usize = 2;
 
 with_defaults! {
-    /// Options of a job.
+    /// A job's `steadystate` options.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub struct SteadyOptions {
         /// Measure that has to be steady: index into [`MEASURES`].
         pub measure: usize = 0,
-        /// True: the slope of the least-squares line is limited, otherwise the greatest deviation from the mean.
+        /// True if `limit` applies to the slope of the least-squares line; false: to the greatest deviation from the
+        /// mean.
         pub slope: bool = false,
         pub limit: f64 = 0.0,
         /// True if `limit` is in percent of the mean.
         pub percent: bool = false,
         /// Time that has to be steady; 0: not given.
         pub duration_ns: u64 = 0,
-        /// Ramp time before the first interval, which does not count.
+        /// Ramp time before the first interval.
         pub ramp_ns: u64 = 0,
         pub interval_ns: u64 = NS_PER_SEC,
         /// True if a criterion was given.
@@ -49,9 +52,9 @@ with_defaults! {
 impl SteadyOptions {
     /// Applies `steadystate`. Errors: the reason, a phrase.
     pub(super) fn set_criterion(&mut self, text: &str) -> Result<(), String> {
-        let (what, limit) = text.split_once(':').ok_or("it is like iops:10% or bw_slope:0.5%")?;
+        let (what, limit) = text.split_once(':').ok_or("the value must be like iops:10% or bw_slope:0.5%")?;
         let (measure, slope) = what.strip_suffix("_slope").map_or((what, false), |measure| (measure, true));
-        let unknown = || format!("{} is none of iops, bw, lat, iops_slope, bw_slope, lat_slope", quoted(what));
+        let unknown = || format!("{} is not one of iops, bw, lat, iops_slope, bw_slope, lat_slope", quoted(what));
         self.measure = MEASURES.iter().position(|known| *known == measure).ok_or_else(unknown)?;
         self.slope = slope;
         let limit = limit.trim();
@@ -61,11 +64,11 @@ impl SteadyOptions {
         self.limit = match (given, self.measure) {
             (Some(percent), _) => {
                 let percent = percent.trim().parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
-                percent.ok_or("the limit is from 0 to 100 percent")?
+                percent.ok_or("the limit must be 0 to 100 percent")?
             }
             (None, BANDWIDTH) if plain().is_none() => number(limit, Unit::Kilo(1024))? as f64,
             (None, LATENCY) => number(limit, MICROSECONDS)? as f64,
-            (None, _) => plain().ok_or_else(|| format!("{} is no limit", quoted(limit)))?,
+            (None, _) => plain().ok_or_else(|| format!("the limit {} is not a number of 0 or more", quoted(limit)))?,
         };
         self.is_on = true;
         Ok(())
@@ -96,7 +99,7 @@ pub struct Steadiness {
     /// The last intervals, at most as many as the criterion covers: operations per second, bytes per second, mean
     /// latency in nanoseconds.
     pub intervals: VecDeque<[u64; 3]>,
-    /// Value that was compared with the limit last.
+    /// Value last compared with the limit.
     pub criterion: f64,
     pub deviation: f64,
     pub slope: f64,
@@ -119,7 +122,7 @@ pub struct Steady {
 }
 
 impl Steady {
-    /// `begin_ns`: when the job begins.
+    /// `begin_ns`: end of the job's start delay and ramp time, nanoseconds of the run.
     pub(super) fn new(options: SteadyOptions, begin_ns: u64) -> Self {
         let from_ns = begin_ns.saturating_add(options.ramp_ns);
         let next_ns = from_ns.saturating_add(options.interval_ns).into();
@@ -136,7 +139,7 @@ impl Steady {
         self.ended_ns.load(Ordering::Relaxed)
     }
 
-    /// Counts an operation that was done at `now_ns`.
+    /// Counts an operation that completed at `now_ns`.
     pub(super) fn took(&self, now_ns: u64, bytes: u64, latency_ns: u64) {
         if now_ns >= self.next_ns.load(Ordering::Relaxed) {
             self.close(now_ns);
@@ -178,7 +181,7 @@ impl Steadiness {
         let count = self.intervals.len() as f64;
         let mean = values().sum::<f64>() / count;
         self.deviation = values().map(|value| (value - mean).abs()).fold(0.0, f64::max);
-        // Least squares over 0, 1, 2 ...
+        // Least squares over the interval numbers 0, 1, 2, ...
         let middle = (count - 1.0) / 2.0;
         let (mut along, mut squares) = (0.0, 0.0);
         for (at, value) in values().enumerate() {
@@ -205,7 +208,8 @@ impl Steadiness {
 /// Time after the ramp in which a minimum rate is not checked.
 const SETTLE_NS: u64 = 2_000_000_000;
 
-/// A cycle says nothing about the device if flashproof lagged by more than 1/`OWN_ONE_IN` of its length.
+/// A cycle is ignored if flashproof itself lagged by more than 1/`OWN_ONE_IN` of the cycle's length: its rate says
+/// nothing about the device.
 const OWN_ONE_IN: u64 = 10;
 
 /// Operations of a direction in the current cycle.
@@ -232,8 +236,8 @@ impl LeastRate {
         Self { wanted: job.least, cycle_ns: job.rate_cycle_ns.max(1), settled_ns, cycles: Default::default() }
     }
 
-    /// Counts an operation of `bytes` in `direction`. Returns a description if this ends a cycle below the minimum
-    /// rate.
+    /// Counts an operation of `bytes` in `direction`. Returns a description if the operation ends a cycle below the
+    /// minimum rate.
     pub(super) fn took(&mut self, direction: usize, bytes: u32, times: &Times) -> Option<String> {
         let (least, did, unit) = match self.wanted[direction] {
             Wanted::Unlimited => return None,
@@ -260,7 +264,7 @@ impl LeastRate {
         let is_short = u128::from(did) * 1_000_000_000 < u128::from(least) * u128::from(passed_ns);
         is_short.then(|| {
             format!(
-                "it did {} {unit}{} a second in the {} up to {}; its least rate is {}",
+                "{} {unit}{} per second in the {} up to {}, below the minimum rate of {}",
                 units::number(did as f64 * 1e9 / passed_ns as f64),
                 ["reads", "writes", "trims"][direction],
                 duration(passed_ns),
@@ -289,7 +293,7 @@ mod tests {
         job.steady
     }
 
-    /// Second at whose end a job with `iops` in each second ends; none: the criterion is not met.
+    /// The second after which a job with `iops` in each second ends; `None`: the criterion is not met.
     fn ends_after(options: SteadyOptions, iops: &[u64]) -> (Option<u64>, Steadiness) {
         let steady = Steady::new(options, 0);
         for (second, iops) in iops.iter().enumerate() {
@@ -310,19 +314,19 @@ mod tests {
         assert_eq!(ended, Some(8), "100, 104 and 98");
         assert!(state.attained && (state.criterion - 300.0 * 10.0 / 302.0 / 3.0).abs() < 0.1, "{state:?}");
         assert_eq!(state.means(), [100, 100 * 4096 + 2730, 6_000]);
-        // The ramp does not count.
+        // Seconds of the ramp time are ignored.
         let late = [("steadystate_ramp_time", "8"), ("steadystate", "iops:3"), ("steadystate_duration", "2")];
         let late = options(&late);
         assert_eq!(ends_after(late, &falling).0, Some(10));
         let slope = options(&[("steadystate", "bw_slope:0.5%"), ("steadystate_duration", "4")]);
         assert_eq!(ends_after(slope, &falling[..9]).0, Some(9), "{:?}", ends_after(slope, &falling).1);
         assert_eq!(ends_after(deviation, &[100, 110, 120, 130]).0, None);
-        // A second without any operation is no steady one.
+        // A second without any operation is not steady.
         let gap = [100, 100, 0, 100, 100, 100];
         assert_eq!(ends_after(deviation, &gap).0, Some(6));
         let idle = Steady::new(deviation, 0);
         idle.took(10 * NS_PER_SEC, 1, 1);
-        assert_eq!(idle.ended_ns(), u64::MAX, "nothing was done, and that steadily");
+        assert_eq!(idle.ended_ns(), u64::MAX, "idle time is not a steady state");
     }
 
     #[test]
@@ -341,7 +345,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Cycles below the minimum of 9 reads a second, for reads that complete at these instants.
+    /// Cycles below the minimum of 9 reads per second, for reads that complete at these instants.
     fn of(instants_ms: &[u64], lag_ms: u64) -> Vec<(u64, String)> {
         let least = [Wanted::Iops(9), Wanted::Unlimited, Wanted::Unlimited];
         let mut rate = LeastRate::new(&Job { least, ..Job::default() }, 0);
@@ -359,7 +363,7 @@ mod tests {
         assert_eq!(of(&each(100), 0), []);
         let short = of(&each(200), 0);
         assert_eq!(short[0].0, 3_100, "the first second after the settling time");
-        assert_eq!(short[0].1, "it did 5 reads a second in the 1 s up to 3.1 s; its least rate is 9");
+        assert_eq!(short[0].1, "5 reads per second in the 1 s up to 3.1 s, below the minimum rate of 9");
         assert_eq!(of(&[2_000, 2_100, 4_900], 0).len(), 1, "a stall is one long cycle");
     }
 

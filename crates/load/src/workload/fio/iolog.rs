@@ -1,7 +1,7 @@
-//! fio's logs of operations: those that a job replays (`read_iolog`), and the one that it writes (`write_iolog`).
+//! fio's logs of operations: the log that a job replays (`read_iolog`), and the log that a job writes (`write_iolog`).
 //!
-//! A log with times is an open loop: each operation is due at its logged time. At the maximum depth it waits, and the
-//! wait is recorded. A log without times, or with `replay_no_stall`, is a closed loop.
+//! A log with times is an open loop: each operation is due at its logged time. A due operation waits while the job is
+//! at its maximum depth, and the wait is recorded. A log without times, or with `replay_no_stall`, is a closed loop.
 //!
 //! Source: fio's iolog.c.
 
@@ -27,17 +27,17 @@ const BYTES_MAX: u64 = 1 << 30;
 /// Maximum operations of a log: 1 GiB of memory.
 const OPERATIONS_MAX: usize = 32 << 20;
 
-/// Maximum operations that wait to be written.
+/// Maximum number of operations that wait to be written to a log.
 const KEPT_MAX: usize = 4 << 20;
 
 /// Maximum files of a log.
 const FILES_MAX: usize = 1_024;
 
 with_defaults! {
-    /// Options of a job.
+    /// A job's options of `read_iolog`.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ReplayOptions {
-        /// The log; none: the job generates its operations.
+        /// The log; `None`: the job generates its operations.
         pub file: Option<String> = None,
         /// True: as fast as the depth allows.
         pub no_stall: bool = false,
@@ -66,12 +66,12 @@ const ACTIONS: [(&str, OpKind); 5] = [
 /// Kinds of operations by number.
 const KIND_NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
 
-/// Kinds in the value of `replay_skip`: `write,trim`.
+/// Parses the value of `replay_skip`: `write,trim`.
 pub(super) fn skipped(text: &str) -> Result<[bool; KINDS], String> {
     let mut skip = [false; KINDS];
     for word in text.split(',') {
         let kind = KIND_NAMES.iter().position(|known| *known == word.trim());
-        skip[kind.ok_or("it is a list of read, write, trim, sync")?] = true;
+        skip[kind.ok_or("the value must be a list of read, write, trim, sync")?] = true;
     }
     Ok(skip)
 }
@@ -91,7 +91,7 @@ pub struct Logged {
 pub struct Iolog {
     pub files: Vec<String>,
     pub operations: Arc<[Logged]>,
-    /// Due times of the operations, ascending, nanoseconds; the last one is repeated as the end. Empty: a closed loop.
+    /// Due times of the operations, ascending, nanoseconds; the last time is repeated as the end. Empty: a closed loop.
     pub at_ns: Arc<[u64]>,
 }
 
@@ -102,15 +102,15 @@ impl Iolog {
         let bytes =
             files::read(Path::new(path), Links::Followed, BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
         let text = std::str::from_utf8(&bytes).map_err(|_| {
-            cannot("it is no text; a trace of blktrace is replayed by flashproof storage --replay".into())
+            cannot("the file is not text - give a log that write_iolog wrote; flashproof storage --replay replays a blktrace trace".into())
         })?;
         let log = Self::parse(options, text).map_err(|(line, why)| cannot(format!("line {line}: {why}")))?;
         let writes = log.operations.iter().any(|operation| matches!(kind_number(operation.kind), WRITES | TRIMS));
         if around.readonly && writes {
-            return Err(cannot("it writes or trims, and --readonly forbids that".into()));
+            return Err(cannot("the log has writes or trims, which --readonly forbids - leave out --readonly, or give replay_skip=write,trim".into()));
         }
         match log.operations.iter().all(|operation| kind_number(operation.kind) == FLUSHES) {
-            true => Err(cannot("no read, write or trim is left in it".into())),
+            true => Err(cannot("the log has no read, write or trim to replay".into())),
             false => Ok(log),
         }
     }
@@ -121,13 +121,13 @@ impl Iolog {
         let is_timed = match lines.next().map(|(_, line)| line.trim_end()) {
             Some("fio version 2 iolog") => false,
             Some("fio version 3 iolog") => true,
-            _ => return Err((1, "it begins with none of \"fio version 2 iolog\", \"fio version 3 iolog\"".into())),
+            _ => return Err((1, "the first line must be \"fio version 2 iolog\" or \"fio version 3 iolog\"".into())),
         };
         let (mut names, mut files, mut words) = (HashMap::new(), Vec::new(), Vec::new());
         let (mut operations, mut at_ns) = (Vec::new(), Vec::<u64>::new());
         let (mut first_us, mut now_ns, mut has_times) = (None, 0_u64, is_timed);
         for (at, line) in lines {
-            let wrong = || (at, format!("{} is no line of such a log", quoted(line)));
+            let wrong = || (at, format!("{} is not a line of a fio log", quoted(line)));
             let scaled_ns = |time: u64, unit_ns: u128| {
                 let ns = u128::from(time) * unit_ns * 100 / u128::from(options.time_scale.max(1));
                 u64::try_from(ns).map_err(|_| wrong())
@@ -137,7 +137,7 @@ impl Iolog {
             let mut rest = &words[..];
             if is_timed && let [us, others @ ..] = rest {
                 let us: u64 = us.parse().map_err(|_| wrong())?;
-                // As in fio, a time that goes back counts as the previous time.
+                // As in fio, a time before the previous one is replaced by the previous one.
                 now_ns = now_ns.max(scaled_ns(us.saturating_sub(*first_us.get_or_insert(us)), 1_000)?);
                 rest = others;
             }
@@ -145,7 +145,7 @@ impl Iolog {
                 [] if words.is_empty() => continue,
                 [_, "add" | "open" | "close", ..] => continue,
                 [_, "wait", ms, ..] if !is_timed => {
-                    // As in fio, milliseconds since the beginning, not since the last operation.
+                    // As in fio, the wait is in milliseconds since the start of the log, not since the last operation.
                     let ms = ms.parse().map_err(|_| wrong())?;
                     (now_ns, has_times) = (now_ns.max(scaled_ns(ms, 1_000_000)?), true);
                     continue;
@@ -167,17 +167,25 @@ impl Iolog {
             if kind_number(operation.kind) == FLUSHES {
                 (operation.offset, operation.len) = (0, 0);
             } else if len == 0 || u64::from(len) > BLOCK_MAX || offset.checked_add(len.into()).is_none() {
-                return Err((at, format!("an operation of {len} bytes at {offset}: it has 1 to {BLOCK_MAX}")));
+                return Err((
+                    at,
+                    format!(
+                        "the length of the operation at offset {offset} is {len} bytes, but must be 1 to {BLOCK_MAX}"
+                    ),
+                ));
             }
             if operations.len() >= OPERATIONS_MAX {
-                return Err((at, format!("it has more than {OPERATIONS_MAX} operations - split it")));
+                return Err((at, format!("the log has more than {OPERATIONS_MAX} operations - split it")));
             }
             if !options.skip[kind_number(operation.kind)] {
                 operations.push(operation);
                 at_ns.push(now_ns);
             }
             if files.len() > FILES_MAX {
-                return Err((at, format!("it has more than {FILES_MAX} files")));
+                return Err((
+                    at,
+                    format!("the log has more than {FILES_MAX} files - split it, or give replay_redirect"),
+                ));
             }
         }
         let is_open = has_times && !options.no_stall;
@@ -198,14 +206,14 @@ impl Iolog {
         Some(self.of_kind(kind).0 as f64 * 1e9 / last_ns.max(1_000_000_000) as f64)
     }
 
-    /// Bytes that the file `name` needs.
+    /// Size that the file `name` needs for the operations of the log, bytes.
     pub(super) fn end_bytes(&self, name: &str) -> Option<u64> {
         let file = self.files.iter().position(|file| file == name)?;
         let of_file = self.operations.iter().filter(|operation| usize::from(operation.file) == file);
         of_file.map(|operation| operation.offset + u64::from(operation.len)).max()
     }
 
-    /// Checks that the operations fit the devices or files; `shapes` are in the order of `files`. Errors: the reason, a
+    /// Checks that the operations fit the devices or files. `shapes`: in the order of `files`. Errors: the reason, a
     /// phrase.
     pub(super) fn check(&self, shapes: &[&DeviceShape], direct: bool) -> Result<(), String> {
         for operation in self.operations.iter().filter(|operation| kind_number(operation.kind) != FLUSHES) {
@@ -214,12 +222,12 @@ impl Iolog {
             let (DeviceShape { name, size_bytes, .. }, unit) = (shape, u64::from(shape.min_io_bytes));
             if offset + len > *size_bytes {
                 return Err(format!(
-                    "its log has a {kind} of {len} bytes at {offset}, beyond the {size_bytes} bytes of {name} - use a larger one, or replay_scale"
+                    "the log has a {kind} of {len} bytes at {offset}, beyond the {size_bytes} bytes of {name} - use a larger device or file, or give replay_scale"
                 ));
             }
             if (direct || kind == OpKind::Deallocate) && !(offset | len).is_multiple_of(unit) {
                 return Err(format!(
-                    "its log has a {kind} of {len} bytes at {offset}, and direct I/O of {name} must be aligned to {unit} - set direct=0, or replay_align"
+                    "the log has a {kind} of {len} bytes at {offset}, but direct I/O of {name} must be aligned to {unit} bytes - set direct=0, or give replay_align"
                 ));
             }
         }
@@ -232,13 +240,14 @@ impl Iolog {
 pub struct Issued {
     /// Nanoseconds of the run, operation.
     unwritten: Mutex<Vec<(u64, Request)>>,
-    /// Operations that the writer of the log took and holds back. No issuing thread waits for this lock.
+    /// Operations that the log writer took and holds back for sorting. No issuing thread waits for this lock.
     held: Mutex<Vec<(u64, Request)>>,
     /// Operations dropped because they were not written in time.
     pub left_out: Counter,
 }
 
-/// Operations are held back this long to sort them by issue time, nanoseconds: a later one may complete earlier.
+/// Time for which operations are held back to sort them by issue time, nanoseconds: an operation that was issued later
+/// may complete earlier.
 const HOLD_NS: u64 = 2_000_000_000;
 
 impl Issued {
@@ -250,7 +259,7 @@ impl Issued {
         }
     }
 
-    /// Log lines that are ready; with `is_over`, all that are left. `name` returns the name of a target.
+    /// Log lines that are ready; with `is_over`, all remaining lines. `name` returns the name of a target.
     pub fn take(&self, is_over: bool, name: impl Fn(u16) -> String) -> String {
         let new = std::mem::take(&mut *locked(&self.unwritten));
         let mut held = locked(&self.held);

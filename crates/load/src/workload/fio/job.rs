@@ -1,4 +1,4 @@
-//! A job: the values of a section and of the global sections before it.
+//! A job: the values of its section and of the global sections before.
 
 use super::NS_PER_SEC;
 use super::area::ZoneOptions;
@@ -31,7 +31,8 @@ const PERCENTILES: [f64; 17] =
 /// Seed of a job that repeats its random choices.
 const REPEATED_SEED: u64 = 0x89;
 
-/// A run without a runtime lasts until its jobs have ended, and at most this long: space for its records is reserved.
+/// Maximum duration of a run without a runtime, seconds: space for its records is reserved. The run ends earlier if its
+/// jobs have ended.
 const UNTIL_DONE_SEC: u64 = 2 * 86_400;
 
 /// Reads, writes, trims.
@@ -42,7 +43,7 @@ pub(super) const READS: usize = 0;
 pub(super) const WRITES: usize = 1;
 pub(super) const TRIMS: usize = 2;
 
-/// Kinds of operations that are counted apart: the directions, and flushes.
+/// Kinds of operations that are counted separately: the directions, and flushes.
 pub const KINDS: usize = DIRECTIONS + 1;
 
 /// Index of flushes, after the directions.
@@ -86,19 +87,19 @@ impl Wanted {
     }
 }
 
-/// The jobs that end with this one.
+/// The jobs that `exitall` ends (`exit_what`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitWhat {
     /// Jobs of the same group.
     Group,
     /// Jobs that run at the same time.
     Stonewall,
-    /// Jobs that run at the same time, and all later ones.
+    /// Jobs that run at the same time, and all later jobs.
     All,
 }
 
 with_defaults! {
-    /// A job with the values of all options; those that were not given have fio's defaults.
+    /// A job with the values of all options. Options that were not given have fio's defaults.
     #[derive(Debug, Clone)]
     pub struct Job {
         pub name: String = String::new(),
@@ -114,9 +115,9 @@ with_defaults! {
         pub read_pct: u64 = 50,
         /// Files or devices; empty: the job has its own files.
         pub filenames: Vec<String> = Vec::new(),
-        /// Directory of its own files.
+        /// Directory of the job's own files.
         pub directory: String = String::new(),
-        /// Number of its own files.
+        /// Number of the job's own files.
         pub nrfiles: u64 = 1,
         /// True if the next file is chosen at random, not in turn.
         pub random_file: bool = false,
@@ -124,28 +125,28 @@ with_defaults! {
         pub sizes: [Sizes; DIRECTIONS] = std::array::from_fn(|_| Sizes::same(4096)),
         /// Alignment of offsets, bytes.
         pub align: [Option<u64>; DIRECTIONS] = [None; DIRECTIONS],
-        /// Bytes that are used of each file.
+        /// Bytes used of each device or file.
         pub size: Option<Size> = None,
-        /// Size of files that are made.
+        /// Size of new files.
         pub filesize: Option<u64> = None,
         /// Offset of the first byte used.
         pub offset: Size = Size::Bytes(0),
         /// Added to `offset` for each further clone.
         pub offset_increment: Size = Size::Bytes(0),
-        /// Bytes to move.
+        /// Bytes to transfer.
         pub io_size: Option<Size> = None,
-        /// Operations to do.
+        /// Number of operations.
         pub number_ios: Option<u64> = None,
         /// Number of repetitions.
         pub loops: u64 = 1,
         pub wanted: [Wanted; DIRECTIONS] = [Wanted::Unlimited; DIRECTIONS],
-        /// True for exponential gaps.
+        /// True for exponentially distributed gaps between operations.
         pub poisson: bool = false,
         /// Queue depth.
         pub depth: u64 = 1,
         /// True for a synchronous engine: system calls, one at a time.
         pub is_sync_engine: bool = false,
-        /// True for NVMe commands past the block layer.
+        /// True for NVMe commands that bypass the block layer (`io_uring_cmd`).
         pub is_passthrough: bool = false,
         /// True if completions are polled for instead of raising interrupts.
         pub is_polled: bool = false,
@@ -153,7 +154,7 @@ with_defaults! {
         pub is_mapped: bool = false,
         /// True if the pages of each mapped operation are written back at once.
         pub syncs_mapped: bool = false,
-        /// CPUs that issue; empty: any.
+        /// CPUs of the issuing threads; empty: any.
         pub cpus: Vec<u32> = Vec::new(),
         /// True if each clone gets one of the CPUs.
         pub splits_cpus: bool = false,
@@ -175,21 +176,21 @@ with_defaults! {
         pub appends: bool = false,
         /// True if the job only creates its files.
         pub creates_only: bool = false,
-        /// True if missing files are laid out before they are written to.
+        /// True if missing files are written once before the job begins.
         pub overwrite: bool = false,
         /// True if the writes allocate the blocks of new files.
         pub sparse: bool = false,
         /// Durability of each write.
         pub sync: WriteSync = WriteSync::No,
-        /// Writes between two calls of fsync, of fdatasync and of sync_file_range; 0: none.
+        /// Number of writes between two calls: of fsync, of fdatasync, of sync_file_range; 0: no calls.
         pub flush_every: [u64; 3] = [0; 3],
-        /// Steps of sync_file_range.
+        /// Flags of sync_file_range.
         pub write_back: WriteBack = WriteBack::default(),
         /// Contents of writes.
         pub content: Content = Content::default(),
-        /// Verification of what is written or read.
+        /// Options of `verify`.
         pub verify: VerifyOptions = VerifyOptions::default(),
-        /// True if random offsets may repeat before each was visited.
+        /// True if random offsets may repeat before every block was visited.
         pub norandommap: bool = false,
         /// Distribution of random offsets.
         pub distribution: [Distribution; DIRECTIONS] = std::array::from_fn(|_| Distribution::Uniform),
@@ -209,7 +210,7 @@ with_defaults! {
         pub latency_max_ns: [u64; DIRECTIONS] = [u64::MAX; DIRECTIONS],
         /// Bytes skipped between sequential operations; negative: backwards.
         pub skip: i64 = 0,
-        /// Number of consecutive operations from one random offset on.
+        /// Number of consecutive operations that begin at each random offset.
         pub run_length: u64 = 1,
         /// Percent of the operations of a random job that have random offsets.
         pub random_pct: [u64; DIRECTIONS] = [100; DIRECTIONS],
@@ -222,7 +223,7 @@ with_defaults! {
         pub exit_what: ExitWhat = ExitWhat::Group,
         /// True if the job writes until the device is full.
         pub fills: bool = false,
-        /// Pattern for the names of its own files.
+        /// Pattern for the names of the job's own files.
         pub filename_format: String = "$jobname.$jobnum.$filenum".into(),
         /// True if log lines have the operation's offset.
         pub log_offset: bool = false,
@@ -234,7 +235,7 @@ with_defaults! {
         pub rate_cycle_ns: u64 = NS_PER_SEC,
         /// True if reported together with the other jobs of its group.
         pub group_reporting: bool = false,
-        /// True if the job waits until earlier ones have ended.
+        /// True if the job waits until earlier jobs have ended.
         pub stonewall: bool = false,
         /// True if the job begins a group.
         pub new_group: bool = false,
@@ -251,9 +252,9 @@ with_defaults! {
         pub kb_base: u64 = 1024,
         /// True for `ioengine=null`: no data are moved; a simulated drive answers in a microsecond.
         pub is_null: bool = false,
-        /// When a closed loop at its depth issues again: after this many completions, or once this few operations are
-        /// in flight.
+        /// Completions after which a closed loop at its depth issues again (`iodepth_batch_complete_min`).
         pub refill_after: u64 = 1,
+        /// Operations in flight at which a closed loop at its depth issues again (`iodepth_low`).
         pub refill_low: u64 = u64::MAX,
         pub flow: FlowOptions = FlowOptions::default(),
         pub steady: SteadyOptions = SteadyOptions::default(),
@@ -267,7 +268,7 @@ with_defaults! {
         pub iolog: Option<Arc<Iolog>> = None,
         /// File for a log of the operations.
         pub write_iolog: Option<String> = None,
-        /// Prefix of the log of histograms; its period, milliseconds; bins that are summed, as a power of two.
+        /// Log of histograms: prefix; period, milliseconds; number of bins that are merged, as a power of two.
         pub hist_log: Option<String> = None,
         pub log_hist_msec: u64 = 0,
         pub log_hist_coarseness: u64 = 0,
@@ -275,11 +276,11 @@ with_defaults! {
         pub log_unix_epoch: bool = false,
         /// True if lines of latency logs have the maximum latency of their period.
         pub log_max_value: bool = false,
-        /// Name of the jobs that must end before this one begins.
+        /// Name of the jobs that must end before this job begins.
         pub waits_for: Option<String> = None,
         /// Options as given in the job's own section.
         pub given: Vec<(String, String)> = Vec::new(),
-        /// All options in force, global ones first, by fio's names.
+        /// All options in force by fio's names, global options first.
         pub in_force: Vec<Given> = Vec::new(),
     }
 }
@@ -297,7 +298,7 @@ impl Job {
         format!("{}{kinds}", if self.random { "rand" } else { "" })
     }
 
-    /// When the job ends at the latest, nanoseconds of its run.
+    /// Latest end of the job, nanoseconds of its run.
     pub(super) fn end_ns(&self) -> u64 {
         let runtime_ns = self.runtime_ns.unwrap_or(UNTIL_DONE_SEC * NS_PER_SEC);
         self.start_delay_ns.saturating_add(self.ramp_ns).saturating_add(runtime_ns)
@@ -334,7 +335,8 @@ impl Job {
         self.flush_every != [0; 3]
     }
 
-    /// The flush call that follows write number `write`, counted from 1. As in fio at most one: the first that is due.
+    /// The flush call that follows write number `write`, counted from 1. As in fio, at most one call follows a write:
+    /// the first that is due.
     #[inline]
     pub(super) fn flush_after(&self, write: u64) -> Option<OpKind> {
         let kinds = [OpKind::FlushFile, OpKind::Flush, OpKind::WriteBack(self.write_back)];
@@ -347,7 +349,7 @@ impl Job {
         if let Some(log) = &self.iolog {
             return log.iops(kind);
         }
-        // Flushes after writes, and zone resets before writes, have no rate of their own.
+        // Flushes after writes, and zone resets before writes, have no separate rate.
         if kind == FLUSHES || kind == TRIMS && !self.does[TRIMS] {
             return None;
         }
@@ -364,7 +366,7 @@ impl Job {
         self.align[direction].unwrap_or_else(|| self.sizes[direction].min_bytes())
     }
 
-    /// Maximum number of its operations in flight.
+    /// Maximum number of operations in flight.
     pub fn slots(&self) -> u64 {
         match self.think() {
             _ if self.is_sync_engine => 1,
@@ -381,7 +383,7 @@ impl Job {
         Some(Think { pause_ns, blocks, work_ns: self.think_work_ns })
     }
 
-    /// Operations in flight to which a full queue drains before more are issued; `None`: it does not drain.
+    /// Operations in flight to which a full queue drains before more are issued; `None`: the queue does not drain.
     pub(super) fn refill_at(&self) -> Option<u32> {
         let slots = self.slots();
         let at = self.refill_low.max(1).min(slots.saturating_sub(self.refill_after.max(1)));
@@ -410,7 +412,8 @@ impl Job {
         self.sizes[self.written_as()].max_bytes()
     }
 
-    /// Directions by lane: each has its own lane if there are rates; writes that follow trims have none.
+    /// Directions of each lane. With rates, each direction has its own lane; without rates, one lane has all
+    /// directions. Writes that follow trims have no lane.
     pub(super) fn lanes(&self) -> Vec<Vec<usize>> {
         match self.has_rates() {
             _ if self.trim_write => vec![vec![TRIMS]],
@@ -420,7 +423,7 @@ impl Job {
         }
     }
 
-    /// The smallest operation, the unit of map and size.
+    /// Bytes of the smallest operation, which is the unit of the random map and of `size`.
     pub fn unit_bytes(&self) -> u64 {
         self.directions().map(|direction| self.sizes[direction].min_bytes()).min().unwrap_or(4096)
     }
@@ -429,8 +432,8 @@ impl Job {
         self.directions().map(|direction| self.sizes[direction].max_bytes()).max().unwrap_or(0)
     }
 
-    /// Operations after which a clone has ended, if its options determine that: a single size, no additional
-    /// operations, and no time limit.
+    /// Number of operations of a clone, if its options determine it: a single size, no additional operations, and no
+    /// time limit.
     pub fn operations(&self) -> Option<u64> {
         let (unit, largest) = (self.unit_bytes(), self.largest_bytes());
         let Some(Size::Bytes(bytes)) = self.io_size.or(self.size) else { return None };
@@ -515,32 +518,32 @@ impl Job {
                 .then_some("time_based without a runtime would never end - give runtime"),
             (thinks && has_rates).then_some("thinktime and a rate contradict each other - leave one out"),
             (searches && (has_rates || thinks))
-                .then_some("latency_target looks for a depth, and with a rate or thinktime that is not what bounds the load - leave one out"),
+                .then_some("latency_target searches for a queue depth, but a rate or thinktime bounds the load instead - leave one of them out"),
             (self.refill_at().is_some() && (has_rates || thinks || searches))
-                .then_some("iodepth_low and iodepth_batch_complete_min bound a closed loop that nothing else bounds - leave them out, or rate, thinktime and latency_target"),
+                .then_some("iodepth_low and iodepth_batch_complete_min cannot be combined with a rate, thinktime or latency_target - leave them out, or leave out rate, thinktime and latency_target"),
             (self.flow.weight > 0 && has_rates).then_some("flow and a rate contradict each other - leave one out"),
             (self.waits_for.is_some() && self.stonewall)
                 .then_some("wait_for and stonewall contradict each other - leave one out"),
             (has_log && has_others)
-                .then_some("read_iolog says what is done and when - leave out rates, time_based, loops, thinktime, zones, flushes and ioengine=null"),
+                .then_some("read_iolog takes the operations and their times from the log - leave out rates, time_based, loops, thinktime, zonemode, flushes and ioengine=null"),
             (!zones.strided && (zones.range.is_some() || zones.skip.is_some()))
-                .then_some("zonerange and zoneskip are those of zonemode=strided - give it, or leave them out"),
+                .then_some("zonerange and zoneskip need zonemode=strided - give zonemode=strided, or leave them out"),
             (!zones.strided && !zbd.is_on && (zones.size.is_some() || zbd != ZbdOptions::default()))
-                .then_some("zonesize and other options of zones do nothing without zonemode - give zonemode=zbd or zonemode=strided, or leave them out"),
+                .then_some("zonesize and other zone options have no effect without zonemode - give zonemode=zbd or zonemode=strided, or leave them out"),
             (zbd.is_on && !is_plain)
-                .then_some("zonemode=zbd goes with rw=read, write, trim and rw, random or not - leave out trimwrite, steps between operations, fill_device, read_iolog and ioengine=null"),
+                .then_some("zonemode=zbd supports rw=read, write, trim and rw, sequential or random - leave out trimwrite, the step after the colon of rw, fill_device, read_iolog and ioengine=null"),
             (zbd.is_on && has_rates && reads && writes && !zbd.reads_beyond)
-                .then_some("reads of their own rate have nothing to read before the first write to a zone - leave the rate out, or give read_beyond_wp=1"),
+                .then_some("reads with a rate have nothing to read before the first write to a zone - leave out the rate, or give read_beyond_wp=1"),
             (self.is_passthrough && (self.flush_every[2] > 0 || self.priority != PriorityOptions::default()))
                 .then_some("ioengine=io_uring_cmd has no page cache and no I/O priorities - leave out sync_file_range, prio and cmdprio"),
             (self.is_mapped && (self.sync.is_on() || zbd.is_on))
-                .then_some("with ioengine=mmap the kernel writes pages back when it likes - leave out sync and zonemode=zbd; fsync=1 or direct=1 write them back after each operation"),
+                .then_some("with ioengine=mmap the kernel decides when pages are written back - leave out sync and zonemode=zbd; fsync=1 or direct=1 writes pages back after each operation"),
             (self.is_polled && (!self.direct || self.is_sync_engine || self.is_passthrough))
-                .then_some("hipri polls for reads and writes past the page cache - give direct=1 and ioengine=io_uring, or leave it out"),
+                .then_some("hipri polls only for direct I/O through io_uring - give direct=1 and ioengine=io_uring, or leave hipri out"),
             (self.pre_reads && self.direct)
-                .then_some("pre_read fills the page cache, and direct=1 goes past it - leave one out"),
+                .then_some("pre_read fills the page cache, but direct=1 bypasses it - leave one out"),
             (self.appends && (!can_append || zones.strided || zbd.is_on))
-                .then_some("file_append adds size to the end of files - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog"),
+                .then_some("file_append writes size bytes to the end of each file - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog"),
             (self.hist_log.is_some() && self.log_hist_msec == 0)
                 .then_some("write_hist_log without log_hist_msec writes nothing - give log_hist_msec=1000 or the like"),
         ];
@@ -548,22 +551,22 @@ impl Job {
         let mut wrong: Vec<_> = broken.map(str::to_owned).collect();
         let rates = self.directions().filter_map(|direction| self.rate(direction)).map(Rate::per_sec_f64);
         wrong.extend(rates.filter(|rate| *rate > Rate::MAX_PER_SEC).map(|rate| {
-            format!("{} operations a second are more than one a nanosecond, which is the finest that time is told here - give a lower rate", units::number(rate))
+            format!("{} operations per second are more than one per nanosecond, the resolution of flashproof's clock - give a lower rate", units::number(rate))
         }));
         if self.fills && (self.random || !writes_alone) {
-            wrong.push("fill_device is for sequential writes - give rw=write, or leave it out".into());
+            wrong.push("fill_device is for sequential writes - give rw=write, or leave fill_device out".into());
         }
         let uneven = self.directions().find(|of| self.align_bytes(*of) != self.sizes[*of].min_bytes());
         wrong.extend(uneven.filter(|_| self.has_map()).map(|direction| {
             let unit = self.sizes[direction].min_bytes();
-            format!("ba is not the smallest bs, {unit}, which a random map goes by - leave it out, or add norandommap")
+            format!("ba differs from the smallest bs, {unit} bytes, which is the unit of the random map - leave ba out, or add norandommap")
         }));
         wrong.extend(self.check_verify());
         wrong
     }
 }
 
-/// The jobs of all `sections`, in their order. Errors: all that is wrong with them.
+/// The jobs of all `sections`, in their order. Errors: every mistake in them.
 pub fn jobs(
     sections: &[Section],
     around: &Surroundings<'_>,
@@ -577,7 +580,7 @@ pub fn jobs(
         }
         let mut job = Job { name: section.name.clone(), ..global.clone() };
         job.take(section, &mut problems, warnings);
-        // NVMe passthrough bypasses the page cache; mapped pages are always in it.
+        // NVMe passthrough bypasses the page cache; mapped pages are always in the page cache.
         job.direct |= job.is_passthrough;
         if job.is_mapped {
             (job.syncs_mapped, job.direct) = (job.direct, false);
@@ -599,22 +602,25 @@ pub fn jobs(
         }
         job.apply_verify_only();
         if job.reads_back() && job.time_based && job.verify.backlog == 0 {
-            let why = "nothing that is written will be read back, because the runtime ends the job - give verify_backlog, or leave out time_based";
+            let why = "verify will not read any write back, because a time_based job ends at its runtime - give verify_backlog, or leave out time_based";
             warnings.push(Problem::of_job(&job.name, why));
         }
         problems.extend(job.check().into_iter().map(|what| Problem::of_job(&job.name, what)));
         if around.readonly && job.writes() {
-            problems.push(Problem::of_job(&job.name, "it writes or trims, and --readonly forbids that"));
+            problems.push(Problem::of_job(
+                &job.name,
+                "the job writes or trims, which --readonly forbids - leave out --readonly, or give rw=read",
+            ));
         }
         jobs.push(job);
     }
     let clones: u64 = jobs.iter().map(|job| job.numjobs).sum();
     if problems.is_empty() && jobs.is_empty() {
-        let why = "no job is named - give --name=NAME with its options, or a job file";
+        let why = "there is no job - give --name=NAME with its options, or a job file";
         problems.push(Problem::new(COMMAND_LINE, why));
     }
     if clones > JOBS_MAX {
-        let why = format!("{clones} jobs in all, at most {JOBS_MAX} can be run - lower numjobs");
+        let why = format!("{clones} jobs in all, but at most {JOBS_MAX} can run - lower numjobs");
         problems.push(Problem::new("numjobs", why));
     }
     if problems.is_empty() { Ok(jobs) } else { Err(problems) }

@@ -21,7 +21,7 @@ use sys::salt::Salt;
 /// Parameters of all lanes of a run.
 pub(super) struct Lanes<'a> {
     pub(super) devices: &'a [DeviceShape],
-    /// Lengths of the files to whose ends jobs append.
+    /// Lengths of the files that jobs append to, before the run.
     pub(super) appended: &'a HashMap<String, u64>,
     pub(super) seed: u64,
     pub(super) place: &'a Place,
@@ -36,7 +36,7 @@ impl Lanes<'_> {
     pub(super) fn add(&self, thread: &Thread, at: usize, plan: &mut Plan) -> Result<(), CannotRun> {
         let job = &thread.job;
         let cannot = |why: String| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name)));
-        let no_rate = || cannot("its rate is too low for operations of its size - give a higher one".into());
+        let no_rate = || cannot("the rate is too low for the size of the operations - give a higher rate".into());
         let flow_group = || self.flows.borrow_mut().entry(job.flow.id).or_default().clone();
         let slots = job.slots() as u32;
         let names = thread.names();
@@ -115,7 +115,7 @@ impl Lanes<'_> {
                 }
                 (None, Some(rate)) => Arrival::even(rate, 0, 1, phase(at + number)).ok_or_else(no_rate)?,
             };
-            // Each loop is read back at its end.
+            // A job that reads back does so at the end of each loop, so the totals are divided by the loops.
             let loops = if job.reads_back_at_end() { job.loops } else { 1 };
             let (ops_left, bytes_left) = (ops_left / loops, part(total, directions, &bytes_per_sec) / loops);
             let random_of_lane = Random::for_part(self.seed, (at as u64) << 8 | (number as u64 + 1));
@@ -171,7 +171,8 @@ impl Lanes<'_> {
         Ok(())
     }
 
-    /// Buffer classes for the writes of `job` to each of `shapes`: salt has the stamp of its device.
+    /// Buffer classes for the writes of `job` to each of `shapes`. Random data (salt) carries the stamp of its device,
+    /// so each device has its own class.
     fn buffers_of_writes(
         &self,
         job: &Job,

@@ -24,10 +24,10 @@ use std::sync::atomic::AtomicU64;
 use sys::call::Access;
 use sys::process;
 
-/// Maximum files and devices of a run: each is open, and has its own write buffers and cells for its counts.
+/// Maximum number of files and devices of a run: each is open, and has its own write buffers and counters.
 const FILES_MAX: u64 = 1_024;
 
-/// Approximate memory of a cell in all intervals in rotation, bytes.
+/// Approximate memory of a cell, for all interval buffers that are in use at once, bytes.
 const CELL_BYTES: u64 = 768 << 10;
 
 /// Approximate memory of a cell that its shard does not record, bytes.
@@ -39,7 +39,7 @@ pub struct Entry {
     /// First job of the entry.
     pub job: Arc<Job>,
     pub group: usize,
-    /// Its clones: indices into [`FioLoad::threads`].
+    /// Clones of the entry: indices into [`FioLoad::threads`].
     pub threads: Vec<usize>,
 }
 
@@ -50,15 +50,15 @@ pub struct FioLoad {
     pub entries: Vec<Entry>,
     /// Devices and files, each once.
     pub devices: Vec<DeviceName>,
-    /// Size of each file, if they are files.
+    /// Size of each file; `None` for devices.
     pub file_size_bytes: Option<u64>,
-    /// Lengths of the files to whose ends jobs append.
+    /// Lengths of the files that jobs append to, before the run.
     pub appended: HashMap<String, u64>,
     /// Limits by stream. If there are any, streams without limits are not judged.
     pub limits: BTreeMap<String, StreamLimits>,
 }
 
-/// The runs of `jobs`: each has all jobs up to the next stonewall. Errors: jobs that cannot run at once.
+/// Divides `jobs` into runs: each has all jobs up to the next stonewall. Errors: jobs that cannot run together.
 pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
     let (mut runs, mut problems) = (Vec::new(), Vec::new());
     let (mut group, mut number) = (0, 0);
@@ -91,7 +91,7 @@ fn in_turns(jobs: Vec<Job>, before: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Pr
                 Some(turn) => turn + 1,
                 None if before.iter().any(|run| has(run, name)) => 0,
                 None => {
-                    let why = format!("wait_for={} - no job before has this name - check it", quoted(name));
+                    let why = format!("wait_for={} - no earlier job has this name - check the name", quoted(name));
                     return problem(&job, why);
                 }
             },
@@ -105,7 +105,7 @@ fn in_turns(jobs: Vec<Job>, before: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Pr
             if let Some(other) = first.iter().find(|other| other.name != *name) {
                 let (name, other) = (quoted(name), quoted(&other.name));
                 let why = format!(
-                    "it waits for {name} alone, and {other} runs at the same time: flashproof waits for both or for none - give {other} a wait_for as well, or say stonewall"
+                    "the job waits only for {name}, but {other} runs together with {name}: flashproof waits for all jobs of a run or for none - give {other} a wait_for as well, or give stonewall"
                 );
                 return problem(job, why);
             }
@@ -118,7 +118,7 @@ impl FioLoad {
     fn new(jobs: Vec<Job>, group: &mut usize, number: &mut usize) -> Result<Self, Vec<Problem>> {
         let (mut threads, mut entries, mut devices) = (Vec::new(), Vec::<Entry>::new(), Vec::<DeviceName>::new());
         let mut problems = agree(&jobs);
-        // Each name, with true if it is written to.
+        // Each name of a device or file, with true if a job writes to it.
         let mut seen = HashMap::<String, bool>::new();
         for (place, job) in jobs.into_iter().map(Arc::new).enumerate() {
             *group += usize::from(job.new_group && place > 0);
@@ -126,7 +126,7 @@ impl FioLoad {
             let files = seen.len() as u64 + own;
             if files > FILES_MAX {
                 let why = format!(
-                    "with it there are {files} files or more, at most {FILES_MAX} can be open in a run - lower nrfiles or numjobs"
+                    "with this job the run has {files} files or more, but at most {FILES_MAX} can be open - lower nrfiles or numjobs"
                 );
                 problems.push(Problem::of_job(&job.name, why));
                 continue;
@@ -149,7 +149,7 @@ impl FioLoad {
                     entries.len() - 1
                 });
                 if entries[entry].job.steady != job.steady && clone == 0 {
-                    let why = "jobs that are reported together end together, by one steadystate - give all the same, or new_group";
+                    let why = "jobs that are reported together end together, so they need the same steadystate options - give all the same, or give new_group";
                     problems.push(Problem::of_job(&job.name, why));
                 }
                 entries[entry].threads.push(threads.len());
@@ -168,18 +168,18 @@ impl FioLoad {
         let problem = |why: &'static str| move |thread: &Thread| Problem::of_job(&thread.job.name, why);
         let unfit = [
             first(&|thread| is_simulated && thread.job.flush_every[2] > 0)
-                .map(problem("sync_file_range writes the page cache back, and simulated drives have none - leave it out")),
+                .map(problem("sync_file_range needs a page cache, which simulated drives do not have - leave it out")),
             first(&|thread| is_simulated && thread.job.pre_reads)
-                .map(problem("pre_read fills the page cache, and simulated drives have none - leave it out")),
+                .map(problem("pre_read needs a page cache, which simulated drives do not have - leave it out")),
             first(&|thread| is_simulated && thread.job.is_polled)
-                .map(problem("hipri polls the queues of a device, and simulated drives have none - leave it out")),
+                .map(problem("hipri needs poll queues, which simulated drives do not have - leave it out")),
             first(&|thread| is_simulated && thread.job.verifies())
-                .map(problem("verify compares data, and simulated drives store none - leave it out, or name a device or a file")),
+                .map(problem("verify compares stored data, but simulated drives store no data - leave verify out, or name a device or a file")),
             // A scheduled operation, unlike a closed loop, does not poll while another job uses its zone.
             first(&|thread| thread.job.zbd.is_on && thread.job.has_rates() && shares(thread))
-                .map(problem("with zonemode=zbd a rate is for a job that has its devices for itself - leave out the rate, numjobs or the other jobs")),
+                .map(problem("with zonemode=zbd, a job with a rate cannot share its devices with other jobs or clones - leave out the rate, numjobs or the other jobs")),
             first(&|thread| thread.job.appends && shares(thread))
-                .map(problem("with file_append a file grows by what one job writes - leave out numjobs, or give each job a file of its own")),
+                .map(problem("with file_append, only one job can write to a file - leave out numjobs, or give each job its own file")),
         ];
         problems.extend(unfit.into_iter().flatten());
         problems.extend(verify::overlapping(&load.threads));
@@ -188,7 +188,7 @@ impl FioLoad {
             && let Some(device) = load.devices.iter().find(unwritten)
         {
             let why = format!(
-                "{device} is only read, and others are written to - run them apart (stonewall), so that nobody is asked to have it erased"
+                "{device} is only read, but other devices are written to - separate these jobs with stonewall, so that the guard does not ask to erase {device}"
             );
             problems.push(Problem::new("jobs that run at once", why));
         }
@@ -219,17 +219,17 @@ impl FioLoad {
         }
     }
 
-    /// Empties the emulated zones of its jobs.
+    /// Empties the emulated zones of all jobs.
     pub fn forget_zones(&self) {
         self.jobs().for_each(|job| locked(&job.zone_tables.0).clear());
     }
 
-    /// True if a job prevents later runs.
+    /// True if a job ends all later runs, too (`exit_what=all`).
     pub fn is_last(&self) -> bool {
         self.jobs().any(|job| job.exit_all && job.exit_what == ExitWhat::All)
     }
 
-    /// The clones that work on `device`.
+    /// The clones that use `device`.
     fn on(&self, device: &DeviceName) -> impl Iterator<Item = &Thread> {
         let device = device.as_str().to_owned();
         self.threads.iter().filter(move |thread| thread.names().contains(&device))
@@ -240,7 +240,7 @@ impl FioLoad {
         self.on(device).any(|thread| thread.job.appends)
     }
 
-    /// The size that a file `device` must have for its jobs; `None` if none requires one.
+    /// The size that the file `device` must have for its jobs; `None` if no job requires a size.
     pub fn wanted_file_bytes(&self, device: &DeviceName) -> Option<u64> {
         let of = |thread: &Thread| {
             let job = &thread.job;
@@ -284,8 +284,8 @@ impl FioLoad {
         self.stream_infos().into_iter().map(|stream| stream.name).collect()
     }
 
-    /// Sets the limits of the streams in `of`, and `others` for all other streams that are judged. Ignores streams that
-    /// this load does not have.
+    /// Sets the limits of the streams in `of`, and the limits `others` for all other judged streams. Ignores streams
+    /// that this load does not have.
     pub fn limit(&mut self, of: &BTreeMap<String, Sla>, others: &Sla) {
         for StreamInfo { name, judged, .. } in self.stream_infos() {
             let sla = of.get(&name).or(Some(others).filter(|others| judged && !others.is_unlimited())).cloned();
@@ -356,7 +356,7 @@ impl FioLoad {
             let maps: usize = job.lanes().iter().map(|lane| if job.shares_map(lane) { 1 } else { lane.len() }).sum();
             let map_bytes = if job.has_map() { Map::bytes_of(used / job.unit_bytes()) * maps as u64 } else { 0 };
             let read_back = if job.reads_back() { used / job.grain() * verify::ENTRY_BYTES } else { 0 };
-            // Each device or file has its own buffers for writes.
+            // Each further device or file has its own class of write buffers.
             let of_writes = if job.does[WRITES] { thread.names().len() - 1 } else { 0 };
             let classes = job.directions().count() + usize::from(job.reads_back()) + of_writes;
             let class_bytes = job.largest_bytes() * (job.slots() + u64::from(SALTED_AHEAD));
@@ -365,12 +365,12 @@ impl FioLoad {
         let bytes = self.threads.iter().map(of).fold(cells, u64::saturating_add);
         crate::memory::check(bytes).map_err(|why| {
             let jobs = units::count(self.threads.len() as u64, "job");
-            CannotRun(format!("cannot run {jobs} at once - {why} - lower numjobs, iodepth or bs, or say norandommap"))
+            CannotRun(format!("cannot run {jobs} at once - {why} - lower numjobs, iodepth or bs, or give norandommap"))
         })
     }
 }
 
-/// Finds settings that must be equal in jobs that run at once, and are not.
+/// Finds settings that must be equal in all jobs of a run, but differ.
 fn agree(jobs: &[Job]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let first = &jobs[0];
@@ -378,7 +378,7 @@ fn agree(jobs: &[Job]) -> Vec<Problem> {
         if let Some(other) = jobs.iter().find(|job| value(job) != value(first)) {
             let [(one, is), (another, is_there)] = [first, other].map(|job| (quoted(&job.name), value(job)));
             let why = format!(
-                "{what} is {is} in {one} and {is_there} in {another} - give them the same, or have one wait (stonewall)"
+                "{what} is {is} in {one} and {is_there} in {another}, but must be equal - give both the same, or separate them with stonewall"
             );
             problems.push(Problem::new("jobs that run at once", why));
         }
@@ -386,17 +386,17 @@ fn agree(jobs: &[Job]) -> Vec<Problem> {
     check("ramp_time", &|job| units::duration(job.ramp_ns));
     check("hipri", &|job| u8::from(job.is_polled).to_string());
     check("create_only", &|job| u8::from(job.creates_only).to_string());
-    check("ioengine", &|job| if job.is_passthrough { "io_uring_cmd" } else { "another" }.into());
-    // A job of trims alone has no data that could go through the page cache.
+    check("ioengine", &|job| if job.is_passthrough { "io_uring_cmd" } else { "not io_uring_cmd" }.into());
+    // A job with only trims has no data that could go through the page cache.
     let direct = jobs.iter().find(|job| job.moves_data()).unwrap_or(first).direct;
     check("direct", &|job| u8::from(if job.moves_data() { job.direct } else { direct }).to_string());
-    check("the seed", &|job| job.seed().map_or("another each time".into(), |seed| seed.to_string()));
+    check("the seed", &|job| job.seed().map_or("random in each run".into(), |seed| seed.to_string()));
     let last_ns = jobs.iter().map(Job::end_ns).max().unwrap_or(0);
     let delayed = jobs.iter().find(|job| job.start_delay_ns > 0 && job.ramp_ns > 0);
     let uneven = jobs.iter().find(|job| job.poisson && (job.start_delay_ns > 0 || job.end_ns() < last_ns));
-    let why = "startdelay and ramp_time contradict each other: what counts begins for all jobs at once - leave one out";
+    let why = "startdelay and ramp_time contradict each other: the measurement begins for all jobs at the same time - leave one out";
     problems.extend(delayed.map(|job| Problem::of_job(&job.name, why)));
-    let why = "a job with rate_process=poisson begins and ends with the others - give them one runtime and no startdelay, or leave it linear";
+    let why = "a job with rate_process=poisson must begin and end together with the other jobs of its run - give all of them the same runtime and no startdelay, or rate_process=linear";
     problems.extend(uneven.map(|job| Problem::of_job(&job.name, why)));
     problems
 }
@@ -423,7 +423,7 @@ impl Workload for FioLoad {
         Extras {
             ramp_ns: job.ramp_ns,
             buffered: !job.direct,
-            // Unknown if the number of any job is unknown.
+            // The sum is unknown if the number of any job is unknown.
             operations: operations.try_fold(0_u64, |all, of| all.checked_add(of?)),
             synchronous,
             polled: any(|job| job.is_polled),
@@ -491,7 +491,7 @@ impl Workload for FioLoad {
         let most = choices.in_flight_max.map_or(DEPTH_MAX, u64::from);
         if let Some(depth) = run.shards.iter().map(|plan| plan.in_flight_max() as u64).find(|depth| *depth > most) {
             return Err(CannotRun(format!(
-                "cannot have {depth} operations in flight on one issuing thread - at most {most} are carried here - lower iodepth or numjobs"
+                "cannot have {depth} operations in flight on one issuing thread - the engine supports at most {most} - lower iodepth or numjobs"
             )));
         }
         Ok(WorkloadRecord { kind: self.kind().to_owned(), config: self.record(), ..WorkloadRecord::default() })
@@ -501,7 +501,7 @@ impl Workload for FioLoad {
 impl FioLoad {
     /// Index of each clone's issuing thread, and the plans of all issuing threads, without lanes yet. A clone with a
     /// synchronous engine has its own thread. Other clones with the same CPU set share up to `shards_max` threads, or
-    /// one per CPU of the set.
+    /// one thread per CPU of the set.
     pub(super) fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<Plan>) {
         let is_simulated = self.is_simulated();
         let set = |thread: &Thread| if is_simulated { Vec::new() } else { thread.cpus() };
@@ -538,11 +538,11 @@ impl FioLoad {
         let mut all: Vec<_> = self.jobs().flat_map(|job| job.cpus.iter().copied()).collect();
         all.sort_unstable();
         all.dedup();
-        // In a separate thread, so that the CPU affinity ends with it.
+        // In a separate thread, so that this thread's CPU affinity is not changed.
         let tried = std::thread::spawn(move || process::run_on(&all)).join();
-        tried.unwrap_or_else(|_| Err(std::io::Error::other("the thread that tried it ended"))).map_err(|error| {
+        tried.unwrap_or_else(|_| Err(std::io::Error::other("the thread for this check panicked"))).map_err(|error| {
             CannotRun(format!(
-                "cannot issue from the CPUs that cpus_allowed names - {error} - name others, or leave it out"
+                "cannot issue operations from the CPUs of cpus_allowed - {error} - give other CPUs, or leave cpus_allowed out"
             ))
         })
     }

@@ -1,4 +1,4 @@
-//! fio's jobs as loads: its command lines and job files, run by our loop.
+//! fio's jobs as loads: fio's command lines and job files, run by flashproof's run loop.
 //!
 //! ```text
 //! command line, job files -> sections   text.rs
@@ -53,7 +53,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// Locks `mutex`, also after a panic: its value is consistent between any two statements.
+/// Locks `mutex`, even if a thread panicked while it held the lock: the value is consistent between any two statements.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

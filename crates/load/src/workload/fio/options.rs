@@ -24,7 +24,7 @@ pub struct Known {
     pub kind: Kind,
     /// Default value.
     pub default: &'static str,
-    /// Meaning, for people.
+    /// Meaning, as the help and the documentation show it.
     pub meaning: &'static str,
 }
 
@@ -47,7 +47,7 @@ macro_rules! known {
 
 /// The supported options, in the order of fio's manual.
 pub static KNOWN: &[Known] = known! {
-    "name" Value = "section": "name of the job; on the command line it begins a new job",
+    "name" Value = "section": "name of the job; on the command line, --name begins a new job",
     "description" Value = "none": "free text",
     "filename" Value = "JOB.NUMBER.FILE": "devices, files or simulated drives (`sim:...`), separated by `:` (`\\:` within a name); operations use them in turn",
     "directory" Value = "here": "directory of files whose name does not begin with `/`",
@@ -55,30 +55,30 @@ pub static KNOWN: &[Known] = known! {
     "filename_format" Value = "$jobname.$jobnum.$filenum": "names of the files of each job without filename",
     "rw" ["readwrite"] Value = "read": "`read`, `write`, `trim`, `randread`, `randwrite`, `randtrim`, `rw`, `randrw`; `trimwrite`, `randtrimwrite`: each trim is followed by a write at the same offset, at the rate of the trims. `write:4k` skips 4 KiB after each write, `read:-8k` with `bs=4k` reads backwards, `randread:8` picks a random offset for every 8th operation and is sequential in between",
     "percentage_random" Value = "100": "percent of a random job's operations that are at random offsets; the others are sequential",
-    "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, with a thread for each clone; `mmap`: page faults of such a thread on the mapped file or device, see above; `io_uring_cmd`: NVMe commands past the block layer, on the namespace of `/dev/ng0n1` or `/dev/nvme0n1`, always with direct=1; `null`: a simulated drive that answers after 1 us and measures nothing",
+    "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, with a thread for each clone; `mmap`: page faults of such a thread on the mapped file or device, see above; `io_uring_cmd`: NVMe commands that bypass the block layer, on the namespace of `/dev/ng0n1` or `/dev/nvme0n1`, always with direct=1; `null`: a simulated drive that answers after 1 us and measures nothing",
     "cmd_type" Value = "nvme": "commands of ioengine=io_uring_cmd: `nvme`",
     "hipri" Bool = "0": "1: polls for completions instead of waiting for interrupts, with ioengine=io_uring and direct=1 on block devices with poll queues. A waiting job uses a whole CPU",
     "iodepth" Value = "1": "maximum number of operations of a job in flight; waits at this limit are attributed to the configuration, not to the drive",
     "iodepth_low" Value = "iodepth": "when iodepth is reached, the job issues again only after its operations in flight have drained to this number",
     "iodepth_batch_complete_min" ["iodepth_batch_complete"] Value = "1": "when iodepth is reached, the job issues again only after this many completions",
-    "size" Value = "whole device or file": "bytes of each device or file that are used, or percent of it; also how much a job transfers, without time_based and io_size",
+    "size" Value = "whole device or file": "bytes of each device or file that are used, or percent of it; also the number of bytes that a job transfers, without time_based and io_size",
     "io_size" ["io_limit"] Value = "size": "bytes that a job transfers before it ends",
     "filesize" Value = "size": "size of new files",
     "offset" ["fileoffset"] Value = "0": "first byte that is used, or percent",
     "offset_increment" Value = "0": "added to offset for each further clone of numjobs",
     "fallocate" Value = "native": "`native`, `posix` and `keep` allocate the blocks of a new file before the run; with `none` and `truncate` the writes allocate them",
     "overwrite" Bool = "0": "1: missing files are written once before the run",
-    "invalidate" Bool = "1": "1: drops the page cache of a file or device at the start; 0: keeps that of a file",
+    "invalidate" Bool = "1": "1: drops the page cache of a file or device at the start; 0: keeps the cached pages of a file",
     "pre_read" Bool = "0": "1: reads the job's part of each file into the page cache before the job begins; implies invalidate=0; cannot be combined with direct=1",
     "file_append" Bool = "0": "1: writes begin at the current end of each file, and offset is ignored; size is the number of bytes added to each file. No effect on devices",
     "create_only" Bool = "0": "1: creates the files, writes them once if they are to be read, and does nothing else",
     "fill_device" ["fill_fs"] Bool = "0": "1: writes the whole device and ignores size; not for files",
     "number_ios" Value = "none": "operations (times `loops`) after which a job ends",
-    "bs" ["blocksize"] Value = "4k": "bytes of an operation, of reads, writes, trims: `8k`, `8k,32k`, `8k,,64k`",
+    "bs" ["blocksize"] Value = "4k": "bytes per operation, or separate values for reads, writes, trims: `8k`, `8k,32k`, `8k,,64k`",
     "ba" ["blockalign"] Value = "smallest bs": "random offsets are multiples of this",
     "bsrange" ["blocksize_range"] Value = "none": "random sizes in a range, multiples of its lower end, all equally likely: `4k-16k,8k-32k`",
     "bssplit" Value = "none": "sizes with percentages: `4k/10:64k/50:32k/`; sizes without a percentage share the remainder",
-    "randrepeat" ["allrandrepeat"] Bool = "1": "1: the same random offsets in each run; 0: different ones",
+    "randrepeat" ["allrandrepeat"] Bool = "1": "1: the same random offsets in each run; 0: different offsets",
     "randseed" Value = "none": "seed of all random choices (fio's choices for the same seed differ)",
     "norandommap" Bool = "0": "1: random offsets can repeat before each block was used once",
     "random_generator" Value = "tausworthe64": "`tausworthe`, `tausworthe64`, `lfsr` are accepted; flashproof's own generator is used, and uses each block once unless norandommap is set",
@@ -105,20 +105,20 @@ pub static KNOWN: &[Known] = known! {
     "thinktime" Value = "0": "pause in microseconds, after all operations in flight have completed",
     "thinktime_blocks" Value = "1": "operations between two pauses; also the maximum in flight",
     "thinktime_blocks_type" Value = "complete": "`complete`, `issue`: accepted; issued operations are counted with both",
-    "thinktime_iotime" Value = "0": "seconds between two pauses; with thinktime_blocks the earlier of the two",
+    "thinktime_iotime" Value = "0": "seconds between two pauses; with thinktime_blocks, whichever is reached first",
     "thinktime_spin" Value = "0": "microseconds of the pause for which fio spins; flashproof sleeps, for at least this long",
     "latency_target" Value = "none": "microseconds: finds the greatest depth, up to iodepth, at which latencies stay below this, measures at that depth, and ends. Not for clones that are reported together",
     "latency_window" Value = "0": "microseconds at each depth",
     "latency_percentile" Value = "100": "percent of the operations that must stay below latency_target",
     "latency_run" Bool = "0": "1: continues after the depth was found, and adapts it",
-    "max_latency" Value = "none": "microseconds, of reads, writes, trims: after a slower operation the job ends and fails",
-    "rate" Value = "none": "bytes per second, of reads, writes, trims: an open loop, see above",
-    "rate_iops" Value = "none": "operations per second, of reads, writes, trims: an open loop, see above",
-    "rate_min" ["ratemin"] Value = "none": "minimum bytes per second, of reads, writes, trims: if a `rate_cycle` falls below it, the job ends and fails; the job's first 2 s are ignored",
+    "max_latency" Value = "none": "microseconds, for reads, writes, trims: after a slower operation the job ends and fails",
+    "rate" Value = "none": "bytes per second, for reads, writes, trims: an open loop, see above",
+    "rate_iops" Value = "none": "operations per second, for reads, writes, trims: an open loop, see above",
+    "rate_min" ["ratemin"] Value = "none": "minimum bytes per second, for reads, writes, trims: if the rate of a `rate_cycle` is lower, the job ends and fails; the job's first 2 s are ignored",
     "rate_iops_min" Value = "none": "same as rate_min, in operations per second",
     "rate_cycle" ["ratecycle"] Value = "1000": "milliseconds over which rate_min is checked",
     "rate_process" Value = "linear": "`linear`: evenly spaced; `poisson`: exponential gaps",
-    "zonemode" Value = "none": "`strided`: operations stay in a window, which moves on after zonesize bytes; `zbd`: zones are written from start to end, see above",
+    "zonemode" Value = "none": "`strided`: operations stay in a window, which advances after zonesize bytes; `zbd`: zones are written from start to end, see above",
     "zonesize" Value = "none": "strided: bytes of operations in each window, or percent of the device or file; zbd: bytes of a zone. Then `size=8z` is 8 zones, and `z` also works for io_size, offset and offset_increment",
     "zonecapacity" Value = "zonesize": "bytes that can be written in an emulated zone",
     "read_beyond_wp" Bool = "0": "1: reads use whole zones, not only the part before the write pointer",
@@ -135,30 +135,30 @@ pub static KNOWN: &[Known] = known! {
     "steadystate_duration" ["ss_dur"] Value = "none": "seconds that must be steady",
     "steadystate_ramp_time" ["ss_ramp"] Value = "0": "warm-up before steadystate_duration, seconds",
     "steadystate_check_interval" ["ss_interval"] Value = "1": "seconds of an interval",
-    "prioclass" Value = "none": "I/O priority of all operations: 1 real-time, 2 best-effort, 3 idle (ioprio_set(2)); nothing on simulated drives",
+    "prioclass" Value = "none": "I/O priority of all operations: 1 real-time, 2 best-effort, 3 idle (ioprio_set(2)); no effect on simulated drives",
     "prio" Value = "0": "level within the class: 0, the highest, to 7",
     "priohint" Value = "0": "hint for the device: 0 to 1023",
-    "cmdprio_percentage" Value = "0": "percent of the reads, writes with the priority of cmdprio_class, cmdprio, cmdprio_hint",
-    "cmdprio_class" Value = "1": "I/O priority class of these operations",
-    "cmdprio" Value = "0": "their priority level",
-    "cmdprio_hint" Value = "0": "their priority hint",
-    "cmdprio_bssplit" Value = "none": "these percentages by size, of reads, writes: `64k/25:1m/75`, or with class, level and hint `64k/25/1/0:64k/75/3/2/1`",
-    "numa_cpu_nodes" Value = "all": "NUMA nodes whose CPUs issue: `0,1`; same as cpus_allowed with their CPUs",
+    "cmdprio_percentage" Value = "0": "percent of the operations, for reads, writes, that get the priority of cmdprio_class, cmdprio and cmdprio_hint",
+    "cmdprio_class" Value = "1": "I/O priority class of the operations of cmdprio_percentage",
+    "cmdprio" Value = "0": "I/O priority level of the operations of cmdprio_percentage",
+    "cmdprio_hint" Value = "0": "I/O priority hint of the operations of cmdprio_percentage",
+    "cmdprio_bssplit" Value = "none": "cmdprio_percentage by operation size, for reads, writes: `64k/25:1m/75`, or with class, level and hint `64k/25/1/0:64k/75/3/2/1`",
+    "numa_cpu_nodes" Value = "all": "NUMA nodes of the issuing threads: `0,1`; same as cpus_allowed with the CPUs of these nodes",
     "numa_mem_policy" Value = "default": "`default`, `local`; on a machine with one NUMA node, where all policies are equal, also `bind:0`, `prefer:0`, `interleave:0`",
-    "wait_for" Value = "none": "name of the jobs that must end first; the job is then in a later run. Refused unless all earlier jobs have this name",
+    "wait_for" Value = "none": "name of the jobs that must end first; the job is then in a later run. Refused if a job with another name runs together with these jobs",
     "sync" Value = "none": "each write is on the medium when it completes: `dsync` as with O_DSYNC; `sync`, `1` as with O_SYNC, with all metadata of the file",
     "stonewall" ["wait_for_previous"] Bool = "0": "waits until all earlier jobs have ended; the job is then in a later run",
     "new_group" Bool = "0": "begins a new reporting group",
     "group_reporting" Bool = "0": "reports the jobs of a group as one",
-    "exitall" Bool = "0": "the jobs of a group end as soon as one has ended",
+    "exitall" Bool = "0": "the jobs of a group end as soon as one of them has ended",
     "exit_what" Value = "group": "which jobs exitall ends: `group`, up to the next `stonewall`, or `all`",
     "write_bw_log" Value = "none": "writes PREFIX_bw.JOB.log, KiB/s",
     "write_lat_log" Value = "none": "writes PREFIX_clat.JOB.log and PREFIX_lat.JOB.log, ns; PREFIX_slat.JOB.log is empty",
     "write_iops_log" Value = "none": "writes PREFIX_iops.JOB.log",
     "write_hist_log" Value = "none": "writes PREFIX_clat_hist.JOB.log: counts of latencies in fio's 1,856 bins",
-    "log_hist_msec" Value = "0": "interval of write_hist_log in milliseconds; required by it",
+    "log_hist_msec" Value = "0": "interval of write_hist_log in milliseconds; write_hist_log needs it",
     "log_hist_coarseness" Value = "0": "0 to 6: merges 2^N bins into one",
-    "write_iolog" Value = "none": "writes each operation to this file, version 3, for read_iolog",
+    "write_iolog" Value = "none": "writes each operation to this file, in version 3 of fio's log format, for read_iolog",
     "read_iolog" Value = "none": "replays the operations of this log, of fio's version 2 or 3, in place of rw, bs, size and filename. A log with times is an open loop. For traces of blktrace: flashproof storage --replay",
     "replay_no_stall" Bool = "0": "1: ignores the log's times and replays as fast as iodepth allows",
     "replay_redirect" Value = "none": "device or file for all operations of the log",
@@ -168,21 +168,21 @@ pub static KNOWN: &[Known] = known! {
     "replay_skip" Value = "none": "kinds of operations that are skipped: `read`, `write`, `trim`, `sync`",
     "log_unix_epoch" Bool = "0": "1: times in logs are milliseconds since 1970",
     "log_max_value" Bool = "0": "1: a line of a latency log is the maximum of its period, not the mean",
-    "log_avg_msec" Value = "0": "milliseconds that each line of these logs averages; 0: one line per operation",
-    "log_offset" Bool = "0": "1: adds the offset of each operation",
-    "log_prio" Bool = "0": "1: I/O priority of each operation, 0x2001; 0: only whether its class is real-time (1)",
-    "per_job_logs" Bool = "1": "0: names of logs without the number of the job",
+    "log_avg_msec" Value = "0": "milliseconds that each line of the bandwidth, latency and IOPS logs averages; 0: one line per operation",
+    "log_offset" Bool = "0": "1: adds the offset of each operation to these logs",
+    "log_prio" Bool = "0": "1: these logs have the I/O priority of each operation, such as 0x2001; 0: 1 for the real-time class, else 0",
+    "per_job_logs" Bool = "1": "0: the names of logs have no job number",
     "zero_buffers" Bool = "0": "writes zeros",
     "refill_buffers" Bool = "0": "new data for each write; flashproof always does this",
     "buffer_pattern" Value = "none": "pattern to write: `\"strings\"`, numbers and `0xhex`, concatenated",
     "buffer_compress_percentage" Value = "0": "percent of each chunk that is zeros or buffer_pattern",
-    "buffer_compress_chunk" Value = "smallest bs": "size of such a chunk, bytes",
-    "dedupe_percentage" Value = "0": "percent of writes whose data repeats that of other writes",
+    "buffer_compress_chunk" Value = "smallest bs": "size of the chunks of buffer_compress_percentage, bytes",
+    "dedupe_percentage" Value = "0": "percent of writes whose data repeats the data of other writes",
     "dedupe_mode" Value = "repeat": "`repeat`: data of the previous write; `working_set`: data of a random write of a set",
-    "dedupe_working_set_percentage" Value = "5": "size of this set, percent of size",
-    "dedupe_global" Bool = "0": "1: all jobs share one set",
-    "verify" Value = "none": "reads written blocks back at the end and compares them; a job that only reads compares what it reads. By `crc32c`, `crc32c-intel`, `crc32`, `crc64`, `crc16`, `crc7`, `md5`, `sha1`, `sha256`, `sha512`, `sha3-224`, `sha3-256`, `sha3-384`, `sha3-512`, `xxhash`; `meta`: by the header alone; `pattern`: by verify_pattern without a header, `pattern_hdr`: with one; `null`: no check",
-    "verify_pattern" Value = "none": "data of verified writes: same as buffer_pattern, and `%o` is the offset of the write",
+    "dedupe_working_set_percentage" Value = "5": "size of the working set, percent of size",
+    "dedupe_global" Bool = "0": "1: all jobs share one working set",
+    "verify" Value = "none": "reads written blocks back at the end and compares them; a job that only reads compares the data that it reads. Methods: `crc32c`, `crc32c-intel`, `crc32`, `crc64`, `crc16`, `crc7`, `md5`, `sha1`, `sha256`, `sha512`, `sha3-224`, `sha3-256`, `sha3-384`, `sha3-512`, `xxhash`; `meta`: checks the header alone; `pattern`: compares with verify_pattern, blocks have no header; `pattern_hdr`: as `pattern`, with headers; `null`: no check",
+    "verify_pattern" Value = "none": "data of verified writes, in the form of buffer_pattern; `%o` stands for the offset of the write",
     "verify_interval" Value = "bs": "size of a verify block, each with its own header; default and maximum: the greatest common divisor of all write sizes",
     "verify_offset" Value = "0": "offset of the header in a verify block",
     "do_verify" Bool = "1": "0: writes are not read back",
@@ -190,9 +190,9 @@ pub static KNOWN: &[Known] = known! {
     "verify_fatal" Bool = "0": "1: the job ends at the first wrong block",
     "verify_dump" Bool = "0": "1: writes a wrong block, and the right one if it can be computed, to FILE.OFFSET.received and FILE.OFFSET.expected",
     "verify_backlog" Value = "0": "reads back after every N writes instead of only at the end",
-    "verify_backlog_batch" Value = "verify_backlog": "number of writes that are then read back",
-    "verify_state_save" Bool = "if ended early": "1: saves in local-JOB-NUMBER-verify.state how far the writes came",
-    "verify_state_load" Bool = "0": "1: reads back only what this file lists as written",
+    "verify_backlog_batch" Value = "verify_backlog": "number of writes that each read-back of verify_backlog covers",
+    "verify_state_save" Bool = "if ended early": "1: saves the progress of the writes in local-JOB-NUMBER-verify.state",
+    "verify_state_load" Bool = "0": "1: reads back only the blocks that local-JOB-NUMBER-verify.state lists as written",
     "clat_percentiles" Bool = "1": "percentiles of completion latencies",
     "lat_percentiles" Bool = "0": "percentiles of total latencies",
     "percentile_list" Value = "1:5:10:20:30:40:50:60:70:80:90:95:99:99.5:99.9:99.95:99.99": "percentiles to report, up to 20",
@@ -201,19 +201,21 @@ pub static KNOWN: &[Known] = known! {
 
 /// Options that are accepted without effect, with the reason: `NAME NAME: REASON`.
 static NO_DIFFERENCE: &[&str] = &[
-    "thread threads comm gtod_reduce gtod_cpu clocksource disk_util stats unit_base: how fio itself runs or counts",
+    "thread threads comm gtod_reduce gtod_cpu clocksource disk_util stats unit_base: fio itself uses it to run or to \
+     count",
     "iodepth_batch iodepth_batch_submit iodepth_batch_complete_max: operations that are due together are submitted \
      together, and completions are taken as they arrive",
     "create_serialize create_fsync create_on_open fadvise_hint unlink openfiles allow_mounted_write allow_file_create \
-     filetype: the guard opens, creates and protects files; all files of a job are open while it runs, and are kept",
+     filetype: the guard opens, creates and protects files; all files of a job stay open while it runs, and are kept \
+     afterwards",
     "write_barrier unique_filename: none of fio's file engines has barriers, and only fio's client mode needs unique \
      names",
     "mem iomem iomem_align mem_align hugepage-size lockmem: flashproof allocates its own buffers",
     "scramble_buffers softrandommap: data is new for every write; a job without memory for its random map is refused",
     "registerfiles fixedbufs sqthread_poll sqthread_poll_cpu nonvectored force_async userspace_reap: flashproof chooses the settings \
      of the ring",
-    "continue_on_error ignore_error error_dump: a job goes on after errors, up to --max-errors; each of them counts, \
-     and fails the run",
+    "continue_on_error ignore_error error_dump: a job continues after errors, up to --max-errors; each error is \
+     counted, and fails the run",
     "log_entries bwavgtime iopsavgtime significant_figures job_start_clock_id log_compression log_compression_cpus \
      read_iolog_chunked: logs are written immediately and loaded whole; averages cover 1 s",
     "verifysort verifysort_nr verify_async verify_async_cpus verify_write_sequence verify_header_seed \
@@ -225,14 +227,14 @@ static NO_DIFFERENCE: &[&str] = &[
      be switched off; submission latency is not reported separately",
 ];
 
-/// Unsupported options, with the load that would run without them, in the form of [`NO_DIFFERENCE`].
+/// Unsupported options with the load that would run without them, in the form of [`NO_DIFFERENCE`].
 static MISSING: &[&str] = &[
-    "verify_pattern_interval verify_policy: the same, where %o is the offset of the whole operation, and all completed \
+    "verify_pattern_interval verify_policy: the same job; %o is the offset of the whole operation, and all completed \
      writes are compared",
     "trim_percentage trim_verify_zero trim_backlog trim_backlog_batch: the writes without trims",
     "merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters: generated operations instead of those of \
      the trace (flashproof storage --replay runs a trace)",
-    "exec_prerun exec_postrun: the load without these commands: run them yourself before and after",
+    "exec_prerun exec_postrun: the load without these commands; run them yourself before and after",
     "ioscheduler: the load with the current scheduler (/sys/block/DEVICE/queue/scheduler)",
     "ignore_zone_limits recover_zbd_write_error write_zone_remainder: zones within the device's limits, whole writes, \
      and jobs that end at a zone that fails",
@@ -242,14 +244,14 @@ static MISSING: &[&str] = &[
     "rw_sequencer percentage_sequential random_sequence_stride bs_unaligned blocksize_unaligned bs_is_seq_rand \
      offset_align rwmixcycle: the order of rw, with aligned blocks",
     "num_range atomic unified_rw_reporting: single operations, with each direction reported separately",
-    "nice cgroup cgroup_weight cgroup_nodelete uid gid ioprio: the load as this process runs (nice, systemd-run \
-     before the command set them)",
+    "nice cgroup cgroup_weight cgroup_nodelete uid gid ioprio: the load with the settings of this process (start \
+     flashproof under nice or systemd-run to set them)",
     "uncached md_per_io_size nowait: ordinary operations, completed by interrupt",
     "end_syncfs unlink_each_loop lockfile opendir: fsync of each file instead of syncfs, and the files of filename, \
      kept from loop to loop, without locks",
     "flow_watermark: shares that are enforced from the start",
     "log_window_value log_issue_time log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id: the log \
-     without this option; hlog files of the run directory hold every histogram",
+     without this option; the hlog files of the run directory have all histograms",
     "exitall_on_error block_error_percentiles profile gpu_dev_id ramp_size sprandom spr_num_regions spr_op spr_cs: \
      every job runs to its own end",
     "apptag apptag_mask arguments bindname brick busy_poll cdb_len chunk_size clientname clustername conf cont \
@@ -263,8 +265,8 @@ static MISSING: &[&str] = &[
      pi_act pi_chk pingpong pool port program protocol rbd_encryption_format rbd_encryption_passphrase rbdname \
      read_mode readfua rocm_io sg_write_mode single-instance single_instance skip_bad stat_type std_redirect \
      stream_id svcl thp touch_objects ttl uri verb verify_bytchk verify_mode volume window_size write_mode writefua \
-     xnvme_admin xnvme_async xnvme_be xnvme_dev_nsid xnvme_dev_subnqn xnvme_iovec xnvme_mem xnvme_sync: the load \
-     without it: the option belongs to another of fio's engines",
+     xnvme_admin xnvme_async xnvme_be xnvme_dev_nsid xnvme_dev_subnqn xnvme_iovec xnvme_mem xnvme_sync: the same \
+     load; the option belongs to another of fio's engines",
 ];
 
 /// Options for which 0 has an effect.
@@ -279,14 +281,14 @@ pub(super) fn is_off(name: &str, value: Option<&str>) -> bool {
 
 /// Unsupported options of fio's program, and the remedy, in the form of [`NO_DIFFERENCE`].
 static PROGRAM_MISSING: &[&str] = &[
-    "bandwidth-log latency-log: logs are options of jobs - say write_bw_log=PREFIX, write_lat_log=PREFIX",
+    "bandwidth-log latency-log: logs are options of jobs - give write_bw_log=PREFIX, write_lat_log=PREFIX",
     "server client remote-config daemonize trigger-remote: flashproof runs on this machine, in the foreground",
     "showcmd: --dry-run shows what would run",
     "debug idle-prof inflate-log crctest cpuclock-test memcpytest enghelp profile aux-path: leave it out",
     "merge-blktrace-only xnvme: flashproof storage --replay runs a trace",
 ];
 
-/// Options of the program rather than of a job that take a value: fio's, then ours.
+/// Options of the program, not of a job, that take a value: fio's, then flashproof's.
 const PROGRAM_WITH_VALUE: &str = "output output-format terse-version status-interval section eta eta-newline \
     eta-interval alloc-size max-jobs trigger trigger-file trigger-timeout out erase sla slice max-errors hang";
 
@@ -378,7 +380,7 @@ mod tests {
         let known = KNOWN.iter().flat_map(|option| std::iter::once(&option.name).chain(option.aliases));
         let others = entries(NO_DIFFERENCE).chain(entries(MISSING)).flat_map(|(names, _)| names.split(' '));
         for name in known.copied().chain(others) {
-            assert!(seen.insert(name), "{name} stands twice");
+            assert!(seen.insert(name), "{name} is in the table twice");
             assert!(of_program(name).is_none(), "{name} is an option of the program too");
         }
     }

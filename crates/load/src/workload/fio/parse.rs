@@ -1,4 +1,4 @@
-//! Values of single options that are more than a number.
+//! Parsers of option values that are more than a number.
 
 use super::NS_PER_SEC;
 use super::job::DIRECTIONS;
@@ -8,7 +8,7 @@ use results::units::quoted;
 use std::collections::BTreeSet;
 use sys::op::WriteBack;
 
-/// Maximum size of an operation, bytes: each one in flight needs such a buffer.
+/// Maximum size of an operation, bytes: each operation in flight needs a buffer of its size.
 pub(super) const BLOCK_MAX: u64 = 1 << 30;
 
 /// Maximum number of CPUs: the bits of sched_setaffinity(2)'s `cpu_set_t`.
@@ -17,7 +17,7 @@ const CPUS_MAX: u32 = 1_024;
 /// Maximum percentiles of a report, as in fio.
 const PERCENTILES_MAX: usize = 20;
 
-/// The text of an option, and the value of the suffix `k` in it.
+/// An option's value as text, and the meaning of the suffix `k`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Value<'a> {
     pub(super) text: &'a str,
@@ -29,15 +29,15 @@ impl Value<'_> {
         match number(self.text, Unit::Plain)? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err("it is 0 or 1".into()),
+            _ => Err("the value must be 0 or 1".into()),
         }
     }
 
     /// A number from `least` to `most`, with the suffixes of sizes.
     pub(super) fn count(self, least: u64, most: u64) -> Result<u64, String> {
         match number(self.text, Unit::Kilo(self.kb_base))? {
-            value if value < least => Err(format!("it is less than {least}")),
-            value if value > most => Err(format!("it is more than {most}")),
+            value if value < least => Err(format!("the value is below the minimum of {least}")),
+            value if value > most => Err(format!("the value is above the maximum of {most}")),
             value => Ok(value),
         }
     }
@@ -49,8 +49,8 @@ impl Value<'_> {
     /// Bytes of an operation.
     pub(super) fn block_bytes(self) -> Result<u64, String> {
         match number(self.text, Unit::Kilo(self.kb_base))? {
-            0 => Err("an operation of no bytes".into()),
-            bytes if bytes > BLOCK_MAX => Err(format!("an operation has at most {BLOCK_MAX} bytes")),
+            0 => Err("an operation must have at least 1 byte".into()),
+            bytes if bytes > BLOCK_MAX => Err(format!("an operation can have at most {BLOCK_MAX} bytes")),
             bytes => Ok(bytes),
         }
     }
@@ -58,10 +58,14 @@ impl Value<'_> {
     /// Seconds of a run, in nanoseconds.
     pub(super) fn seconds_ns(self) -> Result<u64, String> {
         let ns = number(self.text, SECONDS)?;
-        if ns / NS_PER_SEC > u32::MAX.into() { Err(format!("it is more than {} s", u32::MAX)) } else { Ok(ns) }
+        if ns / NS_PER_SEC > u32::MAX.into() {
+            Err(format!("the time is above the maximum of {} s", u32::MAX))
+        } else {
+            Ok(ns)
+        }
     }
 
-    /// A value for each direction: `A`, `A,B`, `A,B,C`. A missing one repeats the one before, an empty one is
+    /// A value for each direction: `A`, `A,B`, `A,B,C`. A missing value repeats the previous one; an empty value is
     /// `default`.
     pub(super) fn by_direction<T: Clone>(
         self,
@@ -70,7 +74,7 @@ impl Value<'_> {
     ) -> Result<[T; DIRECTIONS], String> {
         let parts: Vec<_> = self.text.split(',').map(str::trim).collect();
         if parts.len() > DIRECTIONS {
-            return Err(format!("it has {} parts, and there are reads, writes and trims", parts.len()));
+            return Err(format!("there are {} values, but at most three: for reads, writes, trims", parts.len()));
         }
         let part =
             |text| Ok(unless_blank(text, |text| read(Self { text, ..self }))?.unwrap_or_else(|| default.clone()));
@@ -83,18 +87,20 @@ fn unless_blank<'a, T>(text: &'a str, read: impl FnOnce(&'a str) -> Result<T, St
     if text.is_empty() { Ok(None) } else { read(text).map(Some) }
 }
 
-/// The meaning of `text` by a table of words.
+/// Looks `text` up in a table of words.
 pub(super) fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
     let known = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
-    known.ok_or_else(|| format!("it is one of {}", words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ")))
+    known.ok_or_else(|| {
+        format!("the value must be one of {}", words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "))
+    })
 }
 
 pub(super) fn positive(value: u64) -> Result<u64, String> {
-    if value > 0 { Ok(value) } else { Err("it is zero".into()) }
+    if value > 0 { Ok(value) } else { Err("the value must not be 0".into()) }
 }
 
 pub(super) fn above_zero(size: Size) -> Result<Size, String> {
-    if size.of(100) > 0 || matches!(size, Size::Bytes(1..)) { Ok(size) } else { Err("it is zero".into()) }
+    if size.of(100) > 0 || matches!(size, Size::Bytes(1..)) { Ok(size) } else { Err("the value must not be 0".into()) }
 }
 
 /// Steps of sync_file_range, and the number of writes between two calls: `wait_before,write:8`.
@@ -106,7 +112,11 @@ pub(super) fn write_back(text: &str) -> Result<(WriteBack, u64), String> {
             "wait_before" => all.wait_before = true,
             "write" => all.write = true,
             "wait_after" => all.wait_after = true,
-            _ => return Err("it is like wait_before,write:8, of wait_before, write, wait_after".into()),
+            _ => {
+                return Err(
+                    "the value must be like wait_before,write:8, with the flags wait_before, write, wait_after".into(),
+                );
+            }
         }
     }
     Ok((all, positive(number(every, Unit::Plain)?)?))
@@ -120,45 +130,51 @@ pub(super) fn cpus(text: &str) -> Result<Vec<u32>, String> {
         let read = |text: &str| text.trim().parse::<u32>().ok().filter(|cpu| *cpu < CPUS_MAX);
         match (read(first), read(last)) {
             (Some(first), Some(last)) if first <= last => all.extend(first..=last),
-            _ => return Err(format!("{} are no CPUs; a list of them is like 0,2-5, below {CPUS_MAX}", quoted(part))),
+            _ => {
+                return Err(format!(
+                    "{} is not a list of CPUs - give numbers below {CPUS_MAX} such as 0,2-5",
+                    quoted(part)
+                ));
+            }
         }
     }
     Ok(all.into_iter().collect())
 }
 
-/// Text of sysfs's `file` about memory nodes; `None` if it cannot be read.
+/// Text of `file` in sysfs's directory of NUMA nodes; `None` if it cannot be read.
 pub(super) fn memory_nodes(file: &str) -> Option<String> {
     std::fs::read_to_string(format!("/sys/devices/system/node/{file}")).ok()
 }
 
-/// CPUs of the memory nodes in a list, `0,2-5`. `about` reads a file about memory nodes.
+/// CPUs of the NUMA nodes in a list, `0,2-5`. `about` reads a file in sysfs's directory of NUMA nodes.
 pub(super) fn cpus_of_nodes(text: &str, about: impl Fn(&str) -> Option<String>) -> Result<Vec<u32>, String> {
     let mut all = Vec::new();
     for node in cpus(text)? {
-        let of_node = about(&format!("node{node}/cpulist"))
-            .ok_or_else(|| format!("this machine has no memory node {node} - name others, or leave it out"))?;
+        let of_node = about(&format!("node{node}/cpulist")).ok_or_else(|| {
+            format!("this machine has no NUMA node {node} - give other nodes, or leave the option out")
+        })?;
         all.extend(cpus(of_node.trim())?);
     }
     Ok(all)
 }
 
-/// Checks a memory policy: with a single node, all policies are equivalent.
+/// Checks a memory policy. With a single NUMA node, all policies are equivalent.
 pub(super) fn memory_policy(text: &str, is_single: bool) -> Result<(), String> {
     let policy = text.split_once(':').map_or(text, |(policy, _)| policy);
     let policies = [("default", true), ("local", true), ("prefer", false), ("bind", false), ("interleave", false)];
     match one_of(policy, &policies)? || is_single {
         true => Ok(()),
-        false => Err("flashproof sets no memory policy, and this machine has several memory nodes - leave it out, and run flashproof under numactl".into()),
+        false => Err("flashproof sets no memory policy, and this machine has several NUMA nodes - leave the option out, and run flashproof under numactl".into()),
     }
 }
 
 /// CPUs whose bits are set.
 pub(super) fn cpus_of_mask(mask: u64) -> Result<Vec<u32>, String> {
     let cpus: Vec<_> = (0..u64::BITS).filter(|cpu| mask >> cpu & 1 == 1).collect();
-    if cpus.is_empty() { Err("it has no CPU".into()) } else { Ok(cpus) }
+    if cpus.is_empty() { Err("the mask has no CPU".into()) } else { Ok(cpus) }
 }
 
-/// Names with `:` between; `\:` is a colon within one.
+/// Names separated by `:`; `\:` is a colon within a name.
 pub(super) fn filenames(text: &str) -> Result<Vec<String>, String> {
     let mut names = vec![String::new()];
     let mut chars = text.chars().peekable();
@@ -171,17 +187,19 @@ pub(super) fn filenames(text: &str) -> Result<Vec<String>, String> {
             c => last.push(c),
         }
     }
-    if names.iter().any(String::is_empty) { Err("a name is empty".into()) } else { Ok(names) }
+    if names.iter().any(String::is_empty) { Err("a file name is empty".into()) } else { Ok(names) }
 }
 
-/// Parses the modifier after the colon of an rw: bytes to skip after each sequential operation, or operations per
-/// random offset.
+/// Parses the modifier after the colon of `rw`: bytes to skip after each sequential operation, or operations per random
+/// offset.
 pub(super) fn rw_modifier(text: &str, random: bool, kb_base: u64) -> Result<(i64, u64), String> {
     let (is_back, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
-    let value = number(digits, Unit::Kilo(kb_base)).map_err(|why| format!("what follows the colon: {why}"))?;
-    let skip = i64::try_from(value).map_err(|_| "what follows the colon is too large".to_owned())?;
+    let value = number(digits, Unit::Kilo(kb_base)).map_err(|why| format!("after the colon, {why}"))?;
+    let skip = i64::try_from(value).map_err(|_| "after the colon, the value is too large".to_owned())?;
     match random {
-        true if is_back || value == 0 => Err("at random places so many operations follow each other: 1 or more".into()),
+        true if is_back || value == 0 => {
+            Err("after the colon, give the number of consecutive operations at each random offset, 1 or more".into())
+        }
         true => Ok((0, value)),
         false => Ok((if is_back { -skip } else { skip }, 1)),
     }
@@ -189,17 +207,19 @@ pub(super) fn rw_modifier(text: &str, random: bool, kb_base: u64) -> Result<(i64
 
 pub(super) fn latency_percentile(text: &str) -> Result<f64, String> {
     let value = text.trim().parse::<f64>().ok();
-    value.filter(|value| *value > 0.0 && *value <= 100.0).ok_or_else(|| "it is above 0 and at most 100".into())
+    value
+        .filter(|value| *value > 0.0 && *value <= 100.0)
+        .ok_or_else(|| "the value must be above 0 and at most 100".into())
 }
 
 pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
     let read = |part: &str| {
         let percentile = part.trim().parse::<f64>().ok().filter(|percentile| (0.0..=100.0).contains(percentile));
-        percentile.ok_or_else(|| format!("{} is no percentile from 0 to 100", quoted(part)))
+        percentile.ok_or_else(|| format!("{} is not a percentile from 0 to 100", quoted(part)))
     };
     let mut list = text.split(':').map(read).collect::<Result<Vec<_>, _>>()?;
     if list.len() > PERCENTILES_MAX {
-        return Err(format!("{} percentiles, at most {PERCENTILES_MAX} are reported", list.len()));
+        return Err(format!("there are {} percentiles, but at most {PERCENTILES_MAX} can be reported", list.len()));
     }
     list.sort_by(f64::total_cmp);
     Ok(list)
@@ -209,39 +229,41 @@ pub(super) fn distribution(value: Value<'_>) -> Result<Distribution, String> {
     let (kind, parameters) = value.text.split_once(':').map_or((value.text, None), |(kind, of)| (kind, Some(of)));
     let parameter = |default: f64, is_right: fn(f64) -> bool, range: &str| {
         let parsed = parameters.map_or(Ok(default), |text| {
-            text.parse().map_err(|_| format!("{} is no number (a centre is not among what we have)", quoted(text)))
+            text.parse().map_err(|_| {
+                format!("{} is not a number (flashproof does not support a centre after it)", quoted(text))
+            })
         })?;
         if is_right(parsed) { Ok(parsed) } else { Err(range.to_owned()) }
     };
     Ok(match kind {
         "random" => Distribution::Uniform,
         "zipf" => {
-            Distribution::Zipf(parameter(1.1, |theta| theta > 0.0 && theta <= 10.0, "theta is above 0 and at most 10")?)
+            Distribution::Zipf(parameter(1.1, |theta| theta > 0.0 && theta <= 10.0, "theta must be above 0 and at most 10")?)
         }
-        "pareto" => Distribution::Pareto(parameter(0.2, |h| h > 0.0 && h < 1.0, "h is between 0 and 1")?),
+        "pareto" => Distribution::Pareto(parameter(0.2, |h| h > 0.0 && h < 1.0, "h must be between 0 and 1")?),
         "normal" => {
-            let range = "the deviation is from 0 to 100 percent";
+            let range = "the deviation must be 0 to 100 percent";
             Distribution::Normal(parameter(0.0, |deviation| (0.0..=100.0).contains(&deviation), range)?)
         }
         "zoned" => zones(parameters, |text| size(&format!("{text}%"), 1000))?,
         "zoned_abs" => zones(parameters, |text| size(text, value.kb_base))?,
-        _ => return Err("flashproof does not have this distribution; without it would run: uniformly random places - it is one of random, zipf, pareto, normal, zoned, zoned_abs".into()),
+        _ => return Err("flashproof does not support this distribution; without it, flashproof would run: uniformly random offsets - give one of random, zipf, pareto, normal, zoned, zoned_abs".into()),
     })
 }
 
 fn zones(text: Option<&str>, size: impl Fn(&str) -> Result<Size, String>) -> Result<Distribution, String> {
     let mut zones = Vec::new();
     for part in text.unwrap_or_default().split(':') {
-        let (access, part_size) = part.split_once('/').ok_or("zones are like 60/10:30/20:8/30:2/40")?;
+        let (access, part_size) = part.split_once('/').ok_or("zones must be like 60/10:30/20:8/30:2/40")?;
         zones.push((unless_blank(access, |text| number(text, Unit::Plain))?, unless_blank(part_size, &size)?));
     }
-    // As with sizes of operations: entries without a number share the rest.
+    // As with sizes of operations, entries without a number share the rest.
     let accesses = shared_out(zones.iter().map(|(access, _)| *access))?;
     let percent = |size: &Size| if let Size::Percent(percent) = size { *percent } else { 0 };
     let given: u64 = zones.iter().filter_map(|(_, size)| size.as_ref()).map(percent).sum();
     let blank = zones.iter().filter(|(_, size)| size.is_none()).count() as u64;
     if given > 100 {
-        return Err(format!("the zones are {given} % of the whole"));
+        return Err(format!("the sizes of the zones add up to {given} %, more than 100"));
     }
     let rest = Size::Percent((100 - given) / blank.max(1));
     let sizes = zones.into_iter().map(|(_, size)| size.unwrap_or(rest));
@@ -250,12 +272,12 @@ fn zones(text: Option<&str>, size: impl Fn(&str) -> Result<Size, String>) -> Res
 
 /// The sizes `4k-64k`.
 pub(super) fn size_range(value: Value<'_>) -> Result<Sizes, String> {
-    let (min, max) = value.text.split_once('-').ok_or("a range is like 4k-64k")?;
+    let (min, max) = value.text.split_once('-').ok_or("a range must be like 4k-64k")?;
     let bytes = |text| Value { text, ..value }.block_bytes();
     let (min_bytes, max_bytes) = (bytes(min)?, bytes(max)?);
     match min_bytes <= max_bytes {
         true => Ok(Sizes::Range { min_bytes, max_bytes }),
-        false => Err("a range begins with the smaller size".into()),
+        false => Err("a range must begin with the smaller size".into()),
     }
 }
 
@@ -271,13 +293,14 @@ pub(super) fn size_split(value: Value<'_>) -> Result<Sizes, String> {
     Ok(Sizes::Split(parts.into_iter().zip(percents).map(|((bytes, _), percent)| (bytes, percent)).collect()))
 }
 
-/// Percentages; missing ones share the rest to 100. Errors: the sum is more, or less without missing ones.
+/// Completes percentages: missing ones share the rest to 100. Errors: the sum is above 100, or below 100 and none is
+/// missing.
 fn shared_out(given: impl Iterator<Item = Option<u64>> + Clone) -> Result<Vec<u64>, String> {
     let sum = given.clone().flatten().fold(0, u64::saturating_add);
     let blank = given.clone().filter(Option::is_none).count() as u64;
     match 100_u64.checked_sub(sum) {
-        None => Err(format!("the percentages are {sum} in all, more than 100")),
-        Some(1..) if blank == 0 => Err(format!("the percentages are {sum} in all, not 100")),
+        None => Err(format!("the percentages add up to {sum}, more than 100")),
+        Some(1..) if blank == 0 => Err(format!("the percentages add up to {sum}, not 100")),
         Some(rest) => {
             // Whole percents; the first shares take the remainder.
             let mut shares = (0..blank).map(|number| rest / blank + u64::from(number < rest % blank));

@@ -8,9 +8,9 @@ use sys::random::Random;
 /// Sizes of the operations of a direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sizes {
-    /// Multiples of `min_bytes` from there to `max_bytes`, equally likely.
+    /// Multiples of `min_bytes` up to `max_bytes`, equally likely.
     Range { min_bytes: u64, max_bytes: u64 },
-    /// Sizes with their percentages, which are 100 in all.
+    /// Sizes with their percentages, which add up to 100.
     Split(Vec<(u64, u64)>),
 }
 
@@ -40,7 +40,7 @@ impl Sizes {
         }
     }
 
-    /// All sizes, if they are few enough to be listed.
+    /// All sizes of a split. For a range only the smallest size, of which all others are multiples.
     pub fn each(&self) -> Vec<u64> {
         match self {
             Self::Range { min_bytes, .. } => vec![*min_bytes],
@@ -61,7 +61,7 @@ impl Sizes {
     }
 }
 
-/// Draws one of `parts`, each with its percentage; `None`: the rest to 100.
+/// Draws one of `parts` by their percentages. `None`: the draw fell into the rest up to 100 %.
 #[inline]
 pub(super) fn by_percent<T>(parts: impl Iterator<Item = (u64, T)>, random: &mut Random) -> Option<T> {
     let mut drawn = random.below(100);
@@ -96,9 +96,10 @@ const NORMAL_DRAWS: u32 = 12;
 pub(super) struct Draw {
     ranks: Ranks,
     blocks: u64,
-    /// Multiplier that spreads ranks over the range, so that popular blocks are not neighbours. Without a common factor
-    /// with `blocks`, so that no two ranks share a block.
+    /// Multiplier that spreads ranks over the range, so that popular blocks are not neighbours. The multiplier and
+    /// `blocks` are coprime, so no two ranks share a block.
     factor: u64,
+    /// Block of the most popular rank.
     from: u64,
 }
 
@@ -134,7 +135,7 @@ impl Draw {
         let (factor, from) = match ranks {
             Ranks::Uniform | Ranks::Zoned(_) => (1, 0),
             _ => {
-                // Near the golden section of the range, and without a common factor with it.
+                // Near the golden section of `blocks`, and coprime with it.
                 let near = ((blocks as f64 * 0.618_033_988_75) as u64).max(1);
                 let factor = (near..).find(|factor| greatest_divisor(*factor, blocks) == 1).unwrap_or(1);
                 (factor, random.below(blocks))
@@ -180,7 +181,9 @@ fn zones_in_blocks(zones: &[(u64, Size)], blocks: u64, block_bytes: u64) -> Resu
         };
         let end = (end_bytes / block_bytes).min(blocks);
         if end <= first && *access > 0 {
-            return Err(format!("a zone with {access} % of the operations has no block in {whole} bytes"));
+            return Err(format!(
+                "a zone of random_distribution with {access} % of the operations has no whole block of {block_bytes} bytes in the range of {whole} bytes - enlarge the zone"
+            ));
         }
         drawn.push((*access, first, end - first.min(end)));
         first = end.max(first);
@@ -188,7 +191,8 @@ fn zones_in_blocks(zones: &[(u64, Size)], blocks: u64, block_bytes: u64) -> Resu
     Ok(drawn)
 }
 
-/// Visited units as levels of bitmaps: a bit per unit, above it a bit per 64 visited units, up to a single word.
+/// Visited units as levels of bitmaps. The lowest level has a bit per unit; each higher level has a bit per full word
+/// of the level below, up to a single word.
 #[derive(Debug, Clone)]
 pub(super) struct Map {
     levels: Vec<Vec<u64>>,
@@ -224,7 +228,7 @@ impl Map {
         units / 8 + units / 500
     }
 
-    /// The next unvisited unit from `wanted` on, wrapping around. When all are visited, all are cleared.
+    /// The next unvisited unit from `wanted` on, wrapping around. Once all units are visited, the map is cleared.
     pub(super) fn free_from(&mut self, wanted: u64) -> u64 {
         if self.free == 0 {
             self.clear();

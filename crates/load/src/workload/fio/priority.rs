@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard};
 use sys::op::Priority;
 use sys::random::Random;
 
-/// Directions with priorities of single operations: reads and writes.
+/// Directions whose operations can have different priorities: reads and writes.
 const DIRECTIONS: usize = 2;
 
 /// The real-time class.
@@ -31,14 +31,14 @@ const PARTS_MAX: Parts = [3, 7, 1023];
 /// Priority of a fraction of the operations of a direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Share {
-    /// Size of these operations; none: any.
+    /// Size of these operations; `None`: any size.
     bytes: Option<u64>,
     percent: u64,
-    /// As given in `cmdprio_bssplit`.
+    /// Class, level and hint given in `cmdprio_bssplit`; `None`: those of the direction.
     parts: Option<Parts>,
 }
 
-/// A job's options of priorities.
+/// A job's priority options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PriorityOptions {
     job: Parts,
@@ -51,7 +51,7 @@ pub struct PriorityOptions {
 impl PriorityOptions {
     /// Applies the option `name`. Errors: the reason, a phrase.
     pub(super) fn set(&mut self, name: &str, value: Value<'_>) -> Result<(), String> {
-        // The second value is that of writes; without it, reads and writes have the same.
+        // The second value is for writes. Without it, reads and writes have the same value.
         let (reads, writes) = value.text.split_once(',').unwrap_or((value.text, value.text));
         let part = if name.ends_with("class") {
             CLASS
@@ -121,13 +121,13 @@ fn priority([class, level, hint]: Parts) -> Priority {
 fn within(text: &str, least: u16, most: u16) -> Result<u16, String> {
     match number(text, Unit::Plain)? {
         value if (least.into()..=most.into()).contains(&value) => Ok(value as u16),
-        _ => Err(format!("it is from {least} to {most}")),
+        _ => Err(format!("the value must be {least} to {most}")),
     }
 }
 
 /// `64k/25/1/1:64k/75/3/2:1024k/0`: size, percent of the operations of this size, class and level, hint.
 fn split(value: Value<'_>) -> Result<Vec<Share>, String> {
-    let form = "it is like 64k/25:1m/75, 64k/25/1/0 with class and level, or 64k/25/1/0/2 with a hint";
+    let form = "the value must be like 64k/25:1m/75, 64k/25/1/0 with class and level, or 64k/25/1/0/2 with a hint";
     let mut shares: Vec<Share> = Vec::new();
     for part in value.text.split(':') {
         let fields: Vec<_> = part.split('/').collect();
@@ -148,7 +148,7 @@ fn split(value: Value<'_>) -> Result<Vec<Share>, String> {
         let all: u64 = shares.iter().filter(|other| other.bytes == share.bytes).map(|share| share.percent).sum();
         if all > 100 {
             let bytes = share.bytes.unwrap_or(0);
-            return Err(format!("the percentages of {bytes} bytes are {all} in all, more than 100"));
+            return Err(format!("the percentages for {bytes} bytes add up to {all}, more than 100"));
         }
     }
     Ok(shares)
@@ -174,7 +174,7 @@ impl ByPriority {
         }
     }
 
-    /// By direction and number of the priority for the kernel.
+    /// Latencies by direction and the kernel's priority value.
     pub fn latencies(&self) -> MutexGuard<'_, BTreeMap<(usize, u16), Latencies>> {
         locked(&self.latencies)
     }

@@ -8,7 +8,7 @@ use crate::stream::Request;
 use results::times::Times;
 use std::sync::Mutex;
 
-/// Maximum samples kept until they are taken: more than a fast drive completes in an interval.
+/// Maximum number of samples that wait for the log writer: more than a fast drive completes in a second.
 const KEPT_MAX: usize = 4 << 20;
 
 /// An operation, or all operations of a direction in a period.
@@ -26,7 +26,7 @@ pub struct Sample {
     pub length_ns: u64,
     /// First byte of the operation.
     pub offset: u64,
-    /// Its I/O priority, as a number for the kernel.
+    /// I/O priority of the operation, as the kernel's value.
     pub priority: u16,
     /// Largest operation, bytes, and greatest latency, nanoseconds.
     pub max_bytes: u64,
@@ -65,7 +65,7 @@ pub struct Samples {
 #[derive(Debug, Default)]
 struct Kept {
     samples: Vec<Sample>,
-    /// The current period, by direction, and its number.
+    /// Sums of the current period by direction, and the number of the period.
     open: [Sample; 3],
     number: u64,
     left_out: u64,
@@ -111,7 +111,7 @@ impl Samples {
         }
     }
 
-    /// Takes the samples. `ran_ns`: the run ended after this time, which also closes the current period.
+    /// Takes the samples. `ran_ns`: duration of the run if it has ended; the current period is then closed.
     pub fn take(&self, ran_ns: Option<u64>) -> Vec<Sample> {
         let mut kept = locked(&self.kept);
         if let Some(ran_ns) = ran_ns.filter(|_| self.every_ns > 0) {

@@ -32,17 +32,17 @@ impl Job {
             match find(&given.name) {
                 None => {
                     let advice = nearest(&given.name).map_or_else(
-                        || "check its name (--cmdhelp lists them)".to_owned(),
+                        || "check its name (--cmdhelp lists all options)".to_owned(),
                         |name| format!("did you mean {name}?"),
                     );
                     problem(format!("neither fio nor flashproof has this option - {advice}"));
                 }
                 Some(Support::Missing(_)) if is_off(&given.name, given.value.as_deref()) => {}
                 Some(Support::Missing(without)) => problem(format!(
-                    "flashproof does not have this option; without it would run: {without} - leave it out if that will do"
+                    "flashproof does not support this option; without it, flashproof would run: {without} - leave it out if that is acceptable"
                 )),
                 Some(Support::NoDifference(why)) => {
-                    let what = format!("{} makes no difference here: {why}", given.name);
+                    let what = format!("{} has no effect: {why}", given.name);
                     warnings.push(Problem::new(&given.at, what));
                     self.in_force.push(given.clone());
                 }
@@ -51,9 +51,12 @@ impl Job {
                         problem(what);
                     }
                     if known.name == "thinktime_spin" {
-                        warnings.push(Problem::new(&given.at, "thinktime_spin pauses asleep here: no CPU is burnt"));
+                        warnings.push(Problem::new(
+                            &given.at,
+                            "thinktime_spin: flashproof sleeps instead of spinning, so the pause uses no CPU time",
+                        ));
                     }
-                    // fio reports no option without a value.
+                    // As in fio, options without a value are not reported.
                     self.given.extend(given.value.clone().map(|value| (known.name.to_owned(), value)));
                     self.in_force.push(Given { name: known.name.to_owned(), ..given.clone() });
                 }
@@ -73,14 +76,15 @@ impl Job {
         // A number of zones (`3z`), or a size.
         let sized = || match (text.strip_suffix('z').map(|zones| number(zones, Unit::Plain)), zone_size) {
             (Some(Ok(zones)), Some(Size::Bytes(bytes))) => {
-                zones.checked_mul(bytes).map(Size::Bytes).ok_or_else(|| "it is too large".to_owned())
+                zones.checked_mul(bytes).map(Size::Bytes).ok_or_else(|| "the value is too large".to_owned())
             }
             (Some(Ok(_)), _) => {
-                Err("zones are of zonesize - give it in this section or a global one before".to_owned())
+                Err("the suffix z counts zones of zonesize - give zonesize in this section or in an earlier global one"
+                    .to_owned())
             }
             _ => value.size(),
         };
-        let share = || text.parse::<f64>().ok().filter(|of| (0.0..=1.0).contains(of)).ok_or("it is not 0 to 1");
+        let share = || text.parse::<f64>().ok().filter(|of| (0.0..=1.0).contains(of)).ok_or("the value must be 0 to 1");
         match option.name {
             "flow" => self.flow.weight = count(0, 1_000_000)?,
             "flow_id" => self.flow.id = count(0, u64::MAX)?,
@@ -110,7 +114,7 @@ impl Job {
             "replay_align" => {
                 self.replay.align = count(0, 1 << 40)?.max(1);
                 if !self.replay.align.is_power_of_two() {
-                    return Err("it is no power of two".into());
+                    return Err("the value must be a power of two".into());
                 }
             }
             "replay_scale" => self.replay.scale = count(0, u64::MAX)?.max(1),
@@ -148,7 +152,7 @@ impl Job {
                 self.is_sync_engine = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"].contains(&text);
                 let others = ["io_uring", "libaio", "posixaio", "null", "io_uring_cmd"];
                 if !self.is_sync_engine && !others.contains(&text) {
-                    return Err("flashproof does not have this engine; without it would run: io_uring on the same names - say ioengine=io_uring if that will do".into());
+                    return Err("flashproof does not support this engine; without it, flashproof would run: io_uring on the same files or devices - give ioengine=io_uring if that is acceptable".into());
                 }
             }
             "cmd_type" => one_of(text, &[("nvme", ())])?,
@@ -200,7 +204,7 @@ impl Job {
             }
             "percentage_random" => match value.by_direction(100, |part| number(part.text, Unit::Plain))? {
                 all if all.iter().all(|percent| *percent <= 100) => self.random_pct = all,
-                _ => return Err("it is more than 100".into()),
+                _ => return Err("the value is above the maximum of 100".into()),
             },
             "startdelay" => self.start_delay_ns = value.seconds_ns()?,
             "end_fsync" | "fsync_on_close" => self.end_flush = yes()?,
@@ -238,7 +242,7 @@ impl Job {
             "percentile_list" => self.percentiles = percentiles(text)?,
             "kb_base" => match number(text, Unit::Plain)? {
                 base @ (1_000 | 1_024) => self.kb_base = base,
-                _ => return Err("it is 1000 or 1024".into()),
+                _ => return Err("the value must be 1000 or 1024".into()),
             },
             "verify" => self.verify.method = Method::parse(text)?,
             "verify_pattern" => {
@@ -267,7 +271,7 @@ impl Job {
             "dedupe_mode" => self.content.dedupe_from_set = one_of(text, &[("repeat", false), ("working_set", true)])?,
             "dedupe_working_set_percentage" => self.content.working_set_pct = count(0, 100)?,
             "dedupe_global" => self.content.dedupe_global = yes()?,
-            name => unreachable!("{name} stands in the table and is not set"),
+            name => unreachable!("{name} is in the option table, but no code applies it"),
         }
         Ok(())
     }
@@ -282,7 +286,7 @@ impl Job {
             "rw" | "readwrite" => [true, true, false],
             "trimwrite" => [false, true, true],
             _ => return Err(
-                "it is one of read, write, trim, randread, randwrite, randtrim, rw, randrw, trimwrite, randtrimwrite"
+                "the value must be one of read, write, trim, randread, randwrite, randtrim, rw, randrw, trimwrite, randtrimwrite"
                     .into(),
             ),
         };
@@ -297,7 +301,7 @@ impl Job {
 fn rates(value: Value<'_>, of: fn(u64) -> Wanted) -> Result<[Wanted; DIRECTIONS], String> {
     value.by_direction(Wanted::Unlimited, |part| match part.count(0, u64::MAX)? {
         0 if !value.text.contains(',') => {
-            Err("a rate of zero does nothing - leave it out for no limit, or give one".into())
+            Err("a rate of 0 issues no operation - leave it out for no limit, or give a rate".into())
         }
         0 => Ok(Wanted::Unlimited),
         rate => Ok(of(rate)),

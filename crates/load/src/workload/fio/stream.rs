@@ -28,13 +28,13 @@ pub struct FioStream {
     /// The smallest operation of each direction.
     pub(super) units: [u64; DIRECTIONS],
     pub(super) bytes_left: u64,
-    /// Operations left. The next one of a log of `len` operations is number `len - ops_left`, from 0.
+    /// Operations left. In a log of `len` operations, the next operation is number `len - ops_left`, counted from 0.
     pub(super) ops_left: u64,
     /// True if flush calls follow some of its writes.
     pub(super) flushes: bool,
     /// Cell of each kind, on the first target.
     pub(super) cells: [u32; KINDS],
-    /// Buffer class of each kind except writes, whose class is their area's.
+    /// Buffer class of each kind. Writes use the buffer class of their area instead.
     pub(super) buffers: [u16; KINDS],
     pub(super) random: Random,
     pub(super) bound: Bound,
@@ -48,9 +48,9 @@ pub struct FioStream {
     pub(super) end_flush: bool,
     /// Verification of its data.
     pub(super) verify: Option<Verify>,
-    /// Buffer class of reads that are checked; `None`: all of them.
+    /// Buffer class of the reads that are checked; `None`: all reads are checked.
     pub(super) checked_buffers: Option<u16>,
-    /// Data of its writes, unless it is verified or salt.
+    /// Source of the data of writes, unless the data is verified or random (salt).
     pub(super) contents: Option<Contents>,
     /// Bytes and operations of each loop, and number of further loops, if each loop's writes are read back.
     pub(super) loops: (u64, u64, u64),
@@ -61,9 +61,9 @@ pub struct FioStream {
 /// Progress of a stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamState {
-    /// The next file, where files take turns.
+    /// Index of the next file, if operations use the files in turn.
     turn: usize,
-    /// Writes done.
+    /// Writes completed.
     writes: u64,
     /// Operations until the next random offset.
     run_left: u64,
@@ -78,7 +78,7 @@ pub(super) struct StreamState {
     /// Time of the last completion, nanoseconds of the run.
     pub(super) now_ns: u64,
     phase: Phase,
-    /// True if the last call of `next` returned no operation because it waits for its flow group or a zone.
+    /// True if the last call of `next` returned no operation because the stream waits for its flow group or a zone.
     is_held: bool,
     /// True once a write has begun.
     pub(super) has_written: bool,
@@ -88,19 +88,19 @@ pub(super) struct StreamState {
     pub(super) resets: Vec<(u64, u64)>,
 }
 
-/// Phase of a job that reads back what it wrote.
+/// Phase of a job that reads its writes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Phase {
-    /// Writes, or whatever else the job does.
+    /// The job's own operations.
     #[default]
     Main,
-    /// The files with indices below this number are to be flushed, once all writes have completed.
+    /// The files with indices below this number must still be flushed, once all writes have completed.
     Flush(usize),
     ReadBack,
 }
 
 impl FioStream {
-    /// True if the operations of the main phase are done.
+    /// True if all operations of the main phase were issued.
     #[inline]
     fn is_main_done(&self) -> bool {
         self.bytes_left == 0 || self.ops_left == 0
@@ -116,7 +116,7 @@ impl FioStream {
         self.verify.is_some() && self.thread.job.reads_back_at_end()
     }
 
-    /// Ends the stream at `at_ns`, because its work is done or cannot be done.
+    /// Ends the stream at `at_ns`, because its work is complete or cannot be completed.
     pub(super) fn end_itself(&mut self, at_ns: u64) {
         self.stop(at_ns);
         if !std::mem::replace(&mut self.state.is_done, true) {
@@ -172,7 +172,7 @@ impl FioStream {
         Request { offset, len, sync, priority, ..Request::new(KIND_OF[kind], target, cell, buffers) }
     }
 
-    /// The next flush or read-back of a job that verifies its writes; `None`: none is due now.
+    /// The next flush or read-back of a job that verifies its writes; `None` if none is due now.
     fn next_verified(&mut self) -> Option<Request> {
         loop {
             match self.state.phase {
@@ -227,8 +227,8 @@ impl FioStream {
         Some(OpAddress { area, at: request.offset.wrapping_sub(self.areas[area].start), offset: request.offset })
     }
 
-    /// The next operation of the main phase, from the log or generated, with its area; `None`: no more, or none now,
-    /// and then `state.held` is set.
+    /// The next operation of the main phase, from the log or generated, with its area. `None`: no operation is left,
+    /// or, if `state.held` is set, the operation waits for a zone.
     #[inline]
     fn make(&mut self) -> Option<(usize, Request)> {
         self.ops_left -= 1;
@@ -247,7 +247,7 @@ impl FioStream {
             && self.thread.job.does[WRITES]
             && !self.thread.job.zbd.reads_beyond
         {
-            // As in fio: before the first write there may be nothing to read.
+            // As in fio, the first operation is a write: before it there may be nothing to read.
             direction = WRITES;
         }
         let wanted = self.thread.job.sizes[direction].draw(&mut self.random);
@@ -299,7 +299,8 @@ impl FioStream {
                 return Some(self.flush(at, kind));
             }
         }
-        // A flush after a write may complete when the main phase is over: `at` is then the number of files.
+        // A flush that follows a write may complete after the main phase. Then `at` is the number of files, and there
+        // is nothing to drop.
         if let (Phase::Flush(at), OpKind::FlushFile, false) = (self.state.phase, request.kind, self.thread.job.direct)
             && at < self.areas.len()
         {
@@ -331,7 +332,8 @@ impl FioStream {
         Some(self.flush(self.state.end_flushes, OpKind::FlushFile))
     }
 
-    /// Reports arrivals of a single direction, divided evenly over its areas. `None`: mixed directions, or a log.
+    /// Reports the arrivals of a stream with a single direction, divided evenly over its areas. `None`: mixed
+    /// directions, or a log.
     fn counted(&self, arrivals: u64, tell: &mut dyn FnMut(u32, u64)) -> Option<()> {
         let [direction] = self.directions[..] else { return None };
         if self.thread.job.iolog.is_some() {
@@ -370,7 +372,7 @@ impl Stream for FioStream {
         let request = loop {
             let Some((area, request)) = self.make() else {
                 self.state.is_held = self.state.held.is_some();
-                // Otherwise the main phase is over.
+                // Without a waiting operation, the main phase is over.
                 return if self.state.is_held { None } else { Stream::next(self) };
             };
             if self.verify.as_mut().is_none_or(|verify| verify.is_next_written(area, request.offset)) {
@@ -403,10 +405,10 @@ impl Stream for FioStream {
 
     fn stuck(&self) -> Option<String> {
         if self.state.held.is_some() && !self.state.is_ended {
-            return Some("its zones are in use, and nothing is in flight there".into());
+            return Some("all zones for the next operation are in use, but no operation is in flight in them".into());
         }
         (self.state.phase != Phase::Main && !self.state.is_ended)
-            .then(|| "its writes are not back, and cannot be read back".into())
+            .then(|| "writes did not complete, so they cannot be read back".into())
     }
 
     fn fill(&mut self, request: &Request, data: &mut [u8]) {
@@ -419,7 +421,7 @@ impl Stream for FioStream {
     }
 
     fn on_data(&mut self, request: &Request, data: &[u8]) -> Result<(), String> {
-        // A job that also writes checks only what it reads back.
+        // A job that also writes checks only its read-backs.
         let is_checked =
             |class| self.checked_buffers.map_or(self.thread.job.checks_reads(), |checked| class == checked);
         if self.verify.is_none() || !is_checked(request.buffers) {

@@ -1,4 +1,4 @@
-//! From text to operations: the streams must issue what the fio options request.
+//! From text to operations: the streams must issue the operations that fio's options request.
 
 use super::testing::around;
 use super::*;
@@ -75,7 +75,7 @@ fn a_sequence_can_skip_and_go_backwards_and_random_places_have_sequences() {
     let blocks = |lines: &str| -> Vec<u64> {
         operations(lines, 0, 8).into_iter().map(|(_, offset, _)| offset / 4_096).collect()
     };
-    // The places that fio 3.33 logs of the same jobs.
+    // The offsets that fio 3.33 logs for the same jobs.
     assert_eq!(blocks("rw=read:-8k size=32k"), [0, 6, 5, 4, 3, 2, 1, 0]);
     assert_eq!(blocks("rw=write:4k size=32k"), [0, 2, 4, 6, 0, 2, 4, 6]);
     assert_eq!(blocks("rw=write:12k size=32k"), [0, 4, 0, 4, 0, 4, 0, 4]);
@@ -83,7 +83,7 @@ fn a_sequence_can_skip_and_go_backwards_and_random_places_have_sequences() {
         let seen = operations(lines, 0, 200);
         let follows = |pair: usize| usize::from(seen[pair + 1].1 == seen[pair].1 + 4_096);
         let by_place: Vec<usize> = (0..4).map(|place| (0..49).map(|run| follows(4 * run + place)).sum()).collect();
-        // A few begin too near the end, or where the last one ended.
+        // A few runs begin too near the end, or where the previous run ended.
         assert!(by_place[..3].iter().all(|count| *count >= 45) && by_place[3] < 15, "{lines}: {by_place:?}");
     }
     assert_eq!(blocks("rw=randread percentage_random=0"), [0, 1, 2, 3, 4, 5, 6, 7]);
@@ -97,14 +97,14 @@ fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_
     let off = "verify=0\ndo_verify=1\nzonemode=none\nunified_rw_reporting=none\nnice=0\nrw_sequencer=sequential\nnuma_mem_policy=local\nflow=0\nreplay_align=0";
     assert!(read(&format!("[a]\nfilename=sim:\n{off}")).is_ok());
     for (option, says) in [
-        ("numa_cpu_nodes=1023", "no memory node 1023"),
+        ("numa_cpu_nodes=1023", "no NUMA node 1023"),
         ("numa_mem_policy=round", "interleave"),
         ("exec_prerun=true", "run them yourself before and after"),
         ("write_hist_log=x", "give log_hist_msec"),
         ("steadystate_duration=10", "need a criterion"),
         ("read_iolog=/nonexistent/log", "cannot replay the log \"/nonexistent/log\""),
         ("flow=2\nrate_iops=10", "flow and a rate contradict each other"),
-        ("verify=md5", "simulated drives store none"),
+        ("verify=md5", "simulated drives store no data"),
         ("verify_policy=fsynced", "all completed writes are compared"),
         ("nfs_url=x", "another of fio's engines"),
     ] {
@@ -142,7 +142,11 @@ fn jobs_of_one_set_of_cpus_share_issuing_threads_that_run_there() {
     );
     let split = "cpus_allowed=0,4-5\ncpus_allowed_policy=split\nnumjobs=4\n[a]";
     assert_eq!(shards(split, "/dev/none"), [(vec![0], names("a a")), (vec![4], names("a")), (vec![5], names("a"))]);
-    assert_eq!(shards(text, "sim:").iter().filter(|(cpus, _)| !cpus.is_empty()).count(), 0, "a drive that needs none");
+    assert_eq!(
+        shards(text, "sim:").iter().filter(|(cpus, _)| !cpus.is_empty()).count(),
+        0,
+        "a simulated drive needs no CPUs"
+    );
     for wrong in ["cpus_allowed=", "cpus_allowed=1-0", "cpus_allowed=a", "cpus_allowed=1024", "cpumask=0"] {
         assert!(read(&format!("[a]\nfilename=sim:\n{wrong}")).unwrap_err().contains("CPU"), "{wrong}");
     }
@@ -160,7 +164,7 @@ fn each_clone_with_a_synchronous_engine_has_an_issuing_thread() {
     assert_eq!(shards("sim:"), (vec![0, 1, 0, 1, 0, 1, 0, 1], vec![false; 2]), "virtual time needs no threads");
     let synchronous = |text: &str| read(text).unwrap().0[0].extras().synchronous;
     assert!(synchronous("[a]\nfilename=/dev/x\nioengine=psync"));
-    assert!(!synchronous("[a]\nfilename=/dev/x\nioengine=psync\n[b]\nfilename=/dev/x"), "one has a queue");
+    assert!(!synchronous("[a]\nfilename=/dev/x\nioengine=psync\n[b]\nfilename=/dev/x"), "job b has a queue");
     assert!(!synchronous("[a]\nfilename=sim:\nioengine=psync"));
 }
 
@@ -196,7 +200,7 @@ fn jobs_of_a_run_begin_and_end_each_at_its_time() {
     assert!((800..1_001).contains(&counts[2]), "a closed loop of a second beside them: {counts:?}");
     let error = read("[a]\nfilename=sim:\nrate_iops=9\nrate_process=poisson\nruntime=5\n[b]\nfilename=sim:\nruntime=9")
         .unwrap_err();
-    assert!(error.contains("give them one runtime"), "{error}");
+    assert!(error.contains("give all of them the same runtime"), "{error}");
 }
 
 #[test]
@@ -211,7 +215,7 @@ fn each_block_has_its_turn_once_unless_norandommap_says_otherwise() {
     let seen = operations("rw=randread bs=4k norandommap", 0, 9_999);
     let places: HashSet<_> = seen.iter().map(|(_, offset, _)| *offset).collect();
     assert!(seen.len() == 256 && (130..190).contains(&places.len()), "{}", places.len());
-    // Reads and writes of different sizes have separate maps: none is truncated to the other's rest.
+    // Reads and writes of different sizes have separate maps, so no operation is truncated.
     let seen = operations("rw=randrw bs=4k,8k rwmixread=50 size=512k io_size=640k", 0, 9_999);
     for (kind, bytes) in [(OpKind::Read, 4_096), (OpKind::Write, 8_192)] {
         let of_kind = seen.iter().filter(|(of, ..)| *of == kind);
@@ -220,7 +224,7 @@ fn each_block_has_its_turn_once_unless_norandommap_says_otherwise() {
         assert!(places.iter().all(|offset| offset + bytes <= 512 << 10), "{seen:?}");
         assert!(places.len() > 25 && places.len() == of_kind.count(), "{seen:?}");
     }
-    // Of several sizes, the map goes by the smallest: no byte twice.
+    // With several sizes, the unit of the map is the smallest: no byte is visited twice.
     let seen = operations("rw=randwrite bssplit=4k/50:16k/50", 0, 9_999);
     let mut bytes = vec![false; 1 << 20];
     for (_, offset, len) in &seen {
@@ -238,7 +242,7 @@ fn jobs_whose_sizes_tell_how_much_they_do_say_so() {
     assert_eq!(operations("rw=randrw\nbs=4k\nsize=1m"), Some(256));
     assert_eq!(operations("rw=read\nbs=4k\nsize=1m\nio_size=2m\nnumjobs=3"), Some(1_536));
     assert_eq!(operations("rw=read\nbs=4k\nsize=1m\nnumber_ios=10\nloops=3"), Some(30));
-    // The amount is unknown in advance if device, chance, flushes or time decide it.
+    // The number is unknown in advance if it depends on the device, chance, flushes or time.
     for more in
         ["bs=4k", "bsrange=4k-8k\nsize=1m", "bs=4k\nsize=50%", "bs=4k\nsize=1m\nruntime=5", "bs=4k\nsize=1m\nfsync=1"]
     {
@@ -274,7 +278,7 @@ fn writes_are_flushed_and_forced_as_asked() {
         assert!(error.contains("sync_file_range="), "{error}");
     }
     let error = read("[a]\nfilename=sim:\nrw=write\nsync_file_range=write").unwrap_err();
-    assert!(error.contains("simulated drives have none"), "{error}");
+    assert!(error.contains("which simulated drives do not have"), "{error}");
     let sync = |options: &str| plan(options).lanes[0].stream.next().unwrap().sync;
     assert_eq!(sync("rw=write sync=dsync"), WriteSync::Data);
     assert_eq!(sync("rw=write sync=sync"), WriteSync::File);
@@ -291,7 +295,7 @@ fn each_direction_with_a_rate_has_a_lane_at_that_rate() {
         Arrival::Closed { .. } => 0,
     };
     assert_eq!((per_sec(0), per_sec(1)), (1_000, 250));
-    // 1 MiB in all, by bytes a second: 8,192,000 of reads to 8,192,000 of writes.
+    // 1 MiB in all, divided by bytes per second: 8,192,000 of reads to 8,192,000 of writes.
     assert_eq!(operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 0, 999).len(), 64);
     assert_eq!(operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 1, 999).len(), 16);
     let by_bytes = plan("rw=read rate=4m bssplit=4k/50:12k/50");
@@ -316,7 +320,7 @@ fn a_run_does_what_its_jobs_say_on_any_number_of_threads() {
         assert_eq!(plan.shards.len(), shards as usize);
         let names: Vec<_> =
             plan.layout.streams.iter().map(|stream| (stream.name.clone(), stream.offered_iops)).collect();
-        // Each clone alone, however they are reported.
+        // Each clone has its own stream, even if the clones are reported together.
         let paced = (1..=3).map(|clone| (format!("paced-reads~{clone}"), 500.0));
         assert_eq!(names, paced.chain([("poisson-reads".to_owned(), 2_000.0)]).collect::<Vec<_>>());
         let drive = || Drive::new(&"sim:".parse().unwrap(), 1).unwrap();
@@ -348,10 +352,10 @@ fn what_cannot_be_is_named_and_nothing_runs() {
         assert!(error.contains(says), "{options}: {error}");
         assert!(error.lines().count() == 1, "{error}");
     }
-    assert!(read("").unwrap_err().contains("no job is named"));
+    assert!(read("").unwrap_err().contains("there is no job"));
     assert!(read("[a]\nnumjobs=4096\n[b]").unwrap_err().contains("at most 4096"));
     let (_, warnings) = read(&format!("{job}thread\nrefill_buffers")).unwrap();
-    assert_eq!(warnings, ["a.fio:3: thread makes no difference here: how fio itself runs or counts"]);
+    assert_eq!(warnings, ["a.fio:3: thread has no effect: fio itself uses it to run or to count"]);
 }
 
 #[test]
@@ -369,7 +373,7 @@ fn what_does_not_fit_a_device_is_refused() {
 
 #[test]
 fn the_articles_command_lines_are_read() {
-    // From an article on how to characterise a drive, with its dashes.
+    // From an article on how to characterise a drive, with the article's dashes.
     let line = "--filename=/dev/xvdf --direct=1 --rw=randrw –rwmixwrite=5 --refill_buffers --norandommap --randrepeat=0 \
                 --ioengine=libaio --bs=128k --rate_iops=1280  --iodepth=16 --numjobs=1 --time_based --runtime=86400 \
                 --group_reporting –-name=benchtest";
@@ -410,7 +414,7 @@ fn the_page_cache_keeps_what_a_job_says_and_has_what_it_reads_before() {
     assert_eq!(kept("rw=write pre_read=1"), Some(0..4 << 20));
     assert_eq!(kept("rw=read pre_read=1 offset=1m size=25%"), Some(1 << 20..2 << 20));
     assert_eq!(kept("rw=read pre_read=1 offset=3m size=8m"), Some(3 << 20..4 << 20));
-    assert!(read("[a]\nfilename=sim:\npre_read=1").unwrap_err().contains("simulated drives have none"));
+    assert!(read("[a]\nfilename=sim:\npre_read=1").unwrap_err().contains("which simulated drives do not have"));
 }
 
 #[test]

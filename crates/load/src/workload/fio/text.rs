@@ -1,4 +1,4 @@
-//! Job files and command lines as they are written: sections with their options, not yet understood.
+//! Splits job files and command lines into sections with their options. The values are parsed later.
 //!
 //! ```text
 //! command line -> sections (--name=), files, options of the program
@@ -20,7 +20,7 @@ const OPTIONS_MAX: usize = 100_000;
 
 /// Environment for parsing jobs.
 pub struct Surroundings<'a> {
-    /// Reads a file that is included. Errors: why not.
+    /// Reads an included file. Errors: the reason.
     pub read: &'a mut dyn FnMut(&str) -> Result<String, String>,
     /// A variable of the environment.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
@@ -42,7 +42,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// True for a section that applies to the jobs after it, and is no job.
+    /// True for a section that is not a job, but has options for the jobs after it.
     pub fn is_global(&self) -> bool {
         self.name.starts_with("global")
     }
@@ -65,7 +65,7 @@ const SHOWN_CHARS: usize = 300;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct Problem {
-    /// The place: file and line, or the command line.
+    /// Position: file and line, or the command line.
     pub at: String,
     pub what: String,
 }
@@ -73,7 +73,7 @@ pub struct Problem {
 impl Problem {
     pub fn new(at: &str, what: impl Into<String>) -> Self {
         let what: String = what.into();
-        // The beginning identifies a value of megabytes, and the remedy is at the end.
+        // A message can contain a value of megabytes. Its beginning identifies the value, and its end has the remedy.
         let count = what.chars().count();
         if count <= 2 * SHOWN_CHARS {
             return Self { at: at.to_owned(), what };
@@ -113,7 +113,7 @@ fn name_and_value(text: &str) -> (&str, Option<&str>) {
     text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)))
 }
 
-/// `text` with hyphens for dashes, and a warning if there were any.
+/// Replaces dashes in `text` by hyphens, with a warning.
 fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     let plain_name = name.trim_matches(|c: char| DASHES.contains(&c) || c == '-' || c == ' ');
@@ -134,7 +134,7 @@ fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
     plain
 }
 
-/// An option with one hyphen, which fio takes as one with two.
+/// An option with one hyphen, which fio accepts like one with two; `None` for other text.
 fn one_hyphen(token: &str) -> Option<&str> {
     let option = token.strip_prefix('-')?;
     let name = option.split('=').next().unwrap_or_default();
@@ -142,7 +142,7 @@ fn one_hyphen(token: &str) -> Option<&str> {
     (is_known && name.len() > 1).then_some(option)
 }
 
-/// Parses the arguments of a command line. Errors: all that are invalid.
+/// Parses the arguments of a command line. Errors: all invalid arguments.
 pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
     let (mut line, mut problems) = (CommandLine::default(), Vec::new());
     let tokens: Vec<_> = arguments.iter().map(|text| with_hyphens(text, COMMAND_LINE, &mut line.warnings)).collect();
@@ -156,7 +156,8 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             text => match text.strip_prefix("--").or_else(|| one_hyphen(text)) {
                 Some(option) => option,
                 None if text.starts_with('-') && text.len() > 1 => {
-                    let why = format!("{} is no option - check its name (--cmdhelp lists them)", quoted(text));
+                    let why =
+                        format!("{} is not an option - check its name (--cmdhelp lists all options)", quoted(text));
                     problems.push(Problem::new(COMMAND_LINE, why));
                     continue;
                 }
@@ -170,7 +171,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
         let (name, mut value) = (name.to_owned(), value.map(str::to_owned));
         let of_program = of_program(&name);
         if let Some(advice) = missing_of_program(&name) {
-            problems.push(Problem::new(COMMAND_LINE, format!("--{name} is not among what flashproof has - {advice}")));
+            problems.push(Problem::new(COMMAND_LINE, format!("flashproof does not support --{name} - {advice}")));
             continue;
         }
         let of_job = |kind| matches!(find(&name), Some(Support::Known(known)) if known.kind == kind);
@@ -215,7 +216,7 @@ pub fn job_file(
 }
 
 struct Reader<'a, 'b> {
-    /// True once too deep includes were reported.
+    /// True once includes nested too deep were reported.
     too_deep: bool,
     around: &'a mut Surroundings<'b>,
     warnings: &'a mut Vec<Problem>,
@@ -233,7 +234,9 @@ impl Reader<'_, '_> {
         for (number, line) in (1..).zip(text.lines()) {
             let at = format!("{name}:{number}");
             if self.bytes > BYTES_MAX || self.options > OPTIONS_MAX {
-                let why = format!("more than {BYTES_MAX} bytes or {OPTIONS_MAX} options in all - leave some out");
+                let why = format!(
+                    "the job file and its includes have more than {BYTES_MAX} bytes or {OPTIONS_MAX} options - leave some out"
+                );
                 return self.problem(&at, why);
             }
             // A comment can begin anywhere in a line.
@@ -244,7 +247,9 @@ impl Reader<'_, '_> {
             if let Some(section) = line.strip_prefix('[') {
                 match section.strip_suffix(']') {
                     Some(section) => self.sections.push(Section { name: section.to_owned(), options: Vec::new() }),
-                    None => self.problem(&at, format!("the name {} is not closed - end it with ]", quoted(line))),
+                    None => {
+                        self.problem(&at, format!("the section name {} is not closed - end it with ]", quoted(line)))
+                    }
                 }
             } else if let Some(file) = line.strip_prefix("include ").map(str::trim) {
                 self.include(&at, file, name, nested);
@@ -264,7 +269,7 @@ impl Reader<'_, '_> {
         }
         if nested >= NESTING_MAX {
             self.too_deep = true;
-            let why = format!("more than {NESTING_MAX} files included in one another - does one include itself?");
+            let why = format!("includes are nested more than {NESTING_MAX} deep - does a file include itself?");
             return self.problem(at, why);
         }
         // Relative to the directory of the including file.
@@ -284,7 +289,8 @@ impl Reader<'_, '_> {
             (Ok(value), Some(section)) => {
                 section.options.push(Given { name: name.trim().to_owned(), value, at: at.to_owned() });
             }
-            (Ok(_), None) => self.problem(at, format!("{} stands before the first [section]", quoted(name.trim()))),
+            (Ok(_), None) => self
+                .problem(at, format!("{} is before the first [section] - move it into a section", quoted(name.trim()))),
         }
     }
 }
@@ -294,8 +300,9 @@ fn substituted(value: &str, around: &Surroundings<'_>) -> Result<String, String>
     let mut text = String::new();
     let mut rest = value;
     while let Some((before, behind)) = rest.split_once("${") {
-        let (name, after) =
-            behind.split_once('}').ok_or_else(|| format!("the variable in {} is not closed", quoted(value)))?;
+        let (name, after) = behind
+            .split_once('}')
+            .ok_or_else(|| format!("the variable in {} is not closed - end it with }}", quoted(value)))?;
         let of_environment = (around.variable)(name);
         text += before;
         text += &of_environment.ok_or_else(|| format!("the environment has no variable {} - set it", quoted(name)))?;
@@ -308,7 +315,7 @@ fn substituted(value: &str, around: &Surroundings<'_>) -> Result<String, String>
     for (keyword, number) in keywords {
         text = text.replace(keyword, &number.to_string());
     }
-    // fio passes such values to bc(1): 8*$mb_memory.
+    // As in fio, which passes values such as 8*$mb_memory to bc(1).
     if is_computed && !text.starts_with('(') && text.contains(['+', '-', '*', '/']) {
         let value = expression(&text, Unit::Kilo(1024))?;
         return Ok(format!("{}", value.trunc()));
@@ -355,14 +362,14 @@ mod tests {
     fn what_cannot_be_read_is_told_with_its_line() {
         assert_eq!(
             read("rw=read\n[open\n[x]\nsize=${NONE}\ninclude no.fio\nbs=${A").unwrap_err(),
-            "dir/a.fio:1: \"rw\" stands before the first [section]\n\
-             dir/a.fio:2: the name \"[open\" is not closed - end it with ]\n\
+            "dir/a.fio:1: \"rw\" is before the first [section] - move it into a section\n\
+             dir/a.fio:2: the section name \"[open\" is not closed - end it with ]\n\
              dir/a.fio:4: the environment has no variable \"NONE\" - set it\n\
              dir/a.fio:5: cannot include \"dir/no.fio\" - no such file\n\
-             dir/a.fio:6: the variable in \"${A\" is not closed"
+             dir/a.fio:6: the variable in \"${A\" is not closed - end it with }"
         );
         let twice = read("[x]\ninclude self.fio\ninclude self.fio").unwrap_err();
-        assert!(twice.contains("does one include itself?") && twice.lines().count() == 1, "{twice}");
+        assert!(twice.contains("does a file include itself?") && twice.lines().count() == 1, "{twice}");
     }
 
     #[test]
@@ -392,8 +399,8 @@ mod tests {
         assert_eq!(
             errors,
             [
-                "\"-zz=read\" is no option - check its name (--cmdhelp lists them)",
-                "--showcmd is not among what flashproof has - --dry-run shows what would run",
+                "\"-zz=read\" is not an option - check its name (--cmdhelp lists all options)",
+                "flashproof does not support --showcmd - --dry-run shows what would run",
                 "--bs needs a value: --bs=...",
             ]
         );

@@ -11,32 +11,32 @@ use super::verify::VerifyCounts;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// One clone of a job.
+/// A clone of a job.
 #[derive(Debug, Clone)]
 pub struct Thread {
     pub job: Arc<Job>,
     pub clone: u64,
     /// Number among all clones, from 1.
     pub number: usize,
-    /// Its report entry: index into [`super::FioLoad::entries`].
+    /// Index of the report entry in [`super::FioLoad::entries`].
     pub entry: usize,
     /// Live statistics of the clone.
     pub progress: Arc<Progress>,
-    /// Samples for its logs, if it has any.
+    /// Samples for the logs of the job, if it writes any.
     pub samples: Option<Arc<Samples>>,
-    /// Histograms of periods for its log, if it has one.
+    /// Histograms of periods for `write_hist_log`, if given.
     pub histograms: Option<Arc<Samples>>,
-    /// Operations for the log that it writes, if it does.
+    /// Operations for `write_iolog`, if given.
     pub issued: Option<Arc<Issued>>,
-    /// Latencies by priority, if its operations have several.
+    /// Latencies by priority, if the operations have several priorities.
     pub by_priority: Option<Arc<ByPriority>>,
-    /// The end of its entry by steadiness, if it has one.
+    /// End of the entry by `steadystate`, if given.
     pub steady: Option<Arc<Steady>>,
     pub(super) exit: Option<Exit>,
 }
 
 impl Thread {
-    /// A new clone, with which no other ends.
+    /// A new clone, without `exitall` and `steadystate`.
     pub(super) fn new(job: Arc<Job>, clone: u64, number: usize, entry: usize) -> Self {
         let samples =
             |every_ms: u64, has_bins| Arc::new(Samples::new(every_ms * 1_000_000, job.ramp_ns, job.end_ns(), has_bins));
@@ -55,12 +55,12 @@ impl Thread {
         }
     }
 
-    /// Names of its devices or files.
+    /// Names of the clone's devices or files.
     pub(super) fn names(&self) -> Vec<String> {
         self.job.names(self.clone)
     }
 
-    /// The first byte that it uses of each of its files, unless that depends on their size.
+    /// First byte that the clone uses of each file; `None` if it depends on the size of the file.
     pub(super) fn start_bytes(&self) -> Option<u64> {
         match (self.job.offset, self.job.offset_increment) {
             (Size::Bytes(offset), Size::Bytes(increment)) => {
@@ -70,7 +70,7 @@ impl Thread {
         }
     }
 
-    /// Bytes that it uses of each of its files, unless that depends on their size.
+    /// Bytes that the clone uses of each file; `None` if they depend on the size of the file.
     pub(super) fn part_bytes(&self) -> Option<u64> {
         match self.job.size {
             Some(Size::Bytes(bytes)) => Some(bytes / self.names().len() as u64),
@@ -78,7 +78,7 @@ impl Thread {
         }
     }
 
-    /// The CPUs for its operations; empty: any.
+    /// CPUs for the clone's operations; empty: any.
     pub(super) fn cpus(&self) -> Vec<u32> {
         let all = &self.job.cpus;
         if self.job.splits_cpus && !all.is_empty() { vec![all[(self.number - 1) % all.len()]] } else { all.clone() }
@@ -96,13 +96,13 @@ impl Thread {
         self.job.end_ns().min(self.ended_ns()).saturating_sub(self.job.ramp_ns)
     }
 
-    /// True if it completed its work, or met a condition that ends it, before its time.
+    /// True if the clone completed its work, or met an end condition, before its time was over.
     pub fn is_done(&self) -> bool {
         self.progress.lanes_done.get() as usize >= self.job.lanes().len()
     }
 }
 
-/// A unit of counting and judging: one kind of operation of a clone, in whatever entry it is reported.
+/// A recorded stream, which is counted and judged separately: one kind of operation of a clone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Recorded {
     /// Index into [`super::FioLoad::threads`].
@@ -148,7 +148,7 @@ pub struct Progress {
     missed: OnceLock<String>,
     /// Operations begun.
     begun_ops: Counter,
-    /// Operations begun that read back what was written.
+    /// Read-backs begun.
     pub(super) read_back: Counter,
     /// Zone resets, including those of emulated zones.
     pub zone_resets: Counter,
@@ -159,12 +159,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Describes the latency or rate target that the job missed, which ended it.
+    /// Why the job ended and failed: the latency target or rate that it missed, or the zones that it could not use.
     pub fn missed(&self) -> Option<&str> {
         self.missed.get().map(String::as_str)
     }
 
-    /// Records the first violation; later ones are ignored.
+    /// Records the first reason; later ones are ignored.
     pub(super) fn set_missed(&self, what: String) {
         let _ = self.missed.set(what);
     }
@@ -190,7 +190,7 @@ impl Progress {
     }
 }
 
-/// Ends jobs with each other.
+/// Ends jobs together (`exitall`).
 #[derive(Debug, Clone)]
 pub(super) struct Exit {
     /// By group of the run: the end of its jobs, nanoseconds since the run began.

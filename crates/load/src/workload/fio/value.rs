@@ -1,26 +1,27 @@
 //! Numbers as fio writes them: sizes with binary suffixes, times, percentages, expressions in parentheses.
 //!
-//! Suffixes have fio's values: with `kb_base=1024`, the default, `k`, `kb` are 1024 and `kib` is 1000, and with
-//! `kb_base=1000` it is the other way round. Values that fio silently misreads (`10sec` as 10 us) are refused.
+//! Suffixes have fio's values: with `kb_base=1024`, the default, `k` and `kb` are 1024 and `kib` is 1000; with
+//! `kb_base=1000`, `k` and `kb` are 1000 and `kib` is 1024. Values that fio silently misreads (`10sec` as 10 us) are
+//! refused.
 
 /// Meaning of suffixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes, or any other number that may have a suffix; `k` is this many.
+    /// Bytes, or any other number that may have a suffix. The field is the value of `k`.
     Kilo(u64),
-    /// Times; the value of a bare number is this many nanoseconds.
+    /// Times. The field is the unit of a number without a suffix, in nanoseconds.
     Time(u64),
     /// No suffix allowed.
     Plain,
 }
 
-/// Times whose bare numbers are seconds.
+/// Times in seconds, if there is no suffix.
 pub const SECONDS: Unit = Unit::Time(1_000_000_000);
 
 /// Bytes, with `k` for 1024 of them.
 pub const BYTES: Unit = Unit::Kilo(1024);
 
-/// Times whose bare numbers are microseconds.
+/// Times in microseconds, if there is no suffix.
 pub(super) const MICROSECONDS: Unit = Unit::Time(1_000);
 
 /// A size in bytes, or in percent of a size that is known later.
@@ -46,12 +47,12 @@ pub(super) fn size(text: &str, kilo: u64) -> Result<Size, String> {
         None => Ok(Size::Bytes(number(text, Unit::Kilo(kilo))?)),
         Some(percent) => match number(percent, Unit::Plain)? {
             percent if percent <= 100 => Ok(Size::Percent(percent)),
-            percent => Err(format!("{percent} % is more than the whole")),
+            percent => Err(format!("{percent} % is more than 100 %")),
         },
     }
 }
 
-const TOO_LARGE: &str = "it is too large";
+const TOO_LARGE: &str = "the value is too large";
 
 /// A whole number with a suffix of `unit`. Errors: the reason, a phrase.
 pub fn number(text: &str, unit: Unit) -> Result<u64, String> {
@@ -63,15 +64,15 @@ pub fn number(text: &str, unit: Unit) -> Result<u64, String> {
             let (digits, suffix) = split_suffix(unsigned);
             let factor = factor(suffix, unit)?;
             match (digits.parse::<u64>().ok().or_else(|| hexadecimal(digits)), digits.parse::<f64>()) {
-                _ if sign == "-" => return Err("it is below zero".into()),
+                _ if sign == "-" => return Err("the value is negative".into()),
                 (Some(whole), _) => return whole.checked_mul(factor).ok_or_else(|| TOO_LARGE.into()),
                 (None, Ok(value)) if digits.starts_with(|c: char| c.is_ascii_digit()) => value * factor as f64,
-                _ => return Err("it is no number".into()),
+                _ => return Err("the value is not a number".into()),
             }
         }
     };
     match value {
-        value if value.is_nan() || value < 0.0 => Err("it is below zero".into()),
+        value if value.is_nan() || value < 0.0 => Err("the value is negative".into()),
         value if value >= u64::MAX as f64 => Err(TOO_LARGE.into()),
         value => Ok(value as u64),
     }
@@ -82,7 +83,7 @@ fn hexadecimal(digits: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// Splits digits, with point and hexadecimal prefix, from what follows.
+/// Splits `text` after its digits, which may have a decimal point or a hexadecimal prefix.
 fn split_suffix(text: &str) -> (&str, &str) {
     let is_hex = text.starts_with("0x") || text.starts_with("0X");
     let digit = |(at, c): (usize, char)| match is_hex {
@@ -95,7 +96,7 @@ fn split_suffix(text: &str) -> (&str, &str) {
 
 fn factor(suffix: &str, unit: Unit) -> Result<u64, String> {
     let suffix = suffix.trim().to_ascii_lowercase();
-    let unknown = || Err(format!("{:?} is no unit of it", suffix));
+    let unknown = || Err(format!("{:?} is not a unit that this value can have", suffix));
     match unit {
         Unit::Plain if suffix.is_empty() => Ok(1),
         Unit::Plain => unknown(),
@@ -134,7 +135,7 @@ pub(super) fn expression(text: &str, unit: Unit) -> Result<f64, String> {
     let bare = if reader.has_unit { 1 } else { factor("", unit)? };
     match reader.rest.trim() {
         "" => Ok(value * bare as f64),
-        rest => Err(format!("{rest:?} behind the expression is not understood")),
+        rest => Err(format!("{rest:?} after the expression is not understood")),
     }
 }
 
@@ -163,7 +164,7 @@ impl Expression<'_> {
                 '+' => value + other,
                 '-' => value - other,
                 '*' => value * other,
-                _ if other == 0.0 => return Err("it divides by zero".into()),
+                _ if other == 0.0 => return Err("the expression divides by zero".into()),
                 '/' => value / other,
                 _ => value % other,
             };
@@ -182,7 +183,7 @@ impl Expression<'_> {
 
     fn atom(&mut self) -> Result<f64, String> {
         if self.depth >= NESTING_MAX {
-            return Err(format!("more than {NESTING_MAX} parentheses or signs in one another"));
+            return Err(format!("parentheses or signs are nested more than {NESTING_MAX} deep"));
         }
         self.depth += 1;
         let value = match self.takes("(-") {

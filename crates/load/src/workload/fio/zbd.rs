@@ -2,7 +2,7 @@
 //! or file.
 //!
 //! ```text
-//! a job's offset -> ZonedArea::turn -> Turn: where the operation goes instead, a reset first, or none now   in_zone.rs
+//! a job's offset -> ZonedArea::turn -> Turn: the actual offset, a reset first, or wait   in_zone.rs
 //!                   ZonedArea::done    an operation completed
 //! ```
 //!
@@ -39,7 +39,7 @@ pub struct ZbdOptions {
     /// Maximum open zones of all jobs, and of a clone; 0: no limit but the device's.
     pub open_max: u64,
     pub job_open_max: u64,
-    /// Fraction of the range that has data above which zones are reset, and resets per write from then on.
+    /// Fraction of the range with data above which zones are reset before they are full; and resets per write above it.
     pub reset_threshold: f64,
     pub reset_frequency: f64,
 }
@@ -51,10 +51,10 @@ pub struct ZoneTables(pub(super) Mutex<HashMap<String, Arc<Table>>>);
 /// The zones of a device.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// The report of the device; `None`: emulated zones.
+    /// Zone report of the device; `None`: emulated zones.
     report: Option<Arc<Zones>>,
     zone_bytes: u64,
-    /// `max_open_zones` of the jobs; then the limits that hold, which include the device's.
+    /// `max_open_zones` of the jobs, and the limits in force, which include the device's.
     wanted_open: u64,
     open_max: usize,
     active_max: usize,
@@ -124,36 +124,41 @@ impl Zone {
 
 impl Table {
     fn new(shape: &DeviceShape, job: &Job) -> Result<Self, String> {
-        let report = shape.zoned.clone().transpose().map_err(|why| format!("its zones are not known: {why}"))?;
+        let report =
+            shape.zoned.clone().transpose().map_err(|why| format!("the zones of the device are unknown: {why}"))?;
         let given = match job.zones.size {
             None => None,
             Some(Size::Bytes(bytes)) => Some(bytes),
-            Some(Size::Percent(_)) => return Err("zonesize is in bytes with zonemode=zbd".into()),
+            Some(Size::Percent(_)) => return Err("with zonemode=zbd, zonesize must be in bytes, not percent".into()),
         };
         let zone_bytes = match (&report, given) {
             (Some(report), _) => report.zones.first().map_or(0, |zone| zone.len),
             (None, Some(given)) => given,
-            (None, None) => return Err("it is no zoned device - give zonesize, and zones are emulated".into()),
+            (None, None) => return Err("it is not a zoned device - give zonesize to emulate zones".into()),
         };
         let mut starts = report.iter().flat_map(|report| &report.zones).zip(0..);
         if given.is_some_and(|given| given != zone_bytes)
             || starts.any(|(zone, number)| zone.start != number * zone_bytes)
         {
-            return Err(format!("zonesize is not that of the device, {zone_bytes} bytes for each - leave it out"));
+            return Err(format!(
+                "zonesize differs from the zones of the device, {zone_bytes} bytes each - leave zonesize out"
+            ));
         }
         if zone_bytes == 0 || zone_bytes > u32::MAX.into() || !zone_bytes.is_multiple_of(512) {
-            return Err(format!("zones of {zone_bytes} bytes are none of 512 bytes to 4 GiB - give another zonesize"));
+            return Err(format!(
+                "zones of {zone_bytes} bytes are not a multiple of 512 bytes below 4 GiB - give another zonesize"
+            ));
         }
         let wanted = shape.size_bytes / zone_bytes;
         if report.is_none() && (wanted > ZONES_MAX || !zone_bytes.is_multiple_of(shape.min_io_bytes.into())) {
             let block = shape.min_io_bytes;
             return Err(format!(
-                "{wanted} zones of {zone_bytes} bytes are more than {ZONES_MAX}, or not of its blocks of {block} bytes - give a larger zonesize"
+                "{wanted} zones of {zone_bytes} bytes are more than {ZONES_MAX}, or zonesize is not a multiple of the block size of {block} bytes - give a larger zonesize"
             ));
         }
         let capacity = if job.zbd.capacity > 0 { job.zbd.capacity } else { zone_bytes };
         if report.is_none() && capacity > zone_bytes {
-            return Err(format!("zonecapacity {capacity} is more than zonesize {zone_bytes} - lower it"));
+            return Err(format!("zonecapacity {capacity} is more than zonesize {zone_bytes} - lower zonecapacity"));
         }
         let emulated = |number: u64| device::target::Zone {
             start: number * zone_bytes,
@@ -186,7 +191,9 @@ impl Table {
         let open_max = match job.zbd.open_max {
             0 => device_max,
             most if most as usize > device_max => {
-                return Err(format!("max_open_zones is {most}, and the device allows {device_max} - lower it"));
+                return Err(format!(
+                    "max_open_zones is {most}, but the device allows at most {device_max} - lower max_open_zones"
+                ));
             }
             most => most as usize,
         };
@@ -196,7 +203,7 @@ impl Table {
 }
 
 impl ZonedArea {
-    /// The whole zones in `bytes` of `shape`. Error: what is wrong, a phrase.
+    /// The whole zones in `bytes` of `shape`. Errors: the reason, a phrase.
     pub(super) fn new(shape: &DeviceShape, thread: &Thread, bytes: Range<u64>) -> Result<Self, String> {
         let (job, Range { start, end }) = (&thread.job, bytes);
         let report = shape.zoned.as_ref().and_then(|zoned| zoned.as_ref().ok());
@@ -209,13 +216,15 @@ impl ZonedArea {
         tables.insert(shape.name.clone(), table.clone());
         let other = job.zones.size.is_some_and(|size| size != Size::Bytes(table.zone_bytes));
         if other || job.does[WRITES] && table.wanted_open != job.zbd.open_max {
-            return Err("jobs on one device have the same zonesize and max_open_zones - give them the same".into());
+            return Err(
+                "jobs on one device need the same zonesize and max_open_zones - give all of them the same".into()
+            );
         }
         // As in fio, whole zones only: the start is rounded up, the end down.
         let range = start.div_ceil(table.zone_bytes) as usize..(end / table.zone_bytes) as usize;
         let (mut state, zone_bytes) = (locked(&table.state), table.zone_bytes);
         if range.is_empty() || range.end > state.zones.len() {
-            return Err(format!("bytes {start} to {end} hold no whole zone of {zone_bytes} bytes - give more size"));
+            return Err(format!("bytes {start} to {end} hold no whole zone of {zone_bytes} bytes - raise size"));
         }
         let (zone, unit) = (&state.zones[range.start], job.sizes[WRITES].min_bytes());
         let (capacity, writes, is_zoned) = (zone.full_at - zone.start, job.does[WRITES], table.report.is_some());
@@ -226,10 +235,12 @@ impl ZonedArea {
         let limits_own = job.zbd.job_open_max > 0 && table.open_max == usize::MAX;
         let wrong = [
             is_small.then_some("a zone is smaller than an operation - give a smaller bs"),
-            (writes && is_zoned && !job.direct).then_some("zones are written past the page cache only - give direct=1"),
-            (writes && !is_whole).then_some("whole writes do not fill a zone - give a bs that divides its capacity"),
-            (writes && !is_even)
-                .then_some("the rest of a zone would fit no write - give bssplit multiples of its smallest size"),
+            (writes && is_zoned && !job.direct).then_some("zones can be written only with direct I/O - give direct=1"),
+            (writes && !is_whole)
+                .then_some("the capacity of a zone is not a multiple of bs - give a bs that divides it"),
+            (writes && !is_even).then_some(
+                "the rest of a zone would be too small for a write - give bssplit multiples of its smallest size",
+            ),
             trims.then_some("a trim resets a whole zone - give bs the size of a zone"),
             limits_own.then_some("job_max_open_zones needs a limit for all jobs - give max_open_zones"),
         ];
@@ -241,7 +252,7 @@ impl ZonedArea {
                 state.written = state.zones[range.clone()].iter().map(|zone| zone.at - zone.start).sum();
                 (state.counted, state.writes_left) = (range.clone(), job.zbd.writes_between_resets());
             } else if state.counted != range {
-                return Err("jobs with zone_reset_frequency have one range of zones - give them the same".into());
+                return Err("jobs with zone_reset_frequency need the same range of zones - give all of them the same offset and size".into());
             }
         }
         if job.reads_back() {
@@ -256,7 +267,7 @@ impl ZonedArea {
             if open > table.open_max || open == 0 && others >= table.active_max {
                 let most = if open > 0 { table.open_max } else { table.active_max };
                 return Err(format!(
-                    "{open} of its zones and {others} beside them are open or half full, and {most} can be - finish or reset some of them (blkzone finish, blkzone reset), or give a higher max_open_zones"
+                    "{open} zones in the job's range and {others} outside of it are open or half full, but at most {most} can be - finish or reset some of them (blkzone finish, blkzone reset), or raise max_open_zones"
                 ));
             }
         }
@@ -269,7 +280,7 @@ impl ZonedArea {
         self.range.start as u64 * self.table.zone_bytes..self.range.end as u64 * self.table.zone_bytes
     }
 
-    /// Marks all data as old: the next write to a zone of a verifying job resets the zone first.
+    /// Marks all data as old: a verifying job resets a zone with old data before its next write there.
     pub(super) fn age(&self) {
         locked(&self.table.state).age(self.range.clone());
     }

@@ -6,13 +6,14 @@
 //!                        Replay (a Workload): one open lane for each stream on each device
 //! ```
 //!
-//! The one idea: a stream's schedule is the list of its instants, and its operations are a parallel list. Both are
+//! The main idea: a stream's schedule is the list of its instants, and its operations are a parallel list. Both are
 //! shared, so any number of shards can take every n-th entry. An operation is issued at the instant of the traced one,
 //! whatever happened to earlier operations: a trace does not show dependencies.
 //!
-//! Reads below ACT's large block (128 KiB) are judged, because clients wait for them; in a trace without such reads,
-//! the first existing class of small writes, large reads, large writes, flushes, discards. On a device with coarser
-//! direct I/O than the traced one, operations are enlarged to whole units. Writes carry flashproof's own data.
+//! Reads below ACT's large block (128 KiB) are judged, because clients wait for them. In a trace without such reads,
+//! the first class that occurs is judged, in this order: small writes, large reads, large writes, flushes, discards. If
+//! the device's unit of direct I/O is larger than the traced device's, operations are enlarged to whole units. Writes
+//! carry flashproof's own data.
 
 mod trace;
 
@@ -40,7 +41,7 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 /// Maximum operations in flight of a stream on a device.
 const SLOTS_MAX: u64 = 1_024;
 
-/// A lower number of slots, limited by memory, is reported.
+/// A number of slots below this, limited by memory, is reported.
 const SLOTS_TOLD: u64 = 16;
 
 /// A trace to replay, and its targets.
@@ -56,20 +57,20 @@ impl Replay {
     /// `trace` on `devices`, one for each traced device in the order of device numbers, in `laps` consecutive laps.
     /// `fit`: offsets beyond the end of a device wrap around to its start.
     ///
-    /// Errors: the run would be too long.
+    /// Errors: the run would last too long.
     pub fn new(trace: Trace, devices: Vec<DeviceName>, laps: u32, fit: bool) -> Result<Self, CannotRun> {
         let replay = Self { trace: Arc::new(trace), devices, laps, fit };
         match replay.duration_sec() {
             sec if sec > u32::MAX.into() => Err(CannotRun(format!(
-                "cannot replay this - it would last {sec} s, more than {} s - give another --speed or --repeat, or look for an \
-                 instant in the trace that is damaged",
+                "cannot replay this trace - the run would last {sec} s, more than {} s - raise --speed, lower --repeat, or check \
+                 the trace for a damaged time",
                 u32::MAX
             ))),
             _ => Ok(replay),
         }
     }
 
-    /// Description for people: one line for each stream, and which are judged.
+    /// Description for people: one line for each stream. Judged streams are marked.
     pub fn describe(&self) -> String {
         let trace = &self.trace;
         let laps = if self.laps > 1 { format!(", {} times", self.laps) } else { String::new() };
@@ -90,7 +91,7 @@ impl Replay {
     }
 
     fn duration_sec(&self) -> u64 {
-        // The last operation is within the duration, whatever its instant.
+        // Add a second, so that the last operation is within the duration.
         self.trace.span_ns.saturating_mul(self.laps.into()) / NS_PER_SEC + 1
     }
 
@@ -99,13 +100,13 @@ impl Replay {
         self.trace.totals(class).0 as f64 * f64::from(self.laps) / self.duration_sec() as f64
     }
 
-    /// Recorded streams, of which one is judged.
+    /// Recorded streams. One of them is judged.
     fn streams(&self) -> Vec<StreamInfo> {
         let (classes, judged) = (self.trace.classes(), self.trace.judged());
         classes.into_iter().map(|class| recorded(class.name(), Some(class) == judged, self.iops(class))).collect()
     }
 
-    /// Changes to operations so that they fit a device. Errors: they do not fit it.
+    /// Counts the operations that must change to fit a device. Errors: operations do not fit the device.
     fn check(&self, device: &DeviceShape, groups: &[(Class, &Group)]) -> Result<Changes, CannotRun> {
         let mut changes = Changes::default();
         let mut end = 0;
@@ -127,7 +128,7 @@ impl Replay {
         if changes.moved > 0 && !self.fit {
             return Err(CannotRun(format!(
                 "cannot replay on {} - {} of the trace lie beyond its {} bytes, up to byte {end} - use a larger device, or \
-                 --fit to have them begin again at its start",
+                 give --fit to wrap their offsets around to its start",
                 device.name,
                 units::count(changes.moved, "operation"),
                 device.size_bytes
@@ -287,7 +288,7 @@ fn slots(
     carried_by_memory(class, largest).min(share).max(1) as u32
 }
 
-/// Number of operations of a stream, the largest of `largest` bytes, whose buffers fit in memory.
+/// Number of operations whose buffers fit in the memory of a stream. `largest`: bytes of the largest operation.
 fn carried_by_memory(class: Class, largest: u64) -> u64 {
     let buffers = if class.kind().moves_data() { LANE_MEMORY_BYTES / largest.max(1) } else { SLOTS_MAX };
     match class.kind() {
@@ -297,11 +298,11 @@ fn carried_by_memory(class: Class, largest: u64) -> u64 {
     .clamp(1, SLOTS_MAX)
 }
 
-/// The operations of a stream on a device: every n-th of a list that is shared.
+/// The operations of a stream on a device: every n-th of a shared list.
 #[derive(Debug, Clone)]
 struct Playback {
     operations: Arc<[Operation]>,
-    /// Its part of the operations, over all laps.
+    /// Indices of this shard's operations, over all laps.
     indices: StepBy<Range<u64>>,
     span: Span,
     /// Fields that all requests share.

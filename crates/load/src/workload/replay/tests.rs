@@ -178,7 +178,7 @@ fn what_lies_beyond_a_smaller_device_is_refused_or_begins_again_at_its_start() {
     assert_eq!(
         refused,
         "cannot replay on sim: - 2 operations of the trace lie beyond its 1048576 bytes, up to byte 1052672 - use a larger \
-         device, or --fit to have them begin again at its start"
+         device, or give --fit to wrap their offsets around to its start"
     );
     let fit = Replay { fit: true, ..replay };
     let tiny = plan(&fit, shape(2_048, 512), 1).unwrap_err().to_string();
@@ -190,12 +190,14 @@ fn what_lies_beyond_a_smaller_device_is_refused_or_begins_again_at_its_start() {
 #[test]
 fn what_cannot_be_replayed_says_why() {
     let why = |requests: &[Traced]| trace(requests, "1").unwrap_err().to_string();
-    assert_eq!(why(&[]), "it has no read, write, flush or discard");
-    assert!(why(&[traced(1, EventOp::Read, 8, 0)]).contains("the sizes of 1 of its operations are unknown"));
+    assert_eq!(why(&[]), "the trace has no read, write, flush or discard");
+    assert!(why(&[traced(1, EventOp::Read, 8, 0)]).contains("the trace has no size for 1 of its operations"));
     let timeless = Traced { issued_ns: 0, queued_ns: None, ..traced(0, EventOp::Read, 8, 8) };
-    assert!(why(&[timeless]).contains("when 1 of its operations began"));
-    assert!(why(&[traced(1, EventOp::Read, u64::MAX, 8)]).contains("lies on no device"));
-    assert!(why(&[traced(1, EventOp::Read, 0, 1 << 18)]).contains("has 134217728 bytes, and 33554432 are the maximum"));
+    assert!(why(&[timeless]).contains("the trace has no start time for 1 of its operations"));
+    assert!(why(&[traced(1, EventOp::Read, u64::MAX, 8)]).contains("beyond the end of any device"));
+    assert!(
+        why(&[traced(1, EventOp::Read, 0, 1 << 18)]).contains("has 134217728 bytes, more than the maximum of 33554432")
+    );
     assert!(why(&[traced(1, EventOp::Discard, 0, u32::MAX)]).contains("the trace is damaged"));
     let far = trace(&[traced(1, EventOp::Read, 0, 8), traced(u64::MAX / 2, EventOp::Read, 0, 8)], "0.5").unwrap();
     let far = Replay::new(far, vec!["sim:".parse().unwrap()], 1, false).unwrap_err().to_string();

@@ -19,15 +19,17 @@ const LARGE_BYTES: u64 = 128 << 10;
 /// Memory for the buffers of a stream on a device, including those salted ahead, bytes.
 pub(super) const LANE_MEMORY_BYTES: u64 = 32 << 20;
 
-/// No kernel request moves more, and one must fit in the memory of its stream.
+/// Maximum bytes of a read or write: no kernel request is larger, and its buffer must fit in the memory of its stream.
 const BYTES_MAX: u64 = LANE_MEMORY_BYTES;
 
-/// The kernel counts the bytes of a request in 32 bits; one more unit of direct I/O may be covered.
+/// Maximum bytes of a discard: the kernel counts the bytes of a request in 32 bits, and rounding to units of direct I/O
+/// may enlarge the discard at both ends.
 const DISCARD_BYTES_MAX: u64 = u32::MAX as u64 - 2 * 4_096;
 
-/// No device is larger (8 EiB), and sums of bytes stay within 64 bits.
+/// Maximum sector number: no device is larger (8 EiB), and sums of bytes stay within 64 bits.
 const SECTORS_MAX: u64 = 1 << 54;
 
+/// Streams of a replay, by kind and size of their operations, in the order in which they qualify for the verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Smaller than [`LARGE_BYTES`].
@@ -116,7 +118,7 @@ fn wrong<T>(why: impl Into<String>) -> Result<T, CannotRun> {
     Err(CannotRun(why.into()))
 }
 
-/// Takes the requests of a trace.
+/// Collects the requests of a trace.
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
     groups: BTreeMap<(DeviceNumber, Class), Vec<(u64, Operation)>>,
@@ -137,25 +139,28 @@ impl TraceBuilder {
         self.without_time += u64::from(request.issued_ns == 0);
         if self.operations == OPERATIONS_MAX {
             return wrong(format!(
-                "it has more than {} operations, which take {} MB - replay a part of it (head, grep)",
+                "the trace has more than {} operations, which take {} MB - replay a part of it (head, grep)",
                 Grouped(OPERATIONS_MAX),
                 OPERATIONS_MAX * 24 / 1_000_000
             ));
         }
         if request.sector > SECTORS_MAX && class != Class::Flushes {
-            return wrong(format!("sector {} of it lies on no device - it is damaged", request.sector));
+            return wrong(format!(
+                "the trace has sector {}, beyond the end of any device - the trace is damaged",
+                request.sector
+            ));
         }
         let bytes_max = if class.kind().moves_data() { BYTES_MAX } else { DISCARD_BYTES_MAX };
         if request.bytes() > bytes_max {
             let bytes = request.bytes();
             return wrong(format!(
-                "one of its operations has {bytes} bytes, and {bytes_max} are the maximum for one request - the trace is damaged"
+                "an operation of the trace has {bytes} bytes, more than the maximum of {bytes_max} for one request - the trace is damaged"
             ));
         }
         self.operations += 1;
-        // A flush has no offset, whatever the trace has.
+        // A flush has no offset, even if the trace has one.
         let (sector, sectors) = if class == Class::Flushes { (0, 0) } else { (request.sector, request.sectors) };
-        // Bios can request a flush before them, or FUA; both are replayed as durable writes.
+        // A bio can request a flush before it, or FUA; both are replayed as durable writes.
         let sync = if request.flags.fua || request.flags.preflush { WriteSync::Data } else { WriteSync::No };
         let operation = Operation { sector, sectors, sync };
         self.groups.entry((request.device, class)).or_default().push((request.wanted_ns(), operation));
@@ -167,12 +172,14 @@ impl TraceBuilder {
         let Self { groups, operations, left_out, without_size, without_time } = self;
         let again = "record it with flashproof trace --ops";
         match (without_size, without_time) {
-            (0, 0) if operations == 0 => return wrong("it has no read, write, flush or discard"),
+            (0, 0) if operations == 0 => return wrong("the trace has no read, write, flush or discard"),
             (0, 0) => {}
             (0, count) => {
-                return wrong(format!("it does not say when {count} of its operations began - {again}, or iosnoop -s"));
+                return wrong(format!(
+                    "the trace has no start time for {count} of its operations - {again}, or iosnoop -s"
+                ));
             }
-            (count, _) => return wrong(format!("the sizes of {count} of its operations are unknown - {again}")),
+            (count, _) => return wrong(format!("the trace has no size for {count} of its operations - {again}")),
         }
         let instants = groups.values().flatten().map(|(at_ns, _)| *at_ns);
         let (first, last) = instants.fold((u64::MAX, 0), |(first, last), at| (first.min(at), last.max(at)));
@@ -206,7 +213,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The devices in it, by their numbers.
+    /// The devices of the trace, by their numbers.
     pub fn devices(&self) -> Vec<DeviceNumber> {
         let mut devices: Vec<_> = self.groups.keys().map(|(device, _)| *device).collect();
         devices.dedup();

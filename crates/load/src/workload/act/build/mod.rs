@@ -1,11 +1,11 @@
-//! From a test's configuration to what its shards run: streams, lanes, limits and buffers.
+//! Converts a test's configuration to the plans of its shards: streams, lanes, limits and buffers.
 //!
-//! The one idea: everything about a stream on a device (its cell, buffers, phase and random numbers)
-//! follows from the stream, the device and the shard. Pure: it sees devices as sizes only.
+//! The main idea: everything about a stream on a device (its cell, buffers, phase and random numbers) follows from the
+//! stream, the device and the shard. Pure: devices are only sizes here.
 //!
-//! This module has what both tests share: arrivals at a rate, in-flight limits and the number of issuing threads.
-//! [`storage`](mod@storage) and [`index`](mod@index) check that the devices are large enough, and add the streams of
-//! their test with limits and buffers, shard by shard.
+//! This module has the parts that both tests share: arrivals at a rate, in-flight limits and the number of issuing
+//! threads. [`storage`](mod@storage) and [`index`](mod@index) check that the devices are large enough, and add the
+//! streams of their test with limits and buffers, shard by shard.
 
 mod index;
 mod storage;
@@ -30,7 +30,7 @@ use sys::random::Random;
 /// the number in flight.
 const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
 
-/// Minimum number of operations in flight that clients wait for on a device, however large they are.
+/// Minimum number of operations in flight that clients wait for on a device, even if the operations are large.
 const CLIENT_SLOTS_MIN: u64 = 16;
 
 /// Default number of operations in flight on each device for `arrival: closed`.
@@ -56,7 +56,7 @@ struct Builder<'a, D> {
     client_bytes: u32,
     /// Maximum number of operations in flight on each device that no client waits for.
     other_slots: u32,
-    /// Sizes that a histogram gives, of reads and of commit writes on each device. Empty in an index test.
+    /// Size tables of reads and of commit writes on each device, if histograms give the sizes. Empty in an index test.
     tables: Vec<[Option<Arc<SizeTable>>; 2]>,
     /// Number of issuing threads.
     shards: u32,
@@ -76,7 +76,7 @@ impl<D> Builder<'_, D> {
         add: impl Fn(&Self, u32, &mut Plan),
     ) {
         let needed = match self.config.arrival {
-            // Without a rate, each device may get as much as one core can issue.
+            // Without a rate, each device may get as many operations as one core can issue.
             Arrivals::Closed => self.devices.len() as u32,
             _ => (iops / SHARD_IOPS).ceil() as u32,
         };
@@ -120,7 +120,7 @@ impl<D> Builder<'_, D> {
         Request::new(kind, target, cell, self.place.buffers(class))
     }
 
-    /// Blocks of `bytes` on a device. Each device was checked to hold one.
+    /// Blocks of `bytes` on a device. That each device holds at least one block was checked before.
     fn blocks(&self, request: Request, index: usize, bytes: u32) -> Extent {
         let extent = Extent::blocks(request, self.devices[index].size_bytes, bytes);
         extent.expect("a block fits each device, as was checked")
@@ -143,7 +143,7 @@ impl<D> Builder<'_, D> {
         let name = format!("{}{name}", self.place.prefix);
         for thread in (shard..threads).step_by(self.shards as usize) {
             let Some(arrival) = self.arrival(stream, rate, thread.into(), threads.into()) else { continue };
-            // ACT or the user chose their number, never the device.
+            // ACT or the user chose the number of threads, so the limit counts as configured.
             let limit = plan.add_limit(1, true);
             plan.add_lane(pattern(thread as usize), arrival, limit, name.clone());
         }
@@ -192,7 +192,7 @@ impl<D> Builder<'_, D> {
     }
 }
 
-/// Checks that a device holds one `unit` of `bytes`. Errors: it does not; with `advice`.
+/// Checks that a device holds one `unit` of `bytes`. Errors: the device is too small; the message ends with `advice`.
 fn check_room(device: &DeviceShape, bytes: u32, unit: &str, advice: &str) -> Result<(), CannotRun> {
     let DeviceShape { name, size_bytes, .. } = device;
     match *size_bytes < u64::from(bytes) {

@@ -63,7 +63,7 @@ impl Lines {
         u32::try_from(whole_number(self.value(key)?).ok()?).ok()
     }
 
-    /// Line and value of a key; removes its lines. A second one is an error.
+    /// Line and value of a key; removes its lines. A second line with the key is recorded as an error.
     pub(super) fn take(&mut self, key: &'static str) -> Option<(usize, String)> {
         let mut taken = self.take_entries(|there| there == key).into_iter();
         let first = taken.next()?;

@@ -6,7 +6,7 @@
 //!                                                     changes, each with its reason
 //! ```
 //!
-//! The one idea: an old file becomes a current file line by line, with the numbers of its lines, and then goes through
+//! The main idea: an old file becomes a current file line by line, with the numbers of its lines, and then goes through
 //! the parser that reads all files. Old defaults that differ from today's are written out. Settings that cannot be kept
 //! are reported.
 
@@ -33,7 +33,7 @@ pub struct Reading {
     pub test: Option<Test>,
     /// Major ACT version; `None`: recognised by the keys.
     pub act: Option<u8>,
-    /// CPUs of the machine on which it ran, for defaults that depended on them.
+    /// CPUs of the machine on which ACT ran, for defaults that depended on the number of CPUs.
     pub cpus: Option<u32>,
 }
 
@@ -43,7 +43,7 @@ pub struct Translation {
     pub config: ActConfig,
     /// Major ACT version as which the file was read.
     pub act: u8,
-    /// True for a file of flashproof, in which nothing is translated.
+    /// True for a file of flashproof: nothing in it is translated.
     pub own: bool,
     /// True if neither the file nor the user gave the test.
     pub test_by_default: bool,
@@ -65,7 +65,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     let told = test_of(&lines);
     let test = reading.test.or(told).unwrap_or_default();
     if bytes.len() > FILE_BYTES_MAX {
-        // The parser reports the excessive size, which is enough.
+        // The parser reports the excessive size; no other error is needed.
         lines = Lines::new(b"");
     }
     let candidates = candidates(&lines);
@@ -77,8 +77,8 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
         (None, Ok(candidates)) => likeliest(&lines, candidates),
         (None, Err((old, new))) => {
             let what = format!(
-                "{} was last read by ACT {} and {} first by ACT {}: no ACT read both - say which one the file was for \
-                 with --act, which then drops what it did not know",
+                "{} was last read by ACT {}, and {} first by ACT {}: no ACT read both - give the version of the file with \
+                 --act; keys that this version did not know are then dropped",
                 old.name,
                 old.until.map_or(newest, |until| until.0),
                 new.name,
@@ -122,9 +122,9 @@ fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool 
     candidates.contains(MAJORS.end()) && (lines.keys().any(ours) || says_so())
 }
 
-/// The test of the file, by keys that only one test has; `None` without any.
+/// The test of the file, by keys that only one test has; `None` if the file has no such key.
 fn test_of(lines: &Lines) -> Option<Test> {
-    // Keys of old ACTs are in the other table.
+    // Keys of old ACTs are in the table of `act_keys`.
     let lives = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
     let only = |test| options_of(test).filter(lives).map(|spec| spec.name);
     let of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.tests == INDEX);
@@ -137,7 +137,8 @@ fn test_of(lines: &Lines) -> Option<Test> {
     }
 }
 
-/// The major versions that read every ACT key of the file; if there is none, two keys that exclude each other.
+/// The major versions that read every ACT key of the file. Errors: no version read all of them; two keys that exclude
+/// each other.
 fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'static ActKey)> {
     let known: Vec<_> = lines.keys().filter_map(act_keys::find).collect();
     let newest = known.iter().max_by_key(|key| key.since.0);

@@ -106,7 +106,7 @@ fn threads_of_act_5_made_requests_and_its_queues_did_them() {
     assert_eq!((config.record_bytes, config.disable_odsync), (1500, false));
     let said = said(&translation);
     assert!(said.contains("service-threads|service-threads: 2 of ACT 5 was dropped"), "{said}");
-    assert!(said.contains("max-lag-sec|5 requests waiting in the queues stopped ACT 5"), "{said}");
+    assert!(said.contains("max-lag-sec|ACT 5 stopped when 5 requests were waiting in its queues"), "{said}");
 }
 
 #[test]
@@ -178,8 +178,8 @@ fn keys_of_two_acts_are_refused_until_it_is_said_which_it_was() {
     assert_eq!(
         errors(&both),
         [
-            "a.conf: large-block-ops-per-sec was last read by ACT 2 and write-reqs-per-sec first by ACT 3: no ACT read both - \
-         say which one the file was for with --act, which then drops what it did not know"
+            "a.conf: large-block-ops-per-sec was last read by ACT 2, and write-reqs-per-sec first by ACT 3: no ACT read both - \
+         give the version of the file with --act; keys that this version did not know are then dropped"
         ]
     );
     let (config, translation) = read_as(&both, &Reading { act: Some(2), ..Reading::default() });

@@ -118,8 +118,8 @@ fn large_blocks(lines: &mut Lines) {
     lines.add("defrag-lwm-pct", lwm_pct);
     let per_block = u32::try_from(per_block).unwrap_or(u32::MAX);
     let change = format!(
-        "was large-block-ops-per-sec: {rate}: as many records fill exactly that many large blocks, {per_block} in each, with \
-         defrag-lwm-pct: {lwm_pct}"
+        "was large-block-ops-per-sec: {rate}; these writes fill exactly as many large blocks, with {per_block} records in \
+         each and defrag-lwm-pct: {lwm_pct}"
     );
     lines.changed("write-reqs-per-sec", change);
 }
@@ -135,8 +135,8 @@ fn write_buffers(lines: &mut Lines) {
         }
         Some((_, buffers)) => {
             let change = format!(
-                "num-write-buffers: {buffers} was dropped: that many random blocks were written over and over, today each \
-                 write is random; only a drive that deduplicates can tell"
+                "num-write-buffers: {buffers} was dropped: ACT wrote that many random blocks over and over, today each write \
+                 is random; only a drive that deduplicates shows a difference"
             );
             lines.changed("compress-pct", change);
         }
@@ -152,8 +152,8 @@ fn write_buffers(lines: &mut Lines) {
 fn request_threads(lines: &mut Lines) {
     if let Some((_, value)) = lines.take("service-threads") {
         let change = format!(
-            "service-threads: {} of ACT 5 was dropped: it counted the threads that made requests; those that did them are \
-             today's service-threads",
+            "service-threads: {} of ACT 5 was dropped: it counted the threads that made requests; today \
+             service-threads counts the threads that carry them out",
             Quoted::new(&value).bare()
         );
         lines.changed("service-threads", change);
@@ -172,8 +172,8 @@ fn cache_threads(lines: &mut Lines) {
 fn lag_limit(lines: &mut Lines) {
     if lines.number("max-lag-sec") == Some(0) {
         lines.change("max-lag-sec", 1);
-        let change = "was 0, which let ACT 5 stop at the first lag; today 0 is no limit, and 1 s the smallest one: that \
-                      cannot be kept";
+        let change = "was 0, with which ACT 5 stopped at the first lag; today 0 means no limit and 1 s is the smallest \
+                      limit, so the old limit cannot be kept";
         lines.changed("max-lag-sec", change);
     }
 }
@@ -189,8 +189,8 @@ fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>) {
         let devices = names.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
         if let Some((line, threads)) = threads {
             let change = format!(
-                "was queue-per-device: yes with {threads} threads for each of {devices} devices; today the bound is on all \
-                 devices together, so a slow one can take more than its part of it: that cannot be kept"
+                "was queue-per-device: yes with {threads} threads for each of {devices} devices; today the limit is for \
+                 all devices together, so a slow device can take more than its part: the old limit cannot be kept"
             );
             lines.changed("service-threads", change);
             product(lines, line, devices, threads);
@@ -209,7 +209,7 @@ fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>) {
             let threads = threads.map_or(ACT5_THREADS_PER_QUEUE, |(_, threads)| threads);
             default_threads(lines, act, threads, cpus);
         }
-        // Missing or wrong, and reported.
+        // A missing or wrong value was reported before.
         _ => {}
     }
 }
@@ -243,8 +243,8 @@ fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Optio
             format!("was the default of ACT {act}: {threads_per_cpu} per CPU, with {cpus} CPUs")
         }
         None => format!(
-            "not given: ACT {act} takes {threads_per_cpu} for each CPU of its machine, flashproof bounds each device \
-             instead, and that bound is not kept unless --cpus N writes it out"
+            "not given: ACT {act} takes {threads_per_cpu} for each CPU of its machine, but flashproof limits each device \
+             instead - give --cpus N to write ACT's limit out"
         ),
     };
     lines.changed("service-threads", change);
@@ -256,7 +256,7 @@ fn stored_sizes(lines: &mut Lines) {
     let stored = |bytes: u32| bytes.checked_next_multiple_of(STEP_BYTES).unwrap_or(bytes);
     let rounded = |bytes: u32| {
         format!(
-            "was {bytes}: ACT 3 and 4 stored records in steps of 128 bytes, which keeps the large blocks as they were"
+            "was {bytes}: ACT 3 and 4 stored records in steps of 128 bytes; the same step keeps the large blocks unchanged"
         )
     };
     let (min, max) = (lines.number("record-bytes"), lines.number("record-bytes-range-max"));
@@ -264,10 +264,11 @@ fn stored_sizes(lines: &mut Lines) {
         lines.change("record-bytes", stored(bytes));
         lines.changed("record-bytes", rounded(bytes));
     }
-    // The parser reports a descending range, as it was written.
+    // A descending range is not changed: the parser reports it.
     let (Some(min), Some(max)) = (min, max.filter(|max| min.is_some_and(|min| *max > min))) else { return };
     if stored(min) == stored(max) {
-        let change = format!("was {max}: as ACT 3 and 4 stored them, in steps of 128 bytes, all records had one size");
+        let change =
+            format!("was {max}: ACT 3 and 4 stored records in steps of 128 bytes, so all records had one size");
         lines.change("record-bytes-range-max", 0);
         lines.changed("record-bytes-range-max", change);
     } else if stored(max) != max {
@@ -279,13 +280,13 @@ fn stored_sizes(lines: &mut Lines) {
 /// `O_DSYNC` came with ACT 5.0.
 fn odsync(lines: &mut Lines) {
     if lines.value("commit-to-device") == Some("yes") {
-        let change = "ACT 4 opened devices without O_DSYNC, which is refused today beside commit-to-device: yes: writes \
-                      are now durable before they count as done, so they take longer";
+        let change = "ACT 4 opened devices without O_DSYNC, which is refused today together with commit-to-device: yes; \
+                      writes are now durable before they complete, so they take longer";
         lines.changed("commit-to-device", change);
     } else {
         lines.add("disable-odsync", "yes");
-        let change = "ACT 1 to 4 opened devices without O_DSYNC; remove this line to ask for durable writes, as ACT 5 \
-                      and 6 do";
+        let change = "ACT 1 to 4 opened devices without O_DSYNC; remove this line for durable writes, as in ACT 5 \
+                      and 6";
         lines.changed("disable-odsync", change);
     }
 }
@@ -296,8 +297,8 @@ fn queue_limit(lines: &mut Lines, act: u8) {
     let limit = lines.take_number("max-reqs-queued", 0).map(|(_, limit)| limit);
     if let Some(limit) = limit.or((!given).then_some(QUEUED_MAX)) {
         let change = format!(
-            "{limit} requests waiting in the queues stopped ACT {act}; today a test stops that is behind by max-lag-sec: \
-             the old limit cannot be kept"
+            "ACT {act} stopped when {limit} requests were waiting in its queues; today a test stops when it is behind by \
+             max-lag-sec, so the old limit cannot be kept"
         );
         lines.changed("max-lag-sec", change);
     }
@@ -308,12 +309,13 @@ fn leftovers(lines: &mut Lines) {
     if let Some((_, value)) = lines.take("use-valloc") {
         lines.changed("", dropped("use-valloc", &value, "it chose how ACT allocated memory"));
     }
-    let left_alone = "the I/O scheduler is recorded and left alone; set it in /sys/block/NAME/queue/scheduler";
+    let left_alone =
+        "flashproof records the I/O scheduler and does not change it; set it in /sys/block/NAME/queue/scheduler";
     match lines.take("scheduler-mode") {
         Some((_, value)) => lines.changed("", dropped("scheduler-mode", &value, left_alone)),
         None => lines.changed(
             "",
-            "ACT up to 6.4 set the I/O scheduler of the devices to noop when not told otherwise; it is left alone today",
+            "ACT up to 6.4 set the I/O scheduler of the devices to noop by default; flashproof does not change it",
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs beside and after each other, windows, refills, and operations of a log.
+//! Jobs that run together or one after the other, windows, refills, and operations of a log.
 
 use super::super::parse::cpus_of_nodes;
 use super::*;
@@ -7,7 +7,7 @@ use super::*;
 fn operations_stay_in_a_window_that_moves_on() {
     let blocks =
         |lines: &str| -> Vec<u64> { operations(lines, 0, 99).into_iter().map(|(_, offset, _)| offset >> 16).collect() };
-    // The places that fio 3.33 logs of the same job: as many bytes as without zones.
+    // The offsets that fio 3.33 logs for the same job: as many bytes as without zones.
     let seen = blocks("rw=read bs=64k size=1m zonemode=strided zonesize=128k zoneskip=384k");
     assert_eq!(seen, [0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9]);
     assert_eq!(
@@ -48,9 +48,9 @@ fn jobs_wait_for_those_that_they_name() {
         [vec!["w"], vec!["r", "s"], vec!["t"], vec!["u", "v"]]
     );
     let error = runs(chain).unwrap_err();
-    assert!(error.contains("it waits for \"t\" alone, and \"u\" runs at the same time"), "{error}");
+    assert!(error.contains("the job waits only for \"t\", but \"u\" runs together with \"t\""), "{error}");
     let error = runs("[a]\nwait_for=b\n[b]").unwrap_err();
-    assert!(error.contains("no job before has this name"), "{error}");
+    assert!(error.contains("no earlier job has this name"), "{error}");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_job_has_its_runtime_priority_and_cpus_to_the_fraction() {
     assert_eq!([write, flush].map(|request| request.priority.value()), [0x6000; 2]);
     let about = |file: &str| (file == "node1/cpulist").then(|| "4-5,8\n".to_owned());
     assert_eq!(cpus_of_nodes("1", about), Ok(vec![4, 5, 8]));
-    assert!(cpus_of_nodes("0-1", about).unwrap_err().contains("no memory node 0"));
+    assert!(cpus_of_nodes("0-1", about).unwrap_err().contains("no NUMA node 0"));
 }
 
 #[test]

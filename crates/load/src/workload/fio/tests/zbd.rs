@@ -1,4 +1,4 @@
-//! Zones: operations that a zoned drive takes, and as many as fio does.
+//! Zones: a zoned drive accepts all operations, and their number is that of fio.
 
 use super::*;
 use device::target::{Zone, Zones};
@@ -21,18 +21,18 @@ fn places(lines: &str) -> String {
 
 #[test]
 fn emulated_zones_are_written_as_fio_writes_them() {
-    // The places that fio 3.33 logs of the same job on a file of 1 MiB.
+    // The offsets that fio 3.33 logs for the same job on a file of 1 MiB.
     let lap = "w0 w16 w32 w48 w64 w80 w128 w144 w160 w176 w192 w208 w256 w272 w288 w304 w320 w336 w384 w400 w416 w432 w448 w464 \
                w512 w528 w544 w560 w576 w592 w640 w656 w672 w688 w704 w720 w768 w784 w800 w816 w832 w848 w896 w912 w928 w944 \
                w960 w976 ";
     assert_eq!(places("rw=write bs=16k zonecapacity=96k loops=2"), lap.repeat(2));
     assert_eq!(places("rw=write bs=16k zonecapacity=96k io_size=1536k").split_whitespace().count(), 96);
-    // A part that is no whole zone is left out.
+    // A partial zone is left out.
     assert_eq!(places("rw=write bs=64k offset=100k size=1000k").split_whitespace().count(), 14);
     assert_eq!(places("rw=write bs=64k offset=6z size=2z"), "w768 w832 w896 w960 ");
     assert_eq!(places("rw=write bs=96k size=256k"), "w0 w128 w0 ", "the rest of a zone is too small for a write");
     assert_eq!(places("rw=trim bs=128k size=256k"), "t0 t128 ");
-    // Nothing to read, and all of it.
+    // Empty zones have nothing to read; with read_beyond_wp all of a zone is read.
     assert_eq!(places("rw=randread bs=16k"), "");
     assert_eq!(places("rw=read bs=64k read_beyond_wp=1 size=256k"), "r0 r64 r128 r192 ");
 }
@@ -49,7 +49,7 @@ fn zones_keep_what_an_earlier_job_of_the_same_call_wrote() {
         assert!(seen.iter().all(|(_, offset, len)| offset + u64::from(*len) <= 256 * KIB), "{seen:?}");
         counts.push(seen.len());
     }
-    // As fio 3.33 has them.
+    // The counts of fio 3.33.
     assert_eq!(counts, [12, 12, 64, 2, 0]);
     loads[0].forget_zones();
 }
@@ -139,7 +139,7 @@ fn shape(zones: &[Zone], open_max: Option<u32>) -> DeviceShape {
     DeviceShape { zoned: Some(Ok(Arc::new(zoned))), ..DeviceShape::new("/dev/zoned", 0, 12 * 128 * KIB, 512) }
 }
 
-/// Counts of operations by kind, of jobs that `text` describes, which run at once until `most` are done.
+/// Runs the jobs of `text` together until `most` operations are done. Returns the number of operations by kind.
 fn run(text: &str, most: usize) -> HashMap<String, usize> {
     let (loads, _) = read(&format!("[global]\nfilename=/dev/zoned\ndirect=1\nzonemode=zbd\n{text}")).unwrap();
     let mut drive = Drive::new(zones(), 3);
@@ -187,10 +187,10 @@ fn a_zoned_drive_takes_all_operations_of_jobs_that_share_its_zones() {
         assert_eq!(counts.values().sum::<usize>(), 4_000, "{text} goes on: {counts:?}");
         assert!(of(&counts, "write") > 500 && of(&counts, "zone reset") > 50, "{text}: {counts:?}");
     }
-    // Half of it is written in zones that are reset before, as they were full; then a rate, with its own lane.
+    // A sequential job over zones of which one is full and therefore reset first.
     let counts = run("bs=16k\niodepth=4\n[a]\nrw=write\nsize=1m", 999);
     assert_eq!((of(&counts, "write"), of(&counts, "zone reset")), (8 + 7 * 6 - 2, 1), "{counts:?}");
-    // Data of a verification is written to empty zones, and stays.
+    // Verified data is written to empty zones, and no zone with it is reset.
     let counts = run("bs=16k\niodepth=4\n[a]\nrw=randwrite\nverify=crc32c\noffset=128k", 999);
     assert_eq!((of(&counts, "write"), of(&counts, "zone reset")), (10 * 6, 2), "{counts:?}");
     let line = "rw=randwrite\nverify=crc32c\noffset=1152k\nzone_reset_threshold=0\nzone_reset_frequency=1";
@@ -206,13 +206,13 @@ fn a_zoned_drive_takes_all_operations_of_jobs_that_share_its_zones() {
 #[test]
 fn jobs_that_do_not_fit_the_zones_are_refused_with_the_remedy() {
     for (lines, says) in [
-        ("zonesize=1m\nrw=write", "zonesize is not that of the device, 131072 bytes"),
-        ("rw=write\nbs=64k", "whole writes do not fill a zone"),
+        ("zonesize=1m\nrw=write", "zonesize differs from the zones of the device, 131072 bytes"),
+        ("rw=write\nbs=64k", "the capacity of a zone is not a multiple of bs"),
         ("rw=write\nbssplit=8k/50:12k/50", "give bssplit multiples of its smallest size"),
         ("rw=randread\nbs=256k", "a zone is smaller than an operation"),
         ("rw=trim\nbs=64k", "give bs the size of a zone (zones of 131072 bytes"),
         ("rw=write\nsize=100k", "hold no whole zone"),
-        ("rw=write\nmax_open_zones=4", "max_open_zones is 4, and the device allows 3"),
+        ("rw=write\nmax_open_zones=4", "max_open_zones is 4, but the device allows at most 3"),
         ("rw=write\ndirect=0", "give direct=1"),
         ("zonemode=none\nrw=write", "give zonemode=zbd"),
     ] {
@@ -225,19 +225,19 @@ fn jobs_that_do_not_fit_the_zones_are_refused_with_the_remedy() {
     for lines in ["rw=write", "rw=write\noffset=128k\nsize=256k"] {
         let (loads, _) = read(&format!("[a]\nfilename=/dev/zoned\ndirect=1\nzonemode=zbd\n{lines}")).unwrap();
         let error = planned(&loads[0], &[shape(&half_full, Some(3))], 1).map(|_| ()).unwrap_err().to_string();
-        assert!(error.contains("are open or half full, and 3 can be"), "{lines}: {error}");
+        assert!(error.contains("are open or half full, but at most 3 can be"), "{lines}: {error}");
     }
     let (loads, _) = read("[a]\nfilename=sim:\nzonemode=zbd").unwrap();
     assert!(build(&loads[0], 1 << 20, 1).map(|_| ()).unwrap_err().to_string().contains("give zonesize"));
     for (lines, says) in [
-        ("zonemode=zbd\nsize=8z", "zones are of zonesize"),
+        ("zonemode=zbd\nsize=8z", "the suffix z counts zones of zonesize"),
         ("zonesize=1m", "give zonemode=zbd"),
         ("zonemode=zbd\nrw=trimwrite", "leave out trimwrite"),
         ("zonemode=zbd\nrw=randrw\nrate_iops=10", "nothing to read before the first write"),
-        ("zonemode=zbd\nnumjobs=2\nrate_iops=10", "has its devices for itself"),
-        ("zone_reset_frequency=2", "it is not 0 to 1"),
+        ("zonemode=zbd\nnumjobs=2\nrate_iops=10", "cannot share its devices"),
+        ("zone_reset_frequency=2", "the value must be 0 to 1"),
         ("ioengine=io_uring_cmd\nprio=2", "no I/O priorities"),
-        ("ioengine=io_uring_cmd\ncmd_type=scsi", "it is one of nvme"),
+        ("ioengine=io_uring_cmd\ncmd_type=scsi", "the value must be one of nvme"),
     ] {
         let error = read(&format!("[a]\nfilename=/dev/zoned\n{lines}")).unwrap_err();
         assert!(error.contains(says), "{lines}: {error}");

@@ -1,4 +1,4 @@
-//! Blocks of `verify`: written, checked, and explained where they are wrong.
+//! Blocks of `verify`: writes and checks them, and explains damage.
 
 use super::super::content::fill_random;
 use super::super::job::Job;
@@ -11,7 +11,8 @@ use std::sync::Arc;
 /// Damage is reported in sectors of this size, the smallest write of a drive.
 const SECTOR_BYTES: usize = 512;
 
-/// Sectors with different data differ in half of their bits on average. Up to 1/`OTHER_DATA` of them are flipped bits.
+/// If at most 1/`OTHER_DATA` of a sector's bits differ, they count as flipped bits; otherwise the sector has other
+/// data. Unrelated data differs in half of its bits on average.
 const OTHER_DATA: usize = 8;
 
 /// Maximum bytes of a digest in a message.
@@ -39,7 +40,7 @@ pub struct Damage {
     /// Index of the block's file among the job's files.
     pub file: usize,
     pub offset: u64,
-    /// Kind of damage, what was expected and what was found.
+    /// Kind of damage, and the expected and the found data.
     pub(super) text: String,
     pub received: Vec<u8>,
     /// The right block, if it can be computed.
@@ -57,7 +58,7 @@ pub(super) struct Blocks {
     pub(super) len: usize,
     /// Start of the run, seconds since 1970.
     sec: u32,
-    /// Buffers: a block with its header moved to the beginning, and the data that it should have.
+    /// Buffers: a block with its header moved to the beginning, and the expected data.
     scratch: [Vec<u8>; 2],
 }
 
@@ -67,7 +68,7 @@ impl Blocks {
         Self { job, method, number, len, sec, scratch: std::array::from_fn(|_| Vec::with_capacity(len)) }
     }
 
-    /// Fills `block` with the contents of `wanted`.
+    /// Fills `block` with the contents that the write `wanted` puts at `place`.
     pub(super) fn put(&self, block: &mut [u8], place: BlockAddress, wanted: Origin) {
         self.put_straight(block, place, wanted);
         self.turn(block);
@@ -101,7 +102,7 @@ impl Blocks {
         }
     }
 
-    /// Swaps the header of a block between the beginning and its place.
+    /// Moves the header of a block between the beginning and `verify_offset`, by swapping bytes.
     fn turn(&self, block: &mut [u8]) {
         if self.job.verify.header_at > 0 {
             let (start, rest) = block.split_at_mut(self.job.verify.header_at as usize);
@@ -140,7 +141,7 @@ impl Blocks {
         is_wanted && self.is_here(&header, place) && self.has_right_data(block, &header, place)
     }
 
-    /// True if a header is of a block of this job at `place`.
+    /// True if a header belongs to a block of this job at `place`.
     fn is_here(&self, header: &Header, place: BlockAddress) -> bool {
         header.offset == place.offset && self.is_of_job(header)
     }
@@ -167,14 +168,14 @@ impl Blocks {
                 if method.later_digest(data).is_some_and(is_right) {
                     return true;
                 }
-                // fio 3.33's digest of this method covers hardly any of the data, so the data itself is compared.
+                // fio 3.33's sha512 digest covers only 128 bytes of the data, so the data is compared as well.
                 is_right(method.digest(data))
                     && (method != Method::Sha512 || self.is_data_of(block, from, header, place))
             }
         }
     }
 
-    /// True if the data of `block`, from byte `from` on, follow from the seed in its header.
+    /// True if the data of `block`, from byte `from` on, was generated from the seed in its header.
     fn is_data_of(&mut self, block: &[u8], from: usize, header: &Header, place: BlockAddress) -> bool {
         let mut scratch = std::mem::take(&mut self.scratch[1]);
         scratch.resize(block.len(), 0);
@@ -196,8 +197,8 @@ impl Blocks {
         })
     }
 
-    /// The blocks that `header` of `block` may belong to: flashproof's, and fio's, which derives the data of a whole
-    /// operation from one seed.
+    /// The complete blocks to which `header` of `block` may belong: flashproof's block, and fio's, which derives the
+    /// data of a whole operation from one seed.
     fn images(&self, block: &[u8], header: &Header, place: BlockAddress) -> Vec<Vec<u8>> {
         let bytes = header.bytes();
         let finished = |mut image: Vec<u8>| {
@@ -212,7 +213,7 @@ impl Blocks {
             image
         };
         let mut place = place;
-        // Use the header's offset: the block may have been written for another place.
+        // Use the header's offset: the block may have been written for another offset.
         place.offset = header.offset.max(place.from as u64);
         let mut image = vec![0; self.len];
         self.put_data(&mut image, place, header.seed);
@@ -225,7 +226,7 @@ impl Blocks {
         all
     }
 
-    /// Finds what is wrong with a block.
+    /// Describes the damage of a block.
     #[cold]
     fn explain(&self, block: &[u8], place: BlockAddress, wanted: Option<Origin>) -> Box<Damage> {
         let (text, expected) = self.damage(block, place, wanted);
@@ -239,7 +240,7 @@ impl Blocks {
         Box::new(Damage { file: 0, offset: place.offset, text, received, expected: expected.map(straight) })
     }
 
-    /// Text about a wrong block, and the right one if it can be computed.
+    /// Description of a wrong block, and the right block if it can be computed.
     fn damage(&self, block: &[u8], place: BlockAddress, wanted: Option<Origin>) -> (String, Option<Vec<u8>>) {
         let found = if self.method.has_header() { Header::of(block) } else { Err(HeaderError::Magic(0)) };
         if let Ok(header) = &found {
@@ -261,7 +262,7 @@ impl Blocks {
             (Some(difference), _) => difference,
             (None, Ok(header)) if header.offset != place.offset => self.other_block(header, place, wanted),
             (None, Ok(header)) => format!(
-                "its header is of write {} of job {}, its data of another one, or made with other options, so that bits cannot be counted",
+                "the header is of write {} of job {}, but the data is of another write or was made with other options, so differing bits cannot be counted",
                 header.write, header.job
             ),
             (None, Err(broken)) if self.method.has_header() => format!("foreign: {broken}, {}", begins(block)),
@@ -298,13 +299,13 @@ impl Blocks {
         images.into_iter().min_by_key(|image| differing_bits(block, image).iter().sum::<u64>())
     }
 
-    /// Text about a block that comes from another write, job or place.
+    /// Description of a block that comes from another write, job or offset.
     fn other_block(&self, header: &Header, place: BlockAddress, wanted: Option<Origin>) -> String {
         let Header { job, len, offset, write, .. } = *header;
         let last = wanted.map_or(0, |wanted| wanted.write & u64::from(u16::MAX));
         match () {
             () if !self.is_of_job(header) => format!(
-                "foreign: a block of {len} bytes with verify={} (write {write} of job {job}), and this job has blocks of {} bytes with verify={} - check bs, verify_interval and verify",
+                "foreign: a block of {len} bytes with verify={} (write {write} of job {job}), but this job has blocks of {} bytes with verify={} - check bs, verify_interval and verify",
                 Method::of_code(header.method).map_or("an unknown method", Method::name),
                 self.len,
                 self.method.name()
@@ -313,11 +314,13 @@ impl Blocks {
                 format!("foreign: the block of offset {offset}, length {len} (write {write} of job {job})")
             }
             () if job != self.number => {
-                format!("foreign: write {write} of job {job}, not write {last} of this one, job {}", self.number)
+                format!("foreign: write {write} of job {job}, not write {last} of this job, number {}", self.number)
             }
             () => {
                 let run = if header.sec == self.sec { "this run" } else { "an earlier run" };
-                format!("stale: write {write} of {run} to this place, although write {last} of this run came after it")
+                format!(
+                    "stale: write {write} of {run}; the later write {last} of this run to the same offset is missing"
+                )
             }
         }
     }
@@ -327,15 +330,15 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Text about the first bytes of a foreign block.
+/// Description of the first bytes of a foreign block.
 fn begins(block: &[u8]) -> String {
     match block.iter().all(|byte| *byte == 0) {
-        true => "all of it zeros, as never written or trimmed".to_owned(),
-        false => format!("it begins with {}", hex(&block[..block.len().min(TOLD_BYTES)])),
+        true => "the block is all zeros, so it was never written, or was trimmed".to_owned(),
+        false => format!("the block begins with {}", hex(&block[..block.len().min(TOLD_BYTES)])),
     }
 }
 
-/// Bits that differ between a block and the one that should be there, by sector.
+/// Number of bits that differ between a block and the right block, by sector.
 fn differing_bits(block: &[u8], right: &[u8]) -> Vec<u64> {
     let sectors = block.chunks(SECTOR_BYTES).zip(right.chunks(SECTOR_BYTES));
     let of_sector = |(found, expected): (&[u8], &[u8])| {
@@ -344,7 +347,7 @@ fn differing_bits(block: &[u8], right: &[u8]) -> Vec<u64> {
     sectors.map(of_sector).collect()
 }
 
-/// Text about the difference between a block and the one that should be there; `None`: no sector is similar.
+/// Description of the difference between a block and the right block; `None` if no sector is similar.
 fn difference(block: &[u8], right: &[u8]) -> Option<String> {
     let bits = differing_bits(block, right);
     let sectors: Vec<_> = block.chunks(SECTOR_BYTES).collect();

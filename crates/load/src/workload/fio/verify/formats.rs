@@ -1,6 +1,6 @@
-//! fio's formats of verification data: the header of a verified block, and the state file, which says how far the
-//! writes of a job came before it ended. flashproof writes the formats of fio 3.33, and also reads later ones. Source:
-//! `verify.h`, `verify-state.h`.
+//! fio's formats of verification data: the header of a verified block, and the state file, which records the progress
+//! of a job's writes. flashproof writes the formats of fio 3.33, and also reads later ones. Source: `verify.h`,
+//! `verify-state.h`.
 //!
 //! ```text
 //! header  3.33                          since version 0x81
@@ -11,7 +11,7 @@
 //!     16  offset of the block, 8        the same
 //!     24  time: seconds, 4; ns, 4       the same
 //!     32  job, 2; number of write, 2    number of write, 8
-//!     36  crc32c of what is before, 4   job, 2; nothing, 2; 44: crc32c, 4
+//!     36  crc32c of bytes 0 to 35, 4   job, 2; nothing, 2; 44: crc32c, 4
 //!
 //! state file
 //! version, 8 bytes; bytes after this header, 8; crc32c of them, 8
@@ -155,9 +155,9 @@ pub struct State {
 /// The outcome of the last writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LastWrites {
-    /// Completed: file and offset. Earlier ones are all done.
+    /// Completed writes: file and offset. All earlier writes have completed.
     Done(Vec<(u64, u64)>),
-    /// Not completed: their numbers.
+    /// Numbers of the writes that have not completed.
     NotDone(Vec<u64>),
 }
 
@@ -197,19 +197,23 @@ impl State {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, String> {
-        let (header, body) = bytes.split_at_checked(STATE_HEAD_BYTES).ok_or("it is too short")?;
+        let (header, body) = bytes.split_at_checked(STATE_HEAD_BYTES).ok_or("the file is too short")?;
         let word = |bytes: &[u8], at: usize| {
             let word = bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
-            word.map(u64::from_le_bytes).ok_or("it is too short")
+            word.map(u64::from_le_bytes).ok_or("the file is too short")
         };
         let (version, len) = (word(header, 0)?, word(header, 8)?);
         if len != body.len() as u64 || word(header, 16)? != u64::from(crc32c(body)) {
-            return Err("it is damaged: its length or its checksum is wrong".into());
+            return Err("the file is damaged: its length or checksum is wrong".into());
         }
         let is_later = match version {
             STATE_VERSION => false,
             LATER_STATE => true,
-            _ => return Err(format!("it is of version {version}, and {STATE_VERSION} and {LATER_STATE} are known")),
+            _ => {
+                return Err(format!(
+                    "the file has version {version}, but only {STATE_VERSION} and {LATER_STATE} are supported"
+                ));
+            }
         };
         let skipped = if is_later { 0 } else { 8 };
         let depth = word(body, skipped)? as u32;
@@ -226,7 +230,7 @@ impl State {
         Ok(Self { writes, depth, last })
     }
 
-    /// True if the write of this number, from 0, to `offset` of `file` is known to be done.
+    /// True if write number `number`, counted from 0, to `offset` of `file` is known to have completed.
     pub(super) fn was_written(&self, number: u64, file: u64, offset: u64) -> bool {
         number < self.writes
             && match &self.last {

@@ -1,7 +1,7 @@
 //! The methods of `verify`, and the digests that fio stores after its headers.
 //!
-//! Several are not the digests of their names, because fio 3.33 stores what its own code happens to compute. Source:
-//! `crc/` and `verify.c` of fio 3.33.
+//! Several digests differ from the algorithms after which they are named: this module reproduces the bytes that fio
+//! 3.33 stores, including the effects of its errors. Source: `crc/` and `verify.c` of fio 3.33.
 
 use crc::{Algorithm, CRC_7_MMC, CRC_16_ARC, CRC_32_CKSUM, CRC_64_REDIS, Crc, Table};
 use md5::Md5;
@@ -38,7 +38,7 @@ pub enum Method {
     PatternHeader = 17,
     /// A pattern without headers.
     Pattern = 18,
-    /// Pretends to verify.
+    /// No comparison at all.
     Null = 19,
 }
 
@@ -77,13 +77,13 @@ impl Method {
         let known = METHODS.iter().find(|(_, names, _)| names.contains(&text));
         known.map(|(method, ..)| *method).ok_or_else(|| {
             let names: Vec<_> = METHODS[1..].iter().flat_map(|(_, names, _)| names.iter().copied()).collect();
-            format!("it is one of {}", names.join(", "))
+            format!("the value must be one of {}", names.join(", "))
         })
     }
 
     /// The method with this number in a header.
     pub(super) fn of_code(code: u8) -> Option<Self> {
-        // 6 was crc32c computed by an instruction of the CPU.
+        // In older versions of fio, 6 was crc32c computed by a CPU instruction.
         let code = if code == 6 { Self::Crc32c as u8 } else { code };
         METHODS.iter().map(|(method, ..)| *method).find(|method| *method as u8 == code)
     }
@@ -143,18 +143,19 @@ impl Method {
         out
     }
 
-    /// The digest of `data` as fio since 3.34 stores it, where it differs.
+    /// The digest of `data` as fio 3.34 and later store it; `None` if fio 3.33 stores the same.
     pub(super) fn later_digest(self, data: &[u8]) -> Option<[u8; DIGEST_MAX]> {
         (self == Self::Sha512).then(|| sha512(data))
     }
 }
 
-/// CRC-32C without the inversion at the end, as fio has it everywhere.
+/// CRC-32C without the inversion at the end, as everywhere in fio.
 pub(super) fn crc32c(data: &[u8]) -> u32 {
     !crc32c::crc32c(data)
 }
 
-/// The lowest byte of each word of a SHA-256 whose length is in the wrong byte order, followed by the last block.
+/// fio's sha256: the lowest byte of each word of a SHA-256 that was computed with the length in the wrong byte order,
+/// followed by the rest of the last block.
 fn sha256(data: &[u8]) -> [u8; 64] {
     let mut state: [u32; 8] =
         [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
@@ -167,15 +168,15 @@ fn sha256(data: &[u8]) -> [u8; 64] {
         compress256(&mut state, &[last]);
         last = [0; 64];
     }
-    // fio counts in 32 bits.
+    // fio counts the length in 32 bits.
     last[56..].copy_from_slice(&u64::from(data.len() as u32).wrapping_mul(8).to_le_bytes());
     compress256(&mut state, &[last]);
     last.iter_mut().zip(state).for_each(|(byte, word)| *byte = word as u8);
     last
 }
 
-/// The working buffer after the data were read: fio 3.33 never computes the digest, so only 128 bytes of the data
-/// count.
+/// fio's sha512: the working buffer after all data was read. fio 3.33 never computes the digest, so only 128 bytes of
+/// the data count.
 fn sha512_unfinished(data: &[u8]) -> [u8; 128] {
     let mut buffer = [0; 128];
     let (blocks, rest) = data.as_chunks::<128>();
@@ -186,7 +187,7 @@ fn sha512_unfinished(data: &[u8]) -> [u8; 128] {
     buffer
 }
 
-/// SHA-512, and then the second half of the last block.
+/// sha512 of fio 3.34 and later: SHA-512, followed by the second half of the last block.
 fn sha512(data: &[u8]) -> [u8; 128] {
     let mut last = [0; 128];
     let rest = data.as_chunks::<128>().1;
@@ -216,7 +217,8 @@ mod tests {
 
     #[test]
     fn digests_are_those_of_their_names_where_fio_has_them() {
-        // Check values of the catalogue of CRCs, without the inversions that fio leaves out; others of their standards.
+        // Check values: of CRCs from the CRC catalogue, without the inversions that fio leaves out; of other digests
+        // from their standards.
         let check = b"123456789";
         let first = |method: Method, bytes: usize| method.digest(check)[..bytes].to_vec();
         assert_eq!(first(Method::Crc7, 1), [0x75]);

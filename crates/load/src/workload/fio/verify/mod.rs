@@ -3,13 +3,13 @@
 //! ```text
 //! options.rs   the options, contradictions between them, writers that overwrite each other's blocks
 //! method.rs    digests
-//! formats.rs   fio's header on the medium, and fio's file of how far the writes came
+//! formats.rs   fio's header on the medium, and fio's state file
 //! block.rs     a block: written, checked, explained
-//! written.rs   the last write to each block, and whether it was read back; counts of it for others
+//! written.rs   the last write to each block, and whether it was read back; counters for reports
 //! ```
 //!
-//! Each write has a number. The seed of a block's data follows from that number and its offset, so a few bytes of
-//! memory per block are enough to know the expected data.
+//! Each write has a number. The seed of a block's data follows from that number and the block's offset, so a few bytes
+//! of memory per block are enough to compute the expected data.
 
 mod block;
 mod formats;
@@ -36,12 +36,13 @@ use written::Written;
 /// Bytes of memory for each block that is read back.
 pub(super) const ENTRY_BYTES: u64 = 8;
 
-/// The first byte of an operation, in its area.
+/// Address of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OpAddress {
     pub(super) area: usize,
+    /// First byte of the operation, relative to the area.
     pub(super) at: u64,
-    /// Start of the operation on the device.
+    /// First byte of the operation on the device.
     pub(super) offset: u64,
 }
 
@@ -49,13 +50,13 @@ pub(super) struct OpAddress {
 #[derive(Debug)]
 pub(super) struct Verify {
     blocks: Blocks,
-    /// Blocks to read back; `None`: all that is read is checked.
+    /// Blocks to read back; `None`: all reads are checked.
     written: Option<Written>,
     seed: u64,
     /// Writes begun.
     writes: u64,
     backlog: Backlog,
-    /// State of the writes that are read (`verify_state_load`), and the number of the next write.
+    /// Loaded state of an earlier run's writes (`verify_state_load`), and the number of the next write to check.
     state: Option<(State, u64)>,
     progress: Arc<Progress>,
 }
@@ -80,7 +81,10 @@ impl Verify {
         if job.verify.loads_state && job.checks_reads() {
             let name = State::file_name(&job.name, thread.number);
             let loaded = State::load(Path::new(&name)).map_err(|why| {
-                format!("cannot load its state from {} - {why} - leave out verify_state_load", units::quoted(&name))
+                format!(
+                    "cannot load the verify state from {} - {why} - leave out verify_state_load",
+                    units::quoted(&name)
+                )
             })?;
             state = Some((loaded, 0));
         }
@@ -159,7 +163,7 @@ impl Verify {
         }
     }
 
-    /// The next read-back of the backlog that is due now: area, first byte in it, bytes.
+    /// The next read-back of the backlog that is due now: area, first byte in the area, number of bytes.
     pub(super) fn next_of_backlog(&mut self) -> Option<(usize, u64, u32)> {
         let written = self.written.as_mut()?;
         while self.backlog.left > 0 {
@@ -173,7 +177,7 @@ impl Verify {
         None
     }
 
-    /// The next read-back at the end of a job or loop: area, first byte in it, bytes.
+    /// The next read-back at the end of a job or loop: area, first byte in the area, number of bytes.
     pub(super) fn next_of_all(&mut self) -> Option<(usize, u64, u32)> {
         let (written, job) = (self.written.as_mut()?, &self.blocks.job);
         let blocks_max = job.written_max_bytes() / written.grain;
@@ -189,7 +193,7 @@ impl Verify {
         }
     }
 
-    /// Checks what was read. Error: what is wrong with it.
+    /// Checks data that was read. Error: a description of the damage.
     pub(super) fn check(&mut self, address: OpAddress, data: &[u8]) -> Result<(), String> {
         let Self { blocks, written, seed, progress, .. } = self;
         let (grain, len) = (written.as_ref().map_or(data.len() as u64, |written| written.grain), blocks.len);
@@ -197,7 +201,7 @@ impl Verify {
         for (part, at) in data.chunks(grain as usize).zip((0..).map(|number| number * grain)) {
             let place = ((address.at + at) / grain) as usize;
             let write = match written.as_mut().map(|written| written.was_read(address.area, place)) {
-                // Not being read back, or written meanwhile.
+                // This block is not being read back, or was overwritten meanwhile.
                 Some(None) => continue,
                 read_back => read_back.flatten(),
             };
@@ -225,7 +229,7 @@ impl Verify {
         }
     }
 
-    /// True if, by the loaded state, the next operation of a job that only reads was written. Counts the operation.
+    /// Counts the next operation of a job that only reads. True if the loaded state lists the operation as written.
     pub(super) fn is_next_written(&mut self, area: usize, offset: u64) -> bool {
         self.state.as_mut().is_none_or(|(state, number)| {
             *number += 1;
@@ -233,7 +237,7 @@ impl Verify {
         })
     }
 
-    /// True if, by the loaded state, nothing more was written.
+    /// True if the loaded state lists no further writes.
     pub(super) fn is_past_state(&self) -> bool {
         self.state.as_ref().is_some_and(|(state, number)| *number >= state.writes)
     }

@@ -24,7 +24,7 @@ with_defaults! {
         pub header_at: u64 = 0,
         /// True if writes are read back.
         pub reads_back: bool = true,
-        /// True if the job writes nothing, and reads what an earlier job wrote.
+        /// True if the job writes nothing, and reads the writes of an earlier job.
         pub only: bool = false,
         /// True if the job ends at the first wrong block.
         pub is_fatal: bool = false,
@@ -34,14 +34,14 @@ with_defaults! {
         pub backlog: u64 = 0,
         /// Writes in a batch.
         pub batch: u64 = 0,
-        /// True if the state of the writes is saved; `None`: if the job ended early.
+        /// True if the state of the writes is saved; `None`: only if the job ends early.
         pub saves_state: Option<bool> = None,
         pub loads_state: bool = false,
     }
 }
 
 impl Job {
-    /// Makes a write job with `verify_only` read what it would have written.
+    /// Turns a write job with `verify_only` into a job that reads the same blocks.
     pub(in super::super) fn apply_verify_only(&mut self) {
         if self.verify.only && self.verifies() && self.does == [false, true, false] {
             self.does = [true, false, false];
@@ -58,7 +58,7 @@ impl Job {
         self.verify.method.compares()
     }
 
-    /// True if all that is read is checked.
+    /// True if the job checks all its reads.
     pub(in super::super) fn checks_reads(&self) -> bool {
         self.verifies() && self.does == [true, false, false]
     }
@@ -68,12 +68,12 @@ impl Job {
         self.verifies() && self.does[WRITES]
     }
 
-    /// True if what was written is read back.
+    /// True if the job reads its writes back.
     pub fn reads_back(&self) -> bool {
         self.writes_blocks() && self.verify.reads_back
     }
 
-    /// True if all that was written is read back at the end: as in fio, not with `time_based`.
+    /// True if the job reads all its writes back at the end. As in fio, a `time_based` job does not.
     pub(in super::super) fn reads_back_at_end(&self) -> bool {
         self.reads_back() && !self.time_based
     }
@@ -83,13 +83,13 @@ impl Job {
         if self.trim_write { TRIMS } else { WRITES }
     }
 
-    /// Greatest common divisor of all sizes of its writes, or of its reads if it has no writes.
+    /// Greatest common divisor of all sizes of the job's writes, or of its reads if there are no writes.
     pub(in super::super) fn grain(&self) -> u64 {
         let sizes = &self.sizes[if self.does[WRITES] { self.written_as() } else { READS }];
         sizes.each().into_iter().fold(sizes.min_bytes(), greatest_divisor)
     }
 
-    /// Bytes of a block, which has its own header. As in fio, each operation is a multiple.
+    /// Bytes of a block, which has its own header. As in fio, the size of each operation is a multiple.
     pub(in super::super) fn block_bytes(&self) -> u64 {
         let grain = self.grain();
         self.verify.interval.filter(|interval| grain.is_multiple_of(*interval)).unwrap_or(grain)
@@ -107,27 +107,27 @@ impl Job {
         let cuts_blocks = self.align[self.written_as()].is_some_and(strays) || strays(self.skip.unsigned_abs());
         let rules = [
             (self.iolog.is_some() || self.zones.strided)
-                .then(|| "verify knows what a job wrote by its place in one range - leave out read_iolog and zones, or verify".into()),
+                .then(|| "verify tracks writes by their offset in one fixed range - leave out read_iolog and zonemode=strided, or leave out verify".into()),
             (verify.only && !self.checks_reads())
-                .then(|| "verify_only reads what rw=write or rw=randwrite wrote - give one of these, or rw=read".into()),
+                .then(|| "verify_only reads back the writes of an earlier job - give rw=write or rw=randwrite like that job, or rw=read".into()),
             (has_pattern && verify.pattern.is_none())
-                .then(|| "verify=pattern compares with verify_pattern - give it".into()),
+                .then(|| "verify=pattern needs a pattern to compare with - give verify_pattern".into()),
             (block <= head)
                 .then(|| format!("a block of {block} bytes does not hold the {head} bytes of the header of verify={name} - raise bs or verify_interval")),
             (verify.header_at > 0 && (verify.header_at < head || verify.header_at + head > block))
-                .then(|| format!("verify_offset is from {head}, the bytes of a header, to {most}, so that the header fits into a block of {block} bytes")),
+                .then(|| format!("verify_offset must be from {head} (the size of the header) to {most}, so that the header fits into a block of {block} bytes")),
             (has_offsets && !self.directions().all(is_of_one_size))
-                .then(|| "verify_pattern with %o is the offset of an operation, which is not known again when they have several sizes - give one bs".into()),
+                .then(|| "verify_pattern with %o has the offset of the operation, which is unknown at the read-back if operations have several sizes - give a single bs".into()),
             (self.reads_back() && self.has_rates())
-                .then(|| "what is read back has no rate, and cannot follow writes that have one - give do_verify=0, and a job behind it with stonewall, verify_only=1 and no rate".into()),
+                .then(|| "the read-back of verify has no rate, so it cannot follow writes that have one - give do_verify=0, and verify in a later job with stonewall, verify_only=1 and no rate".into()),
             (self.reads_back() && cuts_blocks)
-                .then(|| format!("ba, or what rw skips, is no multiple of {grain}, so that writes would cover parts of blocks that are to be verified - make it one")),
+                .then(|| format!("ba, or the step after the colon of rw, is not a multiple of {grain} bytes, so writes would overwrite parts of verified blocks - give a multiple of {grain}")),
         ];
         rules.into_iter().flatten().filter(|_: &String| self.verifies())
     }
 }
 
-/// The first job of `threads` that overwrites blocks of another one.
+/// The first job of `threads` that overwrites blocks of another job.
 pub(in super::super) fn overlapping(threads: &[Thread]) -> Option<Problem> {
     if !threads.iter().any(|thread| thread.job.reads_back()) {
         return None;
@@ -143,9 +143,9 @@ pub(in super::super) fn overlapping(threads: &[Thread]) -> Option<Problem> {
             };
             if let Some((_, by)) = of_name.iter().find(is_met) {
                 let (by, name) = (quoted(&by.job.name), quoted(&name));
-                let note = thread.job.io_size.map_or("", |_| "; io_size says how much is written, not where");
+                let note = thread.job.io_size.map_or("", |_| "; io_size limits the number of bytes, not the range");
                 let what = format!(
-                    "it and job {by} write to the same places of {name}, so that blocks of each would be missing when they are read back{note} - give each a part (offset, offset_increment and size) or a file of its own"
+                    "the job and job {by} write to the same range of {name}, so each would read back blocks of the other{note} - give each job its own range (offset, offset_increment and size) or its own file"
                 );
                 return Some(Problem::of_job(&thread.job.name, what));
             }
@@ -155,7 +155,7 @@ pub(in super::super) fn overlapping(threads: &[Thread]) -> Option<Problem> {
     None
 }
 
-/// Byte range that a clone uses of each of its files, as far as known without opening them.
+/// Byte range that a clone uses of each of its files, as far as known before the files are opened.
 fn range(thread: &Thread) -> Range<u64> {
     let start = thread.start_bytes();
     let part = start.zip(thread.part_bytes()).filter(|_| !thread.job.zones.strided);

@@ -139,13 +139,13 @@ impl Written {
         }
     }
 
-    /// Begins a round.
+    /// Begins a read-back round.
     pub(super) fn rewind(&mut self) {
         self.cursor = (0, 0);
     }
 }
 
-/// Maximum wrong blocks kept to be written to files.
+/// Maximum number of wrong blocks that are kept for `verify_dump`.
 const DUMPS_MAX: usize = 32;
 
 /// Counts of a clone, which only its own thread changes.
@@ -267,7 +267,7 @@ mod tests {
         written.begin(0, 9..10, 10);
         written.forget(0, 9..10);
         written.end(0, 9..10, false);
-        // More at once than are counted.
+        // More writes at once than the counter can count.
         (0..200).for_each(|write| written.begin(0, 5..6, write));
         (0..200).for_each(|_| written.end(0, 5..6, true));
         written.rewind();

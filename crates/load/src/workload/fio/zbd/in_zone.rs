@@ -1,6 +1,6 @@
 //! Moves operations of `zonemode=zbd` to offsets that the zones accept. A write can follow the reset of its zone.
 //!
-//! Source: fio's `zbd_adjust_block()` and what it calls.
+//! Source: fio's `zbd_adjust_block()` and its callees.
 
 use super::super::job::{Job, KIND_OF, READS, TRIMS, WRITES};
 use super::super::locked;
@@ -10,7 +10,7 @@ use crate::stream::Request;
 use std::ops::Range;
 use sys::op::{OpKind, Outcome};
 
-/// The place that an operation gets instead of its own.
+/// Decision about an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// Kind, offset and bytes. An [`OpKind::ResetZone`] of a job that writes is followed by its write.
@@ -26,8 +26,8 @@ impl ZonedArea {
         ((offset / self.table.zone_bytes) as usize).clamp(self.range.start, self.range.end - 1)
     }
 
-    /// Chooses the place of an operation of `job` at `at`. Reads and writes get at most `wanted` bytes, in whole
-    /// `unit`s.
+    /// Chooses the actual offset of an operation that `job` generated for `at`. Reads and writes get at most `wanted`
+    /// bytes, in whole `unit`s.
     fn turn(&self, job: &Job, direction: usize, at: u64, wanted: u64, unit: u64) -> Turn {
         let mut state = locked(&self.table.state);
         let zone = &state.zones[self.index(at)];
@@ -46,7 +46,7 @@ impl ZonedArea {
         }
     }
 
-    /// The zone nearest to `from` that `is_right`; for sequential jobs, the next one after it.
+    /// The zone nearest to `from` that `is_right`; for sequential jobs, the next such zone after `from`.
     fn nearest(&self, state: &State, job: &Job, from: usize, is_right: impl Fn(&Zone) -> bool) -> Option<usize> {
         let is_right = |zone: &usize| is_right(&state.zones[*zone]);
         let after = (from + 1..self.range.end).find(is_right);
@@ -111,7 +111,7 @@ impl ZonedArea {
                 && !zone.is_reset
                 && match has_room(zone) {
                     true => is_alone(zone),
-                    // Such a zone is reset first.
+                    // A zone without room, or with old data, is reset first.
                     false => zone.is_quiet() && (!keeps_data || zone.is_old),
                 }
         };
@@ -121,7 +121,8 @@ impl ZonedArea {
             here if may_open(here) && takes(here) => Some(first),
             here if !job.random && may_open(here) && !here.is_quiet() => return Turn::Wait,
             _ => {
-                // Start with the open zone at the same relative position as the offset in the range.
+                // Start with the open zone whose position among the open zones corresponds to the position of the
+                // offset in the range.
                 let Range { start, end } = self.range;
                 let from = (first - start) * open().count() / (end - start);
                 let mut ready =
@@ -192,8 +193,8 @@ impl ZonedArea {
         }
     }
 
-    /// An operation completed. After a reset for a write of `wanted` bytes, returns the place that is reserved for the
-    /// write.
+    /// An operation completed. After a reset for a write of `wanted` bytes, returns the offset and length reserved for
+    /// the write.
     ///
     /// Error: why the zone cannot be used any more.
     fn done(
@@ -238,7 +239,8 @@ impl ZonedArea {
 }
 
 impl FioStream {
-    /// The operation of `held`, at an offset that the zones accept; `None`: it has to wait, or cannot be done.
+    /// The operation of `held`, at an offset that the zones accept. `None`: the operation has to wait, or no zone
+    /// accepts it.
     pub(in super::super) fn make_in_zone(&mut self, held: (usize, usize, u64, u64)) -> Option<(usize, Request)> {
         let (direction, area, offset, wanted) = held;
         let unit = self.units[direction];
@@ -246,7 +248,7 @@ impl FioStream {
         let zoned = self.areas[area].zbd.as_ref()?;
         match zoned.turn(&self.thread.job, direction, offset, wanted, unit) {
             Turn::Go(OpKind::ResetZone, at, len) if direction == WRITES => {
-                // The write counts from its reset on.
+                // The write is counted as soon as its reset is issued.
                 self.bytes_left = self.bytes_left.saturating_sub(wanted);
                 self.state.resets.push((at, wanted));
                 let request = self.request(TRIMS, area, at, len as u32);
@@ -271,7 +273,7 @@ impl FioStream {
             }
             Turn::Over => {
                 if self.thread.progress.ops() == 0 || direction == WRITES && self.verify.is_none() {
-                    self.thread.progress.set_missed("no zone of its range takes its operations: for reads none has enough data, for writes all that may be open are those of others - write first, or give read_beyond_wp=1, more size or a higher max_open_zones".into());
+                    self.thread.progress.set_missed("no zone of the job's range accepts its operations: for reads, no zone has enough data; for writes, other jobs use all zones that may be open - write first, or give read_beyond_wp=1, more size or a higher max_open_zones".into());
                 }
                 self.bytes_left = 0;
                 None
@@ -279,8 +281,8 @@ impl FioStream {
         }
     }
 
-    /// Counts an operation meant for `offset`. In sequential jobs, skipped bytes count as well, but, as in fio, not for
-    /// `io_size`.
+    /// Counts an operation that was generated for `offset`. In sequential jobs skipped bytes count as well, except, as
+    /// in fio, with `io_size`.
     fn went(&mut self, direction: usize, area: usize, offset: u64, (at, len): (u64, u64)) {
         let (unit, start) = (self.units[direction], self.areas[area].start);
         self.state.has_written |= direction == WRITES;

@@ -1,6 +1,6 @@
 //! The workload of an index test: service reads, and page updates by cache threads.
 //!
-//! Both read pages into one cell of a device, as ACT counts them in one histogram. An update is one
+//! The reads of both are counted in one cell of a device, because ACT counts them in one histogram. An update is one
 //! arrival: its write follows its read in the same slot, so that `cache-threads` bounds both.
 
 #[cfg(test)]
@@ -27,11 +27,11 @@ const STREAMS: usize = 2;
 const SERVICE: usize = 0;
 const UPDATES: usize = 1;
 
-/// Updates that an ACT thread does one after the other before it looks at the clock. Source: ACT 6.6,
-/// `act_index.c`, `BUNDLE_SIZE`.
+/// Updates that an ACT thread does one after the other before it checks the clock. Source: ACT 6.6, `act_index.c`,
+/// `BUNDLE_SIZE`.
 const ACT_BUNDLE: u32 = 100;
 
-/// ACT's number of cache threads; any other is the user's choice.
+/// ACT's number of cache threads; any other number is the user's choice.
 const ACT_CACHE_THREADS: u32 = 8;
 
 /// Memory for write buffers over all devices of a shard, and minimum number of write buffers per device.
@@ -46,8 +46,8 @@ fn page_writes(index: usize) -> u16 {
     1 + index as u16
 }
 
-/// Adds the load of `config` on `devices`, which are those of `config.device_names`, to `run`; returns the
-/// service-threads in force, as for a storage test.
+/// Adds the load of `config` to `run`. `devices` are those of `config.device_names`. Returns the service-threads in
+/// force, as for a storage test.
 ///
 /// `derived` belongs to `config`. Errors: a device smaller than a page.
 pub(in super::super) fn index(
@@ -77,7 +77,7 @@ pub(in super::super) fn index(
     Ok(service_threads)
 }
 
-/// Recorded streams: the verdict is about reads, which include all that a client waits for.
+/// Recorded streams. The verdict judges reads, which include all operations that clients wait for.
 fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
     let stream = |name: &str, offered_iops: f64| StreamInfo {
         act: Some(config.histograms(true)),
@@ -168,8 +168,8 @@ impl Builder<'_, IndexDerived> {
         });
     }
 
-    /// ACT's cache threads: each does a bundle of updates, one after the other, and sleeps until it is
-    /// time for the next.
+    /// ACT's cache threads: each does a bundle of updates, one after the other, and sleeps until the next bundle is
+    /// due.
     fn cache_threads(&self, shard: u32, plan: &mut Plan) {
         let bundles = self.derived.update_rate.divided(ACT_BUNDLE.into()).unwrap_or(Rate::ZERO);
         let devices: Vec<_> = (0..self.devices.len()).collect();

@@ -38,7 +38,7 @@ fn lanes<'a>(workload: &'a RunPlan, name: &'a str) -> impl Iterator<Item = (&'a 
     all_lanes(workload).filter(move |(_, lane)| lane.name.starts_with(name))
 }
 
-/// Operations that the lanes of this name want in 8,500 s: arrivals and followers.
+/// Number of operations that the lanes of this name schedule in 8,500 s: arrivals, and operations that follow them.
 fn wanted(workload: &mut RunPlan, name: &str) -> usize {
     let count = |lane: &mut Lane| {
         instants(lane).take_while(|ns| *ns < 8_500_000_000_000).count() * chain(&mut *lane.stream).len()

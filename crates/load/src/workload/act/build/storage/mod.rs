@@ -1,7 +1,7 @@
 //! The workload of a storage test: its streams, their records, size checks; and its lanes with their limits and
 //! buffers, shard by shard.
 //!
-//! Record operations are shared out over all shards. Large blocks and the tomb raider, one at a time on each device,
+//! Record operations are divided among all shards. Large blocks and the tomb raider, one at a time on each device,
 //! belong to the one shard that owns the device.
 
 #[cfg(test)]
@@ -43,8 +43,8 @@ fn block_writes(index: usize) -> u16 {
     record_writes(index) + 1
 }
 
-/// Adds the load of `config` on `devices`, which are those of `config.device_names`, to `run`; returns the limit of
-/// client operations in flight over all devices and shards: the service-threads in force.
+/// Adds the load of `config` to `run`. `devices` are those of `config.device_names`. Returns the service-threads in
+/// force: the limit of client operations in flight over all devices and shards.
 ///
 /// `derived` belongs to `config`. Errors: a device too small for the configuration.
 pub(in super::super) fn storage(
@@ -83,12 +83,12 @@ pub(in super::super) fn storage(
     Ok(if has_records { slots } else { 0 })
 }
 
-/// Recorded streams: the configured ones, on every device.
+/// Recorded streams: the streams of the configuration, on every device.
 fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
     let (reads, writes) = (derived.read_rate, derived.commit_write_rate);
     // ACT's log includes the large blocks of a load with writes, whatever their rate.
     let has_large_blocks = config.write_reqs_per_sec > 0;
-    // The verdict is about client operations; without any, it is about large blocks.
+    // The verdict judges client operations, or large blocks if there are no client operations.
     let large_blocks_alone = reads.is_zero() && writes.is_zero();
     let record_iops = |rate: Rate| if config.arrival == Arrivals::Closed { 0.0 } else { rate.per_sec_f64() };
     let records = |stream: usize, rate: Rate| {
@@ -125,7 +125,7 @@ impl Builder<'_, StorageDerived> {
         }
         if self.config.arrival == Arrivals::Closed && !self.has_records() {
             return Err(CannotRun(
-                "cannot run arrival: closed - the configuration has no record reads or commit writes to keep going - set \
+                "cannot run arrival: closed - the configuration has no record reads or commit writes to keep in flight - set \
                  read-reqs-per-sec, or choose another arrival"
                     .into(),
             ));
@@ -273,7 +273,7 @@ impl Builder<'_, StorageDerived> {
         for (stream, rate) in rates {
             if let Some(arrival) = self.arrival(stream, rate, index as u64, devices) {
                 let slots = self.config.large_block_concurrency;
-                // One at a time is the model; any other number is the user's choice.
+                // The model does one large block at a time; any other number is the user's choice.
                 let limit = plan.add_limit(slots, slots > 1);
                 plan.add_lane(self.uniform(stream, index, 0), arrival, limit, self.name(stream, index));
             }
@@ -288,7 +288,8 @@ impl Builder<'_, StorageDerived> {
 
     /// Bytes of the largest record operation on any device, at least 1.
     fn largest_record_bytes(&self) -> u32 {
-        // With histograms, either stream can have the larger operations; otherwise writes do, because of their step.
+        // With histograms, either stream can have the larger operations; otherwise writes have, because of their larger
+        // alignment.
         let streams = self.record_rates().into_iter().filter(|(_, rate)| !rate.is_zero());
         let sizes = streams.flat_map(|(stream, _)| {
             (0..self.devices.len()).map(move |index| self.record_sizes(stream, index).max_bytes())
@@ -325,7 +326,7 @@ impl Builder<'_, StorageDerived> {
 
     /// Buffers for the commit writes of a shard to a device.
     fn commit_buffers(&self, shard: u32, index: usize, record_slots: u32) -> u32 {
-        // If all devices share one limit, all operations can be on one of them.
+        // If all devices share one limit, all operations can be on the same device.
         let alone = self.config.service_threads.is_none() && self.config.arrival != Arrivals::Act;
         salted_ahead(match alone {
             true => share(self.client_slots_on(index), self.shards, shard).max(1),
@@ -340,7 +341,8 @@ fn sum(a: Rate, b: Rate) -> Rate {
     Rate::new(ops, u128::from(a.seconds()) * u128::from(b.seconds())).expect("rates of checked options fit 64 bits")
 }
 
-/// Reads are `.0` of `.1` operations. Rates whose fractions exceed 64 bits are rounded to within 2^-63.
+/// The share of reads as a fraction: `.0` of `.1` operations are reads. Rates whose fractions exceed 64 bits are
+/// rounded to within 2^-63.
 fn proportion(reads: Rate, writes: Rate) -> (u64, u64) {
     let reads_part = u128::from(reads.ops()) * u128::from(writes.seconds());
     let whole = reads_part + u128::from(writes.ops()) * u128::from(reads.seconds());

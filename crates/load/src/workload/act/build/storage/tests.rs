@@ -56,7 +56,7 @@ fn count(lane: &Lane, seconds: u64) -> usize {
 fn every_stream_of_every_device_has_its_share_of_its_exact_rate() {
     for (arrival, shards) in [(Arrival::Paced, None), (Arrival::Paced, Some(2)), (Arrival::Act, Some(2))] {
         let workload = build(&ActConfig { arrival, shards, ..config() }, 2).unwrap();
-        // 11 writes a second in blocks of 85, doubled by defragmentation.
+        // 11 writes per second in blocks of 85 records, doubled by defragmentation.
         for (stream, iops) in [("reads", 7.0), ("large-block-reads", 22.0 / 85.0), ("large-block-writes", 22.0 / 85.0)]
         {
             let mine = |item: &(&Plan, &Lane)| match name(*item) {
