@@ -37,15 +37,15 @@ pub struct GenericError {
 #[derive(Debug, Error)]
 pub enum GenericReason {
     /// A file, or a disk of another kind.
-    #[error("it is no NVMe namespace; say engine: uring, or name an NVMe drive")]
+    #[error("it is not an NVMe namespace; set engine: uring, or name an NVMe drive")]
     NotNvme,
     /// sysfs has no character device for it, such as `ng0n1`.
     #[error(
-        "the kernel has no character device {name} for it (older than Linux 5.13, or the drive is gone); say engine: uring"
+        "the kernel has no character device {name} for it (older than Linux 5.13, or the drive is gone); set engine: uring"
     )]
     NoDoor { name: String },
     /// The character device exists, but has no node.
-    #[error("there is no node /dev/{name} of its character device, which udev makes; make it: mknod /dev/{name} c {} {}", number.major, number.minor)]
+    #[error("its character device has no node /dev/{name}, which udev normally creates; create it: mknod /dev/{name} c {} {}", number.major, number.minor)]
     NoNode { name: String, number: DevNum },
     /// The node leads elsewhere.
     #[error(
@@ -54,7 +54,7 @@ pub enum GenericReason {
     OtherDevice { name: String, what: String },
     /// A format that carries metadata with each block.
     #[error(
-        "its blocks of {block_bytes} bytes carry {metadata_bytes} bytes of metadata each, which this engine does not write; say engine: uring"
+        "its blocks of {block_bytes} bytes carry {metadata_bytes} bytes of metadata each, which this engine does not write; set engine: uring"
     )]
     Metadata { block_bytes: u32, metadata_bytes: u16 },
     /// The kernel or the drive refused.
@@ -97,9 +97,11 @@ impl Generic {
         if let Some(what) = difference(&file, number, target).map_err(refused("compare {} with its block device"))? {
             return Err(GenericReason::OtherDevice { name, what });
         }
-        let nsid = namespace_id(file.as_fd()).map_err(QueryError::Io).map_err(refused("ask {} for its namespace"))?;
+        let nsid = namespace_id(file.as_fd())
+            .map_err(QueryError::Io)
+            .map_err(refused("read the namespace identifier of {}"))?;
         let identify = answer(file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES);
-        let identify = identify.map_err(refused("ask {} for its format"))?;
+        let identify = identify.map_err(refused("read the format of {}"))?;
         let nvme::Namespace { block_bytes, metadata_bytes, .. } = nvme::Namespace::parse(nsid, &identify);
         // A block size beyond 32 bits becomes 0.
         let block_bytes = u32::try_from(block_bytes).unwrap_or(0);
@@ -107,10 +109,10 @@ impl Generic {
             return Err(GenericReason::Metadata { block_bytes, metadata_bytes });
         }
         if facts.logical_sector_bytes != Some(block_bytes) {
-            let what = format!("its blocks are of {block_bytes} bytes");
+            let what = format!("its block size is {block_bytes} bytes, unlike that of the block device");
             return Err(GenericReason::OtherDevice { name, what });
         }
-        let has_fdp = fdp::is_supported(file.as_fd()).map_err(refused("ask {} for its controller"))?;
+        let has_fdp = fdp::is_supported(file.as_fd()).map_err(refused("identify the controller of {}"))?;
         let list = if has_fdp { fdp::placement_list(&file, nsid).unwrap_or_default() } else { Vec::new() };
         let segments = facts.number.and_then(|number| queue_attribute(number, "max_segments", roots)?.parse().ok());
         let namespace = Namespace {
@@ -146,7 +148,7 @@ fn difference(file: &File, number: DevNum, target: &Target) -> Result<Option<Str
     let metadata = file.metadata()?;
     let is = DevNum::of_stat(metadata.rdev());
     if !metadata.file_type().is_char_device() || is != number {
-        return Ok(Some(format!("the kernel's is {number}, and the node is {is}")));
+        return Ok(Some(format!("the kernel says device number {number}, and the node has {is}")));
     }
     let [one, other] = [file.as_fd(), target.fd()];
     let (nsid, other_nsid) = (namespace_id(one)?, namespace_id(other)?);
@@ -156,7 +158,7 @@ fn difference(file: &File, number: DevNum, target: &Target) -> Result<Option<Str
     let names = |fd| answer(fd, Query::NamespaceNames(nsid), IDENTIFY_BYTES);
     let serial = |fd| answer(fd, Query::Controller, IDENTIFY_BYTES).map(|controller| controller[4..24].to_vec());
     let same = names(one)? == names(other)? && serial(one)? == serial(other)?;
-    Ok((!same).then(|| "the drive gives the two different names".to_owned()))
+    Ok((!same).then(|| "the drive reports different identifiers for the two devices".to_owned()))
 }
 
 /// Maximum bytes of one command: the least of the hardware's limit, the kernel's segment limit (with no two pages

@@ -270,7 +270,7 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
     };
     let (file, direct) = open_direct(node, OpenOptions::new().read(true), 0)
         .map_err(|source| Reason::io("open it for reading", source))?;
-    let failed = |source| Reason::io("learn its size", source);
+    let failed = |source| Reason::io("read its size", source);
     let mut notes = Vec::new();
     let size_bytes = match facts.kind {
         Kind::RegularFile => {

@@ -97,9 +97,9 @@ impl Spec {
         let &Self { logical_bytes, over_provisioning, superblock_bytes, handles, .. } = self;
         if !(over_provisioning > 0.0 && over_provisioning <= OVER_PROVISIONING_MAX) {
             return Some(format!(
-                "over-provisioning of {over_provisioning}: it is (T - U) / U, flash that the host does not see over what it \
-                 sees, and garbage collection needs some: give more than 0, such as 0.07 or 0.28, and at most \
-                 {OVER_PROVISIONING_MAX}"
+                "over-provisioning of {over_provisioning}: garbage collection needs flash that the host does not see, \
+                 (T - U) / U above 0, where T is all flash and U the logical size: give a value such as 0.07 or 0.28, at \
+                 most {OVER_PROVISIONING_MAX}"
             ));
         }
         let unit = u64::from(self.unit_bytes);
@@ -119,7 +119,9 @@ impl Spec {
             ));
         }
         if handles == 0 {
-            return Some("a drive with no reclaim unit handle: give at least 1, for writes that name none".to_owned());
+            return Some(
+                "a drive with no reclaim unit handle: give at least 1, for writes that name no handle".to_owned(),
+            );
         }
         if self.victim == Victim::Choices(0) {
             return Some("a victim that is the best of 0 superblocks: give at least 1, such as 10".to_owned());
@@ -127,14 +129,14 @@ impl Spec {
         if handles > 1 && self.append == Append::Separate && self.isolation == Isolation::Persistently {
             return Some(format!(
                 "garbage collection with one append point for all of {handles} handles that are persistently isolated: give \
-                 each its own, or make them initially isolated"
+                 each handle its own append point, or make the handles initially isolated"
             ));
         }
         // Superblock 0 is not part of the drive, see `Map`.
         let units = u128::from(self.superblocks() + 1) * u128::from(superblock_bytes / unit);
         if units >= UNITS_MAX {
             return Some(format!(
-                "{units} mapping units of {unit} bytes: at most 2^32 can be told apart: give a larger unit or a smaller drive"
+                "{units} mapping units of {unit} bytes: at most 2^32 are supported: give a larger unit or a smaller drive"
             ));
         }
         // If only the reserve is free and all append points are full, some superblock must have an invalid unit.
@@ -142,16 +144,18 @@ impl Spec {
         let (host_points, collection_points) = (u64::from(handles), self.collection_points());
         if reserve == 0 {
             return Some(
-                "no superblocks in reserve: garbage collection has nowhere to begin: give at least 1".to_owned(),
+                "no superblocks in reserve: garbage collection needs a free superblock to begin: give at least 1"
+                    .to_owned(),
             );
         }
         let needed = data + reserve + host_points + collection_points;
         let superblocks = self.superblocks();
         (superblocks < needed).then(|| {
             format!(
-                "{superblocks} superblocks of {superblock_bytes} bytes with {over_provisioning} over-provisioning: needed are \
+                "{superblocks} superblocks of {superblock_bytes} bytes with {over_provisioning} over-provisioning, but \
                  {data} for the data + {reserve} in reserve + {host_points} that handles write to + {collection_points} that \
-                 garbage collection writes to = {needed}: give more over-provisioning, smaller superblocks, or fewer handles"
+                 garbage collection writes to = {needed} are needed: give more over-provisioning, smaller superblocks, or \
+                 fewer handles"
             )
         })
     }
@@ -267,9 +271,9 @@ mod tests {
         });
         assert_eq!(
             message,
-            "68 superblocks of 16777216 bytes with 0.07 over-provisioning: needed are 65 for the data + 1 in reserve + \
-             8 that handles write to + 8 that garbage collection writes to = 82: give more over-provisioning, smaller \
-             superblocks, or fewer handles"
+            "68 superblocks of 16777216 bytes with 0.07 over-provisioning, but 65 for the data + 1 in reserve + 8 that \
+             handles write to + 8 that garbage collection writes to = 82 are needed: give more over-provisioning, \
+             smaller superblocks, or fewer handles"
         );
         assert!(refused(|spec| spec.reserve_superblocks = 0).contains("no superblocks in reserve"));
         assert!(refused(|spec| spec.reserve_superblocks = u32::MAX).contains("+ 4294967295 in reserve"));

@@ -177,7 +177,7 @@ impl Form for Network {
         unsafe { ring.register_buf_ring_with_flags(self.ring.address() as u64, self.buffers, GROUP, 0) }.map_err(
             |error| {
                 let what =
-                    format!("io_uring of this kernel cannot receive into a ring of buffers ({error}; needs Linux 6.0)");
+                    format!("io_uring of this kernel has no rings of receive buffers ({error}; needs Linux 6.0)");
                 io::Error::new(io::ErrorKind::Unsupported, what)
             },
         )?;

@@ -236,10 +236,10 @@ impl Outcome {
             }
             (Self::Errno(libc::ETOOMANYREFS), _) | (_, 0xbe) => "too many zones are open - lower max_open_zones",
             (Self::Errno(libc::EIO), _) | (_, 0xb9 | 0xbc) => {
-                "the write pointer is not there: another program wrote to the zone or reset it, or the device failed"
+                "the zone's write pointer is elsewhere: another program wrote to the zone or reset it, or the device failed"
             }
             (Self::Errno(libc::EMSGSIZE), _) => {
-                "it takes several NVMe commands, which could overtake each other - give a smaller bs"
+                "the write takes several NVMe commands, which could overtake each other - give a smaller bs"
             }
             _ => return None,
         })
@@ -284,7 +284,7 @@ impl fmt::Display for WrongRecord {
             Self::Torn { bin, at, expected, found: Some(found) } => {
                 write!(
                     f,
-                    "torn: byte {at} of bin {bin} is 0x{found:02x}, not 0x{expected:02x} as the bytes before it say"
+                    "torn: byte {at} of bin {bin} is 0x{found:02x}, not 0x{expected:02x} as expected from the bytes before it"
                 )
             }
             Self::Torn { bin, at, expected, found: None } => {
@@ -298,9 +298,9 @@ impl fmt::Display for WrongRecord {
 pub fn result_word(code: u8) -> Option<&'static str> {
     Some(match code {
         0 => "done",
-        1 => "the server failed",
+        1 => "server error",
         2 => "no such record",
-        3 => "another generation than demanded",
+        3 => "generation mismatch",
         4 => "bad parameter",
         5 => "the record exists",
         8 => "out of space: writes have stopped",
@@ -425,7 +425,7 @@ mod tests {
             ),
             (
                 Outcome::Wrong { key: 7, wrong: WrongRecord::Torn { bin: 2, at: 9, expected: 0x41, found: Some(0) } },
-                "torn: byte 9 of bin 2 is 0x00, not 0x41 as the bytes before it say",
+                "torn: byte 9 of bin 2 is 0x00, not 0x41 as expected from the bytes before it",
             ),
         ] {
             assert_eq!(outcome.to_string(), text);

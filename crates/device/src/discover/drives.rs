@@ -127,7 +127,7 @@ pub(super) const DEPTH_MAX: u32 = 8;
 /// such devices. `None` if there is no evidence.
 pub fn no_drive(facts: &DeviceFacts, roots: &Roots) -> Option<String> {
     if facts.model.as_deref().is_some_and(|model| model.starts_with(SCSI_DEBUG)) {
-        return Some(format!("{} is made by {SCSI_DEBUG}, which is memory", facts.path));
+        return Some(format!("{} is a {SCSI_DEBUG} disk, which is memory", facts.path));
     }
     if let Some(what) = by_name(facts.disk_name().unwrap_or_default()) {
         return Some(format!("{} is {what}", facts.path));

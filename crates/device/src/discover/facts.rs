@@ -322,20 +322,20 @@ fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
 pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
     let metadata = device.metadata().ok().filter(|metadata| metadata.file_type().is_block_device());
     let Some(number) = metadata.map(|metadata| DevNum::of_stat(metadata.rdev())) else {
-        return Some("it is no block device now".to_owned());
+        return Some("it is no longer a block device".to_owned());
     };
     if let Some(before) = facts.number.filter(|before| *before != number) {
-        return Some(format!("it was device {before} and is {number} now"));
+        return Some(format!("its device number was {before} and is {number} now"));
     }
     // Kernels before 5.15 have no such number.
     if let (Some(before), Ok(now)) = (facts.disk_sequence, ioctl::disk_sequence(device.as_fd()))
         && before != now
     {
-        return Some(format!("disk {before} is gone and disk {now} took its place"));
+        return Some(format!("another disk took its place (sequence number {before} before, {now} now)"));
     }
-    let Some(dir) = SysDir::of_block(&roots.sys, number) else { return Some("it is gone".to_owned()) };
+    let Some(dir) = SysDir::of_block(&roots.sys, number) else { return Some("it is no longer there".to_owned()) };
     let now = of_block(&facts.path, number, &dir, loop_identity(device.as_fd()).as_deref()).identity();
     let before = facts.identity();
-    let name = |identity: Option<String>| identity.unwrap_or_else(|| "without a name".to_owned());
+    let name = |identity: Option<String>| identity.unwrap_or_else(|| "a device without a lasting name".to_owned());
     (before != now).then(|| format!("it was {} and is {} now", name(before), name(now)))
 }

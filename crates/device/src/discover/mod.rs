@@ -93,7 +93,7 @@ pub enum DiscoverError {
     NotFound,
     /// Placeholder for the reader's own device in examples and derived configurations.
     #[error(
-        "{PLACEHOLDER} is a placeholder of flashproof's examples, not a device; put your device's name there \
+        "{PLACEHOLDER} is a placeholder from flashproof's examples, not a device; replace it with your device's name \
          (`flashproof doctor` lists the devices)"
     )]
     Placeholder,
@@ -110,7 +110,7 @@ pub enum DiscoverError {
     #[error("no permission to {tried} ({source}); run as root, or as a member of the group that owns the device")]
     NoPermission { tried: &'static str, source: io::Error },
     /// The sysfs at `root` has no entry for the device.
-    #[error("block device {number} is not described under {root}; mount sysfs there (containers may hide it)")]
+    #[error("block device {number} has no entry under {root}; mount sysfs there (a container may hide it)")]
     NoSysfs { number: DevNum, root: PathBuf },
     /// The kernel refused in another way.
     #[error("cannot {tried} ({source}); {}", sys::remedy(source, "look at the kernel log (dmesg) for the reason"))]
@@ -238,7 +238,7 @@ fn name_of_kind(kind: fs::FileType) -> &'static str {
         _ if kind.is_char_device() => "a character device",
         _ if kind.is_fifo() => "a pipe",
         _ if kind.is_socket() => "a socket",
-        _ => "something else",
+        _ => "a file of unknown type",
     }
 }
 

@@ -81,33 +81,33 @@ fn slot_label(address: &str, roots: &Roots) -> Option<String> {
 
 /// Compares the link with the capabilities of the drive, and of the port above it.
 pub(super) fn check_link(device: &DeviceState, findings: &mut Findings) {
-    let check =
-        findings.check("pcie-link", "the link bounds the bandwidth, and large-block writes and reads then wait for it");
+    let check = findings
+        .check("pcie-link", "a slow link limits the bandwidth, and large-block reads and writes wait for the link");
     let Some(dir) = device.linked() else {
         if device.facts.transport.as_deref() == Some("nvme-pcie") {
-            check.unknown("the kernel does not tell the speed of its link", "lspci -vv, lines LnkCap and LnkSta");
+            check.unknown("the kernel does not report the speed of its link", "lspci -vv, lines LnkCap and LnkSta");
         }
         return;
     };
     let name = dir.name();
     let (Some(now), Some(can)) = (Link::read(&dir, "current"), Link::read(&dir, "max")) else {
-        return check.unknown(format!("the speed of the link of {name} is unknown"), format!("lspci -vv -s {name}"));
+        return check.unknown(format!("the speed of its link {name} is unknown"), format!("lspci -vv -s {name}"));
     };
     if !now.is_below(can) {
-        return check.ok(format!("its link {name} runs at all that it can: {now}"));
+        return check.ok(format!("its link {name} runs at full speed: {now}"));
     }
     let port = dir.parent();
     let port_can = port.as_ref().and_then(|port| Link::read(port, "max"));
-    let finding = format!("its link {name} runs at {now} and could do {can}");
+    let finding = format!("its link {name} runs at {now}; the drive supports {can}");
     match (port, port_can) {
         (Some(port), Some(port_can)) if !now.is_below(port_can) => check.warning(
-            format!("{finding}; the port above it, {}, can do no more than {port_can}", port.name()),
-            "put the drive into a faster slot, or look for a limit in the firmware's settings (bifurcation, \
+            format!("{finding}, but the port above it, {}, supports only {port_can}", port.name()),
+            "move the drive to a faster slot, or look for a limit in the firmware settings (bifurcation, \
              generation)",
         ),
         (Some(port), Some(port_can)) => check.warning(
-            format!("{finding}, as could the port above it, {} ({port_can})", port.name()),
-            format!("reseat drive, riser or cable; lspci -vv -s {name} shows LnkSta; dmesg | grep -i -e aer -e pcie"),
+            format!("{finding}, and the port above it, {}, supports {port_can}", port.name()),
+            format!("reseat the drive, riser or cable; check LnkSta of lspci -vv -s {name}, and dmesg | grep -i -e aer -e pcie"),
         ),
         _ => check.warning(finding, format!("lspci -vv -s {name}; reseat the drive, or use a faster slot")),
     }
@@ -129,30 +129,34 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
     let drivers = device.drivers();
     let first = |known: &[&str]| drivers.iter().find(|driver| known.contains(&driver.as_str()));
     if let Some(driver) = first(&RAID) {
-        let why = "its cache and its firmware answer for the drive, its queue is shared with other drives, and it \
+        let why = "the controller's cache and firmware answer instead of the drive, other drives share its queue, and it \
                    hides SMART";
         return check.because(why).warning(
-            format!("a RAID controller is between ({driver})"),
-            "attach the drive directly, or set the controller to pass it through (JBOD, HBA mode) with its cache off",
+            format!("a RAID controller ({driver}) is between the host and the drive"),
+            "attach the drive directly, or set the controller to pass the drive through (JBOD, HBA mode), cache off",
         );
     }
     if let Some(driver) = first(&ADAPTERS) {
-        return check.because("its queue is shared by all drives behind it, and it adds tens of microseconds").note(
-            format!("a host bus adapter is between ({driver})"),
-            "test all of its drives at once, too: the adapter may be full before they are",
+        return check.because("all drives behind it share its queue, and it adds tens of microseconds").note(
+            format!("a host bus adapter ({driver}) is between the host and the drive"),
+            "also test all of its drives at once: the adapter may saturate before the drives do",
         );
     }
     if drivers.iter().any(|driver| driver == "vmd") {
-        return check
-            .because("it shares a few interrupts among its drives, which can put them on few CPUs")
-            .note("Intel VMD is between (vmd)", "turn VMD off in the firmware's settings unless its RAID is needed");
+        return check.because("its drives share a few interrupts, so a few CPUs may take all completions").note(
+            "Intel VMD (vmd) is between the host and the drive",
+            "turn VMD off in the firmware settings, unless you need its RAID",
+        );
     }
     match device.facts.transport.as_deref() {
         Some("usb") => check
-            .because("it translates commands, often one at a time, and shares its bus")
-            .warning("a USB bridge is between", "attach the drive to its own bus"),
-        _ if drivers.is_empty() => check.ok("no controller is between"),
-        _ => check.ok(format!("no RAID or bus adapter is between (drivers: {})", drivers.join(", "))),
+            .because("the bridge translates commands, often one at a time, and shares its bus")
+            .warning("a USB bridge is between the host and the drive", "attach the drive to a port of its own bus"),
+        _ if drivers.is_empty() => check.ok("no controller is between the host and the drive"),
+        _ => check.ok(format!(
+            "no RAID controller or bus adapter is between the host and the drive (drivers: {})",
+            drivers.join(", ")
+        )),
     }
 }
 
@@ -167,23 +171,23 @@ pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Fin
         return check.ok("the host has one NUMA node");
     }
     let Some(node) = device.facts.numa_node else {
-        let finding = format!("on which of {nodes} NUMA nodes it is attached is not told");
+        let finding = format!("the kernel does not report its NUMA node (the host has {nodes})");
         return match device.is_hardware() {
-            true => check.unknown(finding, "look for the slot in the board's manual"),
+            true => check.unknown(finding, "look up its slot in the mainboard's manual"),
             false => check.ok("it is attached to no NUMA node"),
         };
     };
     let near = CpuList::read(&roots.sys.join(format!("devices/system/node/node{node}/cpulist")));
     let allowed = own_status("Cpus_allowed_list", roots).and_then(|list| CpuList::parse(&list));
     let (Some(near), Some(allowed)) = (near, allowed) else {
-        let finding = format!("it is on NUMA node {node}; which CPUs are near cannot be read");
+        let finding = format!("it is on NUMA node {node}; the CPUs of this node, or of this process, cannot be read");
         return check.unknown(finding, "numactl --hardware");
     };
     let bind = format!("numactl --cpunodebind={node} --membind={node} flashproof ...");
     let is_on = format!("it is on NUMA node {node}");
     let both = near.common(&allowed);
     if both.is_empty() {
-        check.warning(format!("{is_on} (CPUs {near}), and the test may only run on CPUs {allowed}"), bind);
+        check.warning(format!("{is_on} (CPUs {near}), but the test may only run on CPUs {allowed}"), bind);
     } else if both == allowed {
         check.ok(format!("{is_on}, and so are all CPUs that the test may run on ({allowed})"));
     } else {
@@ -201,12 +205,12 @@ const ONE_CPU_PCT: f64 = 95.0;
 pub(super) fn check_balancer(roots: &Roots, findings: &mut Findings) {
     let check = findings.check(
         "irqbalance",
-        "interrupts stay where they are; it matters where those of a device sit on one CPU (see `interrupts`)",
+        "without irqbalance, interrupts stay on their CPUs; this matters if one CPU takes all interrupts of a device",
     );
     match irqbalance_runs(roots) {
         Some(true) => check.ok("irqbalance is running"),
         Some(false) => check.note("irqbalance is not running", "systemctl enable --now irqbalance"),
-        None => check.because("whether irqbalance runs is unknown").unknown("the processes cannot be listed", ""),
+        None => check.because("irqbalance may be running or not").unknown("the processes cannot be listed", ""),
     }
 }
 
@@ -222,8 +226,8 @@ fn irqbalance_runs(roots: &Roots) -> Option<bool> {
 pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots, findings: &mut Findings) {
     let check = findings.check(
         "interrupts",
-        "one CPU that takes all completions is full before the device is: latency rises with the load and looks like \
-         the device's",
+        "one CPU that takes all completions saturates before the device does: latency rises with the load, as if the \
+         device were slow",
     );
     let mut lines = device.disk_number().map_or_else(Vec::new, |number| lines_of(root, number));
     if lines.is_empty() {
@@ -239,7 +243,7 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
     let online = CpuList::read(&roots.sys.join("devices/system/cpu/online")).unwrap_or_default();
     let reached: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, roots)).collect();
     let (Some(reached), false) = (reached.filter(|lists| !lists.is_empty()), online.is_empty()) else {
-        return check.unknown("where its interrupts go is not told", "cat /proc/interrupts");
+        return check.unknown("the CPUs that take its interrupts are unknown", "cat /proc/interrupts");
     };
     let mut cpus = CpuList::default();
     reached.iter().for_each(|list| cpus.add(list));
@@ -252,22 +256,22 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
 fn judge(lines: &[u32], cpus: &CpuList, online: &CpuList, counted: &ByCpu, balanced: Option<bool>, check: Check<'_>) {
     let count = lines.len();
     if online.len() == 1 {
-        return check.ok("there is only one CPU for its interrupts");
+        return check.ok("the host has only one CPU, which takes its interrupts");
     }
     if let (Some(cpu), 1) = (cpus.only(), count) {
         return check.note(
-            format!("it has a single interrupt, which cannot be spread: CPU {cpu}, of {}, takes it", online.len()),
+            format!("it has a single interrupt, which cannot be spread: CPU {cpu} of {} CPUs takes it", online.len()),
             format!("keep CPU {cpu} free of the test's threads and of other work (taskset)"),
         );
     }
     if let Some(cpu) = cpus.only() {
         let (balance, start) = match balanced {
-            Some(true) => (", though irqbalance runs", ""),
+            Some(true) => (", although irqbalance runs", ""),
             Some(false) => (", and irqbalance is off", "systemctl enable --now irqbalance, or "),
             None => ("", "systemctl enable --now irqbalance, or "),
         };
         return check.warning(
-            format!("its interrupts go to CPU {cpu} alone, of {} CPUs{balance}", online.len()),
+            format!("all its interrupts go to CPU {cpu}, one of {} CPUs{balance}", online.len()),
             format!(
                 "{start}write another of the CPUs {online} to each of /proc/irq/{}/smp_affinity_list",
                 braces(lines)
@@ -278,7 +282,7 @@ fn judge(lines: &[u32], cpus: &CpuList, online: &CpuList, counted: &ByCpu, balan
     let busiest = counted.busiest().filter(|(_, share_pct)| total >= COUNTED_MIN && *share_pct >= ONE_CPU_PCT);
     if let Some((cpu, share_pct)) = busiest {
         return check.note(
-            format!("CPU {cpu} took {share_pct:.0} % of its {total} interrupts so far, though they go to CPUs {cpus}"),
+            format!("CPU {cpu} took {share_pct:.0} % of its {total} interrupts so far, although they are routed to CPUs {cpus}"),
             "watch `irq.cpu_max_share_pct` in telemetry.csv of a run",
         );
     }
@@ -331,7 +335,7 @@ mod tests {
     fn interrupts_on_one_cpu_are_told_with_who_should_spread_them() {
         let off = judged(&[36, 37], "3", "0-7", &[], false);
         assert_eq!(off.level, Level::Warning);
-        assert_eq!(off.finding, "its interrupts go to CPU 3 alone, of 8 CPUs, and irqbalance is off");
+        assert_eq!(off.finding, "all its interrupts go to CPU 3, one of 8 CPUs, and irqbalance is off");
         assert!(off.remedy.contains("enable --now irqbalance") && off.remedy.contains("/proc/irq/{36,37}/"), "{off:?}");
         assert_eq!(judged(&[36, 37], "3", "0-7", &[], true).level, Level::Warning);
         assert_eq!(judged(&[36, 37], "3", "3", &[], false).level, Level::Ok, "there is no other CPU");
@@ -342,7 +346,7 @@ mod tests {
         for balanced in [false, true] {
             let told = judged(&[36], "3", "0-7", &[], balanced);
             assert_eq!(told.level, Level::Note);
-            assert_eq!(told.finding, "it has a single interrupt, which cannot be spread: CPU 3, of 8, takes it");
+            assert_eq!(told.finding, "it has a single interrupt, which cannot be spread: CPU 3 of 8 CPUs takes it");
             assert!(!told.remedy.contains("affinity") && !told.remedy.contains("irqbalance"), "{told:?}");
         }
     }

@@ -108,7 +108,7 @@ impl Doctor {
         let device = match device {
             Ok(device) => device,
             Err(why) => {
-                let (finding, remedy) = why.split_once("; ").unwrap_or((why, "`flashproof doctor` lists what is here"));
+                let (finding, remedy) = why.split_once("; ").unwrap_or((why, "`flashproof doctor` lists the devices"));
                 findings.check("device", WHY).problem(finding, remedy);
                 return findings;
             }

@@ -36,7 +36,7 @@ impl fmt::Display for Question<'_> {
         ];
         let about: String = about.into_iter().flatten().map(|text| format!("{text}, ")).collect();
         writeln!(f, "{} ({about}{}) holds: {}", self.name, units::bytes(facts.size_bytes as f64), list(self.evidence))?;
-        write!(f, "This test ERASES it. To go on type the name, {}: ", self.name)
+        write!(f, "This test ERASES it. To continue, type its name, {}: ", self.name)
     }
 }
 
@@ -80,14 +80,14 @@ impl<'a> Answers<'a> {
         let pass = format!("pass `--erase {text}` or set FLASHPROOF_ERASE={text}");
         let why = match names.lasting() {
             Some(Lasting { what, .. }) => format!("{what}; {given} may be another drive after a reboot"),
-            None => "exactly as the device was given".to_owned(),
+            None => "exactly as you gave the device".to_owned(),
         };
         let mut advice = format!("{pass} ({why})");
         for name in &self.named {
             match names.matches(name) {
                 Match::Lasting => return Ok(()),
                 Match::Path if !needs_lasting => return Ok(()),
-                Match::Path => advice = format!("{pass} ({why}, so `{name}` is not enough for what is on it)"),
+                Match::Path => advice = format!("{pass} ({why}, so `{name}` is not enough to erase the data on it)"),
                 Match::Ambiguous(others) => advice = format!("{pass}; `{name}` names {} too", others.join(" and ")),
                 Match::Other => {}
             }
@@ -232,7 +232,7 @@ fn lasting(facts: &DeviceFacts, roots: &Roots) -> Vec<Lasting> {
     let mapped = mapped.map(|name| roots.dev.join("mapper").join(name)).filter(|path| path.exists());
     let mapped = mapped.map(|path| Lasting {
         text: path.display().to_string(),
-        what: "its name among the mapped devices",
+        what: "its device-mapper name",
         others: Vec::new(),
     });
     let serial = name("its serial number", &facts.serial, |disk| &disk.serial);
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(
             question.to_string(),
             "/dev/x (ACME Fast, 960 GB) holds: a GPT partition table with 3 partitions\n\
-             This test ERASES it. To go on type the name, /dev/x: "
+             This test ERASES it. To continue, type its name, /dev/x: "
         );
         answers.decide(&question, &Roots::default()).map_err(|reason| reason.to_string())
     }
@@ -270,9 +270,8 @@ mod tests {
         for wrong in ["/dev/", "/dev/x1", "x", "yes", "*"] {
             let named = decide(Answers::named([wrong.to_owned()])).unwrap_err();
             assert!(
-                named.ends_with(
-                    "pass `--erase /dev/x` or set FLASHPROOF_ERASE=/dev/x (exactly as the device was given)"
-                ),
+                named
+                    .ends_with("pass `--erase /dev/x` or set FLASHPROOF_ERASE=/dev/x (exactly as you gave the device)"),
                 "{named}"
             );
             let typed = decide(Answers::default().or_ask(|_| Some(wrong.into()))).unwrap_err();
@@ -285,7 +284,7 @@ mod tests {
         for answer in [None, Some(""), Some("\n")] {
             let text = decide(Answers::default().or_ask(|_| answer.map(str::to_owned))).unwrap_err();
             assert!(
-                text.starts_with("a GPT partition table with 3 partitions; it would be erased: if that is meant, pass"),
+                text.starts_with("a GPT partition table with 3 partitions; it would be erased: to allow this, pass"),
                 "{text}"
             );
         }

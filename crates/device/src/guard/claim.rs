@@ -71,7 +71,7 @@ impl Manner {
 pub(super) fn device(node: &Path, facts: &DeviceFacts, roots: &Roots, manner: Manner) -> Result<File, Reason> {
     let file = claimed(node, manner)?;
     check_same(facts, &file, roots)?;
-    if ioctl::is_read_only(file.as_fd()).map_err(|source| Reason::io("ask whether it takes writes", source))? {
+    if ioctl::is_read_only(file.as_fd()).map_err(|source| Reason::io("check if it is writable", source))? {
         return Err(Reason::ReadOnly { how: "the device says so" });
     }
     Ok(file)
@@ -140,7 +140,7 @@ fn busy(node: &Path, source: io::Error) -> Reason {
 pub(super) fn file(path: &Path, metadata: &Metadata, manner: Manner) -> Result<(File, bool), Reason> {
     let (file, direct) = open_direct(path, OpenOptions::new().read(true).write(true), manner.flags())
         .map_err(|source| Reason::io("open it for writing", source))?;
-    let now = file.metadata().map_err(|source| Reason::io("look at it", source))?;
+    let now = file.metadata().map_err(|source| Reason::io("read its metadata", source))?;
     if (now.dev(), now.ino()) != (metadata.dev(), metadata.ino()) {
         return Err(Reason::Changed { what: "another file took its place".to_owned() });
     }
@@ -204,7 +204,7 @@ pub(crate) fn finish(
     // accepts.
     let min_io_bytes = if direct { probed.max(facts.logical_sector_bytes.unwrap_or(0)) } else { probed };
     if !direct {
-        notes.push("its file system takes no direct I/O, so the page cache is measured with it".to_owned());
+        notes.push("its file system does not support direct I/O, so the test also measures the page cache".to_owned());
     }
     Ok(Opened { file, facts, size_bytes, min_io_bytes, direct, odsync, notes, _claims: Vec::new() })
 }

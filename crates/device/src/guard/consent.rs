@@ -74,7 +74,7 @@ impl WriteConsent {
         let Some(identity) = self.opened.facts.identity() else { return };
         if let Err(error) = records.note_writing(&identity, &request.purpose) {
             // No reason to refuse: the only damage is a false alarm later.
-            let note = format!("{error}; until then `flashproof prep --verify` takes what this run writes for damage");
+            let note = format!("{error}; until then `flashproof prep --verify` reports the data of this run as damage");
             self.opened.notes.push(note);
         }
     }
@@ -135,7 +135,7 @@ pub(super) fn remove(request: &Request) {
 }
 
 fn check_same_size(file: &File, before: u64) -> Result<(), Reason> {
-    let now = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("learn its size", source))?;
+    let now = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("read its size", source))?;
     if now == before {
         Ok(())
     } else {
@@ -160,7 +160,7 @@ fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<Str
     }
     if !sparse && open::reserve(file.as_fd(), size_bytes).map_err(failed)? {
         return Ok(reads.then(|| format!(
-            "{missing} bytes of the file were never written, and reads of those do not reach the drive; write all of it first for reads that mean something"
+            "{missing} bytes of the file were never written, and reads of those do not reach the drive; before you measure reads, write the whole file"
         )));
     }
     if metadata.len() < size_bytes {
@@ -168,7 +168,9 @@ fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<Str
     }
     let of_reads = if reads { "reads of holes do not reach the drive, and " } else { "" };
     let why = if sparse { "no space is reserved for it" } else { "its file system cannot reserve space" };
-    Ok(Some(format!("{why}, so {missing} bytes of the file are holes: {of_reads}writes can fail for want of space")))
+    Ok(Some(format!(
+        "{why}, so {missing} bytes of the file are holes: {of_reads}writes can fail if the file system is full"
+    )))
 }
 
 /// Writes the record that explains the data of this run. Returns the key for its stamps, and true if it is recorded.
@@ -181,14 +183,14 @@ fn keep_record(
 ) -> Result<(u64, bool), Reason> {
     match facts.identity() {
         None => {
-            notes.push("it has no lasting name, so the next run will ask before it erases what this one writes".into())
+            notes.push("it has no lasting name, so the next run will ask before it erases the data of this run".into())
         }
         Some(identity) => match guard.records.keep(&identity, recorded_size, &request.purpose) {
             Ok(key) => return Ok((key, true)),
             // No reason to refuse: the user is only asked once more next time.
-            Err(error) => notes.push(format!("{error}; the next run will ask before it erases what this one writes")),
+            Err(error) => notes.push(format!("{error}; the next run will ask before it erases the data of this run")),
         },
     }
-    let key = random_key().map_err(|source| Reason::io("draw a key for its stamps", source))?;
+    let key = random_key().map_err(|source| Reason::io("generate a key for its stamps", source))?;
     Ok((key, false))
 }

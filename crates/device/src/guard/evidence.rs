@@ -215,7 +215,8 @@ pub(super) fn gather(
     let between = tail_at.saturating_sub(END_BYTES) / SPOT_BYTES;
     for spot in 0..u64::from(sampling.spots).min(between) {
         if started.elapsed() > sampling.limit {
-            notes.push(format!("only {spot} of {} spots could be read in {:?}", sampling.spots, sampling.limit));
+            notes
+                .push(format!("only {spot} of {} random places could be read in {:?}", sampling.spots, sampling.limit));
             break;
         }
         let at = END_BYTES + stamp(spot, sampling.seed) % between * SPOT_BYTES;
@@ -232,16 +233,16 @@ pub(super) fn explanation(identity: Option<&str>, size_bytes: u64, records: &Rec
     let Some(identity) = identity else {
         return (
             None,
-            "it has no serial number or other lasting name by which our own data could be known again".into(),
+            "it has no serial number or other lasting name, so flashproof cannot recognise its own data".into(),
         );
     };
     match records.find(identity) {
         None => (None, format!("there is no record that flashproof wrote to {identity}")),
         Some(record) if record.size_bytes != size_bytes => {
             let was = record.size_bytes;
-            (None, format!("the record for {identity} is of {was} bytes and it now has {size_bytes}"))
+            (None, format!("the record for {identity} is for {was} bytes, and it now has {size_bytes}"))
         }
-        Some(record) => (Some(record.key), format!("it lacks the stamp of what flashproof wrote to {identity}")),
+        Some(record) => (Some(record.key), format!("the data lacks the stamp of flashproof's writes to {identity}")),
     }
 }
 
@@ -515,13 +516,13 @@ mod tests {
         let no_name = evidence_of(&content, None, &records);
         assert!(no_name[0].contains("no serial number"), "{no_name:?}");
         let other_size = evidence_of(&content[..3 << 20], Some("serial s"), &records);
-        assert!(other_size[0].contains("is of 4194304 bytes and it now has 3145728"), "{other_size:?}");
+        assert!(other_size[0].contains("is for 4194304 bytes, and it now has 3145728"), "{other_size:?}");
 
         content[600] ^= 1 << 3; // in the data: the stamp still holds, it does not cover the data
         assert!(evidence_of(&content, Some("serial s"), &records).is_empty());
         content[512..1024].fill(9); // a whole sector of somebody else
         let found = evidence_of(&content, Some("serial s"), &records);
-        assert!(found[0].contains("first at byte 512 (it lacks the stamp"), "{found:?}");
+        assert!(found[0].contains("first at byte 512 (the data lacks the stamp"), "{found:?}");
     }
 
     #[test]
@@ -548,7 +549,7 @@ mod tests {
         let mut notes = Vec::new();
         let sampling = Sampling { limit: Duration::ZERO, ..SAMPLING };
         gather(&file, 1 << 24, explanation(None, 0, &no_records()), sampling, &mut notes).unwrap();
-        assert!(notes[0].starts_with("only 0 of 64 spots"), "{notes:?}");
+        assert!(notes[0].starts_with("only 0 of 64 random places"), "{notes:?}");
     }
 
     const SIZE: u64 = 8 << 20;

@@ -221,7 +221,7 @@ fn check_space(place: &Path, needed_bytes: u64) -> Result<(), Reason> {
 
 /// Size of the claimed device; it cannot change without our knowing it from here on.
 fn device_size(file: &File, request: &Request) -> Result<u64, Reason> {
-    let size_bytes = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("learn its size", source))?;
+    let size_bytes = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("read its size", source))?;
     check_size(size_bytes, request.min_size_bytes)?;
     Ok(size_bytes)
 }
@@ -254,7 +254,7 @@ fn watch(guard: &Guard, request: &Request, subject: &Subject, findings: &mut Fin
     match moves(&dirs, guard.watch) {
         Ok(true) => Ok(()),
         Ok(false) => {
-            findings.note("it keeps no I/O counters, so it could not be watched for other users".to_owned());
+            findings.note("it has no I/O counters, so flashproof could not watch it for I/O of other users".to_owned());
             Ok(())
         }
         // Other shared runs may cause I/O at any time, even a run that has just started.
@@ -374,7 +374,7 @@ pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Findings {
     };
     match subject {
         Some(subject) => subject.check_users(roots, true, Duration::ZERO, &mut findings),
-        None => findings.note("it is gone from sysfs".to_owned()),
+        None => findings.note("it is no longer in sysfs".to_owned()),
     }
     findings
 }

@@ -149,9 +149,10 @@ impl Subject {
     fn check_loops(&self, users: &Users, roots: &Roots, findings: &mut Findings) {
         for of in &users.loops {
             let in_file_system = || match of.backing {
-                Backing::File { device, .. } => {
-                    Some((self.file_system_on(device, findings)?, Some(format!("its file {} lies there", of.path))))
-                }
+                Backing::File { device, .. } => Some((
+                    self.file_system_on(device, findings)?,
+                    Some(format!("its file {} is on that file system", of.path)),
+                )),
                 Backing::Device(_) | Backing::Unknown => None,
             };
             let behind = self.find_behind(of, roots).map(|which| (which, None));
@@ -189,7 +190,7 @@ impl Subject {
             }
             if unseen > 0 {
                 findings.note(format!(
-                    "{unseen} processes could not be looked at for lack of permission; run as root to see whether they have it open"
+                    "{unseen} processes could not be examined (no permission); run as root to see if they have it open"
                 ));
             }
             return verdict.unwrap_or_else(|reason| {
@@ -213,8 +214,8 @@ fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, Reason> {
 /// The refusal for another run that holds the device.
 pub(super) fn second_run(theirs_is_shared: bool, who: String) -> Reason {
     let (how, advice) = match theirs_is_shared {
-        true => ("shared", "start this one with --shared too"),
-        false => ("alone", "start every one of them with --shared"),
+        true => ("with --shared", "start this run with --shared, too"),
+        false => ("exclusively", "start all runs with --shared"),
     };
     Reason::SecondRun { who, how, advice }
 }
@@ -268,7 +269,7 @@ pub(super) fn check(subject: &Subject, roots: &Roots, findings: &mut Findings) {
         if roots.sys.join("module").join(module).is_dir() && !place.path().is_dir() {
             let place = place.path().display();
             findings
-                .note(format!("what {module} exports could not be looked at: {place} is not there (mount configfs)"));
+                .note(format!("exports of {module} could not be examined: {place} does not exist (mount configfs)"));
         }
     }
     for export in namespaces(&config).into_iter().chain(backstores(&config)) {
@@ -298,7 +299,7 @@ fn namespaces(config: &SysDir) -> Vec<Export> {
     for subsystem in config.below("nvmet/subsystems") {
         let mut add = |what: String, dir: &SysDir, source: Export| {
             if dir.flag("enable") == Some(true) {
-                let end = format!("disable that (`echo 0 > {}`)", dir.path().join("enable").display());
+                let end = format!("disable the export (`echo 0 > {}`)", dir.path().join("enable").display());
                 exports.push(Export {
                     what: format!("{what} of NVMe-oF subsystem {}", subsystem.name()),
                     end,
@@ -331,7 +332,7 @@ fn backstores(config: &SysDir) -> Vec<Export> {
                 number: number(),
                 controller: None,
                 what: format!("LIO backstore {}/{}", plugin.name(), dir.name()),
-                end: "delete that (`targetcli`, /backstores)".to_owned(),
+                end: "delete the backstore (`targetcli`, /backstores)".to_owned(),
             });
         }
     }

@@ -71,7 +71,7 @@ pub enum StateError {
     NoDirectory,
     /// The directory or file could not be used: `write`, `make the directory of`...
     #[error(
-        "cannot {tried} the preparation record {path} - {source}; make the directory writable, or set FLASHPROOF_STATE to one that is"
+        "cannot {tried} the preparation record {path} - {source}; make the directory writable, or set FLASHPROOF_STATE to a writable directory"
     )]
     Io { tried: &'static str, path: PathBuf, source: io::Error },
 }
@@ -124,7 +124,7 @@ impl Records {
             size_bytes,
             key: match &old {
                 Some(old) => old.key,
-                None => random_key().map_err(failed("draw a key for", &path))?,
+                None => random_key().map_err(failed("generate a key for", &path))?,
             },
             first_unix_s: old.as_ref().map_or(now, |old| old.first_unix_s),
             last_unix_s: now,
@@ -193,7 +193,10 @@ fn lock(dir: &Path) -> io::Result<fs::File> {
     let deadline = Instant::now() + LOCK_WAIT;
     while !try_lock_byte(file.as_fd(), 0, ByteLock::Exclusive)? {
         if Instant::now() > deadline {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("another instance held it for {LOCK_WAIT:?}")));
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("another process of flashproof held the lock for {LOCK_WAIT:?}"),
+            ));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -321,7 +324,7 @@ impl Prepared {
         match self.is_complete() {
             true => "complete".to_owned(),
             false if self.passes_done >= self.passes() => {
-                "after its last pass, before a sample was found as written".to_owned()
+                "all passes are written, but no sample has been verified yet".to_owned()
             }
             false => format!(
                 "at byte {} of {} of pass {} of {}",
@@ -361,7 +364,7 @@ impl fmt::Display for UsedPart {
         let Self { used_bytes, use_pct } = self;
         write!(
             f,
-            "only its first {used_bytes} bytes ({use_pct:.1} %) are used, as it was prepared with --use-pct; prepare it without to use all"
+            "only its first {used_bytes} bytes ({use_pct:.1} %) are used, as it was prepared with --use-pct; to use all bytes, prepare it without --use-pct"
         )
     }
 }

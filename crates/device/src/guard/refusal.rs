@@ -105,27 +105,27 @@ pub enum Reason {
     #[error("{which} is exported as {what}; {end}, or name another device")]
     Exported { which: String, what: String, end: String },
     /// Open in processes.
-    #[error("{}; stop what uses it, or name another device", open_elsewhere(.0))]
+    #[error("{}; stop the program that has it open, or name another device", open_elsewhere(.0))]
     OpenElsewhere(Vec<Opener>),
     /// Another user reads or writes it: requests completed in the watched time and in flight at its end (`it did 2
     /// reads, 1 write and ...`).
     #[error(
-        "it is in use by something that could not be found: in {watched_ms} ms {did}; stop what uses it (a daemon that probes disks settles in seconds), or name another device"
+        "it is in use by something that could not be found: in {watched_ms} ms {did}; stop the program that uses it (a daemon that probes disks settles in seconds), or name another device"
     )]
     Moving { watched_ms: u128, did: String },
     /// Another user holds the kernel's exclusive claim on it.
     #[error(
-        "the kernel has it reserved for another user (open with O_EXCL: EBUSY), a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show which; release it, or name another device"
+        "the kernel has it reserved for another user (open with O_EXCL: EBUSY): a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show the user; release the device, or name another device"
     )]
     Claimed,
     /// Another user holds the kernel's exclusive claim on another path to the drive.
     #[error(
-        "the kernel has {path}, another path to the same drive, reserved for another user (open with O_EXCL: EBUSY); `lsblk` and `fuser -v` may show which; release it, or name another device"
+        "the kernel has {path}, another path to the same drive, reserved for another user (open with O_EXCL: EBUSY); `lsblk` and `fuser -v` may show the user; release the device, or name another device"
     )]
     OtherPathClaimed { path: String },
     /// Named twice, or together with a part of it.
     #[error(
-        "it has bytes in common with {other}, which is named too; name each device once, and no partition beside its disk"
+        "it has bytes in common with {other}, which is named too; name each device once, and a partition never together with its disk"
     )]
     NamedTwice { other: String },
     /// Another path to the same drive is named too: both report that world-wide name.
@@ -140,11 +140,11 @@ pub enum Reason {
     NotAllowed { is: String, only: String },
     /// Another run uses it. `who`: empty or ` (process 1234)`; `how`: `alone` or `shared`; `advice`: how both could
     /// run.
-    #[error("another run is on it{who}, {how}; wait for that one to end, or {advice}")]
+    #[error("another run of flashproof uses it{who}, {how}; wait until that run ends, or {advice}")]
     SecondRun { who: String, how: &'static str, advice: &'static str },
     /// Too small for the load.
     #[error("its {size_bytes} bytes are less than {}", match min_size_bytes {
-        0 | 1 => "one: it is empty, or nothing is attached to it; name another device".to_owned(),
+        0 | 1 => "one: the device is empty, or nothing is attached to it; name another device".to_owned(),
         4096 => "the 4096 bytes of one index page; name a larger device".to_owned(),
         block => format!("the {block} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller"),
     })]
@@ -156,14 +156,14 @@ pub enum Reason {
     NoSpace { needed_bytes: u64, free_bytes: u64 },
     /// The file would grow, but its preparation left a part unused, which the file's length marks.
     #[error(
-        "only its first {used_bytes} of {size_bytes} bytes are used, as it was prepared with --use-pct, and to grow it to {wanted_bytes} bytes would undo that; make file-size-mbytes no larger than the file, or prepare it again at the size wanted"
+        "only its first {used_bytes} of {size_bytes} bytes are used, as it was prepared with --use-pct, and growth to {wanted_bytes} bytes would undo that; set file-size-mbytes no larger than the file, or prepare the file again with the new size"
     )]
     PartWouldGrow { used_bytes: u64, size_bytes: u64, wanted_bytes: u64 },
     /// Data on it without consent to its erasure, and how to consent.
-    #[error("{}; it would be erased: if that is meant, {advice}", list(.evidence))]
+    #[error("{}; it would be erased: to allow this, {advice}", list(.evidence))]
     NotConfirmed { evidence: Vec<Evidence>, advice: String },
     /// The device changed after it was examined.
-    #[error("it changed after it was examined: {what}; see that nobody reconfigures it, then start again")]
+    #[error("it changed after it was examined: {what}; make sure that nobody reconfigures it, then start again")]
     Changed { what: String },
     /// System call failed.
     #[error("cannot {tried} ({source}); {}", sys::remedy(source, "look at the kernel log (dmesg) for the reason"))]

@@ -187,14 +187,14 @@ fn a_second_run_on_a_file_is_refused_unless_both_share() {
     let request = place.request("file");
     let shared = Request { shared: true, ..request.clone() };
     let alone = place.consent(&request).unwrap();
-    place.assert_refused(&request, "another run is on it, alone; wait for that one to end");
-    place.assert_refused(&shared, "another run is on it, alone");
+    place.assert_refused(&request, "another run of flashproof uses it, exclusively; wait until that run ends");
+    place.assert_refused(&shared, "another run of flashproof uses it, exclusively");
     drop(alone);
     let _one = place.consent(&shared).unwrap();
     let _two = place.consent(&shared).unwrap();
     place.assert_refused(
         &request,
-        "another run is on it, shared; wait for that one to end, or start this one with --shared too",
+        "another run of flashproof uses it, with --shared; wait until that run ends, or start this run with --shared, too",
     );
 }
 

@@ -61,7 +61,7 @@ pub enum DiskstatsError {
     Unreadable { path: PathBuf, source: io::Error },
     /// A line, counted from 1, does not look like device statistics.
     #[error(
-        "cannot read {} line {line} - expected two numbers, a name and 11, 15 or 17 counters, found \"{text}\" - this kernel is unknown to this version",
+        "cannot read {} line {line} - expected two numbers, a name and 11, 15 or 17 counters, found \"{text}\" - this version of flashproof does not know the format of this kernel",
         path.display()
     )]
     Line { path: PathBuf, line: usize, text: String },

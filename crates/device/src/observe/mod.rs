@@ -93,7 +93,7 @@ impl ProcFile {
 
 /// Why telemetry cannot be taken.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot take telemetry from {} - {source} - {}", path.display(), sys::remedy(source, "mount /proc"))]
+#[error("cannot read telemetry from {} - {source} - {}", path.display(), sys::remedy(source, "mount /proc"))]
 pub struct TelemetryError {
     /// The file that could not be opened.
     pub path: PathBuf,

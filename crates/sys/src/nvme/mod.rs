@@ -259,7 +259,7 @@ impl Status {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sct, sc } = self;
-        let name = self.name().unwrap_or(if *sct == 7 { "of the vendor's own" } else { "without a name" });
+        let name = self.name().unwrap_or(if *sct == 7 { "vendor-specific" } else { "unknown" });
         write!(f, "NVMe status {name} (type {sct:#x}, code {sc:#04x})")
     }
 }
@@ -332,7 +332,7 @@ mod tests {
         // Linux and drives also report do-not-retry and further bits.
         assert_eq!(Status::of_field(0x4280 | 0x2000), Status { sct: 2, sc: 0x80 });
         assert_eq!(Status::of_field(0x0280).to_string(), "NVMe status Write Fault (type 0x2, code 0x80)");
-        assert_eq!(Status::of_field(0x07c1).to_string(), "NVMe status of the vendor's own (type 0x7, code 0xc1)");
-        assert_eq!(Status { sct: 0, sc: 0x7f }.to_string(), "NVMe status without a name (type 0x0, code 0x7f)");
+        assert_eq!(Status::of_field(0x07c1).to_string(), "NVMe status vendor-specific (type 0x7, code 0xc1)");
+        assert_eq!(Status { sct: 0, sc: 0x7f }.to_string(), "NVMe status unknown (type 0x0, code 0x7f)");
     }
 }

@@ -83,7 +83,10 @@ fn who_has_the_backing_file_open_is_named() {
     let Some(bench) = Bench::new(&[]) else { return };
     let image = bench.path("image");
     let open = other_process::hold_open(&image);
-    let why = format!("its backing file {image} is open in process {} (sleep); stop what uses it", open.pid());
+    let why = format!(
+        "its backing file {image} is open in process {} (sleep); stop the program that has it open",
+        open.pid()
+    );
     assert_refused_whatever_is_said(&bench, &bench.request(), &[&why]);
     drop(open);
     assert!(bench.consent(&bench.request()).is_ok());

@@ -54,9 +54,9 @@ fn a_path_is_not_enough_for_a_file_system_and_what_stays_with_the_drive_is() {
     let (by_path, hand_made) = (drive.link("disk/by-path/pci-0000:00:1f.2"), drive.link("mine"));
     let pass = "pass `--erase S123` or set FLASHPROOF_ERASE=S123";
     let why = format!("its serial number; {device} may be another drive after a reboot");
-    drive.refused(&[], &format!("if that is meant, {pass} ({why})"));
+    drive.refused(&[], &format!("to allow this, {pass} ({why})"));
     for path in [device, &by_path, &hand_made] {
-        drive.refused(&[path], &format!("{pass} ({why}, so `{path}` is not enough for what is on it)"));
+        drive.refused(&[path], &format!("{pass} ({why}, so `{path}` is not enough to erase the data on it)"));
     }
     for other in ["S12", "S1234", "ata-ACME", "sdx", "t10.ATA", "S123-part1", "/dev/disk/by-id/ata-ACME_S123"] {
         drive.refused(&[other], &format!("{pass} ({why})"));
@@ -145,7 +145,7 @@ fn a_device_without_a_name_of_its_own_is_given_up_by_its_path() {
     let device = drive.bench.device.as_str();
     drive.refused(
         &[],
-        &format!("pass `--erase {device}` or set FLASHPROOF_ERASE={device} (exactly as the device was given)"),
+        &format!("pass `--erase {device}` or set FLASHPROOF_ERASE={device} (exactly as you gave the device)"),
     );
     assert_eq!(drive.consent(device, &[device]), Ok(()));
 }
@@ -168,7 +168,7 @@ fn another_drive_in_the_place_of_the_one_that_was_asked_about_is_seen() {
     let why = "it changed after it was examined: it was wwid eui.0025385b21404321 and is wwid eui.0025385b21404322 now";
     assert!(text.contains(why), "{text}");
     let text = refused_after(&drive, || fs::rename(&sys, sys.with_extension("gone")).unwrap());
-    assert!(text.contains("it changed after it was examined: it is gone; see that"), "{text}");
+    assert!(text.contains("it changed after it was examined: it is no longer there; make sure"), "{text}");
     assert!(before == drive.bench.content());
 }
 
@@ -193,5 +193,5 @@ fn another_drive_between_the_look_and_the_claim_is_seen() {
         succeed("losetup", &["--detach", &drive.bench.device]).unwrap();
         succeed("losetup", &[&drive.bench.device, &drive.bench.path("other image")]).unwrap();
     });
-    assert!(text.contains(" is gone and disk ") && text.contains(" took its place"), "{text}");
+    assert!(text.contains("another disk took its place (sequence number "), "{text}");
 }

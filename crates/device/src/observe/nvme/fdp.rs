@@ -143,9 +143,9 @@ impl Fdp {
     /// Why writes to the namespace cannot name a handle, and the remedy; `None` if they can.
     pub fn hindrance(&self) -> Option<&'static str> {
         match self.state {
-            State::Off => Some("FDP is there and off"),
+            State::Off => Some("the drive has FDP, but FDP is off"),
             State::On(_) if self.placement.is_empty() && self.unknown.is_empty() => {
-                Some("FDP is on, and the namespace was created without placement handles")
+                Some("FDP is on, but the namespace was created without placement handles")
             }
             _ => None,
         }
@@ -159,8 +159,8 @@ impl fmt::Display for Fdp {
         let group = self.endurance_group;
         match self.state {
             State::On(index) => writeln!(f, "on in endurance group {group}, configuration {index}")?,
-            State::Off => writeln!(f, "off in endurance group {group}, which could be set to")?,
-            State::Unknown => writeln!(f, "on or off in endurance group {group}, which has")?,
+            State::Off => writeln!(f, "off in endurance group {group}; available configurations:")?,
+            State::Unknown => writeln!(f, "unknown state in endurance group {group}; available configurations:")?,
         }
         let is_shown = |one: &&Configuration| match self.state {
             State::On(on) => on == one.index,
@@ -181,19 +181,22 @@ impl fmt::Display for Fdp {
         if !self.placement.is_empty() {
             let handles: Vec<_> = self.placement.iter().map(|handle| handle.reclaim_unit_handle.to_string()).collect();
             let count = units::count(handles.len() as u64, "placement handle");
-            writeln!(f, "its namespace may write by {count}: reclaim unit handles {}", handles.join(", "))?;
+            writeln!(f, "its namespace may use {count}: reclaim unit handles {}", handles.join(", "))?;
         } else if let Some(hindrance) = self.hindrance() {
             writeln!(
                 f,
-                "{hindrance}: no write can name one (`flashproof waf setup DEVICE` prints how to change that)"
+                "{hindrance}: writes cannot name a handle (`flashproof waf setup DEVICE` prints how to change this)"
             )?;
         }
         if let Some(counted) = self.statistics {
             let waf = counted.waf().map(|waf| format!(", device WAF {waf:.2}")).unwrap_or_default();
             let [host, media, erased] = [counted.host, counted.media, counted.erased].map(bytes);
-            writeln!(f, "in its life hosts wrote {host}, {media} went to the media{waf}; {erased} were erased")?;
+            writeln!(
+                f,
+                "over its life hosts wrote {host}, the drive wrote {media} to the media and erased {erased}{waf}"
+            )?;
         }
-        self.unknown.iter().try_for_each(|what| writeln!(f, "not known is {what}"))
+        self.unknown.iter().try_for_each(|what| writeln!(f, "could not be read: {what}"))
     }
 }
 
@@ -208,10 +211,10 @@ impl Controller {
         let page = log(fd, Query::FdpConfigurations(group), 16, |head| little_endian::<4>(head, 4));
         fdp.configurations = fdp.known("its configurations", page.map(|page| configurations(&page)));
         let feature = ask(fd, Query::FdpFeature(group), &mut []);
-        fdp.state = fdp.known("whether it is on", feature.map(State::of_feature));
+        fdp.state = fdp.known("the FDP state", feature.map(State::of_feature));
         if matches!(fdp.state, State::On(_)) {
             let page = log(fd, Query::FdpUsage(group), 8, |head| 8 + 8 * little_endian::<2>(head, 0));
-            fdp.handle_users = fdp.known("who uses its handles", page.map(|page| handle_users(&page)));
+            fdp.handle_users = fdp.known("the users of its handles", page.map(|page| handle_users(&page)));
             let nsid = namespace_id(node.as_fd()).map_err(QueryError::Io);
             let list = nsid.and_then(|nsid| placement_list(node, nsid));
             fdp.placement = fdp.known("the placement list of the namespace", list);
@@ -370,20 +373,23 @@ mod tests {
         assert_eq!(lines[0], "on in endurance group 1, configuration 0");
         let handles = "8 reclaim unit handles (8 initially, 0 persistently isolated)";
         assert_eq!(lines[1], format!("configuration 0: {handles}, reclaim unit 16.8 MB, 1 reclaim group"));
-        assert_eq!(lines[2], "its namespace may write by 2 placement handles: reclaim unit handles 0, 1");
+        assert_eq!(lines[2], "its namespace may use 2 placement handles: reclaim unit handles 0, 1");
         assert!(lines[3].contains("device WAF 1.50"), "{text}");
         assert_eq!((lines.len(), on.hindrance()), (4, None));
         let without = Fdp { placement: Vec::new(), ..on.clone() };
         assert!(without.to_string().contains("the namespace was created without placement handles"), "{without}");
         let off = Fdp { state: State::Off, statistics: None, ..without };
         assert!(
-            off.to_string().starts_with("off in endurance group 1, which could be set to\nconfiguration 0:"),
+            off.to_string().starts_with("off in endurance group 1; available configurations:\nconfiguration 0:"),
             "{off}"
         );
-        assert_eq!(off.hindrance(), Some("FDP is there and off"));
-        let unknown = Fdp { state: State::Unknown, unknown: vec!["whether it is on: refused".to_owned()], ..off };
+        assert_eq!(off.hindrance(), Some("the drive has FDP, but FDP is off"));
+        let unknown = Fdp { state: State::Unknown, unknown: vec!["the FDP state: refused".to_owned()], ..off };
         let text = unknown.to_string();
-        assert!(text.starts_with("on or off in") && text.contains("not known is whether it is on: refused"), "{text}");
+        assert!(
+            text.starts_with("unknown state in") && text.contains("could not be read: the FDP state: refused"),
+            "{text}"
+        );
         assert_eq!(unknown.hindrance(), None, "nobody is told to erase it");
     }
 

@@ -55,7 +55,7 @@ const WARNINGS: [&str; 6] = [
     "its spare capacity is below the threshold",
     "its temperature is beyond a threshold",
     "it is unreliable because of media or internal errors",
-    "it takes no writes any more",
+    "its media are read-only",
     "its backup of volatile memory failed",
     "its persistent memory region is unreliable",
 ];

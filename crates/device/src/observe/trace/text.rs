@@ -61,7 +61,7 @@ pub enum TextError {
     Io(#[from] io::Error),
     /// No line is part of a trace; number and beginning of its first line.
     #[error(
-        "no line of it is a block tracepoint of ftrace, trace-cmd, perf script or blkparse, or a row of iosnoop or of \
+        "no line is a block tracepoint of ftrace, trace-cmd, perf script or blkparse, or a row of iosnoop or of \
          flashproof trace --ops{}",
         .first.as_ref().map_or_else(|| " (it is empty)".to_owned(), |(line, text)| format!("; line {line}: {}", results::units::quoted(text)))
     )]

@@ -29,7 +29,7 @@ pub enum TraceError {
     NoDevice,
     /// The kernel does not let this user trace: it refused `path`.
     #[error(
-        "cannot trace block requests - {}: {source} - run as root (CAP_SYS_ADMIN) on a kernel that is not locked down, or go without the trace",
+        "cannot trace block requests - {}: {source} - run as root (CAP_SYS_ADMIN) on a kernel that is not locked down, or run without the trace",
         path.display()
     )]
     NotPermitted { path: PathBuf, source: io::Error },
@@ -43,14 +43,14 @@ pub enum TraceError {
     )]
     NoEvent { event: &'static str },
     /// The kernel describes its records, at `path`, in a way that this version does not know.
-    #[error("cannot read the trace - {}: {reason} - this kernel is unknown to this version; go without the trace", path.display())]
+    #[error("cannot read the trace - {}: {reason} - this version of flashproof does not know the format of this kernel; run without the trace", path.display())]
     Format { path: PathBuf, reason: String },
     #[error(
-        "cannot read the trace of CPU {cpu} - the buffer page makes no sense at byte {at_byte} - this kernel is unknown to this version; go without the trace"
+        "cannot read the trace of CPU {cpu} - the buffer page is inconsistent at byte {at_byte} - this version of flashproof does not know the format of this kernel; run without the trace"
     )]
     Page { cpu: u32, at_byte: usize },
     /// Any other system call, for an operation such as "reading the statistics".
-    #[error("cannot trace block requests - {doing} on {}: {source} - go without the trace if this persists", path.display())]
+    #[error("cannot trace block requests - {doing} on {}: {source} - if this persists, run without the trace", path.display())]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
 }
 

@@ -122,7 +122,7 @@ impl FtlDrive {
                 }
             }
             "reserve" => spec.reserve_superblocks = number(value, 1..=10_000).ok_or("a number from 1 to 10000")?,
-            "wear-gap" => spec.wear_gap = Some(number(value, 1..=1 << 31).ok_or("a number of erases from 1 on")?),
+            "wear-gap" => spec.wear_gap = Some(number(value, 1..=1 << 31).ok_or("a number of erases, 1 or more")?),
             "firmware" => {
                 for habit in value.split('/') {
                     *match habit {
@@ -134,13 +134,13 @@ impl FtlDrive {
                 }
             }
             "channels" => flash.channels = number(value, 1..=256).ok_or("a number from 1 to 256")?,
-            "dies" => flash.dies = number(value, 1..=64).ok_or("a number of each channel, from 1 to 64")?,
+            "dies" => flash.dies = number(value, 1..=64).ok_or("a number per channel, from 1 to 64")?,
             "planes" => flash.planes = number(value, 1..=16).ok_or("a number from 1 to 16")?,
             "page" => flash.page_bytes = unit(value)?,
             "read-us" => flash.read_ns = nanoseconds(value, 1e3)?,
             "program-us" => flash.program_ns = nanoseconds(value, 1e3)?,
             "erase-us" => flash.erase_ns = nanoseconds(value, 1e3)?,
-            "bus-mbps" => flash.bus_mbps = number(value, 1..=1_000_000).ok_or("megabytes a second, from 1 on")?,
+            "bus-mbps" => flash.bus_mbps = number(value, 1..=1_000_000).ok_or("megabytes per second, 1 or more")?,
             "suspend-us" if value == "off" => flash.suspend_ns = None,
             "suspend-us" => {
                 flash.suspend_ns = Some(nanoseconds(value, 1e3).map_err(|_| "microseconds such as 10, or off")?);
@@ -165,7 +165,7 @@ impl FtlDrive {
         let unit_bytes = u64::from(spec.unit_bytes);
         let program_bytes = u64::from(flash.program_bytes());
         if !program_bytes.is_multiple_of(unit_bytes) {
-            let expected = "one that divides planes x page, which a die programs at once";
+            let expected = "a divisor of planes x page, the bytes that a die programs at once";
             return Err(("unit", unit_bytes.to_string(), expected));
         }
         spec.logical_bytes = capacity_bytes;

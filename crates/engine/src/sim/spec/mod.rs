@@ -156,7 +156,7 @@ impl DriveSpec {
                 return Err(format!("unknown parameter {} - known are {names}", quoted(name)));
             }
             if given.contains(&name) {
-                return Err(format!("{name} is given twice - leave one of them"));
+                return Err(format!("{name} is given twice - give {name} once"));
             }
             given.push(name);
             let set = match &mut spec.ftl {
@@ -191,11 +191,15 @@ impl DriveSpec {
     /// The first parameter in `given` that has no effect, the reason, and advice.
     fn without_effect(&self, given: &[&str]) -> Option<(&'static str, &'static str, &'static str)> {
         if given.contains(&"slow-factor") && self.slow_after_ns.is_none() {
-            return Some(("slow-factor", "without slow-after-s", "say from when on the drive is slow, 0 for always"));
+            return Some((
+                "slow-factor",
+                "without slow-after-s",
+                "give slow-after-s, the time from which the drive is slow; 0 for always",
+            ));
         }
         if self.bad_range.as_ref().is_some_and(|bad| bad.start >= self.capacity_bytes) {
             let advice = "give offsets below capacity, which is 64GiB unless given";
-            return Some(("bad", "behind the end of the drive", advice));
+            return Some(("bad", "beyond the end of the drive", advice));
         }
         let unlimited =
             [self.read_kbps, self.write_kbps, self.read_iops, self.write_iops].iter().all(|limit| *limit == 0);
@@ -203,7 +207,7 @@ impl DriveSpec {
             return Some(("window-ms", "without a limit", "give read-iops, write-iops, read-mbps or write-mbps"));
         }
         if given.contains(&"op") && given.contains(&"op-of-flash") {
-            return Some(("op-of-flash", "beside op", "leave one of them"));
+            return Some(("op-of-flash", "together with op", "give one of them"));
         }
         None
     }
@@ -219,7 +223,7 @@ impl DriveSpec {
             return Err("a stall-every-s longer than stall-ms");
         }
         if at_ns.windows(2).any(|pair| pair[1] - pair[0] <= length_ns) {
-            return Err("a stall-at-s whose times are further apart than stall-ms");
+            return Err("times of stall-at-s that are further apart than stall-ms");
         }
         Ok(())
     }
@@ -239,8 +243,8 @@ impl DriveSpec {
             "write-us" => self.write_ns = nanoseconds(value, 1e3)?,
             "read-mbps" => self.read_kbps = kilobytes(value)?,
             "write-mbps" => self.write_kbps = kilobytes(value)?,
-            "read-iops" => self.read_iops = value.parse().map_err(|_| "operations a second, 0 for no limit")?,
-            "write-iops" => self.write_iops = value.parse().map_err(|_| "operations a second, 0 for no limit")?,
+            "read-iops" => self.read_iops = value.parse().map_err(|_| "operations per second, 0 for no limit")?,
+            "write-iops" => self.write_iops = value.parse().map_err(|_| "operations per second, 0 for no limit")?,
             "window-ms" => self.window_ns = nanoseconds(value, 1e6)?,
             "jitter-pct" => self.jitter_pct = number(value, 0..=100).ok_or("a percentage from 0 to 100")?,
             "stall-ms" => self.stalls.length_ns = nanoseconds(value, 1e6)?,
@@ -272,7 +276,7 @@ impl DriveSpec {
 fn kilobytes(value: &str) -> Result<u64, &'static str> {
     let kbps = value.parse::<f64>().ok().map(|mbps| (mbps * 1e3).round());
     let fits = kbps.filter(|kbps| (0.0..1e15).contains(kbps) && (*kbps > 0.0 || value.parse() == Ok(0.0)));
-    fits.map(|kbps| kbps as u64).ok_or("megabytes a second, 0.001 or more, or 0 for no limit")
+    fits.map(|kbps| kbps as u64).ok_or("megabytes per second, 0.001 or more, or 0 for no limit")
 }
 
 /// Parses a number of `unit_ns` as nanoseconds, at most about a century.
