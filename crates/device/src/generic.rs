@@ -1,10 +1,9 @@
 //! The character device of an NVMe namespace (`/dev/ng0n1`): a second path to a block device that is already open.
 //!
-//! The guard examined and claimed the block device, so it is opened first and stays open. Names do not prove that both
-//! lead to the same namespace, so the kernel's device number, the namespace identifier and the drive's identifiers are
-//! compared. Commands sent here bypass the block layer, which would enforce the partition, whole blocks and the
-//! queue's limits; so callers get these bounds, too ([`Generic::first_byte`], [`Generic::size_bytes`],
-//! [`Generic::transfer_bytes_max`]).
+//! The guard examined and claimed the block device, so the block device is opened first and stays open. Names do not
+//! prove that both devices are the same namespace. Therefore the device number, the namespace identifier and the
+//! drive's identifiers are compared. Commands bypass the block layer, which would enforce the partition's bounds, whole
+//! blocks and the queue's limits. The caller must enforce them, with the values in [`Namespace`].
 
 use crate::discover::{DevNum, Kind, Roots, generic_of_block, queue_attribute};
 use crate::observe::nvme::{self, fdp};
@@ -17,10 +16,10 @@ use sys::nvme::ring::{BLOCKS_MAX, Namespace};
 use sys::nvme::{IDENTIFY_BYTES, Query, QueryError, answer, namespace_id};
 use thiserror::Error;
 
-/// Transfer limit if the kernel does not report the queue's, bytes: every NVMe drive seen so far accepts it.
+/// Transfer limit if the kernel reports no limit of the queue, bytes. Every NVMe drive seen so far accepts this size.
 const TRANSFER_BYTES: u64 = 128 << 10;
 
-/// The page size in which the kernel counts the segments of a transfer.
+/// Page size with which the kernel counts the segments of a transfer.
 const PAGE_BYTES: u64 = 4096;
 
 /// Why commands cannot be sent to a device. One line.
@@ -39,15 +38,15 @@ pub enum GenericReason {
     /// A file, or a disk of another kind.
     #[error("it is not an NVMe namespace; set engine: uring, or name an NVMe drive")]
     NotNvme,
-    /// sysfs has no character device for it, such as `ng0n1`.
+    /// sysfs has no character device (`ng0n1`) for the namespace.
     #[error(
         "the kernel has no character device {name} for it (older than Linux 5.13, or the drive is gone); set engine: uring"
     )]
     NoDoor { name: String },
-    /// The character device exists, but has no node.
+    /// The character device has no node in /dev.
     #[error("its character device has no node /dev/{name}, which udev normally creates; create it: mknod /dev/{name} c {} {}", number.major, number.minor)]
     NoNode { name: String, number: DevNum },
-    /// The node leads elsewhere.
+    /// The node belongs to another device.
     #[error(
         "/dev/{name} is not its character device: {what}; look at /dev/{name} and at /sys/class/nvme-generic/{name}, and remove the node if it is stale"
     )]
@@ -71,7 +70,8 @@ pub struct Generic {
 }
 
 impl Generic {
-    /// Opens the character device beside `target`, which must stay open for as long as this is used.
+    /// Opens the character device of the same namespace as `target`. `target` must stay open while the result is in
+    /// use.
     pub fn open(target: &Target) -> Result<Self, GenericError> {
         Self::open_below(target, &Roots::default())
             .map_err(|reason| GenericError { device: target.name().to_owned(), reason })
@@ -126,12 +126,12 @@ impl Generic {
         Ok(Self { file, name, namespace })
     }
 
-    /// Such as `ng0n1`.
+    /// Name of the character device: `ng0n1`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Facts of the namespace that commands need.
+    /// Properties of the namespace that commands need.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
@@ -161,8 +161,8 @@ fn difference(file: &File, number: DevNum, target: &Target) -> Result<Option<Str
     Ok((!same).then(|| "the drive reports different identifiers for the two devices".to_owned()))
 }
 
-/// Maximum bytes of one command: the least of the hardware's limit, the kernel's segment limit (with no two pages
-/// adjacent) and the command's own.
+/// Maximum bytes of one command: the minimum of the hardware's limit, the kernel's segment limit (assuming no adjacent
+/// pages) and the limit of the command's length field.
 fn transfer_bytes_max(hardware: Option<u64>, segments: Option<u64>, block_bytes: u32) -> u32 {
     let hardware = hardware.unwrap_or(TRANSFER_BYTES);
     let segments = segments.map_or(hardware, |segments| segments.saturating_mul(PAGE_BYTES));

@@ -1,9 +1,9 @@
 //! Checks the path between the CPUs and the drive: controllers, the PCIe link, the NUMA node, interrupts.
 //!
-//! [`crate::observe::interrupts`] has the lines of a device and its interrupts per CPU; /proc/irq has their affinity.
-//! One CPU that takes all completions of a fast device saturates long before the device does: the latency then rises
-//! with the load and looks like the device's. With a queue for each CPU the kernel spreads NVMe interrupts itself,
-//! without irqbalance; with few queues, HBAs and virtual disks irqbalance has to do it.
+//! [`crate::observe::interrupts`] has the interrupt lines of a device and the counts per CPU; /proc/irq has the
+//! affinities. One CPU that takes all completions of a fast device saturates long before the device does: latency then
+//! rises with the load, as if the device were slow. With a queue for each CPU the kernel spreads NVMe interrupts
+//! itself, without irqbalance; for drives with few queues, HBAs and virtual disks irqbalance has to do so.
 
 use super::{Check, DeviceState, Findings, own_status};
 use crate::discover::{Roots, SysDir};
@@ -12,7 +12,7 @@ use crate::observe::interrupts::{ByCpu, lines_of};
 use std::path::Path;
 use std::{fmt, fs};
 
-/// A speed and a width. Source: `Documentation/ABI/testing/sysfs-bus-pci` of the kernel.
+/// Speed and width of a PCIe link. Source: `Documentation/ABI/testing/sysfs-bus-pci` of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Link {
     /// GT/s: billions of transfers per second on each lane.
@@ -30,8 +30,8 @@ impl Link {
         (gtps > 0.0 && lanes > 0).then_some(Self { gtps, lanes })
     }
 
-    /// GB/s after encoding: 8b/10b up to 5 GT/s, 128b/130b from 8 GT/s on, 236 of the 256 bytes of a flit at 64 GT/s.
-    /// Source: PCI Express base specification 6.0.
+    /// GB/s after encoding: 8b/10b up to 5 GT/s, 128b/130b from 8 GT/s on, and 236 of the 256 bytes of a flit at 64
+    /// GT/s. Source: PCI Express base specification 6.0.
     fn gbytes_per_sec(self) -> f64 {
         let share = match self.gtps {
             gtps if gtps < 8.0 => 8.0 / 10.0,
@@ -55,14 +55,14 @@ impl fmt::Display for Link {
 /// Position and link of a drive in its host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attachment {
-    /// Label of the PCI slot; the PCI address where the platform labels none.
+    /// Label of the PCI slot; the PCI address if the platform has no labels.
     pub slot: Option<String>,
-    /// PCIe link as it runs: `16 GT/s x4`.
+    /// Current PCIe link: `16 GT/s x4`.
     pub link: Option<String>,
 }
 
 impl Attachment {
-    /// The attachment of the device called `name`, by sysfs below `root`. Unknown values are `None`.
+    /// Attachment of the device `name`, from sysfs below `root`. Unknown values are `None`.
     pub fn of(name: &str, root: &Path) -> Self {
         let roots = Roots::below(root);
         let Ok(device) = DeviceState::find(name, root, &roots) else { return Self::default() };
@@ -72,8 +72,8 @@ impl Attachment {
     }
 }
 
-/// The label of the slot with the PCI device `address` (`0000:3b:00.0`). Source:
-/// `Documentation/ABI/testing/sysfs-bus-pci` of the kernel; a slot's address has no function.
+/// Label of the slot of the PCI device `address` (`0000:3b:00.0`). The address of a slot lacks the function number.
+/// Source: `Documentation/ABI/testing/sysfs-bus-pci` of the kernel.
 fn slot_label(address: &str, roots: &Roots) -> Option<String> {
     let is_here = |slot: &SysDir| slot.text("address").is_some_and(|of| address.split('.').next() == Some(&of));
     SysDir::new(roots.sys.join("bus/pci")).below("slots").find(is_here).map(|slot| slot.name())
@@ -113,14 +113,14 @@ pub(super) fn check_link(device: &DeviceState, findings: &mut Findings) {
     }
 }
 
-/// Drivers of controllers that have caches and arrays of their own.
+/// Drivers of RAID controllers, which have their own caches and arrays.
 const RAID: [&str; 9] =
     ["megaraid_sas", "megaraid", "aacraid", "hpsa", "smartpqi", "arcmsr", "3w-sas", "3w-9xxx", "ips"];
 
-/// Drivers of adapters that pass commands on, translated.
+/// Drivers of host bus adapters, which translate commands and pass them on.
 const ADAPTERS: [&str; 9] = ["mpt3sas", "mpt2sas", "mpi3mr", "pm80xx", "mvsas", "isci", "esas2r", "qla2xxx", "lpfc"];
 
-/// Names the controller among the drivers above the device.
+/// Finds a RAID controller, adapter or bridge among the drivers above the device.
 pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
     if device.disk.is_none() {
         return;
@@ -160,7 +160,7 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
     }
 }
 
-/// Compares the node of the device with the CPUs that this process may use.
+/// Compares the NUMA node of the device with the CPUs on which this process may run.
 pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Findings) {
     let check = findings.check(
         "numa-node",
@@ -195,10 +195,10 @@ pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Fin
     }
 }
 
-/// Minimum number of interrupts for a judgement about their CPUs.
+/// Minimum number of interrupts for a finding about their CPUs.
 const COUNTED_MIN: u64 = 10_000;
 
-/// Percentage of all interrupts from which one CPU counts as taking all of them.
+/// If one CPU takes this percentage of the interrupts, it counts as taking all of them.
 const ONE_CPU_PCT: f64 = 95.0;
 
 /// Checks that irqbalance, the daemon that spreads interrupts, runs.
@@ -237,8 +237,8 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
         return;
     }
     let irqs = SysDir::new(roots.sys.join("kernel/irq"));
-    // The name of the action: `nvme0q1`, `virtio1-req.0`. Source: `Documentation/ABI/testing/sysfs-kernel-irq` of the
-    // kernel.
+    // Name of an interrupt's action: `nvme0q1`, `virtio1-req.0`. Source: `Documentation/ABI/testing/sysfs-kernel-irq`
+    // of the kernel.
     lines.retain(|line| !irqs.text(&format!("{line}/actions")).is_some_and(|name| is_administrative(&name)));
     let online = CpuList::read(&roots.sys.join("devices/system/cpu/online")).unwrap_or_default();
     let reached: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, roots)).collect();
@@ -251,8 +251,8 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
     judge(&lines, &cpus, &online, &counted, irqbalance_runs(roots), check);
 }
 
-/// Judges the interrupts `lines`. `cpus`: the CPUs that they are routed to; `counted`: interrupts per CPU since boot;
-/// `balanced`: irqbalance runs, `None` if unknown.
+/// Judges the interrupt lines `lines`. `cpus`: CPUs to which the lines are routed; `counted`: interrupts per CPU since
+/// boot; `balanced`: true if irqbalance runs, `None` if unknown.
 fn judge(lines: &[u32], cpus: &CpuList, online: &CpuList, counted: &ByCpu, balanced: Option<bool>, check: Check<'_>) {
     let count = lines.len();
     if online.len() == 1 {
@@ -294,13 +294,13 @@ fn braces(numbers: &[u32]) -> String {
     if let [one] = &texts[..] { one.clone() } else { format!("{{{}}}", texts.join(",")) }
 }
 
-/// NVMe's queue 0 is for administration; virtio has an interrupt for configuration changes.
+/// True for interrupts without completions of I/O: NVMe's queue 0 (administration), and virtio's configuration changes.
 fn is_administrative(name: &str) -> bool {
     let is_admin_queue = name.starts_with("nvme") && name.ends_with("q0");
     is_admin_queue || name.ends_with("-config")
 }
 
-/// CPUs that an interrupt is routed to: the effective ones, else the allowed ones. Source:
+/// CPUs to which an interrupt is routed: the effective CPUs, or the allowed CPUs if those are unknown. Source:
 /// `Documentation/core-api/irq/irq-affinity.rst` of the kernel.
 fn affinity(number: u32, roots: &Roots) -> Option<CpuList> {
     let dir = roots.proc.join("irq").join(number.to_string());

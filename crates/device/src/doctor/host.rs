@@ -1,8 +1,8 @@
 //! Checks of the host that affect any result: io_uring, locked memory, CPU frequency, clock, hypervisor; CPU time taken
 //! by other guests (steal) and other programs.
 //!
-//! The first line of /proc/stat is read twice for CPU time. Its times are in ticks of 10 ms, so a short interval shows
-//! only heavy steal; the share since boot is checked, too.
+//! CPU time is the difference of two readings of the first line of /proc/stat. The times are in ticks of 10 ms, so a
+//! short interval shows only heavy steal. Therefore the share since boot is checked, too.
 
 use super::{Findings, own_status};
 use crate::discover::{Roots, SysDir};
@@ -11,19 +11,20 @@ use std::io;
 use std::path::Path;
 use sys::ring;
 
-/// Memory for buffers that a run may register with io_uring, and as much again for other locked memory.
+/// Twice the memory that a run may register with io_uring for buffers: half of it is for other locked memory.
 const MEMLOCK_WANTED_BYTES: u64 = 128 << 20;
 
 /// Capability to lock memory without limit (`CAP_IPC_LOCK` of linux/capability.h).
 const CAP_IPC_LOCK: u32 = 14;
 
-/// Clocks that are read without leaving user space (vDSO). Others cost a system call or a slow register.
+/// Clocks that are read in user space (vDSO). Reading any other clock costs a system call or an access to a slow
+/// register.
 const FAST_CLOCKS: [&str; 7] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource", "timebase", "tod"];
 
 const CLOCK_DIR: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// All checks of the host that need only one reading.
+/// Checks of the host that need only one reading.
 pub(super) fn check(root: &Path, roots: &Roots, findings: &mut Findings) {
     let facts = HostFacts::read(root);
     let attempt = (root == Path::new("/")).then(ring::probe);
@@ -133,14 +134,14 @@ fn has_capability(roots: &Roots, bit: u32) -> Option<bool> {
     Some(u64::from_str_radix(&mask, 16).ok()? >> bit & 1 == 1)
 }
 
-/// Percentage of CPU time from which steal may spoil a result: a thread that is held off the CPU for 10 ms misses all
-/// of its operations of that time.
+/// Percentage of CPU time from which steal may distort a result: a thread without a CPU for 10 ms issues all operations
+/// of that time late.
 const STEAL_PCT: f64 = 1.0;
 
 /// Percentage of CPU time from which other programs may disturb the run.
 const BUSY_PCT: f64 = 50.0;
 
-/// Checks the difference between two readings.
+/// Checks CPU steal and CPU load between two readings.
 pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: &mut Findings) {
     let Some(total) = after else {
         let why = "another guest or program that takes the CPUs would look like lag";

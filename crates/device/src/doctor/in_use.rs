@@ -1,5 +1,5 @@
-//! Checks for other users of the device (by the guard, by its counters), and the run directory: enough space, and not
-//! on the device under test.
+//! Checks for other users of the device, by the guard and by the I/O counters. Checks the run directory: enough space,
+//! and not on the device under test.
 
 use super::{DeviceState, Findings};
 use crate::discover::{DevNum, Roots};
@@ -15,7 +15,7 @@ use sys::open::{free_bytes, memory_file_system};
 
 pub const IN_USE: &str = "in-use";
 
-/// Asks the guard who uses the device: mounts, swap, RAID, volumes, processes.
+/// Checks with the guard for users of the device: mounts, swap, RAID, volumes, processes.
 pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings) {
     const WHY: &str =
         "a test that writes is refused; in a test that only reads, the other user's I/O adds to every latency";
@@ -38,7 +38,7 @@ pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings
     }
 }
 
-/// Checks for I/O between two readings `apart` from each other.
+/// Checks for I/O of other programs, between two readings of the counters at a distance of `apart`.
 pub(super) fn check_activity(
     before: Option<Counters>,
     after: Option<Counters>,
@@ -62,13 +62,14 @@ pub(super) fn check_activity(
 
 const PLACE: &str = "run-directory-place";
 
-/// A day of one device takes about 100 MB (docs/run-directory.md); a run also asks for its own need.
+/// Free space for a warning below it. A run of a day takes about 100 MB per device (docs/run-directory.md); a run also
+/// checks for the space that it needs itself.
 const ENOUGH_BYTES: u64 = 1 << 30;
 
-/// Less than this does not last an hour with several devices.
+/// Free space for a problem below it: less does not last an hour with several devices.
 const LEAST_BYTES: u64 = 16 << 20;
 
-/// Looks at the file system that `dir` is on, or will be.
+/// Checks the free space of the file system of `dir`, which need not exist yet.
 pub(super) fn check_room(dir: &Path, findings: &mut Findings) {
     let check = findings.check("run-directory", "a run that cannot be recorded has no result");
     let place = existing(dir);

@@ -1,5 +1,5 @@
-//! Checks the kind of a device: a drive, or a virtual or networked device that looks like one; and its block layer
-//! settings: scheduler, write cache, sectors.
+//! Checks the kind of a device: a drive, or a virtual or networked device that looks like a drive. Checks its block
+//! layer settings: scheduler, write cache, sectors.
 
 use super::{DeviceState, Findings};
 use crate::discover::Kind;
@@ -51,7 +51,7 @@ const TEST: Behind = Behind {
     remedy: "name the drive that you want to test",
 };
 
-/// Prefixes of kernel names; a number or letters follow.
+/// Prefixes of kernel names, followed by a number or letters.
 const NAMES: [(&str, &Behind); 16] = [
     ("loop", &LOOP),
     ("zram", &MEMORY),
@@ -71,7 +71,7 @@ const NAMES: [(&str, &Behind); 16] = [
     ("pmem", &MEMORY),
 ];
 
-/// Prefixes of the models that clouds and emulators give to disks that look like NVMe or SCSI drives.
+/// Prefixes of model names of virtual disks (clouds, emulators) that look like NVMe or SCSI drives.
 const MODELS: [(&str, &Behind); 11] = [
     ("Amazon Elastic Block Store", &NETWORK),
     ("Amazon EC2 NVMe Instance Storage", &VIRTUAL),
@@ -144,7 +144,7 @@ fn behind(device: &DeviceState) -> Option<(&'static Behind, String)> {
     None
 }
 
-/// True if `name` is `prefix` and an index in the driver's format: `vda`, `md127`, `dm-0`.
+/// True if `name` is `prefix` followed by an index in the driver's format: `vda`, `md127`, `dm-0`.
 fn is_called(name: &str, prefix: &str) -> bool {
     let letters = matches!(prefix, "vd" | "xvd");
     name.strip_prefix(prefix).is_some_and(|rest| {
@@ -178,7 +178,7 @@ fn check_scheduler(device: &DeviceState, findings: &mut Findings) {
     match device.facts.scheduler.as_deref() {
         Some("none") => check.ok(format!("the scheduler of {disk} is none")),
         Some(other) => check.warning(format!("the scheduler of {disk} is {other}"), format!("echo none > {path}")),
-        // Devices that pass requests on (md, dm, zram) have no queue of their own to schedule.
+        // Bio-based devices (md, dm, zram) have no request queue, and so no scheduler.
         None if !device.is_hardware() => check.ok(format!("{disk} has no scheduler of its own")),
         None => check.unknown(format!("the scheduler of {disk} cannot be read"), format!("cat {path}")),
     }

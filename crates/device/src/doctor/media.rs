@@ -1,10 +1,10 @@
 //! Checks the state of the flash before a test: firmware, partition alignment, over-provisioning, preparation, health
 //! and temperature.
 //!
-//! [`crate::observe::nvme`] reads the log; this module judges it. A drive that hangs does not block the examination: a
-//! thread queries it, and is abandoned after a timeout.
+//! [`crate::observe::nvme`] reads the log; this module judges it. A hung drive does not block the examination: a
+//! separate thread queries the drive, and is abandoned after a timeout.
 //!
-//! Checks that writes can name placement handles, on drives that support them.
+//! Drives with FDP: checks that writes can name placement handles.
 
 use super::{Check, DeviceState, Findings};
 use crate::discover::{DeviceFacts, Kind, SysDir};
@@ -18,17 +18,17 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Minimum alignment of a test's writes, bytes: a page of the flash translation layer of most drives.
+/// Required alignment of a partition, bytes: the mapping unit of the flash translation layer of most drives.
 const ALIGNMENT_BYTES: u64 = 4096;
 
-/// Unused percentage of a drive from which it counts as over-provisioning.
+/// Minimum unused percentage of a disk that counts as over-provisioning.
 const SPARE_PCT: f64 = 5.0;
 
 pub(super) fn check(device: &DeviceState, records: &Records, findings: &mut Findings) {
     check_firmware(device, findings);
     check_alignment(device, findings);
     let facts = &device.facts;
-    // The record of a file has its length at that time.
+    // The record of a file has the file's length at the time of the preparation.
     let prepared = facts.identity().and_then(|identity| records.prepared(&identity, facts.size_bytes));
     check_over_provisioning(device, prepared.as_ref(), findings);
     check_preparation(device, prepared.as_ref(), findings);
@@ -110,10 +110,10 @@ fn check_over_provisioning(device: &DeviceState, prepared: Option<&Prepared>, fi
     }
 }
 
-/// Bytes of a disk in no partition, and all of its bytes.
+/// Bytes of a disk outside partitions, and all bytes of the disk.
 fn unpartitioned(disk: &SysDir) -> Option<(u64, u64)> {
     let all = disk.sectors("size")?;
-    // An extended partition holds the logical ones, and shows as two sectors.
+    // An extended partition, which contains the logical partitions, shows as two sectors.
     let used: u64 = disk.partitions().filter_map(|part| part.sectors("size")).sum();
     Some((all.saturating_sub(used), all))
 }
@@ -145,13 +145,13 @@ fn check_preparation(device: &DeviceState, prepared: Option<&Prepared>, findings
     }
 }
 
-/// Reads the log of a device. Errors: the reason, in words.
+/// Reads the SMART log of a device. Errors: the reason, in words.
 pub(super) type SmartReader = fn(&DeviceFacts) -> Result<Smart, String>;
 
-/// Maximum wait for an answer; a drive needs some milliseconds.
+/// Timeout of a query; a healthy drive needs some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Used endurance, percent, from which the drive counts as worn.
+/// Used endurance, percent, from which a drive counts as worn.
 const WORN_PCT: u8 = 80;
 
 /// Judges the drive's health report.
@@ -178,7 +178,7 @@ pub fn ask_drive(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
     let controller = Controller::find(root, (number.major, number.minor));
     let controller = controller.ok_or("its controller could not be opened; run as root")?;
     let (answer, answered) = mpsc::channel();
-    // A late answer has no receiver any more.
+    // After the timeout the answer has no receiver.
     let ask = move || drop(answer.send(controller.smart().map_err(|error| error.to_string())));
     thread::Builder::new().spawn(ask).map_err(|error| format!("no thread could be started ({error})"))?;
     answered.recv_timeout(PATIENCE).map_err(|_| format!("the drive did not answer within {} s", PATIENCE.as_secs()))?
@@ -222,11 +222,11 @@ fn judge(view: &Smart, findings: &mut Findings) {
     }
 }
 
-/// Margin below the drive's limit, in degrees: an idle drive this hot will reach the limit under load.
+/// Margin below the drive's limit, degrees Celsius: an idle drive within this margin reaches the limit under load.
 const MARGIN_CELSIUS: f64 = 10.0;
 
-/// Compares the temperature with the drive's own limits: for NVMe `max` is where it warns and begins to
-/// throttle, `crit` where it is critical (WCTEMP and CCTEMP of the specification).
+/// Compares the temperature with the drive's limits. For NVMe, `max` is the warning threshold, from which the drive
+/// throttles (WCTEMP), and `crit` the critical threshold (CCTEMP).
 pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mut Findings) {
     let check = findings.check("temperature", "a hot drive throttles: its latency then depends on the cooling");
     let Some(monitor) = device.disk_number().and_then(|number| drive_monitor(root, number)) else {

@@ -20,7 +20,7 @@ pub(super) fn only(check: impl FnOnce(&mut Findings)) -> Finding {
     finding.clone()
 }
 
-/// A machine with one NVMe drive without faults: each test adds one.
+/// A machine with one NVMe drive and no faults. Each test adds a fault.
 struct Machine(FakeTree);
 
 /// The drive's directories below `sys`.
@@ -90,7 +90,7 @@ impl Machine {
     }
 
     fn doctor(&self) -> Doctor {
-        // Spare at its threshold, and no other warning.
+        // The available spare is at its threshold; the log has no warnings.
         Doctor { smart: |_| std::result::Result::Ok(Smart::parse(&[0; 512])), ..Doctor::new(self.0.root()) }
     }
 

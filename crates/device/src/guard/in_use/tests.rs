@@ -33,7 +33,7 @@ impl Machine {
         fs::canonicalize(self.roots.sys.join("dev/block/259:0")).unwrap()
     }
 
-    /// Adds a block device of 1 MiB, or a partition of one when `name` has its disk before a slash.
+    /// Adds a block device of 1 MiB; a partition if `name` is `disk/partition`.
     fn add_device(&self, name: &str, number: &str, attributes: &[(&str, &str)]) -> PathBuf {
         let dir = format!("sys/devices/fake/{name}");
         self.tree.write_all(&dir, &[("dev", number), ("size", "2048")]);
@@ -45,7 +45,7 @@ impl Machine {
         self.tree.path(dir)
     }
 
-    /// Builds `upper` on `lower`, as the kernel shows it on both sides.
+    /// Builds `upper` on `lower`, with the kernel's links in both directions.
     fn stack(&self, upper: &Path, lower: &Path) {
         self.tree.link(lower.join("holders").join(upper.file_name().unwrap()), upper);
         self.tree.link(upper.join("slaves").join(lower.file_name().unwrap()), lower);
@@ -181,7 +181,7 @@ fn what_lies_beneath_counts() {
     assert!(machine.refused("9:7").starts_with("the disk /dev/nvme0n1 beneath it is mounted at /whole;"));
     machine.mount("0:0", "/");
 
-    // Two floors down, and by the other path to the drive there.
+    // Two layers below, also through another path to the drive at the bottom.
     let dm = machine.add_device("dm-1", "252:1", &[("dm/name", "x")]);
     machine.stack(&dm, &md);
     machine.mount("259:2", "/data");

@@ -1,4 +1,5 @@
-//! Tests of the names that consent to an erasure. A loop device poses as the drive, with names in a fake /sys and /dev.
+//! Tests of the names that consent to an erasure. A loop device poses as the drive, whose names are in a fake /sys and
+//! /dev.
 
 use super::*;
 use std::fs;
@@ -9,7 +10,7 @@ const SERIAL: &str = "  S123 ";
 
 /// A loop device that poses as a drive with a file system on it.
 struct Drive {
-    // First, as fields drop in this order.
+    // Dropped first: fields drop in this order.
     bench: Bench,
     guard: Guard,
 }
@@ -22,7 +23,7 @@ impl Drive {
         Some(Self { guard: bench.guard_of_posed(), bench })
     }
 
-    /// A link to it in /dev, and its path.
+    /// Creates a link to the device in the fake /dev, and returns the link's path.
     fn link(&self, name: &str) -> String {
         let link = self.bench.dir.path().join("dev").join(name);
         fs::create_dir_all(link.parent().unwrap()).unwrap();
@@ -103,7 +104,7 @@ fn a_serial_number_that_two_drives_have_names_neither() {
     let device = drive.bench.device.clone();
     File::create(drive.bench.path("other image")).unwrap().set_len(SIZE).unwrap();
     let Some((other, _detach)) = drive.bench.attach(&drive.bench.path("other image"), &[]) else { return };
-    // Another namespace of the same NVMe drive, say.
+    // As another namespace of the same NVMe drive would have.
     drive.bench.pose(&other, "sdy", &[("wwid", "eui.0025385b21404322"), ("device/serial", SERIAL)]);
     let pass = format!("pass `--erase {wwid}` or set FLASHPROOF_ERASE={wwid}");
     drive.refused(&["S123"], &format!("{pass}; `S123` names /dev/sdy too"));
@@ -150,7 +151,7 @@ fn a_device_without_a_name_of_its_own_is_given_up_by_its_path() {
     assert_eq!(drive.consent(device, &[device]), Ok(()));
 }
 
-/// Makes `change` happen during the question about the drive, and returns the resulting refusal.
+/// Calls `change` during the question about the drive, and returns the resulting refusal.
 fn refused_after(drive: &Drive, change: impl Fn()) -> String {
     let mut answers = Answers::default().or_ask(|question| {
         change();
@@ -187,7 +188,7 @@ fn another_drive_between_the_look_and_the_claim_is_seen() {
     let text = examined(&|| fs::write(&wwid, "eui.0025385b21404322").unwrap());
     assert!(text.contains("it was wwid eui.0025385b21404321 and is wwid eui.0025385b21404322 now"), "{text}");
 
-    // The same number, another file behind it: the kernel counts disks.
+    // The same device number with another backing file: the disk sequence number differs.
     File::create(drive.bench.path("other image")).unwrap().set_len(SIZE).unwrap();
     let text = examined(&|| {
         succeed("losetup", &["--detach", &drive.bench.device]).unwrap();

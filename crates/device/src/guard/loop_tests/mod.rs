@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sys::salt::Salt;
 
-/// Asserts that the device is refused without consent, that this did not touch it, and that its name gives consent.
+/// Asserts that the device is refused without consent and stays unchanged, and that its name gives consent.
 fn assert_asked(bench: &Bench, why: &str) {
     let before = bench.content();
     bench.assert_refused(why);
@@ -125,7 +125,7 @@ fn a_device_open_in_another_process_is_refused_with_its_number_and_name() {
 #[test]
 fn a_device_that_moves_is_refused_with_the_counts() {
     let Some(bench) = Bench::new(&[]) else { return };
-    // This process is skipped in the search for openers, so its reads simulate those of an unseen user.
+    // The process scan skips this process, so its reads simulate those of an invisible user.
     let device = OpenDirect::new(&bench.device);
     let (stop, reads) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -147,7 +147,7 @@ fn a_device_that_moves_is_refused_with_the_counts() {
     assert!(bench.consent(&bench.request()).is_ok());
 }
 
-/// Reads one sector past the page cache, again and again.
+/// Reads one sector repeatedly, with direct I/O.
 struct OpenDirect(File);
 
 impl OpenDirect {
@@ -184,7 +184,7 @@ fn all_reasons_are_told_at_once() {
 #[test]
 fn a_claim_of_the_kernels_is_refused() {
     let Some(bench) = Bench::new(&[]) else { return };
-    // An exclusive claim of this process: no process scan shows it.
+    // An exclusive claim of this process, which the process scan skips.
     let claim = claim_of_nobody(&bench.device);
     bench.assert_refused("the kernel has it reserved for another user (open with O_EXCL: EBUSY)");
     let shared = bench.consent(&bench.shared()).unwrap_err();
