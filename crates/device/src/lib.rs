@@ -3,7 +3,6 @@
 //! * [`discover`]: facts about devices; [`guard`]: consent to erasure; [`target`]: an open device; [`generic`]: the
 //!   NVMe character device of an open device
 //! * [`doctor`]: properties of host and devices that distort results
-//! *
 //! * [`observe`]: diskstats, block tracepoints, host facts
 //!
 //! Simulated drives belong to the crate `engine`.
