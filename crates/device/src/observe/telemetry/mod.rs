@@ -1,4 +1,4 @@
-//! One row of numbers about devices, host and this program in each report interval.
+//! Telemetry: a row of numbers about devices, host and this program in each report interval.
 //!
 //! The run directory keeps the rows, so that years later a reader can see if the CPU was busy, another program used the
 //! drive, or the drive was hot. Groups of columns:

@@ -26,7 +26,7 @@ use crate::observe::DeviceNumber;
 use crate::observe::diskstats::SECTOR_BYTES;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// One request, from the block layer to the device and back.
+/// A request, from the block layer to the device and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Request {
     pub device: DeviceNumber,

@@ -11,18 +11,18 @@ pub struct FtlDrive {
     pub spec: Spec,
     /// Geometry and timing of the flash.
     pub flash: Flash,
-    /// Drive fills before the run: the first sequential, the others random.
+    /// Number of drive fills before the run: the first is sequential, the others are random.
     pub precondition_fills: u32,
 }
 
-/// Flash geometry (channels x dies x planes) and its times.
+/// Flash geometry (channels x dies x planes) and timing.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Flash {
-    /// Buses, each with its own dies.
+    /// Number of channels (buses), each with its own dies.
     pub channels: u32,
     /// Dies per channel.
     pub dies: u32,
-    /// Planes per die; a die reads and programs all its planes at once.
+    /// Planes per die; a die reads and programs all of its planes at once.
     pub planes: u32,
     /// Bytes of a page; a die reads and programs one page of each plane at once.
     pub page_bytes: u32,
@@ -55,19 +55,19 @@ impl Flash {
     }
 }
 
-/// Parameters of a drive with an FTL; the parameters of all models come first.
+/// Parameters of a drive with an FTL, beginning with the parameters of all models.
 pub(super) const FTL_NAMES: &str = "capacity, min-io, error-rate, bad, gone-at-s, seed, name, op, op-of-flash, unit, \
     superblock, victim, append, handles, isolation, reserve, wear-gap, firmware, channels, dies, planes, page, read-us, \
     program-us, erase-us, bus-mbps, suspend-us, controller-us, buffer, precondition";
 
-/// Smallest and largest mapping unit.
+/// Range of the mapping unit, bytes.
 const UNIT_BYTES: RangeInclusive<u64> = 4 << 10..=64 << 10;
 
-/// Default size of a superblock: the capacity divided by this.
+/// Number of superblocks per capacity, for the default size of a superblock.
 const SUPERBLOCKS: u64 = 512;
 
 impl Default for FtlDrive {
-    /// TLC flash of 2019 to 2024, with few enough dies to be busy; no particular drive.
+    /// TLC flash of 2019 to 2024, with so few dies that they are busy; no particular drive.
     fn default() -> Self {
         Self {
             spec: Spec { superblock_bytes: 0, isolation: Isolation::Initially, reserve_superblocks: 4, ..Spec::of(0) },
@@ -180,7 +180,7 @@ impl FtlDrive {
             let value = spec.superblock_bytes.to_string();
             return Err(("superblock", value, "a multiple of planes x page, which is 64KiB unless given"));
         }
-        // Each handle can have one partly filled stripe in the buffer, until later writes complete it.
+        // Each handle can have a partly filled stripe in the buffer until later writes fill it.
         if flash.buffer_bytes < program_bytes * (u64::from(spec.handles) + 1) {
             let value = flash.buffer_bytes.to_string();
             return Err(("buffer", value, "at least planes x page for each handle and one more"));

@@ -1,7 +1,7 @@
 //! The text form of a simulated drive: `sim:capacity=64GiB+channels=16+read-us=80`, or with an FTL
 //! `sim:ftl+capacity=64GiB+op=7%` (parameters in `ftl.rs`).
 //!
-//! `+` joins parameters, because commas and spaces separate devices in ACT's dialect.
+//! Parameters are joined with `+`, because commas and spaces separate devices in ACT's configuration files.
 
 mod ftl;
 
@@ -26,9 +26,9 @@ pub struct DriveSpec {
     pub min_io_bytes: u32,
     /// Operations served in parallel.
     pub channels: u32,
-    /// Time that a channel works on a read, before its transfer.
+    /// Service time of a read on a channel, before the transfer.
     pub read_ns: u64,
-    /// Time that a channel works on a write, before its transfer.
+    /// Service time of a write on a channel, before the transfer.
     pub write_ns: u64,
     /// Read bandwidth of the whole drive, kB/s (1,000 bytes); 0: unlimited.
     pub read_kbps: u64,
@@ -38,26 +38,26 @@ pub struct DriveSpec {
     pub read_iops: u64,
     /// Writes per second of the whole drive; 0: unlimited.
     pub write_iops: u64,
-    /// If above 0, limits apply per window of this length, as in cloud volumes and cgroups: operations up to the limit
-    /// run at full speed, the others wait for the next window. The unused rest of a window is lost.
+    /// If above 0, limits apply per window of this length, as in cloud volumes and cgroups: operations within the limit
+    /// run at full speed, the others wait for the next window. Unused capacity of a window is lost.
     pub window_ns: u64,
-    /// Service times vary uniformly by this percentage in both directions.
+    /// Service times vary uniformly by up to this percentage in both directions.
     pub jitter_pct: u32,
-    /// Freezes of the whole drive.
+    /// Stalls of the whole drive.
     pub stalls: Stalls,
     /// Fraction of operations that fail with EIO, in [0, 1].
     pub error_rate: f64,
     /// Operations that touch these bytes fail with EIO.
     pub bad_range: Option<Range<u64>>,
-    /// Instant from which service times are longer...
+    /// Instant from which service times are multiplied by `slow_factor`; `None`: never.
     pub slow_after_ns: Option<u64>,
-    /// ...by this factor.
+    /// Factor on service times from `slow_after_ns` on.
     pub slow_factor: f64,
-    /// Instant from which the drive is gone: ENODEV.
+    /// Instant from which the drive is gone, and operations fail with ENODEV.
     pub gone_at_ns: Option<u64>,
     /// The drive's own seed; `None`: the seed of the run.
     pub seed: Option<u64>,
-    /// FTL model, if chosen; its flash then determines times and channels.
+    /// FTL model; `None`: queueing model. The flash of an FTL model determines times and channels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ftl: Option<FtlDrive>,
 }
@@ -74,7 +74,7 @@ pub struct Stalls {
 }
 
 impl Default for DriveSpec {
-    /// A drive with the size and speed of many SATA and NVMe drives, no particular one.
+    /// A drive with typical size and speed of SATA and NVMe drives; no particular drive.
     fn default() -> Self {
         Self {
             capacity_bytes: 64 << 30,
@@ -108,7 +108,7 @@ pub struct SpecError {
     why: String,
 }
 
-/// Parameters of every model.
+/// Parameters of all models.
 const NAMES_OF_ALL: &[&str] = &["capacity", "min-io", "error-rate", "bad", "gone-at-s", "seed", "name"];
 
 /// The word that selects the model with an FTL.
@@ -212,7 +212,7 @@ impl DriveSpec {
         None
     }
 
-    /// Stalls need a length and a time, and must end before the next begins.
+    /// Stalls need a length and a time, and a stall must end before the next begins.
     fn check_stalls(&self) -> Result<(), &'static str> {
         let Stalls { length_ns, every_ns, ref at_ns } = self.stalls;
         let timed = every_ns > 0 || !at_ns.is_empty();
