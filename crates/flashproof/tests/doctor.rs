@@ -147,7 +147,7 @@ fn without_rights_it_says_what_it_could_not_look_at() {
     let Some(nobody) = Nobody::new(&bench) else { return };
     let ended = nobody.flashproof(&bench, &["doctor", &loop_device.name, "--json"]).expect(0);
     let (level, text) = finding(&ended, "in-use");
-    assert!(level == "unknown" && text.contains("could not be looked at for lack of permission"), "{level} {text}");
+    assert!(level == "unknown" && text.contains("could not be examined (no permission)"), "{level} {text}");
     let ended = nobody.flashproof(&bench, &["doctor", "--json"]).expect(0);
     let report = json(&ended);
     let found =
