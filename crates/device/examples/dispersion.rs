@@ -1,8 +1,8 @@
-//! `dispersion DEVICE SECONDS [read|write]`: how evenly requests reach a device, seen by the kernel.
+//! `dispersion DEVICE SECONDS [read|write]`: measures how evenly requests reach a device, by the kernel's tracepoints.
 //!
-//! Counts block_rq_issue in windows of 0.1 ms while something else loads the device, and prints one
-//! line: `count=N lost=N variance_over_mean=X mean=X windows=N`. 0 is perfectly even, 1 is Poisson,
-//! more is bunched. It is averaged over ten places where the windows begin. Needs root.
+//! Counts block_rq_issue events in windows of 0.1 ms, while another program loads the device. Prints one line: `count=N
+//! lost=N variance_over_mean=X mean=X windows=N`. A `variance_over_mean` of 0 is perfectly even, 1 is Poisson, more is
+//! bunched; the value is the mean over ten start offsets of the windows. Needs root.
 
 #[path = "../../load/tests/common/dispersion.rs"]
 mod dispersion;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const USAGE: &str = "usage: dispersion DEVICE SECONDS [read|write]";
 const WINDOW_NS: u64 = 100_000;
-/// Far less than the buffer lasts (half a million issues at least), so nothing is lost on a busy device.
+/// Read interval. The buffer holds half a million issues or more, so even a busy device does not fill it in this time.
 const READ_EVERY: Duration = Duration::from_millis(100);
 const USAGE_ERROR: u8 = 2;
 const ENVIRONMENT_ERROR: u8 = 3;
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Device, duration and operation (any, if none is named).
+/// Device, duration and operation; `None`: all operations.
 fn parse(arguments: &[String]) -> Option<(&Path, Duration, Option<EventOp>)> {
     let (device, seconds, wanted) = match arguments {
         [device, seconds] => (device, seconds, None),
@@ -52,7 +52,7 @@ fn parse(arguments: &[String]) -> Option<(&Path, Duration, Option<EventOp>)> {
     Some((Path::new(device), watched_for, wanted))
 }
 
-/// The number of a whole disk: requests to a partition carry that of its disk.
+/// Number of a whole disk. Partitions are refused, because their requests carry the number of the disk.
 fn disk_number(device: &Path) -> Result<DeviceNumber, String> {
     let name = device.display();
     let facts = std::fs::metadata(device).map_err(|error| format!("cannot watch {name} - {error} - name a disk"))?;
@@ -66,7 +66,7 @@ fn disk_number(device: &Path) -> Result<DeviceNumber, String> {
     Ok(number)
 }
 
-/// When each request was issued, and what is missing.
+/// Issue time of each request, and the number of lost events.
 fn issues(device: DeviceNumber, watched_for: Duration, wanted: Option<EventOp>) -> Result<(Vec<u64>, Lost), String> {
     let text = |error: device::observe::trace::TraceError| error.to_string();
     let mut times_ns = Vec::new();

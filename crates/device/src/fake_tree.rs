@@ -19,7 +19,7 @@ impl FakeTree {
         self.0.path()
     }
 
-    /// Path of `name`, which needs not exist.
+    /// Path of `name`, which need not exist.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.root().join(name)
     }
@@ -31,7 +31,7 @@ impl FakeTree {
         path
     }
 
-    /// Path of `name`, in a directory that exists.
+    /// Path of `name`; creates its parent directory.
     fn placed(&self, name: impl AsRef<Path>) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -54,7 +54,7 @@ impl FakeTree {
         symlink(self.path(to), self.placed(name)).unwrap();
     }
 
-    /// Makes the block device `number` with its directory `place`.
+    /// Adds the block device `number` with the sysfs directory `place`.
     pub(crate) fn block(&self, number: &str, place: &str) {
         self.link(Path::new("sys/dev/block").join(number), self.dir(place));
     }

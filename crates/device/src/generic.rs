@@ -1,10 +1,9 @@
 //! The character device of an NVMe namespace (`/dev/ng0n1`): a second path to a block device that is already open.
 //!
-//! The guard examined and claimed the block device, so it is opened first and stays open. Names do not prove that both
-//! lead to the same namespace, so the kernel's device number, the namespace identifier and the drive's identifiers are
-//! compared. Commands sent here bypass the block layer, which would enforce the partition, whole blocks and the
-//! queue's limits; so callers get these bounds, too ([`Generic::first_byte`], [`Generic::size_bytes`],
-//! [`Generic::transfer_bytes_max`]).
+//! The guard examined and claimed the block device, so the block device is opened first and stays open. Names do not
+//! prove that both devices are the same namespace. Therefore the device number, the namespace identifier and the
+//! drive's identifiers are compared. Commands bypass the block layer, which would enforce the partition's bounds, whole
+//! blocks and the queue's limits. The caller must enforce them, with the values in [`Namespace`].
 
 use crate::discover::{DevNum, Kind, Roots, generic_of_block, queue_attribute};
 use crate::observe::nvme::{self, fdp};
@@ -17,10 +16,10 @@ use sys::nvme::ring::{BLOCKS_MAX, Namespace};
 use sys::nvme::{IDENTIFY_BYTES, Query, QueryError, answer, namespace_id};
 use thiserror::Error;
 
-/// Transfer limit if the kernel does not report the queue's, bytes: every NVMe drive seen so far accepts it.
+/// Transfer limit if the kernel reports no limit of the queue, bytes. Every NVMe drive seen so far accepts this size.
 const TRANSFER_BYTES: u64 = 128 << 10;
 
-/// The page size in which the kernel counts the segments of a transfer.
+/// Page size with which the kernel counts the segments of a transfer.
 const PAGE_BYTES: u64 = 4096;
 
 /// Why commands cannot be sent to a device. One line.
@@ -37,24 +36,24 @@ pub struct GenericError {
 #[derive(Debug, Error)]
 pub enum GenericReason {
     /// A file, or a disk of another kind.
-    #[error("it is no NVMe namespace; say engine: uring, or name an NVMe drive")]
+    #[error("it is not an NVMe namespace; set engine: uring, or name an NVMe drive")]
     NotNvme,
-    /// sysfs has no character device for it, such as `ng0n1`.
+    /// sysfs has no character device (`ng0n1`) for the namespace.
     #[error(
-        "the kernel has no character device {name} for it (older than Linux 5.13, or the drive is gone); say engine: uring"
+        "the kernel has no character device {name} for it (older than Linux 5.13, or the drive is gone); set engine: uring"
     )]
     NoDoor { name: String },
-    /// The character device exists, but has no node.
-    #[error("there is no node /dev/{name} of its character device, which udev makes; make it: mknod /dev/{name} c {} {}", number.major, number.minor)]
+    /// The character device has no node in /dev.
+    #[error("its character device has no node /dev/{name}, which udev normally creates; create it: mknod /dev/{name} c {} {}", number.major, number.minor)]
     NoNode { name: String, number: DevNum },
-    /// The node leads elsewhere.
+    /// The node belongs to another device.
     #[error(
         "/dev/{name} is not its character device: {what}; look at /dev/{name} and at /sys/class/nvme-generic/{name}, and remove the node if it is stale"
     )]
     OtherDevice { name: String, what: String },
     /// A format that carries metadata with each block.
     #[error(
-        "its blocks of {block_bytes} bytes carry {metadata_bytes} bytes of metadata each, which this engine does not write; say engine: uring"
+        "its blocks of {block_bytes} bytes carry {metadata_bytes} bytes of metadata each, which this engine does not write; set engine: uring"
     )]
     Metadata { block_bytes: u32, metadata_bytes: u16 },
     /// The kernel or the drive refused.
@@ -71,7 +70,8 @@ pub struct Generic {
 }
 
 impl Generic {
-    /// Opens the character device beside `target`, which must stay open for as long as this is used.
+    /// Opens the character device of the same namespace as `target`. `target` must stay open while the result is in
+    /// use.
     pub fn open(target: &Target) -> Result<Self, GenericError> {
         Self::open_below(target, &Roots::default())
             .map_err(|reason| GenericError { device: target.name().to_owned(), reason })
@@ -97,9 +97,11 @@ impl Generic {
         if let Some(what) = difference(&file, number, target).map_err(refused("compare {} with its block device"))? {
             return Err(GenericReason::OtherDevice { name, what });
         }
-        let nsid = namespace_id(file.as_fd()).map_err(QueryError::Io).map_err(refused("ask {} for its namespace"))?;
+        let nsid = namespace_id(file.as_fd())
+            .map_err(QueryError::Io)
+            .map_err(refused("read the namespace identifier of {}"))?;
         let identify = answer(file.as_fd(), Query::Namespace(nsid), IDENTIFY_BYTES);
-        let identify = identify.map_err(refused("ask {} for its format"))?;
+        let identify = identify.map_err(refused("read the format of {}"))?;
         let nvme::Namespace { block_bytes, metadata_bytes, .. } = nvme::Namespace::parse(nsid, &identify);
         // A block size beyond 32 bits becomes 0.
         let block_bytes = u32::try_from(block_bytes).unwrap_or(0);
@@ -107,10 +109,10 @@ impl Generic {
             return Err(GenericReason::Metadata { block_bytes, metadata_bytes });
         }
         if facts.logical_sector_bytes != Some(block_bytes) {
-            let what = format!("its blocks are of {block_bytes} bytes");
+            let what = format!("its block size is {block_bytes} bytes, unlike that of the block device");
             return Err(GenericReason::OtherDevice { name, what });
         }
-        let has_fdp = fdp::is_supported(file.as_fd()).map_err(refused("ask {} for its controller"))?;
+        let has_fdp = fdp::is_supported(file.as_fd()).map_err(refused("identify the controller of {}"))?;
         let list = if has_fdp { fdp::placement_list(&file, nsid).unwrap_or_default() } else { Vec::new() };
         let segments = facts.number.and_then(|number| queue_attribute(number, "max_segments", roots)?.parse().ok());
         let namespace = Namespace {
@@ -124,12 +126,12 @@ impl Generic {
         Ok(Self { file, name, namespace })
     }
 
-    /// Such as `ng0n1`.
+    /// Name of the character device: `ng0n1`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Facts of the namespace that commands need.
+    /// Properties of the namespace that commands need.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }
@@ -146,7 +148,7 @@ fn difference(file: &File, number: DevNum, target: &Target) -> Result<Option<Str
     let metadata = file.metadata()?;
     let is = DevNum::of_stat(metadata.rdev());
     if !metadata.file_type().is_char_device() || is != number {
-        return Ok(Some(format!("the kernel's is {number}, and the node is {is}")));
+        return Ok(Some(format!("the kernel says device number {number}, and the node has {is}")));
     }
     let [one, other] = [file.as_fd(), target.fd()];
     let (nsid, other_nsid) = (namespace_id(one)?, namespace_id(other)?);
@@ -156,11 +158,11 @@ fn difference(file: &File, number: DevNum, target: &Target) -> Result<Option<Str
     let names = |fd| answer(fd, Query::NamespaceNames(nsid), IDENTIFY_BYTES);
     let serial = |fd| answer(fd, Query::Controller, IDENTIFY_BYTES).map(|controller| controller[4..24].to_vec());
     let same = names(one)? == names(other)? && serial(one)? == serial(other)?;
-    Ok((!same).then(|| "the drive gives the two different names".to_owned()))
+    Ok((!same).then(|| "the drive reports different identifiers for the two devices".to_owned()))
 }
 
-/// Maximum bytes of one command: the least of the hardware's limit, the kernel's segment limit (with no two pages
-/// adjacent) and the command's own.
+/// Maximum bytes of one command: the minimum of the hardware's limit, the kernel's segment limit (assuming no adjacent
+/// pages) and the limit of the command's length field.
 fn transfer_bytes_max(hardware: Option<u64>, segments: Option<u64>, block_bytes: u32) -> u32 {
     let hardware = hardware.unwrap_or(TRANSFER_BYTES);
     let segments = segments.map_or(hardware, |segments| segments.saturating_mul(PAGE_BYTES));

@@ -1,9 +1,8 @@
 //! Drives: discovery, guard and observation.
 //!
 //! * [`discover`]: facts about devices; [`guard`]: consent to erasure; [`target`]: an open device; [`generic`]: the
-//!   character device beside it
-//! * [`doctor`]: properties of host and devices that spoil a result
-//! * [`salt`]: the written data
+//!   NVMe character device of an open device
+//! * [`doctor`]: properties of host and devices that distort results
 //! * [`observe`]: diskstats, block tracepoints, host facts
 //!
 //! Simulated drives belong to the crate `engine`.

@@ -1,7 +1,7 @@
 //! An open device or file that operations can be issued to.
 //!
-//! A writable target is made from a [`WriteConsent`] only; any other is opened for reading, so that the kernel itself
-//! refuses a write. Engines, not targets, do the I/O. [`Zones`] are the zones of a zoned device.
+//! A writable target is made only from a [`WriteConsent`]. Every other target is opened read-only, so that the kernel
+//! refuses writes. Engines, not targets, do the I/O. [`Zones`] are the zones of a zoned device.
 
 use crate::discover::{self, DeviceFacts, Kind, Resolved, Roots};
 use crate::guard::{
@@ -20,7 +20,7 @@ use thiserror::Error;
 
 pub use sys::ioctl::Zone;
 
-/// Bytes per discard: takes about a second, also on slow drives.
+/// Bytes per discard call, so that a call takes about a second even on slow drives.
 const DISCARD_BYTES: u64 = 16 << 30;
 
 /// A device or file that cannot be opened for reading, and why. One line.
@@ -40,11 +40,11 @@ pub struct Target {
     stamp_key: Option<u64>,
     /// The write stream of every write; 0: none.
     write_hint: AtomicU16,
-    /// Operations use the page cache, although direct I/O is possible.
+    /// Operations go through the page cache, although direct I/O is possible.
     cached: AtomicBool,
 }
 
-/// A write hint stays on the inode, and the next program's writes would use it.
+/// Clears the write hint. Otherwise it would stay on the inode and apply to the writes of the next program.
 impl Drop for Target {
     fn drop(&mut self) {
         if self.write_hint() != 0 {
@@ -60,8 +60,7 @@ impl Target {
         Self { opened, stamp_key: Some(stamp_key), write_hint: AtomicU16::new(0), cached: AtomicBool::new(false) }
     }
 
-    /// Opens the device or file at `path` for reading only, past the page cache. Needs no consent and
-    /// excludes nobody.
+    /// Opens the device or file at `path` read-only, with direct I/O. Needs no consent, and takes no claim.
     ///
     /// Errors: missing, neither device nor file, no permission, smaller than `min_size_bytes`.
     pub fn read_only(path: &str, min_size_bytes: u64) -> Result<Self, OpenError> {
@@ -83,8 +82,8 @@ impl Target {
         &self.opened.facts
     }
 
-    /// Bytes that operations may touch, from 0. For a writable file: the requested size, which can be less than its
-    /// length.
+    /// Size of the range that operations may use, from offset 0. For a writable file: the requested size, which can be
+    /// less than its length.
     pub fn size_bytes(&self) -> u64 {
         self.opened.size_bytes
     }
@@ -98,7 +97,7 @@ impl Target {
         self.stamp_key.is_some()
     }
 
-    /// True if operations bypass the page cache. If not, the run measures the cache.
+    /// True if operations bypass the page cache. Otherwise the run measures the page cache.
     pub fn is_direct(&self) -> bool {
         self.opened.direct && !self.cached.load(Ordering::Relaxed)
     }
@@ -113,14 +112,14 @@ impl Target {
         self.stamp_key
     }
 
-    /// Write streams that a write can name, the first being 1; 0 if the kernel (before Linux 6.16) or the drive has
-    /// none.
+    /// Number of write streams that a write can name (numbered from 1); 0 if the kernel (before Linux 6.16) or the
+    /// drive has none.
     pub fn write_streams(&self) -> u16 {
         self.opened.facts.max_write_streams.unwrap_or(0)
     }
 
-    /// Directs every write that names no stream to `stream` (1 to [`Self::write_streams`]): for engines that cannot
-    /// name a stream. The device has a single hint, which all writes share. Errors: `EINVAL` above 5.
+    /// Directs every write that names no stream to `stream` (1 to [`Self::write_streams`]). For engines whose writes
+    /// cannot name a stream. The device has a single hint, which all writes share. Errors: `EINVAL` above 5.
     pub fn set_write_hint(&self, stream: u16) -> io::Result<()> {
         open::set_write_hint(self.fd(), stream.into())?;
         self.write_hint.store(stream, Ordering::Relaxed);
@@ -137,7 +136,7 @@ impl Target {
         &self.opened.notes
     }
 
-    /// Sends operations through the page cache from now on. `drops`: first drops this target's pages.
+    /// Directs all later operations through the page cache. `drops`: drops the target's cached pages first.
     pub fn use_page_cache(&self, drops: bool) -> io::Result<()> {
         if drops {
             self.drop_cached();
@@ -148,7 +147,8 @@ impl Target {
         Ok(())
     }
 
-    /// A further descriptor for writes through the page cache; with `odsync` each is on the medium when it completes.
+    /// Another descriptor of the target, for writes through the page cache. With `odsync`, each write is on the medium
+    /// when it completes.
     ///
     /// Errors: `PermissionDenied` if the target was not opened for writing.
     pub fn cached_writer(&self, odsync: bool) -> io::Result<File> {
@@ -165,9 +165,9 @@ impl Target {
         Mapped::new(self.fd(), self.size_bytes(), self.is_writable(), access)
     }
 
-    /// Makes the kernel drop its cache of a block device that was written through its character device.
+    /// Drops the kernel's page cache of a block device, after writes through its character device.
     pub fn drop_cached(&self) {
-        // Errors are ignored: at worst a later reader of the block device gets old bytes.
+        // Errors are ignored: at worst a later read of the block device returns old bytes.
         let _ = rustix::fs::fadvise(self.fd(), 0, None, rustix::fs::Advice::DontNeed);
     }
 
@@ -176,8 +176,8 @@ impl Target {
         self.opened.file.sync_data()
     }
 
-    /// Discards `range` (whole logical sectors) in pieces, so that the caller can show progress and answer a signal in
-    /// between. Yields the end of each finished piece.
+    /// Discards `range` (whole logical sectors) in pieces, so that the caller can show progress and handle signals
+    /// between the pieces. Yields the end of each finished piece.
     ///
     /// Errors: `Unsupported` or `EOPNOTSUPP` if the target cannot discard; `PermissionDenied` if it was not opened for
     /// writing.
@@ -201,13 +201,13 @@ impl Target {
         }
     }
 
-    /// Writes the part that direct I/O cannot: the last bytes of a file, fewer than [`Self::min_io_bytes`]. Only while
-    /// nothing else is in flight.
+    /// Writes the end of a file that direct I/O cannot write: fewer than [`Self::min_io_bytes`] bytes. No other
+    /// operation may be in flight.
     pub fn write_remainder(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.through_page_cache(|file| file.write_all_at(bytes, offset).and_then(|()| file.sync_data()))
     }
 
-    /// Reads the part that [`Self::write_remainder`] writes.
+    /// Reads the bytes that [`Self::write_remainder`] writes.
     pub fn read_remainder(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.through_page_cache(|file| file.read_exact_at(bytes, offset))
     }
@@ -227,13 +227,14 @@ impl Target {
 pub struct Zones {
     /// All zones, in order, without a gap.
     pub zones: Vec<Zone>,
-    /// Zones that may be open at once, and active (open or closed); `None`: any number.
+    /// Maximum number of open zones; `None`: no limit.
     pub open_max: Option<u32>,
+    /// Maximum number of active zones (open or closed); `None`: no limit.
     pub active_max: Option<u32>,
 }
 
 impl Zones {
-    /// The zones of `target`; `None` if it is not a zoned device. Errors: those of the report.
+    /// Zones of `target`; `None` if it is not a zoned device. Errors: those of the zone report.
     pub fn of(target: &Target) -> io::Result<Option<Self>> {
         let (facts, roots) = (target.facts(), Roots::default());
         let Some(number) = facts.number.filter(|_| discover::is_zoned(facts, &roots)) else { return Ok(None) };
@@ -244,7 +245,7 @@ impl Zones {
     }
 }
 
-/// A piece that could not be discarded.
+/// Error of the discard of one piece.
 #[derive(Debug, Error)]
 #[error("discard of {len} bytes at byte {offset} failed: {error}")]
 pub struct Undiscarded {
@@ -254,7 +255,7 @@ pub struct Undiscarded {
 }
 
 impl Undiscarded {
-    /// True where the device takes no discard at all.
+    /// True if the device does not support discards.
     pub fn is_unsupported(&self) -> bool {
         self.error.kind() == io::ErrorKind::Unsupported || self.error.raw_os_error() == Some(libc::EOPNOTSUPP)
     }
@@ -270,7 +271,7 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
     };
     let (file, direct) = open_direct(node, OpenOptions::new().read(true), 0)
         .map_err(|source| Reason::io("open it for reading", source))?;
-    let failed = |source| Reason::io("learn its size", source);
+    let failed = |source| Reason::io("read its size", source);
     let mut notes = Vec::new();
     let size_bytes = match facts.kind {
         Kind::RegularFile => {
@@ -280,7 +281,7 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
         }
         Kind::WholeDisk | Kind::Partition | Kind::Simulated => ioctl::size_bytes(file.as_fd()).map_err(failed)?,
     };
-    // Reads of the discarded part would not reach the medium.
+    // Excludes the discarded part, because reads of it would not reach the medium.
     let part = UsedPart::of(&facts, &Records::open(None));
     notes.extend(part.as_ref().map(ToString::to_string));
     let size_bytes = part.map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
@@ -316,7 +317,7 @@ mod tests {
         let mapped = target.map(Access::default()).unwrap();
         let buf = sys::buffer::Pool::new(512).unwrap().cut(512).unwrap();
         let mut write = Op::new(OpKind::Write, 0, 512, buf);
-        // The copy stops at the first page that may not be written, as a memory access would.
+        // The copy stops at the first read-only page, as a memory access would.
         assert_eq!(mapped.carry_out(target.fd(), &mut write), Outcome::Errno(libc::EIO));
     }
 

@@ -1,5 +1,6 @@
-//! Cost of an operation by the block layer and as an NVMe command: `passthrough_cost /dev/nvme0n1`. Random reads of 4 KiB,
-//! 1 and 16 in flight, by turns; the device is only read. Time and CPU of the issuing thread, the kernel's part included.
+//! `passthrough_cost /dev/nvme0n1` compares the cost of an operation through the block layer and as an NVMe command.
+//! Random reads of 4 KiB with 1 and 16 in flight, in alternating turns; the device is only read. Prints time and CPU
+//! time of the issuing thread, including the kernel's part.
 
 use device::generic::Generic;
 use device::target::Target;
@@ -18,7 +19,7 @@ const TURNS: usize = 5;
 
 type Fault = Box<dyn std::error::Error>;
 
-/// Microseconds of time and of CPU for an operation.
+/// Time and CPU time per operation, microseconds.
 fn cost(engine: &mut impl BlockEngine, depth: u32, size_bytes: u64, random: &mut Random) -> Result<[f64; 2], Fault> {
     let mut free: Vec<_> = (0..depth).map(|token| (token, engine.buffer(BLOCK as usize))).collect();
     let (began, cpu_ns) = (Instant::now(), thread_cpu_ns()?);

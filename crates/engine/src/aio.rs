@@ -7,13 +7,13 @@ use device::target::Target;
 use std::io;
 use std::sync::Arc;
 
-/// A shard's AIO context, threads and targets. Stays on the thread that made it.
+/// A shard's AIO context, threads and targets. Must stay on the thread that created it.
 pub type Aio = Queued<sys::aio::Aio>;
 
 impl Aio {
-    /// An engine for `targets`, all of which bypass the page cache: buffered operations would all block. Beyond
-    /// [`WORKERS_MAX`] operations in flight, some may wait for a thread. Errors: those of io_setup(2), no threads
-    /// available.
+    /// An engine for `targets`, all of which must bypass the page cache, because buffered operations would always
+    /// block. Beyond [`WORKERS_MAX`] operations in flight, some may wait for a thread. Errors: those of io_setup(2), no
+    /// threads available.
     pub fn new(targets: Vec<Arc<Target>>, setup: Setup) -> io::Result<Self> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let queue = sys::aio::Aio::new(&files, setup.in_flight_max, setup.memory_bytes, setup.epoch_ns());

@@ -1,8 +1,8 @@
-//! The engine of synchronous system calls: each operation is a call of the issuing thread, as databases issue their
-//! pwrite and fdatasync.
+//! The engine of synchronous system calls: each operation is a call of the issuing thread, like the pwrite and
+//! fdatasync calls of databases.
 //!
-//! A call blocks until the device answers, however long that takes. A run loop that must go on meanwhile takes each
-//! operation from the engine ([`Calls::next_call`]), and its issuing thread performs the call with its own [`Caller`].
+//! A call blocks until the device answers, for any time. A run loop that must continue meanwhile takes each operation
+//! from the engine ([`Calls::next_call`]), and an issuing thread performs the call with its own [`Caller`].
 
 use crate::queued::Setup;
 use crate::{IoEngine, Wait};
@@ -17,27 +17,27 @@ use sys::call::{Access, Mapped, carry_out};
 use sys::op::{Completion, Op, Outcome, Priority, TargetId};
 use sys::process::{RunDelay, set_io_priority};
 
-/// In harmless gaps: a quarter of the tightest threshold. For shorter operations the time that the thread was without a
-/// CPU is not looked up: they exceed the threshold only after a wait three times as long. A lookup costs a quarter of
-/// an operation.
+/// Service time, in harmless gaps, from which the run delay of the thread is looked up: a quarter of the tightest
+/// threshold. Shorter operations exceed the threshold only after a wait three times as long. A lookup costs a quarter
+/// of an operation.
 const LONG_GAPS: u64 = 5;
 
-/// Interval at which the time without a CPU between operations is discarded, nanoseconds.
+/// Interval at which the run delay between operations is discarded, nanoseconds.
 const DISCARD_NS: u64 = 1_000_000;
 
-/// A thread that performs calls. Belongs to the thread that made it.
+/// Performs calls on the thread that created it.
 pub struct Caller {
     setup: Setup,
     targets: Arc<[Arc<Target>]>,
-    /// By target: its mapping, if operations go through one.
+    /// By target: its mapping; `None`: system calls.
     mapped: Arc<[Option<Mapped>]>,
-    /// A lookup costs a system call. Done after long operations, and every [`DISCARD_NS`] to discard the time before an
-    /// operation.
+    /// Run delay of the thread. A lookup costs a system call, so it is done only after long operations, and every
+    /// [`DISCARD_NS`] to discard the delay before an operation.
     run_delay: RunDelay,
     looked_up_ns: u64,
-    /// I/O priority of the last operation, which the thread still has.
+    /// Current I/O priority of the thread: the priority of the last operation.
     priority: Priority,
-    /// Operations shorter than this need no lookup, see [`LONG_GAPS`].
+    /// Shorter operations need no lookup, see [`LONG_GAPS`].
     long_ns: u64,
 }
 
@@ -49,7 +49,7 @@ impl Caller {
         Self { setup, targets, mapped, run_delay, looked_up_ns, priority, long_ns }
     }
 
-    /// Performs one operation, and stamps its issue and completion.
+    /// Performs an operation, with time stamps of issue and completion.
     pub fn perform(&mut self, mut op: Op) -> Completion {
         let place = usize::from(op.target);
         let target = &self.targets[place];
@@ -84,7 +84,7 @@ impl Caller {
     }
 }
 
-/// Targets accessed as mapped memory, not by system calls.
+/// Targets that are accessed as mapped memory instead of by system calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     /// Targets that are mapped.
@@ -100,14 +100,14 @@ pub struct Calls {
     mapped: Arc<[Option<Mapped>]>,
     pool: Pool,
     queued: VecDeque<Op>,
-    /// Operations handed out by [`Calls::next_call`] and not yet finished.
+    /// Operations returned by [`Calls::next_call`] and not yet finished.
     handed_out: usize,
     finished: Vec<Completion>,
-    /// Time of the last completion. The next [`IoEngine::now`] returns it instead of reading the clock.
+    /// Time of the last completion, which the next [`IoEngine::now`] returns without reading the clock.
     ended_ns: Option<u64>,
     /// Last instant that [`IoEngine::now`] returned.
     now_ns: u64,
-    /// Performs the calls of [`IoEngine::reap`], made on first use.
+    /// Performs the calls in [`IoEngine::reap`]; created on first use.
     own: Option<Caller>,
 }
 
@@ -128,7 +128,7 @@ impl Calls {
         })
     }
 
-    /// Maps the targets of `mapping`, whose operations then are page faults. Errors: those of mmap(2).
+    /// Maps the targets of `mapping`, so that their operations are page faults. Errors: those of mmap(2).
     pub fn mapping(self, mapping: &Mapping) -> io::Result<Self> {
         let map = |(number, target): (TargetId, &Arc<Target>)| {
             mapping.targets.contains(&number).then(|| target.map(mapping.access)).transpose()
@@ -137,7 +137,7 @@ impl Calls {
         Ok(Self { mapped, ..self })
     }
 
-    /// Performs this engine's calls on the calling thread.
+    /// A caller for this engine's operations, on the calling thread.
     pub fn caller(&self) -> Caller {
         Caller { mapped: self.mapped.clone(), ..Caller::new(self.targets.clone(), self.setup) }
     }
@@ -150,7 +150,7 @@ impl Calls {
         Some(op)
     }
 
-    /// Takes the completion of a call; the next [`IoEngine::reap`] returns it.
+    /// Accepts the completion of a call, which the next [`IoEngine::reap`] returns.
     #[inline]
     pub fn finish(&mut self, completion: Completion) {
         self.handed_out -= 1;
@@ -174,7 +174,7 @@ impl IoEngine for Calls {
         self.queued.push_back(op);
     }
 
-    /// Performs the next call, unless one has finished. The call itself may take longer than `wait` says.
+    /// Performs the next call, unless a call has finished. The call may last longer than the bounds of `wait`.
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
         if self.finished.is_empty() {
             if let Some(op) = self.next_call() {

@@ -1,6 +1,6 @@
-//! The name of a device as a user gives it: a path, or the description of a simulated drive.
+//! The name of a device as the user gives it: a path, or the description of a simulated drive.
 //!
-//! Only this module tells the two apart. The description in a [`DeviceName`] is already parsed.
+//! Only this module distinguishes the two. The description in a [`DeviceName`] is already parsed.
 
 use crate::sim::{DriveSpec, SIM_PREFIX, SpecError};
 use std::fmt;
@@ -12,12 +12,12 @@ use std::sync::Arc;
 pub enum DeviceName {
     /// A block device or a file, by its path.
     Path(String),
-    /// A simulated drive: its description, and the description parsed.
+    /// A simulated drive: its description as text and parsed.
     Simulated(String, Arc<DriveSpec>),
 }
 
 impl DeviceName {
-    /// A simulated drive with the defaults of all its parameters.
+    /// A simulated drive with default parameters.
     pub fn simulated() -> Self {
         Self::Simulated(SIM_PREFIX.to_owned(), Arc::default())
     }
@@ -29,7 +29,7 @@ impl DeviceName {
         }
     }
 
-    /// The parsed description of a simulated drive; none for a path.
+    /// The parsed description of a simulated drive; `None` for a path.
     pub fn drive(&self) -> Option<&DriveSpec> {
         match self {
             Self::Path(_) => None,
@@ -50,7 +50,7 @@ impl FromStr for DeviceName {
     }
 }
 
-/// Compares the user's text, which determines the rest.
+/// Compares only the text, which determines the parsed description.
 impl PartialEq for DeviceName {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()

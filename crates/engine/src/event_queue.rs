@@ -1,15 +1,16 @@
-//! A queue of future events, sorted by key. Keys are instants or begin with one.
+//! A queue of future events, sorted by key. A key is an instant, or begins with an instant.
 
-/// Number of last items that [`EventQueue::push`] scans before it falls back to a binary search.
+/// Number of items at the end that [`EventQueue::push`] scans before it uses a binary search.
 const NEAR: usize = 8;
 
 /// Items sorted by key; items with equal keys in insertion order.
 ///
-/// A sorted list, not a heap: few events are pending, and most new ones go near either end, which costs less than
-/// sifting a heap. Worst case: an insertion in the middle of thousands moves half of the items, some kilobytes.
+/// A sorted list, not a heap: few events are pending, and most new events belong near either end, where an insertion
+/// costs less than in a heap. In the worst case an insertion into thousands of items moves half of them, some
+/// kilobytes.
 #[derive(Debug, Clone)]
 pub struct EventQueue<K, T> {
-    /// The first `taken` are removed.
+    /// The first `taken` items are already removed.
     items: Vec<(K, T)>,
     taken: usize,
 }

@@ -1,9 +1,9 @@
 //! I/O engines: a clock and all targets of one shard behind one interface.
 //!
-//! The run loop is generic over [`IoEngine`]. It is compiled for io_uring and [`sim`], whose operations are cheapest,
-//! and once for all other engines, boxed: there a dynamic call per operation is negligible. [`uring`], [`aio`],
-//! [`threads`], [`calls`] and [`passthrough`] drive real devices. [`sim`] runs on virtual time, from event to event.
-//! [`net`] adds sockets to the ring of the targets.
+//! The run loop is generic over [`IoEngine`]. The compiler builds it for io_uring and for [`sim`], whose operations are
+//! cheapest, and once for all other engines in a box, where a dynamic call per operation is negligible. [`uring`],
+//! [`aio`], [`threads`], [`calls`] and [`passthrough`] drive real devices. [`sim`] runs on virtual time, from event to
+//! event. [`net`] adds sockets to the ring of the targets.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
@@ -24,23 +24,22 @@ pub use device_name::DeviceName;
 use std::ops::DerefMut;
 use sys::op::{Completion, Op};
 
-/// Maximum number of operations per submission to the kernel, and between two readings of the clock. The kernel works
-/// through a batch before the call returns, so in a long batch the last operation is issued later than its time
-/// stamp.
+/// Maximum number of operations per submission to the kernel, and between two readings of the clock. The kernel issues
+/// a batch one by one, so in a long batch the last operation is issued later than its time stamp.
 pub const BATCH: usize = 8;
 
 /// Bounds of the sleep in [`IoEngine::reap`].
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
-    /// Latest instant to return, on the engine's clock. In the past: poll without sleeping.
+    /// Latest instant of the return, on the engine's clock. An instant in the past: poll without a sleep.
     pub until_ns: u64,
-    /// Return as soon as this many completions have arrived. At least 1.
+    /// Number of completions after which the call returns; at least 1.
     pub completions: u32,
 }
 
 /// One shard's clock and all of its targets.
 ///
-/// The caller keeps the number of operations in flight within the limit the engine was made for. The run loop needs a
+/// The caller keeps the number of operations in flight within the limit of the engine. The run loop needs a
 /// [`BlockEngine`]. An engine whose ring also carries other operations implements this trait with its own operation
 /// type.
 pub trait IoEngine {
@@ -50,7 +49,7 @@ pub trait IoEngine {
     /// Completion type.
     type Completion;
 
-    /// True for virtual time: it advances only in [`IoEngine::reap`], and sleeping costs nothing.
+    /// True for virtual time, which advances only in [`IoEngine::reap`]; sleeping costs nothing.
     #[inline]
     fn is_virtual(&self) -> bool {
         false
@@ -59,24 +58,23 @@ pub trait IoEngine {
     /// The engine's clock, nanoseconds. Never runs backwards.
     fn now(&mut self) -> u64;
 
-    /// Submits an operation, now or in the next [`IoEngine::reap`], whichever is cheaper. The completion has the time
-    /// of issue.
+    /// Submits an operation, now or in the next [`IoEngine::reap`], as is cheaper. The completion has the issue time.
     fn submit(&mut self, op: Self::Op);
 
     /// Submits queued operations, waits within the bounds of `wait`, and appends completions to `out`.
     ///
-    /// Never blocks longer than until `wait.until_ns` plus the kernel's timer slack. An error of the engine itself,
-    /// not of an operation, is final.
+    /// Blocks at most until `wait.until_ns` plus the kernel's timer slack. An error is an error of the engine, not of
+    /// an operation, and is final.
     fn reap(&mut self, wait: Wait, out: &mut Vec<Self::Completion>) -> std::io::Result<()>;
 
     /// Operations submitted and not yet reaped.
     fn in_flight(&self) -> usize;
 
-    /// A zeroed buffer of `len` bytes for operations in this engine; `None` when the engine's memory is used up.
-    /// Virtual engines return empty buffers. Not for the hot path.
+    /// A zeroed buffer of `len` bytes for operations of this engine; `None` if the engine's memory is used up. Virtual
+    /// engines return empty buffers. Slow: not for every operation.
     fn buffer(&mut self, len: usize) -> Option<sys::buffer::Buf>;
 
-    /// Appends the counters of simulated drives, drive by drive; nothing for real drives.
+    /// Appends the counters of the simulated drives, drive by drive; real drives have none.
     fn counters(&self, _counters: &mut Vec<u64>) {}
 }
 

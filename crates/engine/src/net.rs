@@ -1,4 +1,4 @@
-//! The engine of a server or client: sockets and devices on one ring, with one wait that other threads can end.
+//! The engine of a server or client: sockets and devices share one ring and one wait, which other threads can end.
 //!
 //! The engine is a [`Queued`] ring with the operations of [`sys::net`]. Operations are submitted together with the next
 //! wait, so a loop that answers all arrivals needs one system call.
@@ -29,7 +29,7 @@ pub struct Event {
     pub token: u32,
     /// Result of the operation.
     pub outcome: Outcome,
-    /// The operation, with its bytes; `None`: the operation continues (multishot) and keeps its token.
+    /// The operation, with its bytes; `None`: the operation is multishot, continues, and keeps its token.
     pub op: Option<Op>,
     /// Time of submission to the kernel, on the engine's clock.
     pub issued_ns: u64,
@@ -48,21 +48,21 @@ pub struct Arrivals {
     pub bytes: usize,
 }
 
-/// A thread's ring, devices and sockets. Stays on the thread that made it.
+/// A thread's ring, devices and sockets. Must stay on the thread that created it.
 pub struct Net {
     uring: Queued<Ring<Network>>,
     waker: Waker,
     discards: bool,
-    /// Refused operations, returned by the next reap.
+    /// Completions of refused operations, for the next reap.
     refused: Vec<Completion>,
     targets: Vec<Arc<Target>>,
 }
 
 impl Net {
-    /// An engine for `targets` and sockets with `arrivals` as receive buffers. Servers do not need the detection delay
-    /// of completions: with an unlimited [`Setup::harmless_gap_ns`] the engine never asks the kernel for it.
+    /// An engine for `targets` and sockets, with `arrivals` as receive buffers. Servers do not need the detection delay
+    /// of completions: with an unlimited [`Setup::harmless_gap_ns`] the engine never looks up the run delay.
     ///
-    /// Errors: as [`crate::uring::Uring::new`]; `Unsupported` before Linux 6.0.
+    /// Errors: those of [`crate::uring::Uring::new`]; `Unsupported` before Linux 6.0.
     pub fn new(targets: Vec<Arc<Target>>, arrivals: Arrivals, setup: Setup) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let form = Network::new(Files::new(&files)?, arrivals.buffers, arrivals.bytes);
@@ -71,17 +71,17 @@ impl Net {
         let discards = ring.discards();
         let mut uring = Queued::on(ring, targets.clone(), Limits::NONE, None, setup);
         let waker = Waker::new()?;
-        // Its token is one beyond the caller's tokens.
+        // The token follows the highest token of the caller.
         uring.queue(Op::Wake { token: setup.in_flight_max as u32, waker: waker.clone() });
         Ok((Self { uring, waker, discards, refused: Vec::new(), targets }, facts))
     }
 
-    /// Ends this engine's [`IoEngine::reap`] from another thread.
+    /// A waker, with which another thread ends [`IoEngine::reap`] of this engine.
     pub fn waker(&self) -> &Waker {
         &self.waker
     }
 
-    /// Gives back a buffer of [`Outcome::Received`].
+    /// Returns the buffer of an [`Outcome::Received`] to the engine.
     pub fn provide(&mut self, buf: Buf) {
         self.uring.kernel().provide(buf);
     }

@@ -1,9 +1,9 @@
 //! The engine of NVMe passthrough: reads, writes, flushes and deallocations as commands on the character device of a
-//! namespace (`/dev/ng0n1`), which bypass the block layer. Failures carry the drive's own status.
+//! namespace (`/dev/ng0n1`), which bypass the block layer. Failures have the NVMe status of the drive.
 //!
 //! The engine is a [`Queued`] ring of NVMe commands. For passthrough commands of root the kernel checks neither range
-//! nor permission, so this engine checks both first. Operations larger than the queue's limit are split into several
-//! commands, as the block layer does. The block device stays open and claimed meanwhile ([`device::generic`]).
+//! nor permission, so this engine checks both before. Operations larger than the queue's limit are split into several
+//! commands, as in the block layer. The block device stays open and claimed during the run ([`device::generic`]).
 
 use crate::queued::{Limits, Queued, Setup};
 use crate::{IoEngine, Wait};
@@ -18,17 +18,17 @@ use sys::nvme::ring::{Commands, Namespace};
 use sys::op::{Completion, Op, OpKind, Outcome};
 use sys::ring::{ENTRIES_MAX, Ring, RingFacts};
 
-/// A shard's ring and namespaces. Stays on the thread that made it.
+/// A shard's ring and namespaces. Must stay on the thread that created it.
 pub struct Passthrough {
     uring: Queued<Ring<Commands>>,
-    // The descriptors registered with the ring.
+    // Owners of the descriptors that are registered with the ring.
     generics: Vec<Arc<Generic>>,
     targets: Vec<Arc<Target>>,
     /// True for each zoned device.
     zoned: Vec<bool>,
 }
 
-/// Drops the block device's page cache, which lacks what passthrough commands wrote.
+/// Drops the page cache of the block devices, which lacks the data of passthrough writes.
 impl Drop for Passthrough {
     fn drop(&mut self) {
         self.targets.iter().filter(|target| target.is_writable()).for_each(|target| target.drop_cached());
@@ -49,7 +49,7 @@ impl Passthrough {
 
     /// Reads the first block of each target, to test whether kernel and drive support passthrough.
     ///
-    /// Errors: outcome of the first read that fails. Before Linux 6.1: `EINVAL`, for registered buffers.
+    /// Errors: outcome of the first failed read. Before Linux 6.1: `EINVAL`, because of the registered buffers.
     pub fn probe(targets: &[Arc<Target>], generics: &[Arc<Generic>]) -> Result<(), Outcome> {
         let of = |error: io::Error| Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO));
         let setup = Setup::new(1, ALIGN * targets.len());

@@ -1,14 +1,14 @@
 //! Engines that outlive a run.
 //!
-//! A run owns its engine and drops it at the end. An engine lent by a [`Pool`] returns to the pool instead, with its
-//! clock and the state of its drives.
+//! A run owns its engine and drops the engine at the end. An engine lent by a [`Pool`] returns to the pool instead,
+//! with its clock and the state of its drives.
 
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Engines that outlive a run, by number: the next run of a series continues with the same clock and drives.
+/// Engines by number: the next run of a series continues with the same clock and drives.
 pub struct Pool<E>(Mutex<Vec<Option<E>>>);
 
 impl<E> fmt::Debug for Pool<E> {
@@ -24,7 +24,7 @@ impl<E> Default for Pool<E> {
 }
 
 impl<E> Pool<E> {
-    /// Lends engine `number`; if the pool has none, `open` makes it.
+    /// Lends engine `number`; `open` creates the engine if the pool lacks it.
     pub fn lend(self: &Arc<Self>, number: usize, open: impl FnOnce() -> io::Result<E>) -> io::Result<Pooled<E>> {
         let kept = self.engines().get_mut(number).and_then(Option::take);
         Ok(Pooled { engine: Some(kept.map_or_else(open, Ok)?), number, pool: self.clone() })

@@ -1,4 +1,4 @@
-//! Engines on a queue in the kernel, io_uring or AIO: one queue per shard, one wait for all targets.
+//! Engines on a queue of the kernel, io_uring or AIO: one queue per shard, one wait for all targets.
 
 use crate::threads::Threads;
 use crate::{BATCH, IoEngine, Wait};
@@ -10,14 +10,14 @@ use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome, Queue, Reaped, Sleep};
 use sys::process::{RunDelay, monotonic_ns};
 
-/// Longest wait in the queue while helper threads have operations in flight, nanoseconds.
+/// Maximum wait on the queue while helper threads have operations in flight, nanoseconds.
 const LOOK_NS: u64 = 100_000;
 
-/// Time that a thread polls for a completion before it sleeps, nanoseconds. Sleeping and waking up take longer, and
-/// devices in memory often complete sooner.
+/// Time for which a thread polls for a completion before it sleeps, nanoseconds. Sleep and wake-up take longer, and
+/// devices in memory often complete in this time.
 const AWAKE_NS: u64 = 1_000;
 
-/// Time at which a completion was seen.
+/// Time at which the engine saw a completion.
 pub(crate) struct Seen {
     /// Time of detection, nanoseconds.
     pub(crate) at_ns: u64,
@@ -31,37 +31,37 @@ pub(crate) struct Limits {
     pub(crate) deallocates: bool,
     pub(crate) writes_back: bool,
     pub(crate) flushes: bool,
-    /// The queue may give back operations that would block the thread: with `EAGAIN`, with `EOPNOTSUPP` (always
-    /// blocking), or partly done.
+    /// True if the queue may return operations that would block the thread: with `EAGAIN`, with `EOPNOTSUPP`
+    /// (operations that always block), or partly done.
     pub(crate) gives_back: bool,
-    /// Writes carry their write stream. Otherwise the inode's stream applies.
+    /// True if each write can name its write stream. Otherwise the stream of the inode applies.
     pub(crate) names_streams: bool,
 }
 
 impl Limits {
-    /// The queue performs all operations.
+    /// For a queue that performs all operations.
     pub(crate) const NONE: Self =
         Self { deallocates: true, writes_back: true, flushes: true, gives_back: false, names_streams: true };
 }
 
-/// A shard's queue and targets. Stays on the thread that made it.
+/// A shard's queue and targets. Must stay on the thread that created it.
 pub struct Queued<Q> {
     setup: Setup,
     queue: Q,
-    /// Last time at which the completion queue was polled or waited on.
+    /// Last time at which the completion queue was polled, or a wait on it ended.
     looked_ns: u64,
     run_delay: RunDelay,
-    /// Refused operations, returned by the next reap.
+    /// Completions of refused operations, for the next reap.
     refused: Vec<Completion>,
     limits: Limits,
     /// Helper threads for operations that the queue does not perform. Started on first use, unless
     /// [`Limits::gives_back`].
     beside: Option<Threads>,
-    /// Operations that the queue gave back, with the time of their submission to it.
+    /// Operations that the queue returned, with the times of their submission to the queue.
     given_back: Vec<(Op, u64)>,
-    /// By token: time of submission of an operation that was given back.
+    /// By token: submission time of an operation that the queue returned.
     submitted_ns: Vec<Option<u64>>,
-    // Owns the descriptors that the queue uses; last, so that it is dropped after the queue.
+    // Owners of the descriptors that the queue uses. The last field, so that they are dropped after the queue.
     targets: Vec<Arc<Target>>,
 }
 
@@ -74,13 +74,13 @@ pub struct Setup {
     pub memory_bytes: usize,
     /// Instant 0 of the clock (CLOCK_MONOTONIC).
     pub epoch: Instant,
-    /// Negligible detection delay of a completion, nanoseconds. After a shorter wait, an engine does not look up how
-    /// long its thread was without a CPU.
+    /// Negligible detection delay of a completion, nanoseconds. After a shorter wait, an engine does not look up the
+    /// run delay of its thread.
     pub harmless_gap_ns: u64,
 }
 
 impl Setup {
-    /// A setup whose clock begins now. No detection delay is negligible.
+    /// A setup whose clock begins now, without a negligible detection delay.
     pub fn new(in_flight_max: usize, memory_bytes: usize) -> Self {
         Self { in_flight_max, memory_bytes, epoch: Instant::now(), harmless_gap_ns: 0 }
     }
@@ -97,7 +97,7 @@ impl Setup {
 }
 
 impl<Q: Queue> Queued<Q> {
-    /// An engine on `queue`. `beside`: helper threads, for a queue that gives operations back.
+    /// An engine on `queue`. `beside`: helper threads, for a queue that may return operations.
     pub(crate) fn on(
         queue: Q,
         targets: Vec<Arc<Target>>,
@@ -119,20 +119,20 @@ impl<Q: Queue> Queued<Q> {
         }
     }
 
-    /// Queues an operation. The queue is submitted when it is full, and in every wait.
+    /// Queues an operation. A full queue is submitted at once; otherwise the next wait submits it.
     pub(crate) fn queue(&mut self, mut op: Q::Op) {
-        // The submission queue can be full; every `enter` empties it.
+        // The submission queue can be full; `enter` empties it.
         while let Err(back) = self.queue.push(op) {
             op = back;
             let now_ns = self.clock_ns();
-            // `reap` gets the same error and reports it.
+            // The error is ignored here, because the next `reap` gets and reports it.
             if self.queue.enter(now_ns, None).is_err() {
                 return;
             }
         }
     }
 
-    /// Queues an operation, and submits the queue when a batch is full.
+    /// Queues an operation, and submits the queue if it has a whole batch.
     pub(crate) fn push(&mut self, op: Q::Op) {
         self.queue(op);
         if self.queue.pushed() >= BATCH {
@@ -145,19 +145,19 @@ impl<Q: Queue> Queued<Q> {
         self.setup.clock_ns()
     }
 
-    /// Submits queued operations and has the kernel post completions. A spinning thread calls this often, mostly with
+    /// Submits queued operations and lets the kernel post completions. A polling thread calls this often, mostly with
     /// nothing to do.
     fn hand_over(&mut self, now_ns: u64) -> io::Result<()> {
         if self.queue.pushed() > 0 || self.queue.is_ready() { self.queue.enter(now_ns, None) } else { Ok(()) }
     }
 
-    /// Waits for the first completion. The kernel wakes the thread for it, so a completion stays unseen only while the
+    /// Waits for the first completion. The kernel wakes the thread, so the completion stays unseen only while the
     /// thread is without a CPU.
     fn await_first(&mut self, until_ns: u64) -> io::Result<()> {
         let mut asleep_ns = self.clock_ns();
-        // A single operation completes only after its submission, so one call submits it and waits. Otherwise
-        // completions from before or during the submission are found after it; they may have been unseen since the last
-        // poll.
+        // A single operation completes only after its submission, so one call submits it and waits. With several
+        // operations, others may complete before or during the submission. They are collected after the submission, and
+        // may have been unseen since the last poll.
         if self.queue.in_flight() > 1 || self.queue.pushed() == 0 {
             self.hand_over(asleep_ns)?;
             if self.queue.has_completions() {
@@ -184,7 +184,7 @@ impl<Q: Queue> Queued<Q> {
         Ok(())
     }
 
-    /// Waits at most until `until_ns`, for `completions` completions.
+    /// Waits for `completions` completions, at most until `until_ns`.
     pub(crate) fn wait(&mut self, Wait { until_ns, completions }: Wait) -> io::Result<()> {
         let now_ns = self.clock_ns();
         if until_ns <= now_ns {
@@ -196,7 +196,7 @@ impl<Q: Queue> Queued<Q> {
         }
     }
 
-    /// Takes all completions, each with the time of its detection and the maximum time that it stayed unseen.
+    /// Takes all completions, each with its detection time and the upper bound of the time that it stayed unseen.
     pub(crate) fn look(&mut self, mut each: impl FnMut(Reaped<Q::Op, Q::Outcome>, Seen)) {
         let seen_ns = self.clock_ns();
         let looked_ns = self.looked_ns;
@@ -218,7 +218,7 @@ impl<Q: Queue> Queued<Q> {
 }
 
 impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
-    /// Ends an operation with `errno`, without issuing it.
+    /// Ends an operation with `errno`, without an issue.
     pub(crate) fn refuse(&mut self, op: Op, errno: i32) {
         let issued_ns = self.clock_ns();
         let Op { token, buf, .. } = op;
@@ -226,8 +226,8 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
         self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
     }
 
-    /// Sets the issue time of operations that were given back to their first submission: the device had no room for
-    /// them then. The time until a thread issued them may be flashproof's own, so it counts as unseen.
+    /// Sets the issue time of operations that the queue returned to their first submission, when the device had no room
+    /// for them. The time until a helper thread issued them may be flashproof's lag, so this time counts as unseen.
     fn date_back(&mut self, out: &mut [Completion]) {
         for completion in out {
             let submitted_ns = self.submitted_ns.get_mut(completion.token as usize).and_then(Option::take);
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(zeros, [false, true, true, false]);
     }
 
-    /// A queue that gives every operation back, as the kernel does when the device has no free request.
+    /// A queue that returns every operation, as the kernel does if the device has no free request.
     struct Full {
         ops: Vec<Op>,
         issued_ns: u64,

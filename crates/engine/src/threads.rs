@@ -1,8 +1,9 @@
 //! The engine of threads with pread and pwrite, for systems that forbid io_uring.
 //!
-//! The shard's thread queues operations. Workers take them, stamp issue and completion, and queue the completions.
-//! Queues are lock-free rings of fixed size. A worker without work parks, and only as many are woken as the queue
-//! needs. The worker stamps `issued`, because flashproof causes the wait for a worker: it is lag, not service.
+//! The shard's thread queues operations. Workers take the operations, stamp issue and completion, and queue the
+//! completions. Queues are lock-free rings of fixed size. A worker without work parks, and only as many workers are
+//! woken as the queue needs. The worker stamps the issue time, because the wait for a worker is caused by flashproof:
+//! it is lag, not service time.
 
 use crate::calls::Caller;
 use crate::queued::Setup;
@@ -18,7 +19,7 @@ use sys::buffer::{Buf, Pool};
 use sys::op::{Completion, Op};
 use sys::process;
 
-/// Maximum number of workers of a shard. Operations beyond it wait for a worker.
+/// Maximum number of workers of a shard. Further operations wait for a worker.
 pub const WORKERS_MAX: usize = 256;
 
 /// Operations of at least this size are large.
@@ -27,7 +28,8 @@ const LARGE_BYTES: u32 = 64 * 1024;
 /// Interval at which the number of workers is adjusted, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
-/// A device without completions for this long is blocking its workers. A shorter pause may be due to a busy CPU.
+/// Time without completions after which the device counts as blocking its workers, nanoseconds. A shorter pause may be
+/// due to a busy CPU.
 const HELD_NS: u64 = 10_000_000;
 
 /// Stack of a worker, which runs only a few small functions; the default of 2 MiB would waste address space.
@@ -36,17 +38,18 @@ const STACK_BYTES: usize = 128 * 1024;
 /// State shared by the shard's thread and its workers.
 struct Shared {
     setup: Setup,
-    /// Queued operations. Large ones have a queue of their own and go first: they are few, usually one at a time per
-    /// device, and behind the small ones each would wait for the whole queue.
+    /// Queued large operations. They have a separate queue and go first: there are few, usually one at a time per
+    /// device, and behind small operations each would wait for the whole queue.
     large_jobs: ArrayQueue<Op>,
+    /// Other queued operations.
     jobs: ArrayQueue<Op>,
     done: ArrayQueue<Completion>,
-    /// One bit per worker, set while it is idle. The lowest is woken first, so that a light load stays on few warm
-    /// threads.
+    /// One bit per worker, set while the worker is idle. The worker with the lowest bit is woken first, so that a light
+    /// load stays on few threads with warm caches.
     idle: [AtomicU64; WORKERS_MAX / 64],
     /// Number of completions that wake the shard's thread; `usize::MAX`: none.
     wanted: AtomicUsize,
-    /// A large operation completed since the shard's thread last polled.
+    /// True if a large operation has completed since the last poll of the shard's thread.
     large_done: AtomicBool,
     stop: AtomicBool,
 }
@@ -66,23 +69,24 @@ pub struct Threads {
 
 /// Number of workers that may be awake at once.
 ///
-/// The lowest number that keeps the queue short. More workers compete for the CPU: in measurements each worker beyond
-/// the device's need slowed down all others, and the device starved. But when a device blocks all awake workers, more
-/// are needed for the operations behind them.
+/// The lowest number that keeps the queue short, because workers compete for the CPU. In measurements each superfluous
+/// worker slowed down all others, and the device got too few operations. But if a device blocks all awake workers, the
+/// operations behind them need further workers.
 #[derive(Debug)]
 struct Level {
     workers: usize,
     least: usize,
     most: usize,
     adjusted_ns: u64,
-    /// Number of completions, and time, of the last poll that found a new one.
+    /// Number of completions at the last progress.
     completed: u64,
+    /// Last time at which a new completion was found, or no operation was queued.
     progress_ns: u64,
 }
 
 impl Level {
-    /// Adjusts the number of workers, once per [`STEP_NS`]. `left`: operations still queued since the previous call.
-    /// `completed`: completions since the start.
+    /// Adjusts the number of workers, at most once per [`STEP_NS`]. `left`: operations that no worker has taken since
+    /// the previous call. `completed`: completions since the start.
     fn adjust(&mut self, now_ns: u64, left: usize, completed: u64) {
         if now_ns < self.adjusted_ns + STEP_NS {
             return;
@@ -93,7 +97,7 @@ impl Level {
         }
         let workers = match left {
             0 => self.workers.saturating_sub(1),
-            // Nothing completes: the device blocks all workers.
+            // No completions: the device blocks all workers.
             left if now_ns >= self.progress_ns + HELD_NS => self.workers + left,
             _ => self.workers + 1,
         };
@@ -135,7 +139,7 @@ impl Threads {
         Ok(engine)
     }
 
-    /// Wakes an idle worker for each queued operation, up to the level.
+    /// Wakes an idle worker for each queued operation, up to [`Level::workers`].
     fn announce(&mut self, now_ns: u64) {
         let queued = self.shared.queued();
         let completed = self.taken + self.shared.done.len() as u64;
@@ -194,8 +198,7 @@ impl IoEngine for Threads {
         self.shared.wanted.store(wanted, Ordering::SeqCst);
         loop {
             let now_ns = self.shared.setup.clock_ns();
-            // Large operations go one at a time, and the next waits for this completion: return now, not at the
-            // timeout.
+            // Large operations are issued one at a time, and the next waits for this completion, so return at once.
             let large_done = self.shared.large_done.load(Ordering::SeqCst);
             if now_ns >= wait.until_ns || self.shared.done.len() >= wanted || large_done {
                 break;
@@ -206,7 +209,7 @@ impl IoEngine for Threads {
             thread::park_timeout(Duration::from_nanos(if left { pause_ns.min(STEP_NS) } else { pause_ns }));
         }
         self.shared.wanted.store(usize::MAX, Ordering::Relaxed);
-        // Cleared before the completions are taken, so that a later one is not missed.
+        // Cleared before the completions are taken, so that a later completion is not missed.
         self.shared.large_done.store(false, Ordering::SeqCst);
         while let Some(completion) = self.shared.done.pop() {
             self.in_flight -= 1;
@@ -227,7 +230,8 @@ impl IoEngine for Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // Not joined: a worker blocked in a read of a hung device never ends. It owns everything that it uses.
+        // The workers are not joined, because a worker that is blocked in a read of a hung device never ends. A worker
+        // owns all memory that it uses.
         self.shared.stop.store(true, Ordering::SeqCst);
         self.workers.iter().for_each(Thread::unpark);
     }

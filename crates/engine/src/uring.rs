@@ -1,4 +1,4 @@
-//! The engine of io_uring: registered files and buffers.
+//! The engine of io_uring, with registered files and buffers.
 
 pub use crate::queued::Setup;
 
@@ -8,12 +8,12 @@ use std::io;
 use std::sync::Arc;
 use sys::ring::{Files, Ring, RingFacts};
 
-/// A shard's ring and targets. Stays on the thread that made it.
+/// A shard's ring and targets. Must stay on the thread that created it.
 pub type Uring = Queued<Ring<Files>>;
 
 impl Uring {
-    /// An engine for `targets`. `polled`: reads and writes complete without interrupts, on targets that bypass the page
-    /// cache and have poll queues; helper threads perform all other operations.
+    /// An engine for `targets`. `polled`: reads and writes complete without interrupts, which needs targets with direct
+    /// I/O and poll queues; helper threads perform all other operations.
     ///
     /// Errors: those of io_uring_setup(2) and io_uring_register(2); `PermissionDenied` where io_uring is forbidden.
     pub fn new(targets: Vec<Arc<Target>>, setup: Setup, polled: bool) -> io::Result<(Self, RingFacts)> {

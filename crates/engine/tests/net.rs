@@ -1,4 +1,5 @@
-//! Sockets and files on one ring: what is sent arrives, a ring without buffers goes on, others wake it, its end lets go.
+//! Sockets and files on one ring: data sent arrives, a receive without buffers can be repeated, other threads wake the
+//! ring, and its end closes connections.
 
 use device::guard::{Answers, Guard, Request};
 use device::target::Target;
@@ -24,7 +25,7 @@ fn net(targets: Vec<Arc<Target>>, arrivals: Arrivals) -> Option<Net> {
     }
 }
 
-/// Reaps until something is there.
+/// Reaps until there is a completion.
 fn reap(net: &mut Net) -> Vec<Completion> {
     let (begin, mut out) = (Instant::now(), Vec::new());
     while out.is_empty() {
@@ -42,7 +43,7 @@ fn event(net: &mut Net) -> Event {
     }
 }
 
-/// A connection: the ring's end and the other.
+/// A connection: the end for the ring, and the other end.
 fn pair() -> (Arc<TcpStream>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -71,7 +72,7 @@ fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
             assert_eq!(&buf[..len], text.as_bytes());
             net.provide(buf);
         }
-        // More than a socket's buffers hold: the kernel goes on while the other side reads.
+        // More than the socket's buffers hold, so the kernel continues while the peer reads.
         let bytes: Vec<_> = (0..16 << 20).map(|at| (at % 251) as u8).collect();
         net.submit(Op::Send { token: 2, socket: socket.clone(), bytes: bytes.clone() });
         net.reap(Wait { until_ns: 0, completions: 1 }, &mut Vec::new()).unwrap();

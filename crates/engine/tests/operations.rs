@@ -1,5 +1,5 @@
-//! Every kind of operation on real targets: a loop device and a file, by io_uring, AIO, threads and system calls. The file behind the
-//! device shows the bytes, the device's counters show the operations.
+//! Tests each kind of operation on a loop device and a file, by io_uring, AIO, threads and system calls. The backing
+//! file of the device shows the bytes, the device's counters show the operations.
 
 use device::guard::{Answers, Guard, Request};
 use device::target::Target;
@@ -21,11 +21,11 @@ const BLOCK: u32 = 64 << 10;
 const OUT_MAX: usize = 8;
 const MEMORY: usize = 4 << 20;
 
-/// A loop device on a file, or the file itself, gone when dropped.
+/// A loop device on a file, or only the file; removed when dropped.
 struct Bench {
     dir: tempfile::TempDir,
     device: Option<String>,
-    /// The file, elsewhere than in `dir`.
+    /// Path of the file, if it is not in `dir`.
     at: Option<PathBuf>,
     cached: bool,
 }
@@ -37,10 +37,10 @@ impl Bench {
         Self { dir, device: None, at: None, cached: false }
     }
 
-    /// `None` where there are no loop devices to be had, which is said aloud.
+    /// `None`, with a message, if no loop device can be created.
     fn device() -> Option<Self> {
         let mut bench = Self::file();
-        // Two that look for a free device at once find the same one.
+        // Two concurrent searches for a free device find the same device.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let made = Command::new("losetup").args(["-f", "--show"]).arg(bench.image()).output();
@@ -83,14 +83,14 @@ impl Bench {
         Arc::new(target)
     }
 
-    /// Bytes that the file behind has a place for.
+    /// Allocated bytes of the backing file.
     fn allocated_bytes(&self) -> u64 {
         let file = File::open(self.image()).unwrap();
         file.sync_all().unwrap();
         file.metadata().unwrap().blocks() * 512
     }
 
-    /// The byte that all of the block at `offset` of the file behind holds.
+    /// The byte of which the block at `offset` of the backing file consists.
     fn byte_of_block(&self, offset: u64) -> u8 {
         let mut bytes = vec![0; BLOCK as usize];
         File::open(self.image()).unwrap().read_exact_at(&mut bytes, offset).unwrap();
@@ -159,7 +159,7 @@ impl<E: BlockEngine> Perform for E {
     }
 }
 
-/// Does `test` with each engine on a target of its own.
+/// Calls `test` with each engine, each on a target of its own.
 fn with_each(bench: impl Fn() -> Option<Bench>, test: impl Fn(&Bench, &mut dyn Perform)) {
     let setup = Setup::new(OUT_MAX, MEMORY);
     if let Some(bench) = bench() {
@@ -209,12 +209,12 @@ fn a_file_gets_a_hole_where_it_is_deallocated() {
     with_each(|| Some(Bench::file()), deallocated_blocks_are_zero_and_take_no_place);
 }
 
-/// Flushes that a device has carried out.
+/// Number of flushes that a device has performed.
 fn flushes(device: &str) -> u64 {
     counter(device, 16)
 }
 
-/// Bytes written to a device. A flush counts among the writes, but not here.
+/// Bytes written to a device. Flushes count as writes of 0 bytes.
 fn written_bytes(device: &str) -> u64 {
     counter(device, 7) * 512
 }
@@ -272,7 +272,7 @@ impl Mounted {
         let (device, place) = (below.device.clone()?, below.dir.path().join("mounted"));
         fs::create_dir(&place).unwrap();
         let done = |command: &mut Command| command.status().is_ok_and(|status| status.success());
-        // Its journal is written only when somebody asks.
+        // A long commit interval: the journal is written only on request.
         let is_mounted = done(Command::new("mkfs.ext4").args(["-q", &device]))
             && done(Command::new("mount").args(["-o", "commit=600,noinit_itable", &device]).arg(&place));
         if !is_mounted {
@@ -285,7 +285,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Lazily: after a failure an engine may still hold the file.
+        // A lazy unmount, because after a failure an engine may still have the file open.
         let _ = Command::new("umount").arg("-l").arg(&self.place).status();
     }
 }

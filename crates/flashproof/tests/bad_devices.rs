@@ -46,14 +46,14 @@ fn a_name_that_leads_nowhere_is_told() {
 fn the_placeholder_of_examples_is_known_as_that() {
     let bench = Bench::new();
     bench.link_examples();
-    let why = "PUT-YOUR-DRIVE-HERE is a placeholder of flashproof's examples, not a device";
+    let why = "PUT-YOUR-DRIVE-HERE is a placeholder from flashproof's examples, not a device";
     bench
         .flashproof(&["storage", "examples/device-1x.conf", "--out", OUT])
         .expect_error(3, &[why, "(`flashproof doctor` lists the devices)"]);
     refused(
         &bench,
         "/dev/disk/by-id/PUT-YOUR-DRIVE-HERE",
-        &format!("{why}; put your device's name there (`flashproof doctor` lists the devices)"),
+        &format!("{why}; replace it with your device's name (`flashproof doctor` lists the devices)"),
     );
     let doctor = bench.flashproof(&["doctor", "PUT-YOUR-DRIVE-HERE"]).expect(1);
     assert!(doctor.stdout.contains(why), "{}", doctor.stdout);

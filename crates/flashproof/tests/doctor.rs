@@ -46,7 +46,7 @@ fn a_free_loop_device_has_no_problem_and_is_told_for_what_it_is() {
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
     let ended = bench.flashproof(&["doctor", &device.name, "--json"]).expect(0);
     assert_eq!(finding(&ended, "device-kind").0, "warning");
-    assert!(finding(&ended, "device-kind").1.contains("a loop device: a file"), "{}", ended.stdout);
+    assert!(finding(&ended, "device-kind").1.contains("a loop device on a file"), "{}", ended.stdout);
     assert_eq!(finding(&ended, "in-use").0, "ok");
     assert_eq!(finding(&ended, "other-activity").0, "ok");
     let page = bench.flashproof(&["doctor", &device.name]).expect(0).stdout;
@@ -147,7 +147,7 @@ fn without_rights_it_says_what_it_could_not_look_at() {
     let Some(nobody) = Nobody::new(&bench) else { return };
     let ended = nobody.flashproof(&bench, &["doctor", &loop_device.name, "--json"]).expect(0);
     let (level, text) = finding(&ended, "in-use");
-    assert!(level == "unknown" && text.contains("could not be looked at for lack of permission"), "{level} {text}");
+    assert!(level == "unknown" && text.contains("could not be examined (no permission)"), "{level} {text}");
     let ended = nobody.flashproof(&bench, &["doctor", "--json"]).expect(0);
     let report = json(&ended);
     let found =

@@ -181,7 +181,10 @@ fn a_device_open_elsewhere_is_refused_with_who_has_it() {
     let mut sleep = Command::new("sleep");
     sleep.arg("60").stdin(open);
     let stranger = Running::start(sleep);
-    case.refused_whatever_is_said(&[&format!("it is open in process {} (sleep)", stranger.pid()), "stop what uses it"]);
+    case.refused_whatever_is_said(&[
+        &format!("it is open in process {} (sleep)", stranger.pid()),
+        "stop the program that has it open",
+    ]);
     drop(stranger);
     case.runs(&[]);
 }
@@ -190,7 +193,8 @@ fn a_device_open_elsewhere_is_refused_with_who_has_it() {
 fn a_second_run_is_refused_until_the_first_ends() {
     let Some(case) = Case::new() else { return };
     let first = case.start("first", &[]);
-    let who = format!("another run is on it (process {}), alone; wait for that one to end", first.pid());
+    let who =
+        format!("another run of flashproof uses it (process {}), exclusively; wait until that run ends", first.pid());
     // The device changes under the first run, so its content is not compared here.
     for options in [&[][..], &["--shared"]] {
         case.bench.storage(&case.load(1, true), options).expect_error(3, &[&who]);
@@ -208,7 +212,10 @@ fn runs_that_all_say_shared_run_together_and_keep_others_out() {
     let ended = case.bench.storage(&case.load(1, true), &[]);
     ended.expect_error(
         3,
-        &["another run is on it", "shared; wait for that one to end, or start this one with --shared too"],
+        &[
+            "another run of flashproof uses it",
+            "with --shared; wait until that run ends, or start this run with --shared, too",
+        ],
     );
     for running in [first, second] {
         running.signal("INT");
@@ -221,7 +228,7 @@ fn runs_that_all_say_shared_run_together_and_keep_others_out() {
 fn a_file_system_is_asked_for_and_given_by_its_exact_name() {
     let Some(case) = Case::with_file_system() else { return };
     let name = case.device.name.clone();
-    let advice = format!("pass `--erase {name}` or set FLASHPROOF_ERASE={name} (exactly as the device was given)");
+    let advice = format!("pass `--erase {name}` or set FLASHPROOF_ERASE={name} (exactly as you gave the device)");
     let why = ["an ext2, ext3 or ext4 file system", "it would be erased", advice.as_str()];
     case.refused(&[], &why);
     // Almost its name, another name of it, a wildcard: none of them is its name.

@@ -136,7 +136,7 @@ fn what_is_no_trace_and_what_is_no_device_is_refused_by_name() {
     tool("mkfifo", &[fifo.to_str().unwrap()]);
     for (arguments, code, words) in [
         (&["trace"][..], 2, "<DEVICE>"),
-        (&["trace", "--from", "notes.txt"], 2, "no line of it is a block tracepoint"),
+        (&["trace", "--from", "notes.txt"], 2, "no line is a block tracepoint"),
         (&["trace", "--from", "none.txt"], 2, "check the path"),
         (&["trace", "--from", "fifo"], 2, "it is a pipe, and only regular files are read"),
         (&["trace", "--from", "/dev/zero"], 2, "it is a character device"),

@@ -1,8 +1,9 @@
-//! How fast a drive is simulated without time: `speed DRIVE [DIVISOR]`.
+//! `speed DRIVE [DIVISOR]` measures how fast a drive is simulated without timing.
 //!
-//! Prints millions of host writes and of flash pages (those of the host and those moved) a second of one core, under random
-//! writes of one unit on a drive that was filled and overwritten once; and the memory of the process, in GB for each TB of
-//! the drive. `DIVISOR` makes the drive smaller: 1000 shows in a debug build that it works.
+//! Prints millions of host writes per second, and millions of flash pages per second (written by the host or moved), on
+//! one core. The load is random writes of one unit, on a drive that was filled and overwritten once. Also prints the
+//! memory of the process, in GB per TB of the drive. `DIVISOR` makes the drive smaller: use 1000 for a test in a debug
+//! build.
 
 use ftl::{Ftl, Spec};
 use sys::random::Random;
@@ -13,7 +14,7 @@ fn main() {
     let divisor: u64 = arguments.next().map_or(1, |divisor| divisor.parse().expect("DIVISOR is a number"));
     let (bytes, unit_bytes, superblocks) = match drive.as_str() {
         "64GiB-4K" => (64 << 30, 4 << 10, 1024),
-        // Superblocks of 256 units, as small as blocks of old.
+        // Superblocks of 256 units, the size of old flash blocks.
         "64GiB-4K-small" => (64 << 30, 4 << 10, 65536),
         "7.68TB-32K" => (7_681_501_126_656, 32 << 10, 4096),
         _ => panic!("DRIVE is 64GiB-4K, 64GiB-4K-small or 7.68TB-32K"),
@@ -50,7 +51,7 @@ fn write_randomly(ftl: &mut Ftl, writes: u64, random: &mut Random) {
     }
 }
 
-/// CPU seconds so far: on a shared machine the clock counts others' work, too.
+/// CPU time so far, seconds. Wall-clock time would include other work on a shared machine.
 fn cpu_s() -> f64 {
     let usage = sys::process::usage().expect("the usage of this process");
     (usage.user_ns + usage.system_ns) as f64 / 1e9

@@ -1,4 +1,4 @@
-//! Garbage collection: a victim is chosen, its valid units are moved to an append point, then it is erased.
+//! Garbage collection: chooses a victim, moves its valid units to an append point, then erases the victim.
 
 use crate::drive::{Cause, Extent, Media};
 use crate::map::BATCH;
@@ -15,18 +15,18 @@ pub(crate) struct Collecting {
 }
 
 impl Ftl {
-    /// [`Self::collect_on`] without an observer.
+    /// As [`Self::collect_on`], without an observer.
     pub fn collect(&mut self, units: u32) -> Option<u32> {
         self.collect_on(units, &mut ())
     }
 
-    /// One step of garbage collection: moves up to `units` valid units of the victim, and erases it when none is
-    /// left. Returns the units moved. With a shared append point a step can exceed `units`: if only the append point
-    /// has space left, the victim is finished before the host takes that space. Returns none if no superblock has an
-    /// invalid unit (FIFO: if none is closed).
+    /// A step of garbage collection: moves up to `units` valid units of the victim, and erases the victim when no valid
+    /// unit is left. Returns the number of units moved. With a shared append point a step can exceed `units`: if only
+    /// the append point has space left, the victim is finished before the host takes that space. Returns `None` if no
+    /// superblock has an invalid unit (FIFO: if no superblock is closed).
     ///
-    /// Writes collect when they must. Call this to collect earlier, best while [`Self::free_superblocks`] is slightly
-    /// over the reserve: collecting earlier than needed moves more units.
+    /// Writes collect when they need space. Call this to collect earlier, best while [`Self::free_superblocks`] is
+    /// slightly above the reserve, because earlier collection moves more units.
     pub fn collect_on(&mut self, units: u32, media: &mut impl Media) -> Option<u32> {
         let mut victim = match self.victims.collecting.take() {
             Some(victim) => victim,
@@ -47,7 +47,7 @@ impl Ftl {
         Some(moved)
     }
 
-    /// True if the host could fill the last append point, which it shares with garbage collection.
+    /// True if the host could use up the space of the last open superblock, which it shares with garbage collection.
     fn host_could_take_the_room(&self) -> bool {
         self.spec.append == Append::Shared && self.free.is_empty()
     }
@@ -82,7 +82,7 @@ impl Ftl {
         moved
     }
 
-    /// Append point for valid units moved out of a superblock of handle `owner`.
+    /// Append point for valid units that are moved out of a superblock of handle `owner`.
     fn destination(&self, owner: u16) -> usize {
         let (handles, owner) = (usize::from(self.spec.handles), usize::from(owner));
         let mixes = self.spec.firmware.mixes_handles;
@@ -95,7 +95,7 @@ impl Ftl {
     }
 }
 
-/// Merges adjacent units that are read into extents.
+/// Merges adjacent units, which garbage collection reads, into extents.
 struct Runs {
     superblock: u32,
     next: u32,
@@ -119,7 +119,7 @@ impl Runs {
     }
 }
 
-/// Maximum number of d-choices draws that find only fully valid superblocks; after them the greedy victim is taken.
+/// Maximum number of d-choices draws. If all draws find only fully valid superblocks, the greedy victim is taken.
 const DRAWS: usize = 16;
 
 /// State of the victim selection.
@@ -127,17 +127,17 @@ const DRAWS: usize = 16;
 pub(crate) struct Victims {
     /// Superblock that is being collected.
     pub(crate) collecting: Option<Collecting>,
-    /// By superblock: total units programmed on the drive when it became full.
+    /// By superblock: total number of units programmed on the drive when the superblock became full.
     filled_at: Vec<u64>,
-    /// Filled superblocks, oldest first, some of them collected since then. Used by `Victim::Fifo` only.
+    /// Filled superblocks, oldest first, including superblocks that were collected since. Used only by `Victim::Fifo`.
     order: VecDeque<(u32, u64)>,
-    /// Superblocks of other handles, to be collected with the last victim.
+    /// Superblocks of other handles that are collected together with the last victim.
     together: Vec<u32>,
-    /// The last victim was chosen by wear levelling.
+    /// True if wear levelling chose the last victim.
     levelled: bool,
-    /// By handle: the unit after the last one written, and the length of the sequential stream that ends there.
+    /// By handle: the unit behind the last written unit, and the length of the sequential stream that ends there.
     sequences: Vec<(u32, u32)>,
-    /// The superblock that a long sequential stream is overwriting.
+    /// Superblock that a long sequential stream is overwriting; 0: none.
     overwritten: u32,
 }
 
@@ -164,7 +164,7 @@ impl Victims {
 }
 
 impl Ftl {
-    /// Takes the next victim; none if collection would free no space.
+    /// Chooses and takes the next victim; `None` if collection would free no space.
     pub(crate) fn choose(&mut self) -> Option<u32> {
         let victim = match self.victims.together.pop() {
             Some(superblock) => superblock,
@@ -198,14 +198,15 @@ impl Ftl {
     fn oldest(&mut self) -> Option<u32> {
         loop {
             let (superblock, filled_at) = self.victims.order.pop_front()?;
-            // A superblock that was collected out of turn may be closed again, with a newer entry.
+            // Skips stale entries: a superblock that was collected out of turn may be closed again, and has a newer
+            // entry.
             if self.valid.is_closed(superblock) && self.victims.filled_at[superblock as usize] == filled_at {
                 return Some(superblock);
             }
         }
     }
 
-    /// Scans every superblock: all ages change with every write.
+    /// Scans all superblocks, because all ages change with every write.
     fn most_benefit(&self) -> Option<u32> {
         let (all, now) = (self.map.per_superblock(), self.host_units + self.moved_units);
         let benefit = |(superblock, valid): (u32, u32)| {
@@ -232,7 +233,7 @@ impl Ftl {
         None
     }
 
-    /// Wear levelling: the least worn superblock, if the erases of the most worn one exceed its erases by more than the
+    /// Wear levelling: the least worn superblock, if the most worn superblock has more additional erases than the
     /// allowed gap. At most every second victim, so that collection still frees space.
     fn least_worn(&self) -> Option<u32> {
         let gap = self.spec.wear_gap?;
@@ -245,7 +246,7 @@ impl Ftl {
         (most - self.wear.of(least) > gap).then_some(least)
     }
 
-    /// Firmware that collects sequential streams early: the superblock that a stream is overwriting.
+    /// For firmware that collects sequential streams early: the superblock that a stream is overwriting.
     fn overwritten(&mut self) -> Option<u32> {
         let superblock = std::mem::take(&mut self.victims.overwritten);
         let partly = superblock != 0
@@ -265,7 +266,7 @@ impl Ftl {
         }
     }
 
-    /// For every other handle, its superblock with the fewest valid units.
+    /// The superblock with the fewest valid units of each other handle.
     fn of_other_handles(&self, owner: u16) -> Vec<u32> {
         let of = |handle| {
             let closed = self.valid.closed().filter(move |&(superblock, _)| self.owner[superblock as usize] == handle);

@@ -1,4 +1,4 @@
-//! The drive: its host commands, the observer of its flash operations, and a check that recounts every unit.
+//! The drive: host commands, the observer of flash operations, and a check that recounts every unit.
 
 use crate::collect::Victims;
 use crate::map::{Map, Valid, Wear};
@@ -9,17 +9,17 @@ use sys::random::Random;
 
 /// A flash translation layer: page-mapped, with superblocks that are erased as a whole.
 ///
-/// Host units are numbered from 0. The state depends only on the [`Spec`], the seed and the calls.
+/// Host units are numbered from 0. The state depends only on the [`Spec`], the seed and the calls so far.
 #[derive(Clone, PartialEq)]
 pub struct Ftl {
     pub(crate) spec: Spec,
     pub(crate) map: Map,
     pub(crate) valid: Valid,
-    /// Erased superblocks, in the order in which they will be used.
+    /// Erased superblocks, in the order of their use.
     pub(crate) free: VecDeque<u32>,
     /// Append points of the host's handles, then the append points of garbage collection.
     pub(crate) points: Vec<Point>,
-    /// By superblock: the handle whose units are in it.
+    /// By superblock: the handle that wrote its units.
     pub(crate) owner: Vec<u16>,
     pub(crate) victims: Victims,
     pub(crate) wear: Wear,
@@ -32,11 +32,11 @@ pub struct Ftl {
 /// Append point: a superblock that is being filled.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Point {
-    /// 0: no superblock is open, or the last one is full.
+    /// Open superblock; 0: none, or the last one is full.
     pub(crate) superblock: u32,
-    /// Flash unit that is written next.
+    /// Next flash unit to write.
     pub(crate) next: u32,
-    /// One past the last flash unit of the superblock.
+    /// End of the superblock: the flash unit behind its last unit.
     pub(crate) end: u32,
 }
 
@@ -47,7 +47,7 @@ impl Point {
 }
 
 impl Ftl {
-    /// A drive on which nothing was written yet.
+    /// An unwritten drive.
     pub fn new(spec: &Spec, seed: u64) -> Result<Self, SpecError> {
         spec.check()?;
         let per_superblock = (spec.superblock_bytes / u64::from(spec.unit_bytes)) as u32;
@@ -70,15 +70,15 @@ impl Ftl {
         })
     }
 
-    /// [`Self::write_on`] without an observer.
+    /// As [`Self::write_on`], without an observer.
     #[inline]
     pub fn write(&mut self, first_unit: u64, units: u32, handle: u16) {
         self.write_on(first_unit, units, handle, &mut ());
     }
 
-    /// Writes `units` host units from `first_unit` on. An unknown handle means the first handle.
+    /// Writes `units` host units from `first_unit` on. An unknown handle counts as the first handle.
     ///
-    /// If only the reserve is free, garbage collection runs first until another superblock is free.
+    /// If only the reserve is free, garbage collection first frees another superblock.
     ///
     /// # Panics
     ///
@@ -105,7 +105,7 @@ impl Ftl {
         }
     }
 
-    /// Writes single random units, as [`Self::write`] does, but several times as fast: map entries are prefetched in
+    /// Writes single random units, as [`Self::write`], but several times as fast, because map entries are prefetched in
     /// batches.
     pub fn write_each(&mut self, units: &[u32], handle: u16) {
         for batch in units.chunks(64) {
@@ -144,10 +144,10 @@ impl Ftl {
         );
     }
 
-    /// Opens a superblock for the append point, after garbage collection if none is free.
+    /// Opens a superblock for the append point, after garbage collection if only the reserve is free.
     #[cold]
     fn make_room(&mut self, point: usize, media: &mut impl Media) {
-        // Garbage collection may write to this point, too.
+        // Garbage collection may also open a superblock for this append point.
         while self.points[point].room() == 0 {
             if self.free.len() > self.spec.reserve_superblocks as usize {
                 self.open(point);
@@ -165,7 +165,7 @@ impl Ftl {
         self.owner[superblock as usize] = (point % usize::from(self.spec.handles)) as u16;
     }
 
-    /// Records that units were written at the append point, which is in `superblock`.
+    /// Records that units were written at the append point, into `superblock`.
     #[inline]
     pub(crate) fn appended(&mut self, point: usize, superblock: u32, units: u32) {
         self.valid.add(superblock, units);
@@ -178,14 +178,14 @@ impl Ftl {
         }
     }
 
-    /// Extent of flash units, as [`Media`] gets it.
+    /// Extent of flash units, as passed to [`Media`].
     #[inline]
     pub(crate) fn extent(&self, flash: u32, units: u32) -> Extent {
         let superblock = self.map.superblock_of(flash);
         Extent { superblock: superblock - 1, first: flash - superblock * self.map.per_superblock(), units }
     }
 
-    /// Position of a host unit in the flash, if it was written.
+    /// Position of a host unit in the flash; `None` if the unit is not mapped.
     pub fn locate(&self, unit: u64) -> Option<Extent> {
         self.check_range(unit, 1);
         self.map.flash_of(unit as u32).map(|flash| self.extent(flash, 1))
@@ -244,16 +244,16 @@ impl Ftl {
         }
     }
 
-    /// Number of superblocks by number of erases.
+    /// By number of erases: number of superblocks.
     pub fn erase_histogram(&self) -> &BTreeMap<u32, u32> {
         self.wear.histogram()
     }
 }
 
 impl Ftl {
-    /// Recounts every unit of the drive. The error is the first inconsistency found.
+    /// Recounts every unit of the drive. Errors: the first inconsistency.
     ///
-    /// - Each mapped unit lies in one superblock, and the valid units of each superblock match its count.
+    /// - Each mapped unit is in one superblock, and the number of valid units of each superblock matches its count.
     /// - Each superblock is free, open, closed or being collected.
     /// - Units programmed = units erased + units still in place.
     pub fn check(&self) -> Result<(), String> {
@@ -317,7 +317,7 @@ impl Ftl {
     }
 }
 
-/// Origin of the data of a program or read.
+/// Cause of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// Host write.
@@ -336,15 +336,16 @@ pub struct Extent {
     pub units: u32,
 }
 
-/// Receives the flash operations, in order. `()` ignores them at no cost.
+/// Observer of the flash operations, in their order. `()` ignores them at no cost.
 pub trait Media {
-    /// False if no operation is observed: then garbage collection does not compute the extents that it reads.
+    /// False for an observer that ignores all operations: then garbage collection does not compute the extents of its
+    /// reads.
     const LISTENS: bool = true;
 
     /// Units were programmed.
     fn program(&mut self, at: Extent, cause: Cause);
 
-    /// Valid units were read to be moved.
+    /// Garbage collection read valid units.
     fn read(&mut self, at: Extent);
 
     /// A superblock was erased.

@@ -1,12 +1,12 @@
-//! The inside of an SSD: a flash translation layer (FTL) and how it handles host writes.
+//! The inside of an SSD: a flash translation layer (FTL), which maps host writes to flash.
 //!
 //! ```text
 //! host writes units of the logical space -> map -> append points (one per handle) -> superblocks
 //!                                           garbage collection: victim -> its valid units -> append point
 //! ```
 //!
-//! Pure and deterministic: no clock, no device, all randomness from a seed. Counters are those of NVMe's FDP
-//! statistics. A [`Media`] observes the operations on the flash, in their order.
+//! Pure and deterministic: no clock, no device, all randomness from a seed. The counters are those of NVMe's FDP
+//! statistics. A [`Media`] observes the operations on the flash.
 
 #![forbid(unsafe_code)]
 

@@ -1,19 +1,19 @@
-//! The map of host units to flash units and back; of each superblock, the number of valid units and of erases.
+//! The map between host units and flash units; for each superblock, the numbers of valid units and of erases.
 //!
-//! Nothing else records validity: a flash unit is valid if its host unit maps to it. So an overwrite touches one
-//! random entry, and garbage collection, which checks each unit of its victim, has many such loads in flight at once.
-//! Superblock 0 is not part of the drive: its unit 0 means "not written".
+//! Validity is not stored: a flash unit is valid if its host unit maps to it. So an overwrite accesses only one random
+//! entry. Garbage collection checks each unit of its victim, with many such loads in flight at once. Superblock 0 is
+//! not part of the drive: its unit 0 means "not written".
 //!
-//! The count of valid units of a closed superblock only falls. So an overwrite updates the minimum of its group of 256
-//! with one comparison, which is almost never true. The overall minimum needs a scan of the group minima and of one
-//! group. No list is relinked on an overwrite.
+//! The number of valid units of a closed superblock only falls. So an overwrite updates the minimum of a group of 256
+//! superblocks with one comparison, which is almost never true. To find the overall minimum, the group minima and one
+//! group are scanned. An overwrite moves no entry between lists.
 
 use std::collections::BTreeMap;
 
 /// Flash unit of an unmapped host unit.
 const NOWHERE: u32 = 0;
 
-/// Units that garbage collection examines at once.
+/// Number of units that garbage collection examines at once.
 pub(crate) const BATCH: usize = 256;
 
 #[derive(Clone, PartialEq)]
@@ -30,7 +30,7 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// `superblocks`: their number on the drive, without superblock 0.
+    /// `superblocks`: number of superblocks, without superblock 0.
     pub(crate) fn new(units: u32, superblocks: u32, per_superblock: u32) -> Self {
         // Zeroed memory costs nothing until it is written to.
         let map = Self {
@@ -58,13 +58,13 @@ impl Map {
         ((u128::from(flash) * u128::from(self.reciprocal)) >> 64) as u32
     }
 
-    /// Flash unit of a host unit, if it was written.
+    /// Flash unit of a host unit; `None` if the host unit is not mapped.
     pub(crate) fn flash_of(&self, unit: u32) -> Option<u32> {
         Some(self.flash_of[unit as usize]).filter(|&flash| flash != NOWHERE)
     }
 
-    /// Maps `count` host units from `unit` on to flash units from `flash` on. `left` gets the superblock that each
-    /// unit was in before; 0 if it was not mapped.
+    /// Maps `count` host units from `unit` on to flash units from `flash` on. `left` gets the previous superblock of
+    /// each unit; 0 if the unit was not mapped.
     #[inline]
     pub(crate) fn write(&mut self, unit: u32, flash: u32, count: u32, mut left: impl FnMut(u32)) {
         let (reciprocal, first) = (self.reciprocal, flash as usize);
@@ -83,14 +83,14 @@ impl Map {
         std::hint::black_box(entries.fold(0, |any, &flash| any | flash));
     }
 
-    /// Unmaps a host unit. Returns the superblock it was in, or 0.
+    /// Unmaps a host unit. Returns its previous superblock; 0 if the unit was not mapped.
     pub(crate) fn forget(&mut self, unit: u32) -> u32 {
         let place = std::mem::replace(&mut self.flash_of[unit as usize], NOWHERE);
         self.superblock_of(place)
     }
 
-    /// Moves the valid units among `count` flash units from `from` on to consecutive units from `to` on. Returns the
-    /// number moved. `read` gets each of them, if `LISTENS`.
+    /// Moves the valid units among `count` flash units from `from` on to consecutive flash units from `to` on. Returns
+    /// the number of moved units. If `LISTENS`, `read` gets each of them.
     #[inline]
     pub(crate) fn relocate<const LISTENS: bool>(
         &mut self,
@@ -101,7 +101,7 @@ impl Map {
     ) -> u32 {
         debug_assert!(count as usize <= BATCH);
         self.load(&self.host_of[from as usize..][..count as usize]);
-        // No branch on validity, which is unpredictable; and no load depends on an earlier one.
+        // Without a branch on validity, which would be unpredictable, and without dependent loads.
         let mut units = [0_u32; BATCH];
         let mut valid = 0;
         for (&unit, flash) in self.host_of[from as usize..][..count as usize].iter().zip(from..) {
@@ -128,20 +128,21 @@ impl Map {
     }
 }
 
-/// Marks the count of a superblock that must not be collected: free, open, being collected, or number 0.
+/// Bit in the count of a superblock that must not be collected: free, open, being collected, or superblock 0.
 const NOT_CLOSED: u32 = 1 << 31;
 
-/// Superblocks of a group.
+/// Number of superblocks in a group.
 const GROUP: usize = 256;
 
-/// Valid units by superblock.
+/// Number of valid units of each superblock.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Valid {
-    /// Valid units, with the bit [`NOT_CLOSED`] unless the superblock is closed.
+    /// By superblock: number of valid units, with the bit [`NOT_CLOSED`] unless the superblock is closed.
     counts: Vec<u32>,
-    /// Minimum of each group.
+    /// By group: minimum of its counts.
     least: Vec<u32>,
-    /// First group of the next search, one after the last victim's: superblocks with equal counts take turns.
+    /// First group of the next search: the group behind that of the last victim, so that groups with equal minima take
+    /// turns.
     hand: usize,
 }
 
@@ -158,23 +159,23 @@ impl Valid {
         self.counts[superblock as usize] & !NOT_CLOSED
     }
 
-    /// True if the superblock is full and was not collected.
+    /// True if the superblock is full and not being collected.
     #[inline]
     pub(crate) fn is_closed(&self, superblock: u32) -> bool {
         self.counts[superblock as usize] & NOT_CLOSED == 0
     }
 
-    /// Adds units written to the superblock.
+    /// Adds units that were written to the superblock.
     #[inline]
     pub(crate) fn add(&mut self, superblock: u32, units: u32) {
         self.counts[superblock as usize] += units;
     }
 
-    /// Invalidates one unit. Superblock 0 has no count: it stands for unwritten units.
+    /// Removes one valid unit. No effect for superblock 0, which stands for unmapped units.
     #[inline]
     pub(crate) fn remove_one(&mut self, superblock: u32) {
         let count = &mut self.counts[superblock as usize];
-        // Superblock 0 keeps the mark: its count never changes.
+        // The count of superblock 0 never changes.
         *count -= u32::from(superblock != 0);
         let least = &mut self.least[superblock as usize / GROUP];
         if *count < *least {
@@ -182,13 +183,13 @@ impl Valid {
         }
     }
 
-    /// Records that units were moved out of a superblock that is being collected.
+    /// Removes units that were moved out of a superblock being collected.
     pub(crate) fn remove(&mut self, superblock: u32, units: u32) {
         debug_assert!(!self.is_closed(superblock));
         self.counts[superblock as usize] -= units;
     }
 
-    /// Marks the superblock as full: it can be collected from now on.
+    /// Marks the superblock as full, so that it can be collected.
     pub(crate) fn close(&mut self, superblock: u32) {
         self.counts[superblock as usize] &= !NOT_CLOSED;
         let least = &mut self.least[superblock as usize / GROUP];
@@ -202,7 +203,7 @@ impl Valid {
         self.least[group] = self.group(group).iter().copied().min().unwrap_or(u32::MAX);
     }
 
-    /// The closed superblock with the fewest valid units, and their number.
+    /// The closed superblock with the fewest valid units, and the number of these units.
     pub(crate) fn fewest(&mut self) -> Option<(u32, u32)> {
         let least = self.least.iter().copied().min()?;
         if least >= NOT_CLOSED {
@@ -230,17 +231,17 @@ impl Valid {
             .map(|(&count, superblock)| (superblock, count))
     }
 
-    /// Valid units of the whole drive.
+    /// Number of valid units of the drive.
     pub(crate) fn total(&self) -> u64 {
         (1..self.counts.len() as u32).map(|superblock| u64::from(self.of(superblock))).sum()
     }
 }
 
-/// Erases by superblock.
+/// Number of erases of each superblock.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Wear {
     erases: Vec<u32>,
-    /// Number of superblocks by number of erases.
+    /// By number of erases: number of superblocks.
     histogram: BTreeMap<u32, u32>,
 }
 
@@ -257,7 +258,7 @@ impl Wear {
         &self.histogram
     }
 
-    /// Erases of the most worn superblock minus those of the least worn.
+    /// Difference in erases between the most worn and the least worn superblock.
     pub(crate) fn gap(&self) -> u32 {
         let least = self.histogram.first_key_value().map_or(0, |(&erases, _)| erases);
         self.histogram.last_key_value().map_or(0, |(&erases, _)| erases - least)

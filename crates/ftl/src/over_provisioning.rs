@@ -1,7 +1,7 @@
 //! Over-provisioning in both conventions: T is the capacity of all flash, U the capacity that the host sees.
 //!
-//! JEDEC and most papers use (T - U) / U, as [`crate::Spec`] does; others use (T - U) / T. The same drive has 28 % in
-//! the first and 21.9 % in the second, so every output names the convention.
+//! JEDEC, most papers and [`crate::Spec`] use (T - U) / U; others use (T - U) / T. The same drive has 28 % by the first
+//! convention and 21.9 % by the second, so every output names the convention.
 
 use std::fmt;
 
@@ -15,8 +15,9 @@ pub fn share_of_flash(over_provisioning: f64) -> f64 {
     over_provisioning / (1.0 + over_provisioning)
 }
 
-/// Over-provisioning if the raw flash of a drive of `logical_bytes` has the next usual size, 2^n or 3 x 2^n bytes. 7 %
-/// if no such size is 5 % to 45 % larger, as for files. Firmware, parity and spare blocks take some of this.
+/// Estimated over-provisioning of a drive of `logical_bytes`, if its raw flash has the next usual size, 2^n or 3 x 2^n
+/// bytes. 7 % if no such size is 5 % to 45 % larger, for example for files. The value is an upper bound, because
+/// firmware, parity and spare blocks use a part of it.
 pub fn of_usual_flash(logical_bytes: u64) -> f64 {
     let sizes = (0..63).flat_map(|power| [1_u128 << power, 3 << power]);
     let extra =

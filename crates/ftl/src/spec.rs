@@ -5,40 +5,39 @@
 pub struct Spec {
     /// Bytes that the host sees (U).
     pub logical_bytes: u64,
-    /// Bytes of a mapping unit, the smallest amount written or moved: 4 KiB to 64 KiB.
+    /// Bytes of a mapping unit, the smallest amount that is written or moved: 4 KiB to 64 KiB.
     pub unit_bytes: u32,
     /// Over-provisioning, (T - U) / U, where T is the capacity of all flash. Above 0. See
     /// [`crate::over_provisioning`].
     pub over_provisioning: f64,
     /// Bytes of a superblock (NVMe: a reclaim unit), which is erased as a whole.
     pub superblock_bytes: u64,
-    /// Policy for the next superblock to collect.
+    /// Policy that chooses the next superblock to collect.
     pub victim: Victim,
     /// Append point of garbage collection.
     pub append: Append,
-    /// Reclaim unit handles, at least 1. A write without a handle uses the first.
+    /// Number of reclaim unit handles, at least 1. A write without a handle uses the first handle.
     pub handles: u16,
-    /// Isolation of handles in garbage collection.
+    /// Isolation of the handles' data by garbage collection.
     pub isolation: Isolation,
     /// Superblocks that are kept free for garbage collection, at least 1.
     pub reserve_superblocks: u32,
-    /// Wear levelling: largest allowed difference of erases between two superblocks; none: no levelling.
+    /// Wear levelling: maximum difference in erases between two superblocks; `None`: no wear levelling.
     pub wear_gap: Option<u32>,
     /// Firmware behaviour that breaks isolation.
     pub firmware: Firmware,
 }
 
-/// Firmware habits that make placement handles isolate less than they promise. Each is independent, and off by
-/// default.
+/// Firmware behaviour that weakens the isolation by placement handles. The options are independent, and off by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Firmware {
     /// Garbage collection writes the units of all handles to one append point, even if the handles are persistently
     /// isolated: cold data then shares superblocks with hot data.
     pub mixes_handles: bool,
-    /// With each victim, garbage collection also collects one superblock of every other handle, even a fully valid
-    /// one: overwrites under one handle move the data of the others.
+    /// With each victim, garbage collection also collects a superblock of every other handle, even if it is fully
+    /// valid: overwrites with one handle move the data of the others.
     pub collects_all_handles: bool,
-    /// A superblock that a long sequential stream is overwriting is collected at once, before the stream has
+    /// Garbage collection takes a superblock that a long sequential stream is overwriting, before the stream has
     /// overwritten all of it.
     pub collects_sequential_early: bool,
 }
@@ -68,7 +67,7 @@ impl Spec {
         (self.logical_bytes as f64 * (1.0 + self.over_provisioning) / self.superblock_bytes as f64).round() as u64
     }
 
-    /// Memory to simulate the drive: 8 bytes per unit.
+    /// Memory that the simulation of the drive needs: about 8 bytes per unit.
     pub fn memory_bytes(&self) -> u64 {
         let units = self.logical_bytes / u64::from(self.unit_bytes);
         let superblocks = self.superblocks() + 1;
@@ -85,7 +84,7 @@ impl Spec {
         }
     }
 
-    /// Checks that garbage collection always finds space on such a drive.
+    /// Checks the parameters, and that garbage collection always finds space.
     pub fn check(&self) -> Result<(), SpecError> {
         match self.mistake() {
             Some(what) => Err(SpecError(what)),
@@ -97,9 +96,9 @@ impl Spec {
         let &Self { logical_bytes, over_provisioning, superblock_bytes, handles, .. } = self;
         if !(over_provisioning > 0.0 && over_provisioning <= OVER_PROVISIONING_MAX) {
             return Some(format!(
-                "over-provisioning of {over_provisioning}: it is (T - U) / U, flash that the host does not see over what it \
-                 sees, and garbage collection needs some: give more than 0, such as 0.07 or 0.28, and at most \
-                 {OVER_PROVISIONING_MAX}"
+                "over-provisioning of {over_provisioning}: garbage collection needs flash that the host does not see, \
+                 (T - U) / U above 0, where T is all flash and U the logical size: give a value such as 0.07 or 0.28, at \
+                 most {OVER_PROVISIONING_MAX}"
             ));
         }
         let unit = u64::from(self.unit_bytes);
@@ -119,7 +118,9 @@ impl Spec {
             ));
         }
         if handles == 0 {
-            return Some("a drive with no reclaim unit handle: give at least 1, for writes that name none".to_owned());
+            return Some(
+                "a drive with no reclaim unit handle: give at least 1, for writes that name no handle".to_owned(),
+            );
         }
         if self.victim == Victim::Choices(0) {
             return Some("a victim that is the best of 0 superblocks: give at least 1, such as 10".to_owned());
@@ -127,31 +128,33 @@ impl Spec {
         if handles > 1 && self.append == Append::Separate && self.isolation == Isolation::Persistently {
             return Some(format!(
                 "garbage collection with one append point for all of {handles} handles that are persistently isolated: give \
-                 each its own, or make them initially isolated"
+                 each handle its own append point, or make the handles initially isolated"
             ));
         }
         // Superblock 0 is not part of the drive, see `Map`.
         let units = u128::from(self.superblocks() + 1) * u128::from(superblock_bytes / unit);
         if units >= UNITS_MAX {
             return Some(format!(
-                "{units} mapping units of {unit} bytes: at most 2^32 can be told apart: give a larger unit or a smaller drive"
+                "{units} mapping units of {unit} bytes: at most 2^32 are supported: give a larger unit or a smaller drive"
             ));
         }
-        // If only the reserve is free and all append points are full, some superblock must have an invalid unit.
+        // If only the reserve is free and all append points are full, there must be a superblock with an invalid unit.
         let (data, reserve) = (logical_bytes / superblock_bytes + 1, u64::from(self.reserve_superblocks));
         let (host_points, collection_points) = (u64::from(handles), self.collection_points());
         if reserve == 0 {
             return Some(
-                "no superblocks in reserve: garbage collection has nowhere to begin: give at least 1".to_owned(),
+                "no superblocks in reserve: garbage collection needs a free superblock to begin: give at least 1"
+                    .to_owned(),
             );
         }
         let needed = data + reserve + host_points + collection_points;
         let superblocks = self.superblocks();
         (superblocks < needed).then(|| {
             format!(
-                "{superblocks} superblocks of {superblock_bytes} bytes with {over_provisioning} over-provisioning: needed are \
+                "{superblocks} superblocks of {superblock_bytes} bytes with {over_provisioning} over-provisioning, but \
                  {data} for the data + {reserve} in reserve + {host_points} that handles write to + {collection_points} that \
-                 garbage collection writes to = {needed}: give more over-provisioning, smaller superblocks, or fewer handles"
+                 garbage collection writes to = {needed} are needed: give more over-provisioning, smaller superblocks, or \
+                 fewer handles"
             )
         })
     }
@@ -160,7 +163,7 @@ impl Spec {
 /// Maximum over-provisioning: no real drive has more.
 const OVER_PROVISIONING_MAX: f64 = 100.0;
 
-/// Flash units are numbered with 32 bits; the top bit of a valid count marks a superblock that is not closed.
+/// Maximum number of flash units, whose numbers have 32 bits.
 const UNITS_MAX: u128 = 1 << 32;
 
 /// Reason why a spec is invalid: a sentence.
@@ -168,17 +171,17 @@ const UNITS_MAX: u128 = 1 << 32;
 #[error("{0}")]
 pub struct SpecError(String);
 
-/// Policy for the next superblock that garbage collection takes.
+/// Policy that chooses the next superblock to collect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub enum Victim {
     /// Superblock with the fewest valid units.
     Greedy,
-    /// Superblock that was filled first.
+    /// Superblock that became full first.
     Fifo,
     /// Superblock with the greatest (1 - u) / 2u x age; u is its share of valid units (Rosenblum, Ousterhout 1992).
     CostBenefit,
-    /// d-choices: of this many superblocks drawn at random, the one with the fewest valid units (Van Houdt 2013). If
-    /// all are fully valid, the draw is repeated.
+    /// d-choices: draws this many superblocks at random, and takes the one with the fewest valid units (Van Houdt
+    /// 2013). If all are fully valid, the draw is repeated.
     Choices(u32),
 }
 
@@ -267,9 +270,9 @@ mod tests {
         });
         assert_eq!(
             message,
-            "68 superblocks of 16777216 bytes with 0.07 over-provisioning: needed are 65 for the data + 1 in reserve + \
-             8 that handles write to + 8 that garbage collection writes to = 82: give more over-provisioning, smaller \
-             superblocks, or fewer handles"
+            "68 superblocks of 16777216 bytes with 0.07 over-provisioning, but 65 for the data + 1 in reserve + 8 that \
+             handles write to + 8 that garbage collection writes to = 82 are needed: give more over-provisioning, \
+             smaller superblocks, or fewer handles"
         );
         assert!(refused(|spec| spec.reserve_superblocks = 0).contains("no superblocks in reserve"));
         assert!(refused(|spec| spec.reserve_superblocks = u32::MAX).contains("+ 4294967295 in reserve"));

@@ -1,10 +1,11 @@
-//! Whatever is asked of a drive: every unit stays where the map says, all counts add up, and media hear of everything.
+//! Property tests: after any sequence of commands the map is consistent, all counters add up, and the observer got
+//! every flash operation.
 
 use ftl::{Append, Cause, Extent, Firmware, Ftl, Isolation, Media, Spec, Victim};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// Flash that holds what it is told, and refuses what no flash can do.
+/// An observer that models flash, and fails on operations that real flash cannot do.
 #[derive(Default)]
 struct Flash {
     superblock_units: u32,
@@ -89,7 +90,7 @@ fn spec() -> impl Strategy<Value = Spec> {
             },
             ..Spec::of(UNITS * 4096)
         };
-        // As little as can be: there garbage collection has the least room.
+        // The minimum over-provisioning, with which garbage collection has the least space.
         while spec.check().is_err() {
             spec.over_provisioning += 0.005;
         }
@@ -148,7 +149,7 @@ proptest! {
     #[test]
     fn the_same_seed_gives_the_same_drive(spec in spec(), seed: u64, steps in prop::collection::vec(step(), 1..80)) {
         let flash = &mut Flash { superblock_units: (spec.superblock_bytes / 4096) as u32, ..Flash::default() };
-        // The whole state; and nobody changes it by listening.
+        // Compares the whole state. An observer must not change the state.
         prop_assert!(run(&spec, seed, &steps, &mut ()) == run(&spec, seed, &steps, flash));
     }
 }

@@ -1,4 +1,4 @@
-//! Isolation by handles, and each firmware option that breaks it: observed from outside, by the write amplification.
+//! Isolation by handles, and each firmware option that weakens it, as visible in the write amplification.
 
 use ftl::{Append, Firmware, Ftl, Isolation, Spec};
 use sys::random::Random;
@@ -22,7 +22,7 @@ fn drive(firmware: Firmware) -> Ftl {
     ftl
 }
 
-/// Write amplification of the second half of `writes`, each said by `next`: unit and handle.
+/// Write amplification in the second half of `writes` writes; `next` gives unit and handle of each write.
 fn waf(mut ftl: Ftl, writes: u64, mut next: impl FnMut(&mut Random, u64) -> (u64, u16)) -> f64 {
     let mut random = Random::new(3);
     let third = ftl.units() / 3;
@@ -38,7 +38,7 @@ fn waf(mut ftl: Ftl, writes: u64, mut next: impl FnMut(&mut Random, u64) -> (u64
     ftl.counters().since(before).unwrap().waf().unwrap()
 }
 
-/// One hot handle is written at random, two cold ones in sequence with a twentieth of the writes each.
+/// Random writes with one hot handle; sequential writes with two cold handles, each with a twentieth of the writes.
 fn hot_and_cold(firmware: Firmware, shared: bool) -> f64 {
     let mut next = [0; 3];
     waf(drive(firmware), 1 << 20, |random, third| {
@@ -50,7 +50,8 @@ fn hot_and_cold(firmware: Firmware, shared: bool) -> f64 {
     })
 }
 
-/// As that, with the cold ones at random, too, so that garbage collection meets the data of all.
+/// As [`hot_and_cold`], with random writes for the cold handles, too, so that garbage collection moves data of all
+/// handles.
 fn hot_and_cold_at_random(firmware: Firmware) -> f64 {
     waf(drive(firmware), 1 << 20, |random, third| {
         let handle = random.below(20).saturating_sub(17);
@@ -58,7 +59,7 @@ fn hot_and_cold_at_random(firmware: Firmware) -> f64 {
     })
 }
 
-/// Random writes under one handle beside one long sequential stream, half of the writes each.
+/// Random writes with one handle beside a long sequential stream, half of the writes each.
 fn random_beside_sequential(firmware: Firmware) -> f64 {
     let mut next = 0;
     waf(drive(firmware), 1 << 20, |random, third| {
@@ -108,6 +109,6 @@ fn collecting_what_a_sequential_stream_is_overwriting_shows() {
     assert_eq!(sequential(SOUND), 1.0);
     assert!(sequential(early) > 1.2);
     assert!(random_beside_sequential(early) > random_beside_sequential(SOUND) * 1.05);
-    // Nobody suffers from it who writes at random.
+    // Random writes alone are not affected.
     assert!((hot_and_cold(early, true) / hot_and_cold(SOUND, true) - 1.0).abs() < 0.05);
 }

@@ -1,5 +1,5 @@
-//! How fast one core makes salt: `salt [COMPRESS_PCT]` prints GB/s for blocks of 128 KiB, fresh and by
-//! place.
+//! `salt [COMPRESS_PCT]` measures how fast one core generates salt: GB/s for blocks of 128 KiB, fresh salt and placed
+//! salt.
 
 use std::time::{Duration, Instant};
 use sys::salt::{PlacedSalt, Salt};

@@ -1,5 +1,5 @@
-//! Linux AIO (io_submit(2)): asynchronous reads and writes past the page cache, and flushes, where io_uring is
-//! forbidden, as in most containers.
+//! Linux AIO (io_submit(2)): asynchronous direct reads and writes, and flushes, for systems that forbid io_uring, such
+//! as most containers.
 //!
 //! Reads and writes must not block the submitting thread (`RWF_NOWAIT`). An operation that would block, because the
 //! device has no free request, ends with `EAGAIN`; the caller repeats it on another thread. At process exit the kernel
@@ -27,7 +27,7 @@ const IOCB_FLAG_IOPRIO: u32 = 2;
 /// Timeout of [`probe`]'s read, nanoseconds.
 const PROBE_NS: u64 = 5_000_000_000;
 
-/// First field after the numbers in the kernel's ring of events (`AIO_RING_MAGIC` of fs/aio.c).
+/// Magic number of the kernel's ring of events (`AIO_RING_MAGIC` of fs/aio.c).
 const RING_MAGIC: u32 = 0xa10a_10a1;
 
 /// `struct iocb`.
@@ -61,7 +61,7 @@ struct Event {
     result2: i64,
 }
 
-/// Start of `struct aio_ring`; the context number is the address at which the kernel maps it.
+/// Start of `struct aio_ring`. The context number is the address at which the kernel maps the ring.
 #[repr(C)]
 struct EventRing {
     id: u32,
@@ -73,7 +73,7 @@ struct EventRing {
 
 struct InFlight {
     op: Op,
-    /// `None`: pushed and not submitted.
+    /// `None`: pushed, but not submitted.
     issued_ns: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ pub struct Aio {
     pushed: Vec<u32>,
     /// Control blocks of the pushed operations.
     pointers: Vec<*mut ControlBlock>,
-    /// Completions posted by the kernel; one entry more than can arrive.
+    /// Completions of the kernel, with one entry more than can arrive.
     events: Vec<Event>,
     posted: usize,
     // Not `Send`: addresses of control blocks are passed to the kernel by one thread.
@@ -100,7 +100,7 @@ pub struct Aio {
 
 impl Aio {
     /// Sets up a context for up to `in_flight_max` operations on `files`, with `memory_bytes` of buffers. Instant 0 of
-    /// its clock is `epoch_ns` of `CLOCK_MONOTONIC`. The caller keeps the files open as long as the context.
+    /// its clock is `epoch_ns` of `CLOCK_MONOTONIC`. The caller must keep the files open as long as the context exists.
     ///
     /// Errors: those of io_setup(2); `EAGAIN` beyond /proc/sys/fs/aio-max-nr.
     pub fn new(files: &[BorrowedFd<'_>], in_flight_max: usize, memory_bytes: usize, epoch_ns: u64) -> io::Result<Self> {
@@ -127,7 +127,7 @@ impl Aio {
         Ok(aio)
     }
 
-    /// Submits what is pushed. An operation that the kernel rejects completes with its error.
+    /// Submits the pushed operations. An operation that the kernel rejects completes with the kernel's error.
     fn submit(&mut self, now_ns: u64) {
         let mut begin = 0;
         while begin < self.pushed.len() {
@@ -163,7 +163,7 @@ impl Aio {
         self.posted += 1;
     }
 
-    /// Takes what the kernel has completed, waiting for `least` until `until_ns`.
+    /// Takes the completions of the kernel, and waits for `least` of them until `until_ns`.
     fn collect(&mut self, least: usize, until_ns: u64) -> io::Result<()> {
         let room = self.events.len() - self.posted;
         let left_ns = until_ns.saturating_add(self.epoch_ns).saturating_sub(monotonic_ns());
@@ -197,7 +197,7 @@ impl Aio {
                 (&raw const (*ring).tail).read_volatile(),
             )
         };
-        // With an unknown layout, only a system call can tell: assume completions.
+        // With an unknown layout only a system call shows completions, so assume that there are some.
         magic != RING_MAGIC || head != tail
     }
 }
@@ -252,7 +252,8 @@ impl Queue for Aio {
     fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
         self.submit(now_ns);
         match sleep {
-            // Operations that wait for room are submitted again when something has completed.
+            // With completions at hand there is no wait: they free room for the operations that the kernel did not
+            // take.
             Some(sleep) if self.posted == 0 => self.collect(sleep.completions as usize, sleep.until_ns),
             _ if self.has_events() => self.collect(0, 0),
             _ => Ok(()),
@@ -282,7 +283,7 @@ impl Queue for Aio {
 
 impl Drop for Aio {
     fn drop(&mut self) {
-        // An error here leaves operations in flight, which are leaked.
+        // After an error, operations remain in flight and are leaked.
         let _ = self.collect(0, 0);
         self.reap(drop);
         if self.in_flight == self.pushed.len() {
@@ -290,7 +291,7 @@ impl Drop for Aio {
             let _ = unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
             return;
         }
-        // io_destroy(2) waits for what is in flight. With a hung device, only a leak is sound.
+        // io_destroy(2) waits for operations in flight. With a hung device, only a leak is sound.
         for in_flight in self.slots.drain(..).flatten() {
             std::mem::forget(in_flight.op.buf);
         }
@@ -304,7 +305,7 @@ pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
     let mut aio = Aio::new(&[file], 1, ALIGN, monotonic_ns())?;
     let buf = aio.buffer(ALIGN).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
     let (kind, len) = (OpKind::Read, ALIGN as u32);
-    // Panics for a token in flight only.
+    // Panics only for a token in flight.
     let _ = aio.push(Op::new(kind, 0, len, buf));
     let (began_ns, mut result) = (monotonic_ns(), Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)));
     // A signal ends a wait early.

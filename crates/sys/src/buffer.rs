@@ -1,10 +1,10 @@
-//! Page-aligned I/O buffers, each owned by exactly one place at a time.
+//! Page-aligned I/O buffers, each with exactly one owner at a time.
 //!
 //! A [`Pool`] is one anonymous mapping, cut once into [`Buf`]s that never overlap. A buffer moves from the pool
 //! into an operation, from there into the engine that passes its address to the kernel, and back with the completion.
 //! The owner of the `Buf` may access the bytes; while the engine owns it, the kernel may.
 //!
-//! Also the memory that the machine has, and advice to the kernel on huge pages.
+//! Also the available memory of the machine, and advice to the kernel on huge pages.
 
 use crate::succeed;
 use libc::c_int;
@@ -27,14 +27,14 @@ pub(crate) struct Mapping {
     pub(crate) len: usize,
 }
 
-// SAFETY: a mapping has no thread affinity, and its address and length never change. It gives no access to the bytes:
-// only the kernel has it, or `Buf`s, which never overlap.
+// SAFETY: a mapping has no thread affinity, and its address and length never change. A mapping gives no access to its
+// bytes: only the kernel and `Buf`s, which never overlap, access them.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of `file`; -1: none. Errors: those of mmap(2).
+    /// Maps `len` bytes of `file` (-1: anonymous memory). Errors: those of mmap(2).
     pub(crate) fn new(len: usize, protection: c_int, flags: c_int, file: RawFd) -> io::Result<Self> {
         // SAFETY: a new mapping at an address that the kernel chooses aliases nothing.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file, 0) };
@@ -44,22 +44,23 @@ impl Mapping {
         Ok(Self { start: NonNull::new(start.cast()).expect("mmap never maps page zero"), len })
     }
 
-    /// Advises the kernel on all bytes. The caller gives no advice that changes them.
+    /// Advises the kernel on the whole mapping. The caller must not give advice that changes its bytes.
     pub(crate) fn advise(&self, advice: c_int) -> io::Result<()> {
-        // SAFETY: the range is the mapping, and its bytes stay.
+        // SAFETY: the range is the mapping, and the advice changes no byte.
         succeed(unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, advice) }).map(drop)
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and no reference to its bytes is left: each `Buf` holds an Arc of
-        // it.
+        // SAFETY: this value owns the mapping, and no reference to its bytes is left, because each `Buf` holds an Arc
+        // of it.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
-/// A page-aligned buffer; empty on simulated drives that store no data. One pointer: it moves with every operation.
+/// A page-aligned buffer; empty on simulated drives that store no data. Only a pointer, because it moves with every
+/// operation.
 #[derive(Debug)]
 pub struct Buf(Option<Box<Cut>>);
 
@@ -132,7 +133,7 @@ impl Pool {
         Ok(Self { region: Arc::new(region), next: 0, registered: None })
     }
 
-    /// The next `len` bytes, page-aligned; `None` when less is left in the pool.
+    /// The next `len` bytes, page-aligned; `None` if the pool has fewer bytes left.
     pub fn cut(&mut self, len: usize) -> Option<Buf> {
         let end = self.next.checked_add(len)?;
         if end > self.region.len {
@@ -154,7 +155,8 @@ impl Pool {
     }
 }
 
-/// Memory available without swapping (`MemAvailable` in `/proc/meminfo`); none if the kernel does not report it.
+/// Memory available without swapping (`MemAvailable` in `/proc/meminfo`), bytes; `None` if the kernel does not report
+/// it.
 pub fn available_bytes() -> Option<u64> {
     available_of(&fs::read_to_string("/proc/meminfo").ok()?)
 }
@@ -165,8 +167,8 @@ pub fn available_of(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Asks for huge pages under a large slice with random reads: fewer page tables to walk. A hint, with no effect where
-/// huge pages are off. Best before the memory is first touched.
+/// Requests huge pages for a large slice with random reads, to save page table walks. A hint, without effect if huge
+/// pages are off. Best called before the memory is first touched.
 pub fn advise_huge_pages<T>(slice: &[T]) {
     let bytes = size_of_val(slice);
     if bytes < 2 * HUGE_PAGE {

@@ -1,10 +1,10 @@
-//! An operation as a system call of the calling thread, which blocks until the device answers; or by page faults, on a
-//! file or device mapped into memory.
+//! Performs an operation as a system call of the calling thread, which blocks until the device answers. Or performs it
+//! by page faults, on a file or device mapped into memory.
 //!
-//! No thread of this process touches the mapping: the kernel copies between it and the operation's buffer
-//! (process_vm_readv(2) and process_vm_writev(2) on this very process). The page faults are the same as for a memory
-//! access by the issuing thread. But where an access would raise SIGBUS, because another program truncated the file or
-//! the device failed, the copy returns an error. A SIGBUS handler would have to longjmp out of the copy, and a size
+//! No thread of this process accesses the mapping directly: the kernel copies between the mapping and the operation's
+//! buffer (process_vm_readv(2) and process_vm_writev(2) on this process). The page faults are the same as for a memory
+//! access by the issuing thread. If another program truncated the file or the device failed, a memory access would
+//! raise SIGBUS; the copy returns an error instead. A SIGBUS handler would have to longjmp out of the copy, and a size
 //! checked beforehand can change during the copy.
 
 use crate::buffer::Mapping;
@@ -16,7 +16,7 @@ use rustix::io::{ReadWriteFlags, pread, pwrite, pwritev2};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Carries `op` out on `fd`, whose inode has the write stream `hint` (0: none).
+/// Performs `op` on `fd`, whose inode has the write stream `hint` (0: none).
 pub fn carry_out(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> Outcome {
     loop {
         match call(fd, hint, op) {
@@ -27,11 +27,11 @@ pub fn carry_out(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> Outcome {
     }
 }
 
-/// Returns the bytes moved.
+/// Returns the number of bytes transferred.
 fn call(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> io::Result<usize> {
     let len = (op.len as usize).min(op.buf.len());
     match op.kind {
-        // pwritev2(2) takes no write stream; every write has the stream of the inode.
+        // pwritev2(2) has no parameter for a write stream; every write gets the stream of the inode.
         OpKind::Write if op.placement.is_some_and(|placement| placement.0 != hint) => {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
         }
@@ -51,7 +51,7 @@ fn call(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> io::Result<usize> {
     Ok(0)
 }
 
-/// Writes back modified pages of `len` bytes at `offset`; 0: all from there on (sync_file_range(2)).
+/// Writes back the modified pages of `len` bytes at `offset` (sync_file_range(2)); `len` 0: to the end of the file.
 fn write_back(fd: BorrowedFd<'_>, offset: u64, len: u64, steps: WriteBack) -> io::Result<()> {
     // SAFETY: plain numbers; the descriptor is open for as long as it is borrowed.
     succeed(unsafe { libc::sync_file_range(fd.as_raw_fd(), offset as _, len as _, steps.flags()) }).map(drop)
@@ -60,13 +60,13 @@ fn write_back(fd: BorrowedFd<'_>, offset: u64, len: u64, steps: WriteBack) -> io
 /// Use of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Access {
-    /// Operations have random offsets: a fault reads its page and no others.
+    /// True for random offsets: a page fault reads only its page, without read-ahead.
     pub random: bool,
-    /// Each read and write is followed by msync(2) of its pages.
+    /// True to follow each read and write with msync(2) of its pages.
     pub syncs: bool,
 }
 
-/// The first bytes of a file or device, mapped and shared with all who use it.
+/// A shared mapping of the first bytes of a file or device.
 #[derive(Debug)]
 pub struct Mapped {
     mapping: Mapping,
@@ -76,8 +76,8 @@ pub struct Mapped {
 impl Mapped {
     /// Maps the first `len` bytes of `fd`.
     ///
-    /// Errors: those of mmap(2): `EACCES` for a `writable` mapping of a descriptor opened for reading; the kernel or a
-    /// container forbids copies.
+    /// Errors: those of mmap(2), such as `EACCES` for a `writable` mapping of a read-only descriptor. Also if the
+    /// kernel or a container forbids process_vm_readv(2).
     pub fn new(fd: BorrowedFd<'_>, len: u64, writable: bool, access: Access) -> io::Result<Self> {
         copy_within_process().map_err(|error| {
             io::Error::new(
@@ -92,7 +92,7 @@ impl Mapped {
         Ok(Self { mapping, access })
     }
 
-    /// Carries `op` out on the mapping of `fd`.
+    /// Performs `op` on the mapping of `fd`.
     pub fn carry_out(&self, fd: BorrowedFd<'_>, op: &mut Op) -> Outcome {
         let done = match op.kind {
             OpKind::Read | OpKind::Write => match self.copy(op) {
@@ -105,8 +105,8 @@ impl Mapped {
             OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(WriteBack { drop_cache: false, .. }) => {
                 self.sync(0, self.mapping.len).map(|()| 0)
             }
-            // Mapped pages stay in the page cache. The mapping is shared: pages that the advice unmaps keep their
-            // bytes.
+            // Unmaps the pages first, because mapped pages stay in the page cache. The mapping is shared, so unmapped
+            // pages keep their bytes.
             OpKind::WriteBack(_) => match self.mapping.advise(libc::MADV_DONTNEED) {
                 Ok(()) => return carry_out(fd, 0, op),
                 Err(error) => Err(error),
@@ -119,7 +119,7 @@ impl Mapped {
         }
     }
 
-    /// Returns the bytes copied before the first page that cannot be accessed.
+    /// Returns the number of bytes copied before the first inaccessible page.
     fn copy(&self, op: &mut Op) -> io::Result<usize> {
         let len = (op.len as usize).min(op.buf.len());
         let at =
@@ -134,7 +134,8 @@ impl Mapped {
         succeed(unsafe { call(libc::getpid(), &mapped, 1, &own, 1, 0) } as i64)
     }
 
-    /// Why a copy failed at its first page: the file ends before, or the device failed.
+    /// Result of a copy that failed at its first page: `Ok(0)` if the file ends before the operation does, EIO if the
+    /// device failed.
     fn why_faulted(&self, fd: BorrowedFd<'_>, op: &Op) -> io::Result<usize> {
         let stat = fstat(fd)?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
@@ -155,12 +156,12 @@ impl Mapped {
     }
 }
 
-/// Checks that the kernel allows this process the copying call.
+/// Checks that the kernel allows process_vm_readv(2) on this process.
 fn copy_within_process() -> io::Result<()> {
     let (source, mut copy) = ([1_u8], [0_u8]);
     let part = |start: *const u8| libc::iovec { iov_base: start.cast_mut().cast(), iov_len: 1 };
     let (from, to) = (part(source.as_ptr()), part(copy.as_mut_ptr()));
-    // SAFETY: one byte from an array to another one, which both live until the call returns.
+    // SAFETY: copies one byte between two arrays, which both live until the call returns.
     succeed(unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) } as i64).map(drop)
 }
 
@@ -182,7 +183,7 @@ mod tests {
         (file, mapped)
     }
 
-    /// Outcome of an operation whose buffer begins with `byte`, and the first byte of the buffer afterwards.
+    /// Outcome of an operation whose buffer is filled with `byte`, and the first byte of the buffer afterwards.
     fn act(file: &File, mapped: &Mapped, kind: OpKind, offset: u64, byte: u8) -> (Outcome, u8) {
         let mut buf = Pool::new(8192).unwrap().cut(8192).unwrap();
         buf.fill(byte);

@@ -16,7 +16,7 @@ const BLKREPORTZONE: u32 = 0xc010_1282;
 const BLKRESETZONE: u32 = 0x4010_1283;
 const LOOP_GET_STATUS64: u32 = 0x4c05;
 
-/// Unit of zone requests, whatever the logical sector is.
+/// Unit of zone requests, for any logical sector size.
 const ZONE_SECTOR_BYTES: u64 = 512;
 
 /// Maximum number of zones per report.
@@ -25,8 +25,8 @@ const ZONES: usize = 1_024;
 /// Issues `request`, which returns one integer.
 fn ask<T: Copy + Default>(fd: BorrowedFd<'_>, request: u32) -> io::Result<T> {
     let mut answer = T::default();
-    // SAFETY: every caller below pairs a request with the integer type that the kernel writes for
-    // it, and `answer` lives until the call returns.
+    // SAFETY: every caller below uses the integer type that the kernel writes for the request, and `answer` lives until
+    // the call returns.
     succeed(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, &raw mut answer) }).map(|_| answer)
 }
 
@@ -40,8 +40,8 @@ pub fn is_read_only(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(ask::<libc::c_int>(fd, BLKROGET)? != 0)
 }
 
-/// Sequence number of the disk behind the descriptor (`BLKGETDISKSEQ`, Linux 5.15), unique until the next boot. It
-/// distinguishes two disks that had the same device number.
+/// Sequence number of the disk behind the descriptor (`BLKGETDISKSEQ`, Linux 5.15), unique until the next boot. The
+/// sequence number distinguishes two disks that had the same device number.
 pub fn disk_sequence(fd: BorrowedFd<'_>) -> io::Result<u64> {
     ask(fd, BLKGETDISKSEQ)
 }
@@ -52,7 +52,7 @@ pub fn discard(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     change(fd, BLKDISCARD, [offset, len])
 }
 
-/// Issues `request`, which changes a range: its start and its length.
+/// Issues `request`, which changes a range, given as start and length.
 fn change(fd: BorrowedFd<'_>, request: u32, range: [u64; 2]) -> io::Result<()> {
     // SAFETY: the kernel reads two integers of 64 bits, which live until the call returns.
     succeed(unsafe { libc::ioctl(fd.as_raw_fd(), request as _, range.as_ptr()) }).map(drop)
@@ -74,7 +74,7 @@ pub fn reset_zones(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> 
     change(fd, BLKRESETZONE, [offset / ZONE_SECTOR_BYTES, len / ZONE_SECTOR_BYTES])
 }
 
-/// `struct blk_zone`: places in units of [`ZONE_SECTOR_BYTES`].
+/// `struct blk_zone`, with positions in units of [`ZONE_SECTOR_BYTES`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct BlkZone {
@@ -95,7 +95,7 @@ struct BlkZone {
 struct ZoneReport {
     sector: u64,
     count: u32,
-    /// Bit 0: the zones have capacities.
+    /// Bit 0: the field `capacity` of the zones is valid.
     flags: u32,
     zones: [BlkZone; ZONES],
 }
@@ -105,7 +105,7 @@ struct ZoneReport {
 pub struct Zone {
     /// First byte on the device.
     pub start: u64,
-    /// Bytes from there to the next zone.
+    /// Distance from the start to the next zone, bytes.
     pub len: u64,
     /// Bytes that can be written.
     pub capacity: u64,
@@ -119,14 +119,14 @@ pub struct Zone {
     pub is_usable: bool,
 }
 
-/// All zones of a zoned block device (`BLKREPORTZONE`), in order. Errors: those of ioctl(2); `InvalidData` for a report
-/// that makes no sense.
+/// All zones of a zoned block device (`BLKREPORTZONE`), in order. Errors: those of ioctl(2); `InvalidData` for an
+/// inconsistent report.
 pub fn zones(fd: BorrowedFd<'_>) -> io::Result<Vec<Zone>> {
     let mut zones = Vec::new();
     let mut report = Box::new(ZoneReport { sector: 0, count: 0, flags: 0, zones: [BlkZone::default(); ZONES] });
     loop {
         (report.count, report.flags) = (ZONES as u32, 0);
-        // SAFETY: the kernel writes at most `count` zones behind the head, for which the report has room, and it lives
+        // SAFETY: the kernel writes at most `count` zones behind the header. The report has room for them, and lives
         // until the call returns.
         succeed(unsafe { libc::ioctl(fd.as_raw_fd(), BLKREPORTZONE as _, &raw mut *report) })?;
         let found = &report.zones[..(report.count as usize).min(ZONES)];

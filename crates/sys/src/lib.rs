@@ -1,5 +1,5 @@
-//! System calls that no safe library wraps, each behind a safe function; the operation type of the rings; and the
-//! random generator and the data of writes of all crates.
+//! Safe functions for system calls that no safe library wraps. Also the operation type of the rings, the random
+//! generator, and the data of writes, for all crates.
 //!
 //! Only this crate may hold `unsafe` code; all others forbid it.
 
@@ -18,7 +18,7 @@ pub mod random;
 pub mod ring;
 pub mod salt;
 
-/// Remedy for `error`: how to raise the limit if file descriptors ran out, otherwise `otherwise`.
+/// Remedy for `error`: how to raise the limit if no file descriptors are left, otherwise `otherwise`.
 pub fn remedy<'a>(error: &std::io::Error, otherwise: &'a str) -> &'a str {
     match error.raw_os_error() {
         Some(libc::EMFILE) => "raise the limit of open files (ulimit -n)",
@@ -27,7 +27,7 @@ pub fn remedy<'a>(error: &std::io::Error, otherwise: &'a str) -> &'a str {
     }
 }
 
-/// Value that a system call returned, or the error in `errno` for a negative one.
+/// Return value of a system call; for a negative value, the error in `errno`.
 #[inline]
 pub(crate) fn succeed(returned: impl Into<i64>) -> std::io::Result<usize> {
     usize::try_from(returned.into()).map_err(|_| std::io::Error::last_os_error())

@@ -2,10 +2,10 @@
 //!
 //! Ownership of memory that the kernel may access:
 //!
-//! - Sockets: the operation holds an `Arc`, so the socket stays open.
-//! - Sent bytes move into the operation and return with it.
-//! - Received bytes go into buffers given to the ring ([`Ring::provide`]). The kernel chooses one per arrival, and
-//!   the completion returns it, so a silent connection holds none.
+//! - Sockets: the operation holds an `Arc` of the socket, so the socket stays open.
+//! - Bytes to send move into the operation and return with its completion.
+//! - Received bytes go into buffers given to the ring ([`Ring::provide`]). The kernel chooses a buffer for each
+//!   arrival, and the completion returns it. So a silent connection holds no buffer.
 //!
 //! Accept, receive and wake are multishot: they continue after a completion. Needs Linux 6.0 (multishot receive,
 //! buffer rings).
@@ -22,10 +22,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// The only group of provided buffers in a ring.
+/// Number of the ring's only group of provided buffers.
 const GROUP: u16 = 0;
 
-/// Sets the number of connections that may wait to be accepted; the standard library's default is low.
+/// Sets the maximum number of connections that wait to be accepted; the standard library's default is low.
 pub fn set_backlog(listener: &TcpListener, backlog: i32) -> io::Result<()> {
     Ok(rustix::net::listen(listener, backlog)?)
 }
@@ -47,7 +47,7 @@ impl Waker {
     }
 }
 
-/// An operation. Each has a token chosen by its issuer and returned by its completions, see [`op::Op::token`].
+/// An operation. The issuer chooses its token, and the completions return the token, see [`op::Op::token`].
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the comment of a variant has its fields")]
 pub enum Op {
@@ -57,7 +57,7 @@ pub enum Op {
     Accept { token: u32, listener: Arc<TcpListener> },
     /// Receives bytes until the peer closes its side.
     Receive { token: u32, socket: Arc<TcpStream> },
-    /// Sends all of its bytes, less than 4 GiB. Concurrent sends on one connection may interleave.
+    /// Sends all bytes, less than 4 GiB. Concurrent sends on one connection may interleave.
     Send { token: u32, socket: Arc<TcpStream>, bytes: Vec<u8> },
     /// Cancels the operation with the token `of`, which ends with `ECANCELED` unless it has ended before.
     Cancel { token: u32, of: u32 },
@@ -72,7 +72,8 @@ pub enum Outcome {
     Block(op::Outcome),
     /// An accepted connection.
     Accepted(TcpStream),
-    /// Received bytes: the buffer and how many of its first bytes. Return the buffer with [`Ring::provide`].
+    /// Received bytes: the buffer, and the number of received bytes at its start. Return the buffer with
+    /// [`Ring::provide`].
     Received(Buf, usize),
     /// The kernel took all bytes.
     Sent,
@@ -91,12 +92,12 @@ pub struct Network {
     files: Files,
     buffers: u16,
     buffer_bytes: usize,
-    /// Ring of buffer addresses shared with the kernel; this side moves the tail.
+    /// Ring of buffer addresses, shared with the kernel; only this process moves the tail.
     ring: Buf,
     tail: u16,
     /// Buffers that the kernel holds, by buffer number.
     provided: Vec<Option<Buf>>,
-    /// Buffer numbers without a buffer.
+    /// Unused buffer numbers.
     free: Vec<u16>,
 }
 
@@ -151,7 +152,7 @@ impl Network {
 }
 
 impl Ring<Network> {
-    /// Returns a receive buffer to the kernel: one that came with [`Outcome::Received`].
+    /// Returns the receive buffer of an [`Outcome::Received`] to the kernel.
     pub fn provide(&mut self, buf: Buf) {
         self.form_mut().provide(buf);
     }
@@ -177,7 +178,7 @@ impl Form for Network {
         unsafe { ring.register_buf_ring_with_flags(self.ring.address() as u64, self.buffers, GROUP, 0) }.map_err(
             |error| {
                 let what =
-                    format!("io_uring of this kernel cannot receive into a ring of buffers ({error}; needs Linux 6.0)");
+                    format!("io_uring of this kernel has no rings of receive buffers ({error}; needs Linux 6.0)");
                 io::Error::new(io::ErrorKind::Unsupported, what)
             },
         )?;
@@ -188,7 +189,7 @@ impl Form for Network {
     }
 
     fn entries_max(&self, in_flight_max: usize, _memory_bytes: usize) -> usize {
-        // Of thousands of connections most are idle.
+        // Most of thousands of connections are idle, so fewer entries are enough.
         in_flight_max.min(ENTRIES_MAX as usize)
     }
 
@@ -234,9 +235,9 @@ impl Form for Network {
             Op::Receive { .. } => self.received(completion.flags(), result),
             Op::Cancel { .. } => Outcome::Cancelled,
             _ if result < 0 => Outcome::Errno(-result),
-            // SAFETY: the kernel made this descriptor for this process and reports it once.
+            // SAFETY: the kernel created this descriptor for this process, and reports it once.
             Op::Accept { .. } => Outcome::Accepted(unsafe { OwnedFd::from_raw_fd(result) }.into()),
-            // A short send means that the connection ended during it.
+            // A short send means that the connection ended during the send.
             Op::Send { bytes, .. } if (result as usize) < bytes.len() => Outcome::Errno(libc::ECONNRESET),
             Op::Send { .. } => Outcome::Sent,
             Op::Wake { .. } => Outcome::Woken,

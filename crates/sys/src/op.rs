@@ -14,18 +14,19 @@ pub enum OpKind {
     Read,
     /// Writes the operation's buffer.
     Write,
-    /// Flushes the drive's write cache (fdatasync(2)), so that every write completed before is durable. Has no
-    /// offset, length or bytes.
+    /// Flushes the drive's write cache (fdatasync(2)), so that all writes completed before are durable. Has no offset,
+    /// length or data.
     Flush,
-    /// As [`Self::Flush`], with all metadata of the file (fsync(2)). The same on a device.
+    /// As [`Self::Flush`], and also writes all metadata of the file (fsync(2)). On a device equal to [`Self::Flush`].
     FlushFile,
-    /// Starts or awaits the write-back of a range of the page cache (sync_file_range(2)); length 0: to the end. The
+    /// Starts or waits for the write-back of a range of the page cache (sync_file_range(2)); length 0: to the end. The
     /// drive's write cache is not flushed, so nothing becomes durable.
     WriteBack(WriteBack),
-    /// Deallocates a range: a discard (TRIM, NVMe deallocate) on a block device, a punched hole in a file. Has no
-    /// bytes. Later reads return what the drive chooses; zeros in a file.
+    /// Deallocates a range: a discard (TRIM, NVMe deallocate) on a block device, a punched hole in a file. Has no data.
+    /// Later reads return zeros in a file; on a device the drive determines the data.
     Deallocate,
-    /// Empties a zone of a zoned block device: the next write goes to its start. The range is the whole zone.
+    /// Resets a zone of a zoned block device: the next write goes to the start of the zone. The range is the whole
+    /// zone.
     ResetZone,
 }
 
@@ -35,7 +36,7 @@ impl OpKind {
         matches!(self, Self::Read | Self::Write)
     }
 
-    /// True if every write completed before is durable afterwards.
+    /// True if afterwards all writes completed before are durable.
     pub fn is_flush(self) -> bool {
         matches!(self, Self::Flush | Self::FlushFile)
     }
@@ -58,11 +59,11 @@ impl fmt::Display for OpKind {
 /// Steps of a write-back: flags of sync_file_range(2), in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteBack {
-    /// Awaits the write-back that is under way.
+    /// Waits for the write-back in progress.
     pub wait_before: bool,
     /// Starts the write-back of all modified pages.
     pub write: bool,
-    /// Awaits the write-back that `write` started.
+    /// Waits for the write-back that `write` started.
     pub wait_after: bool,
     /// Instead of these steps, drops the target's clean pages from the page cache (posix_fadvise(2)).
     pub drop_cache: bool,
@@ -85,12 +86,12 @@ impl WriteBack {
 /// Durability of a single write, on a target opened without `O_DSYNC` and `O_SYNC`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WriteSync {
-    /// May stay in the drive's write cache.
+    /// The data may stay in the drive's write cache.
     #[default]
     No,
-    /// On the medium when complete, as with `O_DSYNC` (FUA).
+    /// The data is on the medium when the write completes, as with `O_DSYNC` (FUA).
     Data,
-    /// The same with all metadata of the file, as with `O_SYNC`.
+    /// The data and all metadata of the file are on the medium when the write completes, as with `O_SYNC`.
     File,
 }
 
@@ -115,7 +116,7 @@ impl WriteSync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement(pub u16);
 
-/// I/O priority as of ioprio_set(2): class, hint and level; 0: that of the issuing thread.
+/// I/O priority as for ioprio_set(2): class, hint and level; 0: the priority of the issuing thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Priority(u16);
 
@@ -133,29 +134,30 @@ impl Priority {
     }
 }
 
-/// One operation. It owns its buffer until its completion returns it, so nothing else can access the bytes while the
-/// kernel has them.
+/// An operation. Owns its buffer until the completion returns the buffer, so nothing else can access the bytes while
+/// the kernel does.
 #[derive(Debug)]
 pub struct Op {
-    /// The target in this engine.
+    /// Target of the operation.
     pub target: TargetId,
     /// Type of the operation.
     pub kind: OpKind,
     /// Offset of the first byte on the target.
     pub offset: u64,
-    /// Bytes to transfer or deallocate; for a read or write at most the buffer's length.
+    /// Bytes to transfer or deallocate; for a read or write, at most the length of the buffer.
     pub len: u32,
     /// Durability of this write.
     pub sync: WriteSync,
     /// Placement hint of a write. A target without placement support fails the write with `EOPNOTSUPP`; no hint is
     /// dropped silently.
     pub placement: Option<Placement>,
-    /// I/O priority of a read or write. A system call cannot carry a priority: the calling thread's applies.
+    /// I/O priority of a read or write. A system call has no priority of its own, so the calling thread gets this
+    /// priority first.
     pub priority: Priority,
     /// Data of the operation; empty for a simulated drive, which stores no data.
     pub buf: Buf,
-    /// Number chosen by the issuer, below the engine's limit of operations in flight and unique among them. Issuer
-    /// and engine both index their tables with it, so neither searches or stores data twice.
+    /// Number chosen by the issuer: below the engine's limit of operations in flight, and unique among these. Issuer
+    /// and engine index their tables with the token, so neither has to search.
     pub token: u32,
 }
 
@@ -177,32 +179,33 @@ pub enum Outcome {
     Short(u32),
     /// Error number of the kernel.
     Errno(i32),
-    /// NVMe status from passthrough, which has no error number.
+    /// NVMe status of a passthrough command, which has no error number.
     Nvme(Status),
     /// Result code of a database server, other than 0.
     Result(u8),
-    /// A record was read that cannot result from the writes to it. `key` identifies the record in a batch of reads.
+    /// A read returned a record that cannot result from the writes to it. `key` identifies the record in a batch of
+    /// reads.
     Wrong { key: u64, wrong: WrongRecord },
 }
 
-/// Kinds of records that a verifying reader refuses.
+/// Errors that a verifying reader finds in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the comment of a variant has its fields")]
 pub enum WrongRecord {
     /// The complete value of an outdated write: `found` (0: a write of an earlier run) precedes the last acknowledged
     /// write.
     Old { acknowledged: u32, found: u32 },
-    /// No record, although `acknowledged` writes were acknowledged; 0: the run has not written the record.
+    /// No record, although `acknowledged` writes were acknowledged; 0: this run has not written the record.
     Missing { acknowledged: u32 },
-    /// A value of another key, or of no write of this client.
+    /// A value of another key, or a value that this client never wrote.
     Foreign,
-    /// A mix of two writes, or a write with corrupted bytes: the bin (from 1) and the offset of the first wrong byte
-    /// in its value; `found` is `None` if the value ends before it.
+    /// A mix of two writes, or a write with corrupted bytes. `bin`: number of the bin, from 1; `at`: offset of the
+    /// first wrong byte in its value; `found`: that byte, `None` if the value ends before it.
     Torn { bin: u16, at: u32, expected: u8, found: Option<u8> },
 }
 
 impl Outcome {
-    /// A read whose data is not what was written.
+    /// Outcome of a read whose data differ from the data written.
     pub const WRONG_DATA: Self = Self::Errno(libc::EILSEQ);
 
     /// Result of `op` for which the kernel returned `result`: the bytes moved, or a negative error number.
@@ -226,8 +229,8 @@ impl Outcome {
         matches!(self, Self::Wrong { .. })
     }
 
-    /// Why a zoned device refused a write at a zone's write pointer, as a phrase; `None` if the cause has nothing to
-    /// do with zones.
+    /// Why a zoned device refused a write at a zone's write pointer, as a phrase; `None` if the cause is not related to
+    /// zones.
     pub fn zone_refusal(self) -> Option<&'static str> {
         let sc = if let Self::Nvme(Status { sct: 1, sc }) = self { sc } else { 0 };
         Some(match (self, sc) {
@@ -236,16 +239,16 @@ impl Outcome {
             }
             (Self::Errno(libc::ETOOMANYREFS), _) | (_, 0xbe) => "too many zones are open - lower max_open_zones",
             (Self::Errno(libc::EIO), _) | (_, 0xb9 | 0xbc) => {
-                "the write pointer is not there: another program wrote to the zone or reset it, or the device failed"
+                "the zone's write pointer is elsewhere: another program wrote to the zone or reset it, or the device failed"
             }
             (Self::Errno(libc::EMSGSIZE), _) => {
-                "it takes several NVMe commands, which could overtake each other - give a smaller bs"
+                "the write takes several NVMe commands, which could overtake each other - give a smaller bs"
             }
             _ => return None,
         })
     }
 
-    /// True if the target itself is gone, so that all later operations fail, too.
+    /// True if the target itself is gone, so that all later operations will fail, too.
     pub fn is_gone(self) -> bool {
         matches!(self, Self::Errno(libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::EBADF | libc::ENOMEDIUM))
     }
@@ -284,7 +287,7 @@ impl fmt::Display for WrongRecord {
             Self::Torn { bin, at, expected, found: Some(found) } => {
                 write!(
                     f,
-                    "torn: byte {at} of bin {bin} is 0x{found:02x}, not 0x{expected:02x} as the bytes before it say"
+                    "torn: byte {at} of bin {bin} is 0x{found:02x}, not 0x{expected:02x} as expected from the bytes before it"
                 )
             }
             Self::Torn { bin, at, expected, found: None } => {
@@ -298,9 +301,9 @@ impl fmt::Display for WrongRecord {
 pub fn result_word(code: u8) -> Option<&'static str> {
     Some(match code {
         0 => "done",
-        1 => "the server failed",
+        1 => "server error",
         2 => "no such record",
-        3 => "another generation than demanded",
+        3 => "generation mismatch",
         4 => "bad parameter",
         5 => "the record exists",
         8 => "out of space: writes have stopped",
@@ -331,7 +334,7 @@ pub struct Completion {
     pub outcome: Outcome,
     /// Time of submission to the kernel or the simulator, on the engine's clock.
     pub issued_ns: u64,
-    /// Time at which the completion was seen, on the engine's clock.
+    /// Time at which the engine saw the completion, on the engine's clock.
     pub completed_ns: u64,
     /// Upper bound of the time between the completion and its detection at `completed_ns`, nanoseconds.
     pub unseen_ns: u64,
@@ -341,7 +344,7 @@ pub struct Completion {
 pub struct Reaped<Op, Outcome> {
     /// Token of the operation.
     pub token: u32,
-    /// The operation with its buffer; `None`: it continues (multishot), and more completions follow.
+    /// The operation with its buffer; `None`: the operation is multishot, and more completions follow.
     pub op: Option<Op>,
     /// Result of the operation, or one event of a multishot operation.
     pub outcome: Outcome,
@@ -360,8 +363,8 @@ pub struct Sleep {
 
 /// A queue of operations in the kernel: io_uring or Linux AIO.
 ///
-/// Takes operations whole and returns their buffers with the completions: the queue owns a buffer exactly as long as
-/// the kernel may access it. Each has a token, below the maximum number of operations in flight.
+/// The queue takes ownership of operations and returns their buffers with the completions, so it owns a buffer exactly
+/// as long as the kernel may access the bytes. Tokens are below the maximum number of operations in flight.
 pub trait Queue {
     /// Operation type.
     type Op;
@@ -378,7 +381,8 @@ pub trait Queue {
     /// Entries pushed and not yet submitted.
     fn pushed(&self) -> usize;
 
-    /// Queues an operation for the next [`Self::enter`]. Returns it if the queue has no room for all of its entries.
+    /// Queues an operation for the next [`Self::enter`]. Returns the operation if the queue has no room for all of its
+    /// entries.
     ///
     /// Panics if its token is out of range or already in flight.
     fn push(&mut self, op: Self::Op) -> Result<(), Self::Op>;
@@ -390,7 +394,7 @@ pub trait Queue {
     /// a later call.
     fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()>;
 
-    /// True if completions are available, or the kernel has some to post in [`Self::enter`].
+    /// True if completions are available, or if [`Self::enter`] would make some available.
     fn is_ready(&mut self) -> bool;
 
     /// True if completions are available without a system call.
@@ -425,7 +429,7 @@ mod tests {
             ),
             (
                 Outcome::Wrong { key: 7, wrong: WrongRecord::Torn { bin: 2, at: 9, expected: 0x41, found: Some(0) } },
-                "torn: byte 9 of bin 2 is 0x00, not 0x41 as the bytes before it say",
+                "torn: byte 9 of bin 2 is 0x00, not 0x41 as expected from the bytes before it",
             ),
         ] {
             assert_eq!(outcome.to_string(), text);

@@ -1,9 +1,9 @@
 //! System calls for opening and sizing a target that `std` lacks: byte locks, free space, reserved space, write
 //! hints.
 //!
-//! Locks are *open file description* locks (`F_OFD_SETLK`). They belong to the descriptor, not to the process:
-//! closing another descriptor of the same device does not release them, and the kernel releases them when the last
-//! copy of the descriptor is closed, however the process ended.
+//! Locks are *open file description* locks (`F_OFD_SETLK`). They belong to the descriptor, not to the process. Closing
+//! another descriptor of the same device does not release them. The kernel releases them when the last copy of the
+//! descriptor is closed, even if the process was killed.
 
 use crate::succeed;
 use rustix::fs::FallocateFlags;
@@ -23,7 +23,7 @@ pub enum ByteLock {
     Exclusive,
 }
 
-/// A request to lock the one byte at `offset`.
+/// A request to lock the byte at `offset`.
 fn request(offset: u64, lock: ByteLock) -> libc::flock {
     // SAFETY: the struct holds integers only, for which all-zero bytes are a value.
     let mut request: libc::flock = unsafe { std::mem::zeroed() };
@@ -37,16 +37,16 @@ fn request(offset: u64, lock: ByteLock) -> libc::flock {
     request
 }
 
-/// Sets the write hint of the inode behind `fd` (`F_SET_RW_HINT`). It applies to all later writes, by any process,
-/// until the next hint is set; 0: none. On a block device the hint is the number of a write stream (Linux 6.16).
+/// Sets the write hint of the inode behind `fd` (`F_SET_RW_HINT`); 0: none. The hint applies to all later writes, by
+/// any process, until the next hint is set. On a block device the hint is the number of a write stream (Linux 6.16).
 /// Errors: `EINVAL` above 5, the kernel's largest hint.
 pub fn set_write_hint(fd: BorrowedFd<'_>, hint: u64) -> io::Result<()> {
     // SAFETY: F_SET_RW_HINT reads one integer of 64 bits, which lives until the call returns.
     succeed(unsafe { libc::fcntl(fd.as_raw_fd(), F_SET_RW_HINT, &raw const hint) }).map(drop)
 }
 
-/// Locks the byte at `offset` (below 2^63; it need not exist) without waiting; `false` if another descriptor's lock
-/// conflicts.
+/// Locks the byte at `offset` (below 2^63, may be beyond the end) without waiting; `false` if a lock of another
+/// descriptor conflicts.
 pub fn try_lock_byte(fd: BorrowedFd<'_>, offset: u64, lock: ByteLock) -> io::Result<bool> {
     let request = request(offset, lock);
     // SAFETY: F_OFD_SETLK only reads the struct, which lives until the call returns.
@@ -74,7 +74,7 @@ pub fn free_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// Name of the file system of `fd` if it lies in memory. Source: linux/magic.h.
+/// Name of the file system of `fd` if the file system is in memory; otherwise `None`. Source: linux/magic.h.
 pub fn memory_file_system(fd: BorrowedFd<'_>) -> io::Result<Option<&'static str>> {
     #[allow(clippy::unnecessary_cast, reason = "its type differs between C libraries and architectures")]
     let magic = rustix::fs::fstatfs(fd)?.f_type as i64;

@@ -1,5 +1,5 @@
-//! Settings and properties of the calling thread and the process; resources used: CPU time, memory pages; the clock of
-//! the block layer.
+//! Settings and properties of the calling thread and the process, resource usage (CPU time, memory, page faults), and
+//! the clock of the block layer.
 
 use crate::op::Priority;
 use crate::succeed;
@@ -15,17 +15,18 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, parent_id};
 use std::process::Command;
 
-/// Makes the kernel wake this thread when its timer fires, not up to 50 us later.
+/// Sets the timer slack of this thread to the minimum, so that the kernel wakes it when its timer expires, and not up
+/// to 50 us later.
 ///
 /// Source: prctl(2), `PR_SET_TIMERSLACK`; 1 ns is the minimum, 0 would restore the default.
 pub fn sharpen_timers() {
     let _ = set_current_timer_slack(Some(NonZero::<u64>::MIN));
 }
 
-/// Restricts the calling thread, and threads it starts, to `cpus`; no effect if the list is empty.
+/// Restricts the calling thread, and threads that it starts later, to `cpus`; no effect if the list is empty.
 ///
 /// Source: sched_setaffinity(2), which silently omits disallowed CPUs as long as one remains. Errors: this thread may
-/// not run on one of `cpus`.
+/// not run on all of `cpus`.
 pub fn run_on(cpus: &[u32]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
@@ -50,16 +51,16 @@ pub fn allowed_cpus() -> io::Result<Vec<u32>> {
     Ok((0..CpuSet::MAX_CPU as u32).filter(|cpu| got.is_set(*cpu as usize)).collect())
 }
 
-/// Raises the process's limit of open files to the maximum. Returns the new limit.
+/// Raises the soft limit of open files to the hard limit. Returns the new limit.
 pub fn raise_open_files() -> io::Result<u64> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
     Ok(maximum.unwrap_or(u64::MAX))
 }
 
-/// Makes the kernel kill the program that `command` starts when the thread that starts it ends, for any reason.
+/// Makes the kernel kill the program of `command` when the thread that starts the program ends, for any reason.
 ///
-/// Source: prctl(2), `PR_SET_PDEATHSIG`; the setting outlives execve(2).
+/// Source: prctl(2), `PR_SET_PDEATHSIG`; the setting survives execve(2).
 pub fn end_with_parent(command: &mut Command) {
     let parent = std::process::id();
     let ask = move || {
@@ -93,7 +94,7 @@ pub fn thread_cpu_ns() -> io::Result<u64> {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// CPU clock of a thread, which any thread of this process may read.
+/// CPU clock of a thread. Any thread of this process may read it.
 #[derive(Debug)]
 pub struct ThreadClock(libc::clockid_t);
 
@@ -108,7 +109,7 @@ impl ThreadClock {
         Self(clock)
     }
 
-    /// CPU time (user + system) that the thread has used, nanoseconds. Errors: it has ended.
+    /// CPU time (user + system) that the thread has used, nanoseconds. Errors: the thread has ended.
     pub fn ns(&self) -> io::Result<u64> {
         clock_ns(self.0)
     }
@@ -119,10 +120,10 @@ pub fn process_cpu_ns() -> io::Result<u64> {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time of one sleep and timer wake-up of this thread, nanoseconds: the minimum of several rounds, since other
-/// load can only increase it.
+/// CPU time of one sleep and timer wake-up of this thread, nanoseconds. The minimum of several rounds, because other
+/// load can only increase the value.
 ///
-/// A few microseconds on most servers, tens of them where timers trap to a hypervisor. Takes about 10 ms. Errors:
+/// A few microseconds on most servers; tens of microseconds if timers trap to a hypervisor. Takes about 10 ms. Errors:
 /// those of clock_gettime(2).
 pub fn wake_cost_ns() -> io::Result<u64> {
     const ROUNDS: u32 = 5;
@@ -136,10 +137,10 @@ pub fn wake_cost_ns() -> io::Result<u64> {
     Ok(least_ns)
 }
 
-/// Time for which the calling thread was runnable without a CPU, nanoseconds.
+/// Time for which a thread was runnable without a CPU, nanoseconds.
 ///
-/// Source: the second number of `/proc/thread-self/schedstat` (Documentation/scheduler/sched-stats.rst). Reads as 0 on
-/// kernels without these statistics.
+/// Source: the second number of `/proc/thread-self/schedstat` (Documentation/scheduler/sched-stats.rst). 0 on kernels
+/// without these statistics.
 #[derive(Debug)]
 pub struct RunDelay {
     file: Option<File>,
@@ -147,7 +148,7 @@ pub struct RunDelay {
 }
 
 impl RunDelay {
-    /// Delay of the calling thread; only that thread may read it.
+    /// The delay of the calling thread. Only this thread may read it.
     pub fn of_this_thread() -> Self {
         let mut this = Self { file: File::open("/proc/thread-self/schedstat").ok(), read_ns: 0 };
         this.since_last_ns();
@@ -182,11 +183,11 @@ pub struct Usage {
     pub switches: u64,
     /// Page faults that had to read from a disk.
     pub major_faults: u64,
-    /// Page faults served without disk I/O.
+    /// Page faults without disk I/O.
     pub minor_faults: u64,
 }
 
-/// Reads the usage of this process. Cheap: one system call.
+/// Reads the usage of this process, with one system call.
 pub fn usage() -> io::Result<Usage> {
     // SAFETY: all-zero bytes are a valid `rusage`, a struct of numbers.
     let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
@@ -214,7 +215,7 @@ fn timeval_ns(time: libc::timeval) -> u64 {
 pub fn page_bytes() -> u64 {
     // SAFETY: the call takes a number and touches no memory of this process.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    // Every Linux has a page size; 4096 is the smallest there is.
+    // The call never fails on Linux; 4096 is the smallest page size.
     u64::try_from(bytes).unwrap_or(4096)
 }
 
@@ -226,8 +227,8 @@ fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     Ok(u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds: the clock of block trace events, and of `std::time::Instant` (which hides its
-/// number).
+/// `CLOCK_MONOTONIC` in nanoseconds: the clock of block trace events, and of `std::time::Instant`, which gives no
+/// absolute value.
 pub fn monotonic_ns() -> u64 {
     // Cannot fail: Linux always has this clock.
     clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0)
@@ -293,7 +294,7 @@ mod tests {
 
     #[test]
     fn threads_that_share_a_cpu_wait_for_it() {
-        // Twice as many busy threads as CPUs: some must wait, whatever else the machine does.
+        // Twice as many busy threads as CPUs, so some must wait.
         let threads = 2 * std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let busy = || {
             let mut delay = RunDelay::of_this_thread();

@@ -1,4 +1,4 @@
-//! A small, fast random generator with a seed: the same seed gives the same run everywhere.
+//! A small, fast random generator. The same seed gives the same run on every machine.
 //!
 //! splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014) passes
 //! BigCrush, has one word of state and no bad seeds. Not for secrets.
@@ -15,7 +15,7 @@ impl Random {
         Self { state: seed }
     }
 
-    /// Stream for part `part` (a load, a device, a shard) under a common `seed`.
+    /// Stream for part `part` (a load, a device, a shard) of a common `seed`.
     pub fn for_part(seed: u64, part: u64) -> Self {
         let mut parts = Self::new(seed ^ part.wrapping_mul(0xd605_bbb5_8c8a_bc25));
         Self::new(parts.next_u64())

@@ -1,11 +1,11 @@
-//! One io_uring with its files, its buffers and its operations in flight.
+//! An io_uring with its files, its buffers and its operations in flight.
 //!
-//! The ring takes an [`Op`] whole and returns its buffer with the completion, so the ring owns the buffer exactly as
-//! long as the kernel may access it. Every `unsafe` here relies on this. The table of operations in flight is indexed
-//! by the issuer's token, which is also the entry's user data. A token already in flight is refused, because its
-//! buffer belongs to the kernel.
+//! The ring takes ownership of an [`Op`] and returns its buffer with the completion, so it owns the buffer exactly as
+//! long as the kernel may access the bytes. Every `unsafe` here relies on this. The table of operations in flight is
+//! indexed by the issuer's token, which is also the user data of the entries. A token that is already in flight is
+//! refused, because the kernel uses its buffer.
 //!
-//! A ring's [`Form`] translates operations to entries for the kernel: [`Files`] for block devices and files,
+//! The [`Form`] of a ring translates operations into entries for the kernel: [`Files`] for block devices and files,
 //! [`crate::nvme::ring`] for NVMe commands, [`crate::net`] for files and sockets.
 
 use super::buffer::{ALIGN, Buf, Pool};
@@ -32,7 +32,7 @@ const UNREGISTER_RING_FDS: u32 = 21;
 /// `BLOCK_URING_CMD_DISCARD` of linux/blkdev.h (Linux 6.12).
 const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
 
-/// Maximum number of entries of a ring, and so of an operation.
+/// Maximum number of entries of a ring, and therefore of an operation.
 pub const ENTRIES_MAX: u32 = 4096;
 
 /// Maximum wait for cancelled operations when a ring is closed.
@@ -41,17 +41,17 @@ const CANCEL_WAIT: Timespec = Timespec::new().sec(1);
 /// Token and user data of the ring's own timer, above all tokens of operations.
 const TIMER: u32 = u32::MAX;
 
-/// Marker: not issued.
+/// Value of `issued_ns` for an operation that is not issued.
 const NOT_ISSUED: u64 = u64::MAX;
 
-/// An operation that is pushed or submitted and not complete.
+/// An operation that is pushed or submitted, but not complete.
 struct InFlight<F: Form> {
     op: F::Op,
     /// Time at which its first entry was submitted; [`NOT_ISSUED`] before.
     issued_ns: u64,
-    /// Number of its entries that are not complete.
+    /// Number of incomplete entries.
     entries: usize,
-    /// Result of the first completed entry that failed.
+    /// Result of the first entry that failed.
     failed: Option<F::Outcome>,
 }
 
@@ -60,20 +60,21 @@ pub(crate) use sealed::Form;
 pub(crate) mod sealed {
     use super::{Pool, Submitter, cqueue, io, squeue};
 
-    /// Translates operations and their results to and from the entries of a ring.
+    /// Translates operations into entries of a ring, and completions into results.
     ///
-    /// Forms exist only in this crate: an entry must point only into the operation's buffer or into the form itself.
+    /// Only this crate can implement a form, because an entry must point only into the operation's buffer or into the
+    /// form.
     pub trait Form {
         type Entry: squeue::EntryMarker;
         type Completion: cqueue::EntryMarker;
 
-        /// Operation type. Owns all memory that the kernel may touch.
+        /// Operation type. Owns all memory that the kernel may access.
         type Op;
 
         /// Result type of a completion.
         type Outcome;
 
-        /// True if the ring, when closed, cancels operations that wait for a peer.
+        /// True if closing the ring cancels operations that wait for a peer.
         const CANCELS: bool = false;
 
         /// Memory that the form needs in addition to the buffers of operations.
@@ -81,7 +82,8 @@ pub(crate) mod sealed {
             0
         }
 
-        /// Takes that memory from `pool`, for `in_flight_max` operations, and registers it with the ring if needed.
+        /// Takes the form's memory from `pool`, for `in_flight_max` operations, and registers it with the ring if
+        /// needed.
         fn set_up(&mut self, _pool: &mut Pool, _ring: &Submitter<'_>, _in_flight_max: usize) -> io::Result<()> {
             Ok(())
         }
@@ -99,8 +101,8 @@ pub(crate) mod sealed {
             in_flight_max
         }
 
-        /// Builds entry `number` of an operation, from 0. The entry stays valid as long as the operation's memory and
-        /// the form are neither moved nor freed.
+        /// Builds entry `number` of an operation, from 0. The entry is valid as long as the operation's memory and the
+        /// form are neither moved nor freed.
         fn entry(&mut self, op: &mut Self::Op, number: usize) -> Self::Entry;
 
         /// True if more completions of the operation follow.
@@ -111,7 +113,7 @@ pub(crate) mod sealed {
         /// Result of the entry of `op` that `completion` reports.
         fn outcome(&mut self, completion: Self::Completion, op: &Self::Op) -> Self::Outcome;
 
-        /// True for a failure, which decides the result of an operation with several entries.
+        /// True for a failure. A failed entry determines the result of an operation with several entries.
         fn is_failure(outcome: &Self::Outcome) -> bool;
 
         /// Leaks all memory of an operation that the kernel may still access.
@@ -174,9 +176,9 @@ pub struct Ring<F: Form = Files> {
     form: F,
     /// The ring's index in the thread's table of registered rings (Linux 5.18).
     registered: Option<u32>,
-    /// The kernel asks the devices for completions, which raise no interrupts.
+    /// True if the kernel polls the devices for completions, without interrupts (IOPOLL).
     polled: bool,
-    /// Waits have an absolute end; a relative timeout would start only after the submission (Linux 6.12).
+    /// True if waits have an absolute end (Linux 6.12). A relative timeout would start only after the submission.
     absolute: bool,
     /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Queue::enter`].
     epoch_ns: u64,
@@ -193,19 +195,19 @@ pub struct Ring<F: Form = Files> {
     _one_thread: PhantomData<*const ()>,
 }
 
-/// Properties found during setup that users should know.
+/// Properties of a ring that users should know, found during the setup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingFacts {
     /// Buffers are registered: the kernel does not pin pages for each operation.
     pub registered_buffers: bool,
-    /// This thread processes completions when it polls (Linux 6.1); no interruptions.
+    /// The thread processes completions only when it polls (Linux 6.1), so completions do not interrupt it.
     pub deferred_taskrun: bool,
 }
 
 impl<F: Form> Ring<F> {
     /// Sets up a ring for up to `in_flight_max` operations of `form` on `files`, with `memory_bytes` of buffers.
-    /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`. `polled`: the ring only reads and writes, past the
-    /// page cache, and a wait uses its CPU.
+    /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`. `polled`: the ring does only direct reads and writes,
+    /// and waits by busy polling.
     ///
     /// Must be called on the thread that uses the ring. Errors: the kernel's; `Unsupported` if io_uring is older than
     /// Linux 5.11 (no timeout on a wait).
@@ -262,8 +264,8 @@ impl<F: Form> Ring<F> {
         &mut self.form
     }
 
-    /// Waits as `sleep` says, on a polled ring, by polling: nothing would wake the thread, and a wait in the kernel
-    /// has no timeout.
+    /// Waits within the bounds of `sleep` on a polled ring, by busy polling: nothing would wake the thread, and a wait
+    /// in the kernel has no timeout.
     fn poll(&mut self, Sleep { completions, until_ns }: Sleep) -> io::Result<()> {
         loop {
             let now_ns = monotonic_ns().saturating_sub(self.epoch_ns);
@@ -279,10 +281,10 @@ impl<F: Form> Ring<F> {
         }
     }
 
-    /// True if an armed timer ends a wait at the latest at `until_ns`; arms a timer if there is none.
+    /// True if the armed timer expires at `until_ns` or earlier. Arms a timer if there is none.
     ///
-    /// The timer outlives waits that end with a completion. A timeout per wait would be armed for each wait and
-    /// cancelled by the completion, which in a virtual machine costs more CPU than the operation. A timer that
+    /// The timer survives waits that end with a completion. A timeout per wait would be armed for each wait and
+    /// cancelled by each completion; in a virtual machine this costs more CPU time than the operation. A timer that
     /// expires before `until_ns` causes one useless wake-up.
     fn has_timer(&mut self, until_ns: u64) -> bool {
         if let Some(timer_ns) = self.timer_ns {
@@ -292,8 +294,8 @@ impl<F: Form> Ring<F> {
         *self.timer = timespec(until_ns.saturating_add(self.epoch_ns));
         let entry =
             opcode::Timeout::new(&raw const *self.timer).flags(TimeoutFlags::ABS).build().user_data(TIMER.into());
-        // SAFETY: the kernel reads the time when it takes the entry. Until the timer completes, `timer_ns` prevents
-        // another write to it; it is freed after the ring is closed.
+        // SAFETY: the kernel reads the time when it takes the entry from the queue. Until the timer completes,
+        // `timer_ns` prevents another write to it; it is freed after the ring is closed.
         let made = unsafe { ring.submission().push(&entry.into()) }.is_ok();
         if made {
             self.pushed.push(TIMER);
@@ -302,9 +304,9 @@ impl<F: Form> Ring<F> {
         made
     }
 
-    /// Cancels operations that wait for a peer, and reaps completions.
+    /// Cancels operations that wait for a peer, and reaps the completions.
     fn cancel(&mut self) {
-        // Operations that are not complete afterwards are leaked, see below, so errors need no handling.
+        // Errors need no handling, because operations that remain incomplete are leaked, see `drop`.
         let _ = self.enter(0, None);
         if let Some(ring) = &self.ring {
             let _ = ring.submitter().register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
@@ -372,7 +374,7 @@ impl<F: Form> Queue for Ring<F> {
         };
         let result = match sleep {
             None => enter(fd, self.pushed.len(), 0, flags, None),
-            // If the kernel rejects the timer, it does not wait either.
+            // If the kernel rejects the timer's entry, it does not wait either.
             Some(_) if timed => enter(fd, self.pushed.len(), 1, flags, None),
             Some(Sleep { completions, until_ns }) if self.absolute => {
                 let at_ns = until_ns.saturating_add(self.epoch_ns);
@@ -393,7 +395,7 @@ impl<F: Form> Queue for Ring<F> {
             Err(error) => return Err(error),
         };
         let last = self.pushed.drain(..taken).next_back();
-        // Entries still pushed are not issued; exception: an operation of which the kernel took at least one entry.
+        // The remaining entries are not issued, unless the kernel took another entry of the same operation.
         for token in self.pushed.iter().filter(|token| Some(**token) != last) {
             if let Some(in_flight) = slot(&mut self.slots, *token) {
                 in_flight.issued_ns = NOT_ISSUED;
@@ -448,24 +450,24 @@ impl<F: Form> Drop for Ring<F> {
             self.cancel();
         }
         if let (Some(index), Some(ring)) = (self.registered, &self.ring) {
-            // Otherwise the thread's table would keep the ring open.
+            // Without this, the thread's table would keep the ring open.
             let _ = update_rings(ring.as_raw_fd(), UNREGISTER_RING_FDS, index, 0);
         }
-        // Closing the ring cancels what it can and does not wait for other operations. An operation still in flight
-        // keeps its memory forever: with a hung device, only a leak is sound.
+        // Closing the ring cancels operations if possible, and does not wait for the others. An operation still in
+        // flight keeps its memory forever: with a hung device, only a leak is sound.
         self.ring = None;
         for in_flight in self.slots.drain(..).flatten() {
             F::forget(in_flight.op);
         }
         if self.in_flight > 0 {
             self.form.forget_memory();
-            // Leaks the pool's mapping too: operations with an empty buffer hold no reference to it.
+            // Also leaks the mapping of the pool, because operations with an empty buffer hold no reference to it.
             std::mem::forget(self.pool.cut(0));
         }
     }
 }
 
-/// Operation with this token; none for the timer.
+/// The operation with this token; `None` for the timer.
 fn slot<F: Form>(slots: &mut [Option<InFlight<F>>], token: u32) -> Option<&mut InFlight<F>> {
     slots.get_mut(token as usize)?.as_mut()
 }
@@ -512,8 +514,8 @@ fn entry(op: &mut Op, block: bool) -> squeue::Entry {
 }
 
 /// Entry for a discard of `len` bytes at `start` (`blkdev_uring_cmd` of the kernel's block/ioctl.c): the start is in
-/// `addr`, the length in `addr3`. `addr3` is the first field of the command bytes; the crate has no setter for `addr`
-/// of a command, so it is written into the entry.
+/// `addr`, the length in `addr3`. `addr3` is the first field of the command bytes. The crate io_uring has no setter for
+/// `addr` of a command, so the start is written into the entry directly.
 fn discard(file: Fixed, start: u64, len: u64) -> squeue::Entry {
     /// Offset of `addr` in `struct io_uring_sqe`.
     const ADDR: usize = 16;
@@ -531,7 +533,7 @@ pub fn probe() -> io::Result<()> {
     IoUring::new(2).map(drop)
 }
 
-/// Builds the best ring that this kernel supports. True: it defers task work.
+/// Builds the best ring that this kernel supports. The second value: true if the ring defers task work.
 fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     entries_max: usize,
     polled: bool,
@@ -558,7 +560,7 @@ fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     Ok((cooperative.build(entries).or_else(|_| plain.build(entries))?, false))
 }
 
-/// Registers the pool's memory. False without the right to lock it; the ring then works unregistered.
+/// Registers the pool's memory. `false` without the right to lock that memory; then the ring uses unregistered buffers.
 fn register<S: squeue::EntryMarker, C: cqueue::EntryMarker>(ring: &IoUring<S, C>, pool: &mut Pool) -> bool {
     // A registered buffer is at most 1 GiB (io_uring_register(2)).
     let iovec = pool.iovec();

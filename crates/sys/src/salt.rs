@@ -1,23 +1,23 @@
-//! The data of writes: random, or runs of zeros between random words, new for every write.
+//! The data of writes (salt): random words, or zeros followed by random words in each sector, new for every write.
 //!
-//! The generator is xorshift128+ (Vigna, "Further scramblings of Marsaglia's xorshift generators",
-//! 2017) in eight lanes side by side, which the compiler turns into vector code: it must fill a large
-//! block far faster than any drive takes it. Each 512-byte sector ends in a stamp, by which the guard
-//! recognises our own data later; without the key it is as random as the rest.
+//! The generator is xorshift128+ (Vigna, "Further scramblings of Marsaglia's xorshift generators", 2017) in eight lanes
+//! side by side, which the compiler turns into vector code, because filling a large block must be far faster than
+//! writing it to any drive. Each 512-byte sector ends with a stamp, by which the guard later recognises flashproof's
+//! data. Without the key a stamp looks as random as the rest.
 //!
 //! Filling is resumable at any sector, so that an 8 MiB block can be prepared in slices between
 //! other operations.
 //!
-//! The stamp that marks data written by this program.
+//! Layout of a stamped sector:
 //!
 //! ```text
 //! sector of 512 bytes, as 64 little-endian words of 64 bits
 //! | 0 .. 61: data | 62: nonce (random) | 63: stamp(nonce, key) |
 //! ```
 //!
-//! The key is drawn when a device is first prepared and stored in the record of the guard for that device.
-//! Foreign data pass for ours with a probability of 2^-64 per sector. A stamp does not prevent forgery: it protects a
-//! user's data from mistakes, not from an attacker.
+//! The key is generated when flashproof first writes to a device, and stored in the guard's record of that device. The
+//! guard mistakes a foreign sector for flashproof's data with a probability of 2^-64. A stamp protects a user's data
+//! from mistakes, not from attackers, who can forge it.
 
 use crate::random::Random;
 
@@ -28,11 +28,11 @@ pub const SECTOR_BYTES: usize = 512;
 const LANES: usize = 8;
 const WORDS: usize = SECTOR_BYTES / 8;
 
-/// Bytes of placed salt for each seeding of the generator: enough that seeding costs little. Every operation begins at
-/// a multiple of it.
+/// Bytes of placed salt per seeding of the generator, large enough to make seeding cheap. Every fill begins at a
+/// multiple of this size.
 pub const UNIT_BYTES: usize = 4096;
 
-/// Salt that is never the same twice.
+/// Salt that never repeats.
 #[derive(Debug, Clone)]
 pub struct Salt {
     generator: Generator,
@@ -44,15 +44,15 @@ impl Salt {
     /// Salt for `compress_pct` (0 to 100: share of each sector that is random; the rest is zeros),
     /// stamped with `key`.
     ///
-    /// The words are split as ACT 6.6 does in `rand_fill`: zeros first, their number rounded down, so
-    /// that 1 % still yields one random word of the 64.
+    /// The words are split as in `rand_fill` of ACT 6.6: zeros first, their number rounded down, so that 1 % gives one
+    /// random word of 64.
     pub fn new(seed: u64, compress_pct: u32, key: u64) -> Self {
         let zero_words = WORDS * (100 - compress_pct.min(100) as usize) / 100;
         Self { generator: Generator::new(Random::new(seed)), zero_words, key }
     }
 
     /// Fills `bytes` with new data. The length is a multiple of [`SECTOR_BYTES`]; a shorter tail stays unchanged.
-    // Compiled in the crate of the run loop, for speed.
+    // Inlined into the crate of the run loop, for speed.
     #[inline]
     pub fn fill(&mut self, bytes: &mut [u8]) {
         let (sectors, _) = bytes.as_chunks_mut::<SECTOR_BYTES>();
@@ -62,8 +62,8 @@ impl Salt {
     }
 }
 
-/// Salt that depends on its place: the same seed, pass and offset always give the same bytes, so that written data can
-/// be recomputed and compared.
+/// Salt that depends on the offset: the same seed, pass and offset always give the same bytes, so that data read back
+/// can be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlacedSalt {
     seed: u64,
@@ -77,7 +77,7 @@ impl PlacedSalt {
     }
 
     /// Fills `bytes` with the data of `offset`, a multiple of [`UNIT_BYTES`]. A partial sector at the end gets the
-    /// first bytes of that sector and, from [`STAMP_BYTES`] on, its own stamp.
+    /// first bytes of that sector, and its own stamp if it has at least [`STAMP_BYTES`].
     #[inline]
     pub fn fill(&self, bytes: &mut [u8], offset: u64) {
         debug_assert!(offset.is_multiple_of(UNIT_BYTES as u64), "{offset}");
@@ -123,8 +123,8 @@ impl Generator {
             }
         }
         sector[..zero_words * 8].fill(0);
-        // The stamp needs two random words. Without a stamp the guard cannot recognise the data, and asks before
-        // erasing it.
+        // The stamp needs two random words. Without a stamp the guard cannot recognise the data, and asks before it
+        // erases the data.
         if zero_words <= WORDS - 2 {
             stamp_end(sector, key);
         }
@@ -146,7 +146,7 @@ impl Generator {
     }
 }
 
-/// The nonce and the stamp, at the end of a sector.
+/// Size of nonce and stamp at the end of a sector, bytes.
 pub const STAMP_BYTES: usize = 16;
 
 /// The finaliser of splitmix64. Source: Steele, Lea, Flood, "Fast splittable pseudorandom number
@@ -158,7 +158,7 @@ const fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Word 63 of a sector with `nonce` in word 62, under the device's `key`.
+/// The stamp: word 63 of a sector with `nonce` in word 62 and the device's `key`.
 #[inline]
 #[must_use]
 pub const fn stamp(nonce: u64, key: u64) -> u64 {
@@ -166,8 +166,8 @@ pub const fn stamp(nonce: u64, key: u64) -> u64 {
     mix(mix(nonce ^ key).wrapping_add(key.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
-/// True if a sector ends with the stamp of `key`. A sector shorter than [`SECTOR_BYTES`] is the part at the end of a
-/// file; below [`STAMP_BYTES`] it has no stamp.
+/// True if a sector ends with the stamp of `key`. A sector shorter than [`SECTOR_BYTES`] is the partial sector at the
+/// end of a file; below [`STAMP_BYTES`] it has no stamp.
 pub fn is_stamped(sector: &[u8], key: u64) -> bool {
     match sector.as_rchunks::<8>().1 {
         [.., nonce, found] => u64::from_le_bytes(*found) == stamp(u64::from_le_bytes(*nonce), key),
@@ -175,7 +175,7 @@ pub fn is_stamped(sector: &[u8], key: u64) -> bool {
     }
 }
 
-/// Puts the stamp behind the nonce in the last [`STAMP_BYTES`] of a sector or of a part of one. Leaves shorter data
+/// Writes the stamp behind the nonce into the last [`STAMP_BYTES`] of a sector or partial sector. Shorter data stays
 /// unchanged.
 #[inline]
 pub fn stamp_end(sector: &mut [u8], key: u64) {
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn salt_of_a_place_never_changes() {
-        // On devices in the field: a change here makes every prepared drive fail its verification.
+        // A change of this value would make every prepared drive fail its verification.
         let sum = |bytes: &[u8]| {
             bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
                 (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn stamps_never_change() {
-        // On devices in the field: a change here orphans every prepared drive.
+        // A change of these values would make the guard ask about every prepared drive.
         assert_eq!(stamp(0, 0), 0xe220_a839_7b1d_cdaf);
         assert_eq!(stamp(1, 2), stamp(1, 2));
     }

@@ -1,12 +1,12 @@
-//! Resolves names to drives: partitions of one drive, or two paths to it, are one drive; some devices are no drive at
-//! all.
+//! Resolves device names to drives. Partitions of one drive are one drive, and so are two paths to it. Some devices
+//! have no drive.
 //!
-//! Only the kernel is asked; nothing is opened for writing. An absent device is identified by its name, because a
-//! configuration can be written on another machine than the one it runs on. Namespaces of one NVMe controller, and
-//! volumes that share a disk, count as drives of their own.
+//! Only the kernel is queried; nothing is opened for writing. An absent device is identified by its name, because a
+//! configuration may be written on another machine. Namespaces of one NVMe controller, and volumes that share a disk,
+//! count as drives of their own.
 //!
-//! Files, memory, test drivers and devices served by a program have no drive. A device is reported as such only if
-//! that is certain. Disks of a hypervisor or a cloud are accepted, because some people judge and buy those; `doctor`
+//! Files, memory, test drivers and devices served by a program have no drive. A device is reported as having no drive
+//! only if that is certain. Disks of a hypervisor or a cloud count as drives, because users test and buy them; `doctor`
 //! reports them.
 
 use super::sysfs::is_numbered;
@@ -15,22 +15,22 @@ use super::{DevNum, DeviceFacts, Disk, Kind, Roots, SysDir, discover, disks};
 /// A drive and the given names on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drive {
-    /// The kernel's name; if the kernel was not asked, the given name without its partition.
+    /// Kernel name; if the kernel does not know the drive, the given name without its partition.
     pub name: String,
-    /// The given names on it, in their order; never empty.
+    /// Given names that are on this drive, in the order given; never empty.
     pub members: Vec<String>,
     /// Size of the whole drive in bytes. `None` if unknown; a file's size does not count.
     pub size_bytes: Option<u64>,
-    /// Smallest operation in bytes, as far as known.
+    /// Minimum I/O size in bytes; `None` if unknown.
     pub min_io_bytes: Option<u32>,
-    /// Why the kernel was not asked or had no answer; `None` if it knows the drive.
+    /// Why the drive was identified by its name; `None` if the kernel knows the drive.
     pub told_by_name: Option<String>,
 }
 
-/// Key by which two names are the same drive.
+/// Key of a drive: two names with equal keys are one drive.
 #[derive(PartialEq)]
 enum Identity {
-    /// The disk's number; for a drive with several paths, the lowest of their numbers.
+    /// Number of the disk; for a drive with several paths, the lowest number of its paths.
     Number(DevNum),
     /// Any other device, identified by its name.
     Name(String),
@@ -83,7 +83,7 @@ fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
     (Identity::Number(first), drive)
 }
 
-/// The name of the disk, if `name` is that of a partition by the rules of the kernel or udev; else `name` itself.
+/// Name of the disk, if `name` names a partition by the rules of the kernel or udev; otherwise `name` itself.
 /// Partitions: `nvme0n1p2`, `mmcblk0p1`, `loop0p1`, `sdb1`, `vda3`, `.../wwn-0x5-part1`.
 fn whole_of_name(name: &str) -> &str {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -105,7 +105,7 @@ fn whole_of_name(name: &str) -> &str {
     }
 }
 
-/// Kernel names by their prefix, before a number, and the kind of such a device.
+/// Prefixes of kernel names, followed by a number, and the kind of such a device.
 ///
 /// Source: the drivers in `drivers/block` of the kernel.
 const NAMES: [(&str, &str); 6] = [
@@ -123,11 +123,11 @@ const SCSI_DEBUG: &str = "scsi_debug";
 /// Maximum depth of stacked devices (dm, md, bcache); real stacks are far lower.
 pub(super) const DEPTH_MAX: u32 = 8;
 
-/// Why the device of `facts` is no drive: `/dev/loop3 is a loop device, which is a file`; also for devices built on
-/// such devices. `None` if there is no evidence.
+/// Why the device of `facts` is not a drive: `/dev/loop3 is a loop device, which is a file`. Covers devices built on
+/// such devices. `None` if nothing shows that the device is not a drive.
 pub fn no_drive(facts: &DeviceFacts, roots: &Roots) -> Option<String> {
     if facts.model.as_deref().is_some_and(|model| model.starts_with(SCSI_DEBUG)) {
-        return Some(format!("{} is made by {SCSI_DEBUG}, which is memory", facts.path));
+        return Some(format!("{} is a {SCSI_DEBUG} disk, which is memory", facts.path));
     }
     if let Some(what) = by_name(facts.disk_name().unwrap_or_default()) {
         return Some(format!("{} is {what}", facts.path));
@@ -140,7 +140,7 @@ fn by_name(kernel_name: &str) -> Option<&'static str> {
     NAMES.iter().find(|(prefix, _)| is_numbered(kernel_name, prefix)).map(|(_, what)| *what)
 }
 
-/// The first device beneath the one at `dir` that is no drive: its name and kind.
+/// Name and kind of the first device below `dir` that is not a drive.
 fn beneath(dir: &SysDir, roots: &Roots, depth: u32) -> Option<(String, &'static str)> {
     let depth = depth.checked_sub(1)?;
     dir.below("slaves").find_map(|slave| match by_name(&slave.name()) {

@@ -1,7 +1,7 @@
-//! The facts of one device, and their places in sysfs.
+//! Facts about one device, read from sysfs.
 //!
-//! Attributes of the queue and of the hardware belong to the whole disk; a partition has those of its disk. Sources:
-//! `Documentation/ABI/stable/sysfs-block` and `Documentation/ABI/testing/sysfs-nvme` of the kernel.
+//! Attributes of the queue and of the hardware belong to the whole disk; a partition has the attributes of its disk.
+//! Sources: `Documentation/ABI/stable/sysfs-block` and `Documentation/ABI/testing/sysfs-nvme` of the kernel.
 
 use super::sysfs::{is_numbered, open_to_ask, queue_attribute};
 use super::{DevNum, DiscoverError, Resolved, Roots, SysDir, controllers};
@@ -27,7 +27,7 @@ pub struct Partition {
 pub struct LoopBacking {
     /// Path, as the kernel reports it.
     pub file: String,
-    /// `major:minor:inode+offset`, when the device could be asked.
+    /// `major:minor:inode+offset`; `None` if the loop driver did not answer.
     pub identity: Option<String>,
     /// True if the loop device reads and writes the file directly, past the page cache.
     pub direct_io: Option<bool>,
@@ -44,15 +44,15 @@ pub struct DeviceFacts {
     /// Whole disk, partition or file.
     pub kind: Kind,
     pub size_bytes: u64,
-    /// Smallest addressable unit, bytes; for a file, that of the disk beneath it.
+    /// Smallest addressable unit, bytes; for a file, the value of the disk below.
     pub logical_sector_bytes: Option<u32>,
-    /// Smallest unit written without reading first.
+    /// Smallest unit that the drive writes without a read first, bytes.
     pub physical_sector_bytes: Option<u32>,
     pub model: Option<String>,
     /// Serial number of the drive.
     pub serial: Option<String>,
     pub firmware: Option<String>,
-    /// World-wide name; for an NVMe drive, that of the namespace.
+    /// World-wide name; for an NVMe drive, the name of the namespace.
     pub wwid: Option<String>,
     /// NVMe namespace identifier.
     pub nsid: Option<u32>,
@@ -62,7 +62,7 @@ pub struct DeviceFacts {
     pub rotational: Option<bool>,
     /// I/O scheduler in use.
     pub scheduler: Option<String>,
-    /// Requests that each hardware queue, or the scheduler in front of it, holds at once.
+    /// Maximum number of requests in each hardware queue, or in the scheduler in front of the queue (`nr_requests`).
     pub queue_requests_max: Option<u32>,
     /// Hardware queues of the driver; `None` without any (device-mapper, RAM disks).
     pub hardware_queues: Option<u32>,
@@ -72,9 +72,9 @@ pub struct DeviceFacts {
     pub fua: Option<bool>,
     /// Largest write that is never torn, bytes; 0: none. `None` before Linux 6.13.
     pub atomic_write_bytes: Option<u64>,
-    /// NUMA node that it is attached to.
+    /// NUMA node of the device.
     pub numa_node: Option<u32>,
-    /// Largest request that the hardware takes.
+    /// Largest request of the hardware, bytes.
     pub max_hw_io_bytes: Option<u64>,
     /// Largest discard, bytes; 0: discards are not supported.
     pub max_discard_bytes: Option<u64>,
@@ -88,19 +88,19 @@ pub struct DeviceFacts {
     pub dm_uuid: Option<String>,
     /// Position on the disk, for a partition.
     pub partition: Option<Partition>,
-    /// Of a loop device: the file behind it.
+    /// For a loop device: its backing file.
     pub loop_backing: Option<LoopBacking>,
-    /// Of a regular file: `major:minor:inode`.
+    /// For a regular file: `major:minor:inode`.
     pub file_identity: Option<String>,
 }
 
 impl DeviceFacts {
-    /// The kernel's name of the whole disk: `nvme0n1`, also of `nvme0n1p2`; `None` of a file.
+    /// Kernel name of the whole disk: `nvme0n1`, also for `nvme0n1p2`; `None` for a file.
     pub fn disk_name(&self) -> Option<&str> {
         self.partition.as_ref().map(|part| part.disk.as_str()).or(self.kernel_name.as_deref())
     }
 
-    /// Number of the disk; for a partition that of its disk.
+    /// Number of the whole disk, also for a partition.
     pub fn disk_number(&self) -> Option<DevNum> {
         self.partition.as_ref().map(|part| part.disk_number).or(self.number)
     }
@@ -119,7 +119,7 @@ impl DeviceFacts {
 
     /// Identity of the device that survives a reboot; `None` if it has none (zram, RAM disks).
     ///
-    /// A world-wide name comes before the serial number: the namespaces of an NVMe drive share the latter.
+    /// The world-wide name has priority, because the namespaces of an NVMe drive share one serial number.
     pub fn identity(&self) -> Option<String> {
         if let Some(file) = &self.file_identity {
             return Some(format!("file {file}"));
@@ -160,9 +160,8 @@ pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result
     }
 }
 
-/// The disks that hold the data of the block device or file system `number`: the device itself, or all at the bottom
-/// of a stack of dm and md devices. Empty for file systems without a block device of their own (tmpfs, overlay, btrfs,
-/// NFS).
+/// Disks with the data of the block device or file system `number`: the device itself, or all disks at the bottom of a
+/// stack of dm and md devices. Empty for file systems without a block device of their own (tmpfs, overlay, btrfs, NFS).
 pub fn disks_beneath(number: DevNum, roots: &Roots) -> Vec<DeviceFacts> {
     let mut disks = Vec::new();
     add_disks_beneath(number, roots, super::drives::DEPTH_MAX, &mut disks);
@@ -184,7 +183,7 @@ fn add_disks_beneath(number: DevNum, roots: &Roots, depth: u32, disks: &mut Vec<
     }
 }
 
-/// Facts that are all unknown.
+/// Facts with all values unknown.
 pub(crate) fn unknown(path: &str, kind: Kind) -> DeviceFacts {
     DeviceFacts { path: path.to_owned(), kind, ..DeviceFacts::default() }
 }
@@ -194,7 +193,7 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
     let (partition, disk) = (partition_at(dir), dir.disk());
     let kind = if partition.is_some() { Kind::Partition } else { Kind::WholeDisk };
     let (queue, device) = (disk.child("queue"), disk.child("device"));
-    // For a namespace with several paths, the request limits, bus and NUMA node are those of its first path.
+    // A namespace with several paths gets the request limits, bus and NUMA node of its first path.
     let driven = path_disk(&disk).unwrap_or_else(|| disk.clone());
     let driven_device = driven.child("device");
     DeviceFacts {
@@ -233,9 +232,9 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
     }
 }
 
-/// For an NVMe namespace that may have several paths (`nvme0n1`): the disk of the first (`nvme0c1n1`), which is hidden
-/// and has the driver's attributes. Source: `drivers/nvme/host/multipath.c` of the kernel; `nvme_set_disk_name` in
-/// `core.c`.
+/// Disk of the first path (`nvme0c1n1`) of an NVMe namespace (`nvme0n1`) that may have several paths. The path's disk
+/// is hidden and has the driver's attributes. Source: `drivers/nvme/host/multipath.c` of the kernel;
+/// `nvme_set_disk_name` in `core.c`.
 fn path_disk(disk: &SysDir) -> Option<SysDir> {
     let name = disk.name();
     let (subsystem, namespace) = name.rsplit_once('n')?;
@@ -278,7 +277,7 @@ fn vpd_serial(device: &SysDir) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Attachment of the disk: from the driver, else from its path through the buses.
+/// Attachment of the disk: reported by the driver, or derived from the buses in its sysfs path.
 fn transport(disk: &SysDir, device: &SysDir) -> Option<String> {
     if let Some(name) = device.text("transport") {
         return Some(format!("nvme-{name}"));
@@ -294,7 +293,7 @@ fn transport(disk: &SysDir, device: &SysDir) -> Option<String> {
         .map(|(_, name)| (*name).to_owned())
 }
 
-/// NUMA node of the nearest device upwards that has one. -1 means that the platform has none.
+/// NUMA node of the nearest ancestor device with a node. -1: the platform has no NUMA nodes.
 fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
     let mut next = Some(device.clone()).filter(|d| d.text("numa_node").is_some()).or_else(|| disk.parent());
     while let Some(dir) = next {
@@ -308,7 +307,7 @@ fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
 
 /// `major:minor:inode+offset` of the file behind an open loop device.
 ///
-/// The driver is asked, because the path in sysfs may lead to another file by now.
+/// From the driver, because the path in sysfs may lead to another file by now.
 fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
     let LoopFile { device, inode, offset_bytes, .. } = ioctl::loop_file(device).ok()?;
     Some(format!("{}:{inode}+{offset_bytes}", DevNum::of_stat(device)))
@@ -317,25 +316,25 @@ fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
 /// Describes how the open device differs from the `facts` found when its name was looked up; `None` if it is still the
 /// same device.
 ///
-/// Between the two a drive may have been replaced, a namespace recreated, or a loop device attached to another file:
-/// the node, and even its number, then lead elsewhere.
+/// Between look-up and open a drive may be replaced, a namespace recreated, or a loop device attached to another file.
+/// The node, and even the device number, then lead to another device.
 pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
     let metadata = device.metadata().ok().filter(|metadata| metadata.file_type().is_block_device());
     let Some(number) = metadata.map(|metadata| DevNum::of_stat(metadata.rdev())) else {
-        return Some("it is no block device now".to_owned());
+        return Some("it is no longer a block device".to_owned());
     };
     if let Some(before) = facts.number.filter(|before| *before != number) {
-        return Some(format!("it was device {before} and is {number} now"));
+        return Some(format!("its device number was {before} and is {number} now"));
     }
-    // Kernels before 5.15 have no such number.
+    // Kernels before 5.15 have no disk sequence number.
     if let (Some(before), Ok(now)) = (facts.disk_sequence, ioctl::disk_sequence(device.as_fd()))
         && before != now
     {
-        return Some(format!("disk {before} is gone and disk {now} took its place"));
+        return Some(format!("another disk took its place (sequence number {before} before, {now} now)"));
     }
-    let Some(dir) = SysDir::of_block(&roots.sys, number) else { return Some("it is gone".to_owned()) };
+    let Some(dir) = SysDir::of_block(&roots.sys, number) else { return Some("it is no longer there".to_owned()) };
     let now = of_block(&facts.path, number, &dir, loop_identity(device.as_fd()).as_deref()).identity();
     let before = facts.identity();
-    let name = |identity: Option<String>| identity.unwrap_or_else(|| "without a name".to_owned());
+    let name = |identity: Option<String>| identity.unwrap_or_else(|| "a device without a lasting name".to_owned());
     (before != now).then(|| format!("it was {} and is {} now", name(before), name(now)))
 }

@@ -1,13 +1,11 @@
 //! Facts about a device, for the run directory and for the guard.
 //!
-//! A path is followed to the device that it names (`/dev/disk/by-id/...` to the disk, an NVMe character device to its
-//! block device), and sysfs is asked about that. The one idea: unknown facts are `None`, never guessed. Nothing here
-//! judges or writes; [`crate::guard`] does.
+//! A path is resolved to a device (`/dev/disk/by-id/...` to the disk, an NVMe character device to its block device);
+//! sysfs has the facts about that device. Unknown facts are `None`, never guessed. This module neither judges nor
+//! writes; [`crate::guard`] does.
 //!
-//! Resolves a path to the device or file that it names.
-//!
-//! Symbolic links are followed by `stat`. The one special case is an NVMe character device (`/dev/ng0n1`): it gives
-//! access to a disk that has a block device too, so the rules for the disk apply to it.
+//! Symbolic links are followed by `stat`. One special case: an NVMe character device (`/dev/ng0n1`) gives access to a
+//! disk with a block device, so the rules for that disk apply.
 
 mod drives;
 mod facts;
@@ -34,7 +32,7 @@ use thiserror::Error;
 pub struct DevNum {
     /// Major number: the driver.
     pub major: u32,
-    /// Number of the device among the driver's.
+    /// Minor number: the device within its driver.
     pub minor: u32,
 }
 
@@ -91,28 +89,28 @@ pub enum DiscoverError {
     /// No such file.
     #[error("there is no such device or file; check the name (`lsblk -d` lists the disks)")]
     NotFound,
-    /// Placeholder for the reader's own device in examples and derived configurations.
+    /// The placeholder of examples and derived configurations was not replaced.
     #[error(
-        "{PLACEHOLDER} is a placeholder of flashproof's examples, not a device; put your device's name there \
+        "{PLACEHOLDER} is a placeholder from flashproof's examples, not a device; replace it with your device's name \
          (`flashproof doctor` lists the devices)"
     )]
     Placeholder,
     /// Neither the file nor its folder exists.
     #[error("its folder {} does not exist; create it, or check the path", folder.display())]
     NoFolder { folder: PathBuf },
-    /// A link to something that is not there.
+    /// A link to a path that does not exist.
     #[error("it is a link to {}, which does not exist; check where it leads (`ls -l`), or remove it", target.display())]
     DanglingLink { target: PathBuf },
-    /// An object that no test can run on: `a directory`, `a character device`...
+    /// Not a device or file: `a directory`, `a character device`...
     #[error("it is {what}, not a block device; name a whole disk, a partition, or a file with file-size-mbytes")]
     NotADevice { what: &'static str },
     /// Permission denied.
     #[error("no permission to {tried} ({source}); run as root, or as a member of the group that owns the device")]
     NoPermission { tried: &'static str, source: io::Error },
     /// The sysfs at `root` has no entry for the device.
-    #[error("block device {number} is not described under {root}; mount sysfs there (containers may hide it)")]
+    #[error("block device {number} has no entry under {root}; mount sysfs there (a container may hide it)")]
     NoSysfs { number: DevNum, root: PathBuf },
-    /// The kernel refused in another way.
+    /// Any other error of the kernel.
     #[error("cannot {tried} ({source}); {}", sys::remedy(source, "look at the kernel log (dmesg) for the reason"))]
     Io { tried: &'static str, source: io::Error },
 }
@@ -131,15 +129,15 @@ impl DiscoverError {
     }
 }
 
-/// Facts of the device or file at `path`, asking the kernel under `roots`.
+/// Facts of the device or file at `path`, from the kernel's file systems at `roots`.
 pub fn discover(path: &str, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
     facts_of(path, &resolve(Path::new(path), roots)?, roots)
 }
 
-/// Minimum size of a direct read: the first of 512, 1024, 2048 and 4096 bytes whose read at offset 0 works. `fd` was
-/// opened with `O_DIRECT`.
+/// Minimum size of a direct read: the smallest of 512, 1024, 2048 and 4096 bytes with which a read at offset 0
+/// succeeds. `fd` must be open with `O_DIRECT`.
 ///
-/// Errors: that of the read of 4096 bytes. Source: ACT finds its minimum in the same way.
+/// Errors: the error of the read of 4096 bytes. ACT finds its minimum in the same way.
 pub fn min_direct_io_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let file = File::from(fd.try_clone_to_owned()?);
     let mut buf = Pool::new(4096)?.cut(4096).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -164,7 +162,7 @@ pub(crate) fn discover_block_for_tests(number: DevNum, roots: &Roots) -> DeviceF
 pub(crate) enum Resolved {
     Block {
         number: DevNum,
-        /// The node to open: the path as given, or the block device's own node if the path is a character device.
+        /// Node to open: the given path; for a character device, the node of its block device.
         node: PathBuf,
     },
     File {
@@ -202,7 +200,7 @@ pub(crate) fn resolve(path: &Path, roots: &Roots) -> Result<Resolved, DiscoverEr
     Err(DiscoverError::NotADevice { what: name_of_kind(kind) })
 }
 
-/// Why nothing can be found at `path`.
+/// Why `path` cannot be resolved.
 fn why_not(path: &Path, source: io::Error) -> DiscoverError {
     if source.kind() == io::ErrorKind::NotFound {
         if path.ends_with(PLACEHOLDER) {
@@ -238,7 +236,7 @@ fn name_of_kind(kind: fs::FileType) -> &'static str {
         _ if kind.is_char_device() => "a character device",
         _ if kind.is_fifo() => "a pipe",
         _ if kind.is_socket() => "a socket",
-        _ => "something else",
+        _ => "a file of unknown type",
     }
 }
 

@@ -1,16 +1,13 @@
-//! Reading attributes from sysfs, whose root is a parameter so that tests can build a fake tree.
+//! Reads attributes from sysfs. The root of sysfs is a parameter, so that tests can build a fake tree.
 //!
-//! An attribute that is missing, empty or does not parse is `None`: drivers differ in their attributes, and unknown
-//! ones are never guessed.
+//! An attribute that is missing, empty or unparsable is `None`: drivers differ in their attributes, and unknown values
+//! are never guessed.
 //!
-//! This module also finds the backing of loop devices.
+//! This module also finds the backing files of loop devices, finds the NVMe controllers behind a block device, and
+//! lists block devices without opening them.
 //!
-//! The NVMe controllers behind a block device, found in /sys.
-//!
-//! In sysfs a drive with one path is below its controller, a drive with several paths below its subsystem, which links
-//! to all controllers that lead to it.
-//!
-//! Lists block devices by sysfs; nothing is opened.
+//! In sysfs an NVMe drive with one path is below its controller. A drive with several paths is below its subsystem,
+//! which links to all of the drive's controllers.
 
 use super::facts::{serial, wwid};
 use super::{DevNum, DeviceFacts, Roots};
@@ -45,13 +42,13 @@ impl SysDir {
         &self.0
     }
 
-    /// Last component of the target of the link `name`: for `driver` the driver's name.
+    /// Last component of the target of the link `name`; for `driver`, the name of the driver.
     pub(crate) fn link_name(&self, name: &str) -> Option<String> {
         let to = fs::read_link(self.0.join(name)).ok()?;
         Some(to.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// The directory `name` in here, which need not exist.
+    /// Subdirectory `name`, which need not exist.
     pub(crate) fn child(&self, name: &str) -> Self {
         Self(self.0.join(name))
     }
@@ -61,7 +58,7 @@ impl SysDir {
         self.0.parent().map(|parent| Self(parent.to_path_buf()))
     }
 
-    /// The directory of the whole disk: of a partition, the one above.
+    /// Directory of the whole disk; for a partition, the parent directory.
     pub(crate) fn disk(&self) -> Self {
         match self.text("partition") {
             Some(_) => self.parent().unwrap_or_else(|| self.clone()),
@@ -74,7 +71,7 @@ impl SysDir {
         self.0.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Name of the device's node: `nvme0n1`, and `cciss/c0d0` where sysfs writes `!` for the slash.
+    /// Name of the device's node: `nvme0n1`, or `cciss/c0d0`, for which sysfs writes `!` instead of the slash.
     pub(crate) fn node_name(&self) -> String {
         self.name().replace('!', "/")
     }
@@ -89,7 +86,7 @@ impl SysDir {
         self.0.iter().map(|part| part.to_string_lossy().into_owned())
     }
 
-    /// The directories and links in the directory `name`, sorted; none if that is missing.
+    /// Entries of the directory `name`, sorted; empty if the directory is missing.
     pub(crate) fn below(&self, name: &str) -> impl Iterator<Item = Self> + use<> {
         let entries = fs::read_dir(self.0.join(name)).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -97,7 +94,7 @@ impl SysDir {
         paths.into_iter().map(Self)
     }
 
-    /// Directories of the partitions of the disk at this one.
+    /// Directories of the partitions of this disk.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = Self> + use<> {
         self.below("").filter(|part| part.text("partition").is_some())
     }
@@ -114,12 +111,13 @@ impl SysDir {
         self.text(attribute)?.parse().ok()
     }
 
-    /// An attribute that counts sectors of 512 bytes, as sysfs does whatever the device's sectors are; in bytes.
+    /// An attribute that counts sectors, in bytes. sysfs counts sectors of 512 bytes, for any sector size of the
+    /// device.
     pub(crate) fn sectors(&self, attribute: &str) -> Option<u64> {
         Some(self.number::<u64>(attribute)?.saturating_mul(512))
     }
 
-    /// Truth of an attribute that holds 0 or 1.
+    /// A boolean attribute: 0 or 1.
     pub(crate) fn flag(&self, attribute: &str) -> Option<bool> {
         match self.number::<u8>(attribute)? {
             0 => Some(false),
@@ -150,11 +148,11 @@ pub(crate) struct LoopDevice {
     pub(crate) number: DevNum,
     /// Directory in sysfs.
     pub(crate) dir: SysDir,
-    /// The path of the backing, as it was when the loop device was set up.
+    /// Path of the backing at the setup of the loop device.
     pub(crate) path: String,
     /// Backing file or device.
     pub(crate) backing: Backing,
-    /// The part of the backing file or device that it uses.
+    /// Part of the backing that the loop device uses.
     pub(crate) bytes: Range<u64>,
 }
 
@@ -168,7 +166,7 @@ pub(crate) enum Backing {
         inode: u64,
     },
     Device(DevNum),
-    /// Could not be determined.
+    /// Not determined.
     Unknown,
 }
 
@@ -195,8 +193,8 @@ fn loop_at(dir: &SysDir, roots: &Roots) -> Option<LoopDevice> {
     Some(LoopDevice { number, dir: dir.clone(), path, backing, bytes: start..start.saturating_add(len) })
 }
 
-/// The backing reported by the driver. The path alone is not reliable: it can lead to another file by now, or to none
-/// that is visible here.
+/// The backing reported by the driver. The path is not reliable: by now it may lead to another file, or to a file that
+/// is not visible in this namespace.
 fn by_driver(node: &Path, number: DevNum) -> Option<Backing> {
     let device = open_to_ask(node)?;
     let metadata = device.metadata().ok()?;
@@ -217,7 +215,7 @@ fn by_metadata(metadata: &Metadata) -> Backing {
     }
 }
 
-/// Opens a device only to ask it questions; never waits for a medium.
+/// Opens a device for queries only; never waits for a medium.
 pub(super) fn open_to_ask(node: &Path) -> Option<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(node).ok()
 }
@@ -242,15 +240,15 @@ pub(crate) fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The attribute `name` of the queue of the block device `number`, as text; a partition has that of its disk. `None` if
-/// sysfs does not have it.
+/// Attribute `name` of the queue of the block device `number`, as text; for a partition, of its disk. `None` if sysfs
+/// lacks the attribute.
 pub fn queue_attribute(number: DevNum, name: &str, roots: &Roots) -> Option<String> {
     let dir = SysDir::of_block(&roots.sys, number)?;
     let of = |dir: &SysDir| dir.child("queue").text(name);
     of(&dir).or_else(|| of(&dir.parent()?))
 }
 
-/// True if the zones of this device are written from start to end.
+/// True if writes must go to the write pointers of zones (`host-managed`).
 pub fn is_zoned(device: &DeviceFacts, roots: &Roots) -> bool {
     let model = device.number.and_then(|number| queue_attribute(number, "zoned", roots));
     model.is_some_and(|model| model == "host-managed")
@@ -278,7 +276,7 @@ fn is_controller(name: &str) -> bool {
     name.strip_prefix("nvme").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// Names of the controllers of `block`, the nearest first: those above it in sysfs, else those of its subsystem.
+/// Names of the controllers of `block`: the nearest controller above it in sysfs, or all controllers of its subsystem.
 pub(crate) fn controller_names(block: &Path) -> Vec<String> {
     let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let above = block.ancestors().skip(1).filter_map(name).find(|name| is_controller(name));
@@ -288,20 +286,20 @@ pub(crate) fn controller_names(block: &Path) -> Vec<String> {
     }
 }
 
-/// A whole disk and its partitions, by the names of their nodes: `/dev/sda`, `/dev/cciss/c0d0`.
+/// A whole disk and its partitions, as names of device nodes: `/dev/sda`, `/dev/cciss/c0d0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     pub disk: String,
-    /// Partitions, in their order on the disk.
+    /// Partitions, in the order of their start sectors.
     pub partitions: Vec<String>,
 }
 
-/// All block devices with contents, in natural order of their names (`nvme2n1` before `nvme10n1`). The second value is
-/// the number of empty ones: drives without a medium, loop devices without a file.
+/// All block devices with a size above 0, in natural order of their names (`nvme2n1` before `nvme10n1`). The second
+/// value is the number of empty devices: drives without a medium, loop devices without a file.
 ///
 /// Without sysfs the list is empty.
 pub fn list(roots: &Roots) -> (Vec<Listed>, usize) {
-    // Hidden: the single paths of a multipath NVMe drive, which have no node.
+    // The single paths of a multipath NVMe drive are hidden, and have no node.
     let shown = SysDir(roots.sys.clone()).below("block").filter(|dir| dir.flag("hidden") != Some(true));
     let mut dirs: Vec<SysDir> = shown.collect();
     dirs.sort_by_cached_key(|dir| natural(&dir.name()));
@@ -330,16 +328,16 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// The disk at `dir`; `None` for a disk without a number: a path of an NVMe drive with several (`nvme0c1n1`), which
-    /// is used through another device only.
+    /// The disk at `dir`; `None` for a disk without a device number. An example is one path (`nvme0c1n1`) of a
+    /// multipath NVMe drive, which is used only through its multipath device.
     pub(crate) fn at(dir: SysDir) -> Option<Self> {
         Some(Self { number: dir.dev()?, serial: serial(&dir), wwid: wwid(&dir), dir })
     }
 
-    /// True if both are paths to one drive: two of its ports, with multipath switched off.
+    /// True if both disks are paths to one drive: two ports of the drive, with multipath switched off.
     ///
-    /// The world-wide name decides. All zeros means that the drive has none. Equal names with different serial numbers
-    /// come from vendors that give all drives the same name.
+    /// The world-wide name decides. A name of zeros means that the drive has none. Different serial numbers override
+    /// equal names, because some vendors give all drives the same name.
     pub(crate) fn is_same_drive(&self, other: &Self) -> bool {
         let is_name = |wwid: &str| wwid.rsplit('.').next().is_some_and(|id| id.chars().any(|c| c != '0'));
         let same_name = self.wwid.is_some() && self.wwid == other.wwid && self.wwid.as_deref().is_some_and(is_name);
@@ -352,7 +350,7 @@ pub(crate) fn disks(roots: &Roots) -> Vec<Disk> {
     whole_disks(roots).filter_map(Disk::at).collect()
 }
 
-/// A key that puts `nvme2n1` before `nvme10n1`: texts and numbers in turn.
+/// Sort key that puts `nvme2n1` before `nvme10n1`: alternating texts and numbers.
 fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;

@@ -140,7 +140,7 @@ fn a_loop_device_is_told_by_its_file_and_not_by_its_number() {
 #[test]
 fn a_namespace_with_several_paths_has_the_requests_and_the_bus_of_one() {
     let tree = FakeTree::of(&[]);
-    // As the kernel lays it out: the node below the subsystem, its paths below the controllers.
+    // Layout of the kernel: the multipath device is below the subsystem, its paths are below the controllers.
     let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
     let head = format!("{subsystem}/nvme0n1");
     let attributes = [("dev", "259:1"), ("size", "2000"), ("queue/logical_block_size", "512"), ("nsid", "1")];
@@ -150,7 +150,7 @@ fn a_namespace_with_several_paths_has_the_requests_and_the_bus_of_one() {
     for (number, requests) in [(2, "1023"), (3, "127")] {
         let controller = format!("sys/devices/pci0000:00/0000:0{number}:00.0/nvme/nvme{number}");
         tree.write_all(&controller, &[("transport", "pcie\n"), ("numa_node", "1\n")]);
-        // Of another namespace, too.
+        // Also a path of another namespace.
         for (name, requests) in [(format!("nvme0c{number}n11"), "1"), (format!("nvme0c{number}n1"), requests)] {
             let path = format!("{controller}/{name}");
             tree.write_all(&path, &[("queue/nr_requests", requests), ("mq/0/nr_tags", requests)]);

@@ -1,9 +1,9 @@
 //! Checks the path between the CPUs and the drive: controllers, the PCIe link, the NUMA node, interrupts.
 //!
-//! [`crate::observe::interrupts`] has the lines of a device and its interrupts per CPU; /proc/irq has their affinity.
-//! One CPU that takes all completions of a fast device saturates long before the device does: the latency then rises
-//! with the load and looks like the device's. With a queue for each CPU the kernel spreads NVMe interrupts itself,
-//! without irqbalance; with few queues, HBAs and virtual disks irqbalance has to do it.
+//! [`crate::observe::interrupts`] has the interrupt lines of a device and the counts per CPU; /proc/irq has the
+//! affinities. One CPU that takes all completions of a fast device saturates long before the device does: latency then
+//! rises with the load, as if the device were slow. With a queue for each CPU the kernel spreads NVMe interrupts
+//! itself, without irqbalance; for drives with few queues, HBAs and virtual disks irqbalance has to do so.
 
 use super::{Check, DeviceState, Findings, own_status};
 use crate::discover::{Roots, SysDir};
@@ -12,7 +12,7 @@ use crate::observe::interrupts::{ByCpu, lines_of};
 use std::path::Path;
 use std::{fmt, fs};
 
-/// A speed and a width. Source: `Documentation/ABI/testing/sysfs-bus-pci` of the kernel.
+/// Speed and width of a PCIe link. Source: `Documentation/ABI/testing/sysfs-bus-pci` of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Link {
     /// GT/s: billions of transfers per second on each lane.
@@ -30,8 +30,8 @@ impl Link {
         (gtps > 0.0 && lanes > 0).then_some(Self { gtps, lanes })
     }
 
-    /// GB/s after encoding: 8b/10b up to 5 GT/s, 128b/130b from 8 GT/s on, 236 of the 256 bytes of a flit at 64 GT/s.
-    /// Source: PCI Express base specification 6.0.
+    /// GB/s after encoding: 8b/10b up to 5 GT/s, 128b/130b from 8 GT/s on, and 236 of the 256 bytes of a flit at 64
+    /// GT/s. Source: PCI Express base specification 6.0.
     fn gbytes_per_sec(self) -> f64 {
         let share = match self.gtps {
             gtps if gtps < 8.0 => 8.0 / 10.0,
@@ -55,14 +55,14 @@ impl fmt::Display for Link {
 /// Position and link of a drive in its host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attachment {
-    /// Label of the PCI slot; the PCI address where the platform labels none.
+    /// Label of the PCI slot; the PCI address if the platform has no labels.
     pub slot: Option<String>,
-    /// PCIe link as it runs: `16 GT/s x4`.
+    /// Current PCIe link: `16 GT/s x4`.
     pub link: Option<String>,
 }
 
 impl Attachment {
-    /// The attachment of the device called `name`, by sysfs below `root`. Unknown values are `None`.
+    /// Attachment of the device `name`, from sysfs below `root`. Unknown values are `None`.
     pub fn of(name: &str, root: &Path) -> Self {
         let roots = Roots::below(root);
         let Ok(device) = DeviceState::find(name, root, &roots) else { return Self::default() };
@@ -72,8 +72,8 @@ impl Attachment {
     }
 }
 
-/// The label of the slot with the PCI device `address` (`0000:3b:00.0`). Source:
-/// `Documentation/ABI/testing/sysfs-bus-pci` of the kernel; a slot's address has no function.
+/// Label of the slot of the PCI device `address` (`0000:3b:00.0`). The address of a slot lacks the function number.
+/// Source: `Documentation/ABI/testing/sysfs-bus-pci` of the kernel.
 fn slot_label(address: &str, roots: &Roots) -> Option<String> {
     let is_here = |slot: &SysDir| slot.text("address").is_some_and(|of| address.split('.').next() == Some(&of));
     SysDir::new(roots.sys.join("bus/pci")).below("slots").find(is_here).map(|slot| slot.name())
@@ -81,46 +81,46 @@ fn slot_label(address: &str, roots: &Roots) -> Option<String> {
 
 /// Compares the link with the capabilities of the drive, and of the port above it.
 pub(super) fn check_link(device: &DeviceState, findings: &mut Findings) {
-    let check =
-        findings.check("pcie-link", "the link bounds the bandwidth, and large-block writes and reads then wait for it");
+    let check = findings
+        .check("pcie-link", "a slow link limits the bandwidth, and large-block reads and writes wait for the link");
     let Some(dir) = device.linked() else {
         if device.facts.transport.as_deref() == Some("nvme-pcie") {
-            check.unknown("the kernel does not tell the speed of its link", "lspci -vv, lines LnkCap and LnkSta");
+            check.unknown("the kernel does not report the speed of its link", "lspci -vv, lines LnkCap and LnkSta");
         }
         return;
     };
     let name = dir.name();
     let (Some(now), Some(can)) = (Link::read(&dir, "current"), Link::read(&dir, "max")) else {
-        return check.unknown(format!("the speed of the link of {name} is unknown"), format!("lspci -vv -s {name}"));
+        return check.unknown(format!("the speed of its link {name} is unknown"), format!("lspci -vv -s {name}"));
     };
     if !now.is_below(can) {
-        return check.ok(format!("its link {name} runs at all that it can: {now}"));
+        return check.ok(format!("its link {name} runs at full speed: {now}"));
     }
     let port = dir.parent();
     let port_can = port.as_ref().and_then(|port| Link::read(port, "max"));
-    let finding = format!("its link {name} runs at {now} and could do {can}");
+    let finding = format!("its link {name} runs at {now}; the drive supports {can}");
     match (port, port_can) {
         (Some(port), Some(port_can)) if !now.is_below(port_can) => check.warning(
-            format!("{finding}; the port above it, {}, can do no more than {port_can}", port.name()),
-            "put the drive into a faster slot, or look for a limit in the firmware's settings (bifurcation, \
+            format!("{finding}, but the port above it, {}, supports only {port_can}", port.name()),
+            "move the drive to a faster slot, or look for a limit in the firmware settings (bifurcation, \
              generation)",
         ),
         (Some(port), Some(port_can)) => check.warning(
-            format!("{finding}, as could the port above it, {} ({port_can})", port.name()),
-            format!("reseat drive, riser or cable; lspci -vv -s {name} shows LnkSta; dmesg | grep -i -e aer -e pcie"),
+            format!("{finding}, and the port above it, {}, supports {port_can}", port.name()),
+            format!("reseat the drive, riser or cable; check LnkSta of lspci -vv -s {name}, and dmesg | grep -i -e aer -e pcie"),
         ),
         _ => check.warning(finding, format!("lspci -vv -s {name}; reseat the drive, or use a faster slot")),
     }
 }
 
-/// Drivers of controllers that have caches and arrays of their own.
+/// Drivers of RAID controllers, which have their own caches and arrays.
 const RAID: [&str; 9] =
     ["megaraid_sas", "megaraid", "aacraid", "hpsa", "smartpqi", "arcmsr", "3w-sas", "3w-9xxx", "ips"];
 
-/// Drivers of adapters that pass commands on, translated.
+/// Drivers of host bus adapters, which translate commands and pass them on.
 const ADAPTERS: [&str; 9] = ["mpt3sas", "mpt2sas", "mpi3mr", "pm80xx", "mvsas", "isci", "esas2r", "qla2xxx", "lpfc"];
 
-/// Names the controller among the drivers above the device.
+/// Finds a RAID controller, adapter or bridge among the drivers above the device.
 pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
     if device.disk.is_none() {
         return;
@@ -129,34 +129,38 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
     let drivers = device.drivers();
     let first = |known: &[&str]| drivers.iter().find(|driver| known.contains(&driver.as_str()));
     if let Some(driver) = first(&RAID) {
-        let why = "its cache and its firmware answer for the drive, its queue is shared with other drives, and it \
+        let why = "the controller's cache and firmware answer instead of the drive, other drives share its queue, and it \
                    hides SMART";
         return check.because(why).warning(
-            format!("a RAID controller is between ({driver})"),
-            "attach the drive directly, or set the controller to pass it through (JBOD, HBA mode) with its cache off",
+            format!("a RAID controller ({driver}) is between the host and the drive"),
+            "attach the drive directly, or set the controller to pass the drive through (JBOD, HBA mode), cache off",
         );
     }
     if let Some(driver) = first(&ADAPTERS) {
-        return check.because("its queue is shared by all drives behind it, and it adds tens of microseconds").note(
-            format!("a host bus adapter is between ({driver})"),
-            "test all of its drives at once, too: the adapter may be full before they are",
+        return check.because("all drives behind it share its queue, and it adds tens of microseconds").note(
+            format!("a host bus adapter ({driver}) is between the host and the drive"),
+            "also test all of its drives at once: the adapter may saturate before the drives do",
         );
     }
     if drivers.iter().any(|driver| driver == "vmd") {
-        return check
-            .because("it shares a few interrupts among its drives, which can put them on few CPUs")
-            .note("Intel VMD is between (vmd)", "turn VMD off in the firmware's settings unless its RAID is needed");
+        return check.because("its drives share a few interrupts, so a few CPUs may take all completions").note(
+            "Intel VMD (vmd) is between the host and the drive",
+            "turn VMD off in the firmware settings, unless you need its RAID",
+        );
     }
     match device.facts.transport.as_deref() {
         Some("usb") => check
-            .because("it translates commands, often one at a time, and shares its bus")
-            .warning("a USB bridge is between", "attach the drive to its own bus"),
-        _ if drivers.is_empty() => check.ok("no controller is between"),
-        _ => check.ok(format!("no RAID or bus adapter is between (drivers: {})", drivers.join(", "))),
+            .because("the bridge translates commands, often one at a time, and shares its bus")
+            .warning("a USB bridge is between the host and the drive", "attach the drive to a port of its own bus"),
+        _ if drivers.is_empty() => check.ok("no controller is between the host and the drive"),
+        _ => check.ok(format!(
+            "no RAID controller or bus adapter is between the host and the drive (drivers: {})",
+            drivers.join(", ")
+        )),
     }
 }
 
-/// Compares the node of the device with the CPUs that this process may use.
+/// Compares the NUMA node of the device with the CPUs on which this process may run.
 pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Findings) {
     let check = findings.check(
         "numa-node",
@@ -167,23 +171,23 @@ pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Fin
         return check.ok("the host has one NUMA node");
     }
     let Some(node) = device.facts.numa_node else {
-        let finding = format!("on which of {nodes} NUMA nodes it is attached is not told");
+        let finding = format!("the kernel does not report its NUMA node (the host has {nodes})");
         return match device.is_hardware() {
-            true => check.unknown(finding, "look for the slot in the board's manual"),
+            true => check.unknown(finding, "look up its slot in the mainboard's manual"),
             false => check.ok("it is attached to no NUMA node"),
         };
     };
     let near = CpuList::read(&roots.sys.join(format!("devices/system/node/node{node}/cpulist")));
     let allowed = own_status("Cpus_allowed_list", roots).and_then(|list| CpuList::parse(&list));
     let (Some(near), Some(allowed)) = (near, allowed) else {
-        let finding = format!("it is on NUMA node {node}; which CPUs are near cannot be read");
+        let finding = format!("it is on NUMA node {node}; the CPUs of this node, or of this process, cannot be read");
         return check.unknown(finding, "numactl --hardware");
     };
     let bind = format!("numactl --cpunodebind={node} --membind={node} flashproof ...");
     let is_on = format!("it is on NUMA node {node}");
     let both = near.common(&allowed);
     if both.is_empty() {
-        check.warning(format!("{is_on} (CPUs {near}), and the test may only run on CPUs {allowed}"), bind);
+        check.warning(format!("{is_on} (CPUs {near}), but the test may only run on CPUs {allowed}"), bind);
     } else if both == allowed {
         check.ok(format!("{is_on}, and so are all CPUs that the test may run on ({allowed})"));
     } else {
@@ -191,22 +195,22 @@ pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Fin
     }
 }
 
-/// Minimum number of interrupts for a judgement about their CPUs.
+/// Minimum number of interrupts for a finding about their CPUs.
 const COUNTED_MIN: u64 = 10_000;
 
-/// Percentage of all interrupts from which one CPU counts as taking all of them.
+/// If one CPU takes this percentage of the interrupts, it counts as taking all of them.
 const ONE_CPU_PCT: f64 = 95.0;
 
 /// Checks that irqbalance, the daemon that spreads interrupts, runs.
 pub(super) fn check_balancer(roots: &Roots, findings: &mut Findings) {
     let check = findings.check(
         "irqbalance",
-        "interrupts stay where they are; it matters where those of a device sit on one CPU (see `interrupts`)",
+        "without irqbalance, interrupts stay on their CPUs; this matters if one CPU takes all interrupts of a device",
     );
     match irqbalance_runs(roots) {
         Some(true) => check.ok("irqbalance is running"),
         Some(false) => check.note("irqbalance is not running", "systemctl enable --now irqbalance"),
-        None => check.because("whether irqbalance runs is unknown").unknown("the processes cannot be listed", ""),
+        None => check.because("irqbalance may be running or not").unknown("the processes cannot be listed", ""),
     }
 }
 
@@ -222,8 +226,8 @@ fn irqbalance_runs(roots: &Roots) -> Option<bool> {
 pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots, findings: &mut Findings) {
     let check = findings.check(
         "interrupts",
-        "one CPU that takes all completions is full before the device is: latency rises with the load and looks like \
-         the device's",
+        "one CPU that takes all completions saturates before the device does: latency rises with the load, as if the \
+         device were slow",
     );
     let mut lines = device.disk_number().map_or_else(Vec::new, |number| lines_of(root, number));
     if lines.is_empty() {
@@ -233,13 +237,13 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
         return;
     }
     let irqs = SysDir::new(roots.sys.join("kernel/irq"));
-    // The name of the action: `nvme0q1`, `virtio1-req.0`. Source: `Documentation/ABI/testing/sysfs-kernel-irq` of the
-    // kernel.
+    // Name of an interrupt's action: `nvme0q1`, `virtio1-req.0`. Source: `Documentation/ABI/testing/sysfs-kernel-irq`
+    // of the kernel.
     lines.retain(|line| !irqs.text(&format!("{line}/actions")).is_some_and(|name| is_administrative(&name)));
     let online = CpuList::read(&roots.sys.join("devices/system/cpu/online")).unwrap_or_default();
     let reached: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, roots)).collect();
     let (Some(reached), false) = (reached.filter(|lists| !lists.is_empty()), online.is_empty()) else {
-        return check.unknown("where its interrupts go is not told", "cat /proc/interrupts");
+        return check.unknown("the CPUs that take its interrupts are unknown", "cat /proc/interrupts");
     };
     let mut cpus = CpuList::default();
     reached.iter().for_each(|list| cpus.add(list));
@@ -247,27 +251,27 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
     judge(&lines, &cpus, &online, &counted, irqbalance_runs(roots), check);
 }
 
-/// Judges the interrupts `lines`. `cpus`: the CPUs that they are routed to; `counted`: interrupts per CPU since boot;
-/// `balanced`: irqbalance runs, `None` if unknown.
+/// Judges the interrupt lines `lines`. `cpus`: CPUs to which the lines are routed; `counted`: interrupts per CPU since
+/// boot; `balanced`: true if irqbalance runs, `None` if unknown.
 fn judge(lines: &[u32], cpus: &CpuList, online: &CpuList, counted: &ByCpu, balanced: Option<bool>, check: Check<'_>) {
     let count = lines.len();
     if online.len() == 1 {
-        return check.ok("there is only one CPU for its interrupts");
+        return check.ok("the host has only one CPU, which takes its interrupts");
     }
     if let (Some(cpu), 1) = (cpus.only(), count) {
         return check.note(
-            format!("it has a single interrupt, which cannot be spread: CPU {cpu}, of {}, takes it", online.len()),
+            format!("it has a single interrupt, which cannot be spread: CPU {cpu} of {} CPUs takes it", online.len()),
             format!("keep CPU {cpu} free of the test's threads and of other work (taskset)"),
         );
     }
     if let Some(cpu) = cpus.only() {
         let (balance, start) = match balanced {
-            Some(true) => (", though irqbalance runs", ""),
+            Some(true) => (", although irqbalance runs", ""),
             Some(false) => (", and irqbalance is off", "systemctl enable --now irqbalance, or "),
             None => ("", "systemctl enable --now irqbalance, or "),
         };
         return check.warning(
-            format!("its interrupts go to CPU {cpu} alone, of {} CPUs{balance}", online.len()),
+            format!("all its interrupts go to CPU {cpu}, one of {} CPUs{balance}", online.len()),
             format!(
                 "{start}write another of the CPUs {online} to each of /proc/irq/{}/smp_affinity_list",
                 braces(lines)
@@ -278,7 +282,7 @@ fn judge(lines: &[u32], cpus: &CpuList, online: &CpuList, counted: &ByCpu, balan
     let busiest = counted.busiest().filter(|(_, share_pct)| total >= COUNTED_MIN && *share_pct >= ONE_CPU_PCT);
     if let Some((cpu, share_pct)) = busiest {
         return check.note(
-            format!("CPU {cpu} took {share_pct:.0} % of its {total} interrupts so far, though they go to CPUs {cpus}"),
+            format!("CPU {cpu} took {share_pct:.0} % of its {total} interrupts so far, although they are routed to CPUs {cpus}"),
             "watch `irq.cpu_max_share_pct` in telemetry.csv of a run",
         );
     }
@@ -290,13 +294,13 @@ fn braces(numbers: &[u32]) -> String {
     if let [one] = &texts[..] { one.clone() } else { format!("{{{}}}", texts.join(",")) }
 }
 
-/// NVMe's queue 0 is for administration; virtio has an interrupt for configuration changes.
+/// True for interrupts without completions of I/O: NVMe's queue 0 (administration), and virtio's configuration changes.
 fn is_administrative(name: &str) -> bool {
     let is_admin_queue = name.starts_with("nvme") && name.ends_with("q0");
     is_admin_queue || name.ends_with("-config")
 }
 
-/// CPUs that an interrupt is routed to: the effective ones, else the allowed ones. Source:
+/// CPUs to which an interrupt is routed: the effective CPUs, or the allowed CPUs if those are unknown. Source:
 /// `Documentation/core-api/irq/irq-affinity.rst` of the kernel.
 fn affinity(number: u32, roots: &Roots) -> Option<CpuList> {
     let dir = roots.proc.join("irq").join(number.to_string());
@@ -331,7 +335,7 @@ mod tests {
     fn interrupts_on_one_cpu_are_told_with_who_should_spread_them() {
         let off = judged(&[36, 37], "3", "0-7", &[], false);
         assert_eq!(off.level, Level::Warning);
-        assert_eq!(off.finding, "its interrupts go to CPU 3 alone, of 8 CPUs, and irqbalance is off");
+        assert_eq!(off.finding, "all its interrupts go to CPU 3, one of 8 CPUs, and irqbalance is off");
         assert!(off.remedy.contains("enable --now irqbalance") && off.remedy.contains("/proc/irq/{36,37}/"), "{off:?}");
         assert_eq!(judged(&[36, 37], "3", "0-7", &[], true).level, Level::Warning);
         assert_eq!(judged(&[36, 37], "3", "3", &[], false).level, Level::Ok, "there is no other CPU");
@@ -342,7 +346,7 @@ mod tests {
         for balanced in [false, true] {
             let told = judged(&[36], "3", "0-7", &[], balanced);
             assert_eq!(told.level, Level::Note);
-            assert_eq!(told.finding, "it has a single interrupt, which cannot be spread: CPU 3, of 8, takes it");
+            assert_eq!(told.finding, "it has a single interrupt, which cannot be spread: CPU 3 of 8 CPUs takes it");
             assert!(!told.remedy.contains("affinity") && !told.remedy.contains("irqbalance"), "{told:?}");
         }
     }

@@ -1,8 +1,8 @@
 //! Checks of the host that affect any result: io_uring, locked memory, CPU frequency, clock, hypervisor; CPU time taken
 //! by other guests (steal) and other programs.
 //!
-//! The first line of /proc/stat is read twice for CPU time. Its times are in ticks of 10 ms, so a short interval shows
-//! only heavy steal; the share since boot is checked, too.
+//! CPU time is the difference of two readings of the first line of /proc/stat. The times are in ticks of 10 ms, so a
+//! short interval shows only heavy steal. Therefore the share since boot is checked, too.
 
 use super::{Findings, own_status};
 use crate::discover::{Roots, SysDir};
@@ -11,19 +11,20 @@ use std::io;
 use std::path::Path;
 use sys::ring;
 
-/// Memory for buffers that a run may register with io_uring, and as much again for other locked memory.
+/// Twice the memory that a run may register with io_uring for buffers: half of it is for other locked memory.
 const MEMLOCK_WANTED_BYTES: u64 = 128 << 20;
 
 /// Capability to lock memory without limit (`CAP_IPC_LOCK` of linux/capability.h).
 const CAP_IPC_LOCK: u32 = 14;
 
-/// Clocks that are read without leaving user space (vDSO). Others cost a system call or a slow register.
+/// Clocks that are read in user space (vDSO). Reading any other clock costs a system call or an access to a slow
+/// register.
 const FAST_CLOCKS: [&str; 7] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource", "timebase", "tod"];
 
 const CLOCK_DIR: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// All checks of the host that need only one reading.
+/// Checks of the host that need only one reading.
 pub(super) fn check(root: &Path, roots: &Roots, findings: &mut Findings) {
     let facts = HostFacts::read(root);
     let attempt = (root == Path::new("/")).then(ring::probe);
@@ -33,14 +34,14 @@ pub(super) fn check(root: &Path, roots: &Roots, findings: &mut Findings) {
     check_clock(root, findings);
     let check = findings.check(
         "hypervisor",
-        "its neighbours take CPU and its timers cost more; CPU steal and our own lag tell how much",
+        "other guests take CPU time, and timers of a guest cost more; CPU steal and flashproof's lag show how much",
     );
     match &facts.hypervisor {
         Some(name) => check.note(
             format!("this is a virtual machine ({name})"),
-            "compare its results with those of machines of the same kind only",
+            "compare results only with those of machines of the same kind",
         ),
-        None => check.ok("no hypervisor shows itself"),
+        None => check.ok("no hypervisor was detected"),
     }
 }
 
@@ -48,7 +49,7 @@ fn check_io_uring(disabled: Option<u32>, attempt: Option<io::Result<()>>, findin
     const ALLOW: &str = "sysctl -w kernel.io_uring_disabled=0";
     let check = findings.check(
         "io-uring",
-        "without io_uring operations go through threads, which costs CPU and adds lag at high rates",
+        "without io_uring, operations go through Linux AIO or threads, which costs CPU and adds lag at high rates",
     );
     match (attempt, disabled) {
         (Some(Ok(())), _) => check.ok("io_uring works"),
@@ -57,12 +58,12 @@ fn check_io_uring(disabled: Option<u32>, attempt: Option<io::Result<()>>, findin
         }
         (Some(Err(error)), _) => check.warning(
             format!("io_uring cannot be set up ({error})"),
-            "in a container allow it in the seccomp profile (io_uring_setup, io_uring_enter, io_uring_register); \
-             it needs Linux 5.11",
+            "in a container, allow it in the seccomp profile (io_uring_setup, io_uring_enter, io_uring_register); \
+             io_uring needs Linux 5.11",
         ),
         (None, Some(0)) => check.ok("kernel.io_uring_disabled is 0"),
         (None, Some(disabled)) => check.warning(format!("kernel.io_uring_disabled is {disabled}"), ALLOW),
-        (None, None) => check.unknown("whether io_uring is allowed is not told", ""),
+        (None, None) => check.unknown("the kernel does not report if io_uring is allowed", ""),
     }
 }
 
@@ -81,28 +82,28 @@ fn check_memlock(limit: Option<MemlockLimit>, may_lock_all: Option<bool>, findin
             format!("only {} KiB may be locked, {} MiB are needed", bytes >> 10, MEMLOCK_WANTED_BYTES >> 20),
             "ulimit -l unlimited (LimitMEMLOCK=infinity in a systemd unit), or run as root",
         ),
-        (None, _) => check.unknown("the limit of locked memory is not told", "ulimit -l shows it"),
+        (None, _) => check.unknown("the limit of locked memory cannot be read", "ulimit -l shows the limit"),
     }
 }
 
 fn check_governor(facts: &HostFacts, findings: &mut Findings) {
     let check = findings.check(
         "cpu-governor",
-        "a CPU that slows down between operations issues the next one late and sees it complete late: tens of \
-         microseconds that look like the device's",
+        "a CPU that clocks down between operations delays the next operation and its completion by tens of \
+         microseconds, which look like device latency",
     );
     match (facts.cpu_governor.as_deref(), &facts.hypervisor) {
-        (Some("performance"), _) => check.ok("all CPUs run at the governor performance"),
+        (Some("performance"), _) => check.ok("all CPUs use the governor performance"),
         (Some(others), _) => {
-            check.warning(format!("CPUs run at the governor {others}"), "cpupower frequency-set -g performance");
+            check.warning(format!("CPUs use the governor {others}"), "cpupower frequency-set -g performance");
         }
         (None, Some(_)) => check.note(
-            "the CPUs' frequency is the hypervisor's matter, and not shown here",
+            "the hypervisor controls the CPU frequency and does not show it",
             "ask the hypervisor's owner for the power profile of the host",
         ),
         (None, None) => check.unknown(
-            "no frequency governor is shown",
-            "look into the firmware's power profile: it should say performance",
+            "the kernel shows no frequency governor",
+            "check the power profile in the firmware settings: it should be performance",
         ),
     }
 }
@@ -110,11 +111,11 @@ fn check_governor(facts: &HostFacts, findings: &mut Findings) {
 fn check_clock(root: &Path, findings: &mut Findings) {
     let check = findings.check(
         "clock-source",
-        "time is read several times for each operation; this clock costs a microsecond or more each time",
+        "flashproof reads the time several times per operation; this clock costs a microsecond or more each time",
     );
     let dir = SysDir::new(root.join(CLOCK_DIR));
     let Some(clock) = dir.text("current_clocksource") else {
-        return check.unknown("the clock source is not told", format!("cat /{CLOCK_DIR}/current_clocksource"));
+        return check.unknown("the clock source cannot be read", format!("cat /{CLOCK_DIR}/current_clocksource"));
     };
     if FAST_CLOCKS.contains(&clock.as_str()) {
         return check.ok(format!("the clock is {clock}"));
@@ -133,19 +134,19 @@ fn has_capability(roots: &Roots, bit: u32) -> Option<bool> {
     Some(u64::from_str_radix(&mask, 16).ok()? >> bit & 1 == 1)
 }
 
-/// Percentage of CPU time from which steal may spoil a result: a thread that is held off the CPU for 10 ms misses all
-/// of its operations of that time.
+/// Percentage of CPU time from which steal may distort a result: a thread without a CPU for 10 ms issues all operations
+/// of that time late.
 const STEAL_PCT: f64 = 1.0;
 
 /// Percentage of CPU time from which other programs may disturb the run.
 const BUSY_PCT: f64 = 50.0;
 
-/// Checks the difference between two readings.
+/// Checks CPU steal and CPU load between two readings.
 pub(super) fn check_time(before: Option<Ticks>, after: Option<Ticks>, findings: &mut Findings) {
     let Some(total) = after else {
         let why = "another guest or program that takes the CPUs would look like lag";
         for name in ["cpu-steal", "cpu-busy"] {
-            findings.check(name, why).unknown("/proc/stat tells no CPU times", "");
+            findings.check(name, why).unknown("/proc/stat has no CPU times", "");
         }
         return;
     };
@@ -159,12 +160,12 @@ fn check_steal(moment: Option<[f64; 3]>, total: Ticks, findings: &mut Findings) 
     let steal_pct = |shares: Option<[f64; 3]>| shares.map_or(0.0, |[.., steal]| steal);
     let (now_pct, ever_pct) = (steal_pct(moment), steal_pct(total.since(Ticks::default())));
     let text = match moment {
-        Some(_) => format!("{now_pct:.1} % of CPU time is stolen now, {ever_pct:.1} % since the start"),
-        None => format!("{ever_pct:.1} % of CPU time was stolen since the start"),
+        Some(_) => format!("{now_pct:.1} % of CPU time is stolen now, {ever_pct:.1} % since boot"),
+        None => format!("{ever_pct:.1} % of CPU time was stolen since boot"),
     };
     let check = findings.check(
         "cpu-steal",
-        "other guests of the physical machine take this one's CPUs: operations are issued and seen late",
+        "other guests of the physical machine take the CPUs: flashproof issues operations and sees completions late",
     );
     if now_pct.max(ever_pct) < STEAL_PCT {
         return check.ok(text);
@@ -173,13 +174,14 @@ fn check_steal(moment: Option<[f64; 3]>, total: Ticks, findings: &mut Findings) 
 }
 
 fn check_busy(moment: Option<[f64; 3]>, findings: &mut Findings) {
-    let check = findings.check("cpu-busy", "threads that wait for a CPU issue late, which can make a run invalid");
+    let check =
+        findings.check("cpu-busy", "threads that wait for a CPU issue operations late, which can make a run invalid");
     match moment.map(|[busy, ..]| busy) {
-        None => check.unknown("no CPU time passed between two looks", ""),
+        None => check.unknown("no CPU time passed between the two readings", ""),
         Some(pct) if pct < BUSY_PCT => check.ok(format!("{pct:.0} % of CPU time is in use")),
         Some(pct) => check.warning(
-            format!("{pct:.0} % of CPU time is in use before the test began"),
-            "stop what runs (`top`), or keep CPUs free for the test (taskset, isolcpus)",
+            format!("{pct:.0} % of CPU time was in use before the test began"),
+            "stop other programs (`top` shows them), or keep CPUs free for the test (taskset, isolcpus)",
         ),
     }
 }
@@ -200,7 +202,7 @@ mod tests {
             (Some(0), denied(), Level::Warning, "cannot be set up"),
             (Some(0), None, Level::Ok, "is 0"),
             (Some(2), None, Level::Warning, "is 2"),
-            (None, None, Level::Unknown, "not told"),
+            (None, None, Level::Unknown, "does not report"),
         ] {
             let finding = only(|findings| check_io_uring(disabled, attempt, findings));
             assert!(finding.level == level && finding.finding.contains(says), "{finding:?}");

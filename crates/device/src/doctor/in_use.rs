@@ -1,5 +1,5 @@
-//! Checks for other users of the device (by the guard, by its counters), and the run directory: enough space, and not
-//! on the device under test.
+//! Checks for other users of the device, by the guard and by the I/O counters. Checks the run directory: enough space,
+//! and not on the device under test.
 
 use super::{DeviceState, Findings};
 use crate::discover::{DevNum, Roots};
@@ -15,10 +15,10 @@ use sys::open::{free_bytes, memory_file_system};
 
 pub const IN_USE: &str = "in-use";
 
-/// Asks the guard who uses the device: mounts, swap, RAID, volumes, processes.
+/// Checks with the guard for users of the device: mounts, swap, RAID, volumes, processes.
 pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings) {
     const WHY: &str =
-        "a test that writes is refused; in one that reads, the other user's operations are in every latency";
+        "a test that writes is refused; in a test that only reads, the other user's I/O adds to every latency";
     let users = users_of(&device.resolved, roots);
     for reason in &users.reasons {
         let text = reason.to_string();
@@ -33,12 +33,12 @@ pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings
     match users.notes.is_empty() {
         true => check.ok("it is not in use: not mounted, not held, not open"),
         false => {
-            check.unknown(format!("no user of it was found, but {}", users.notes.join("; ")), "run as root");
+            check.unknown(format!("no user was found, but {}", users.notes.join("; ")), "run as root");
         }
     }
 }
 
-/// Checks for I/O between two readings `apart` from each other.
+/// Checks for I/O of other programs, between two readings of the counters at a distance of `apart`.
 pub(super) fn check_activity(
     before: Option<Counters>,
     after: Option<Counters>,
@@ -46,31 +46,32 @@ pub(super) fn check_activity(
     findings: &mut Findings,
 ) {
     let check =
-        findings.check("other-activity", "operations of others are in every latency, and in what the kernel counts");
+        findings.check("other-activity", "I/O of other programs adds to every latency and to the kernel's counters");
     let (Some(before), Some(after)) = (before, after) else {
-        return check.because("operations of others would be in every latency").unknown("it keeps no I/O counters", "");
+        return check.because("I/O of other programs would add to every latency").unknown("it has no I/O counters", "");
     };
     let apart_ms = apart.as_millis();
     match activity(&before, &after) {
-        None => check.ok(format!("it did nothing in {apart_ms} ms")),
+        None => check.ok(format!("it did no I/O in {apart_ms} ms")),
         Some(did) => check.warning(
             format!("in {apart_ms} ms, before the test began, {did}"),
-            "stop what uses it: biosnoop or iotop show it, `lsblk` what lies on it",
+            "stop the program that uses it: biosnoop or iotop show the program, `lsblk` the devices built on it",
         ),
     }
 }
 
 const PLACE: &str = "run-directory-place";
 
-/// A day of one device takes about 100 MB (docs/run-directory.md); a run also asks for its own need.
+/// Free space for a warning below it. A run of a day takes about 100 MB per device (docs/run-directory.md); a run also
+/// checks for the space that it needs itself.
 const ENOUGH_BYTES: u64 = 1 << 30;
 
-/// Less than this does not last an hour with several devices.
+/// Free space for a problem below it: less does not last an hour with several devices.
 const LEAST_BYTES: u64 = 16 << 20;
 
-/// Looks at the file system that `dir` is on, or will be.
+/// Checks the free space of the file system of `dir`, which need not exist yet.
 pub(super) fn check_room(dir: &Path, findings: &mut Findings) {
-    let check = findings.check("run-directory", "a run that cannot be recorded is no result");
+    let check = findings.check("run-directory", "a run that cannot be recorded has no result");
     let place = existing(dir);
     let opened = File::open(&place).and_then(|file| Ok((free_bytes(file.as_fd())?, file)));
     let (free, file) = match opened {
@@ -84,16 +85,16 @@ pub(super) fn check_room(dir: &Path, findings: &mut Findings) {
     let free_mib = free >> 20;
     match free {
         ..LEAST_BYTES => check
-            .because("the recording ends when the disk is full, and the run with it")
+            .because("when the disk is full, the recording and the run end")
             .problem(format!("only {free_mib} MiB are free for {name}"), "free space, or name another directory"),
         LEAST_BYTES..ENOUGH_BYTES => check
-            .because("a day takes about 100 MB for each device, more with telemetry")
+            .because("a run of a day takes about 100 MB per device, more with telemetry")
             .warning(format!("{free_mib} MiB are free for {name}"), "free space, or name another directory"),
         _ => check.ok(format!("{} are free for {name}", units::bytes(free as f64))),
     }
     if memory_file_system(file.as_fd()).is_ok_and(|memory| memory.is_some()) {
         findings
-            .check(PLACE, "it is gone after a restart, and takes memory from the test")
+            .check(PLACE, "a directory in memory is lost at a reboot, and takes memory from the test")
             .note(format!("{name} is in memory"), "name a directory on a disk for a run that matters");
     }
 }
@@ -105,7 +106,7 @@ pub(super) fn check_place(dir: &Path, device: &DeviceState, findings: &mut Findi
     let parts = device.disk.iter().flat_map(|disk| disk.below(""));
     if device.disk.iter().cloned().chain(parts).any(|dir| dir.dev() == place) {
         findings
-            .check(PLACE, "each report interval is written and synced there, which adds to the latencies")
+            .check(PLACE, "each report interval is written to it and synced, which adds to the latencies")
             .warning("the run directory is on the device under test", "name a directory on another device (--out)");
     }
 }
@@ -129,7 +130,7 @@ mod tests {
         let counters = |text: &str| Counters::parse(text.split_ascii_whitespace());
         let still = counters("10 0 80 0 20 0 160 0 0 0 0");
         for (after, level, says) in [
-            ("10 0 80 0 20 0 160 0 0 0 0", Level::Ok, "nothing in 300 ms"),
+            ("10 0 80 0 20 0 160 0 0 0 0", Level::Ok, "no I/O in 300 ms"),
             ("13 0 80 0 20 0 160 0 0 0 0", Level::Warning, "it did 3 reads, 0 writes"),
             ("10 0 80 0 20 0 160 0 2 0 0", Level::Warning, "2 in flight"),
             ("", Level::Unknown, "no I/O counters"),

@@ -1,5 +1,5 @@
-//! Checks the kind of a device: a drive, or a virtual or networked device that looks like one; and its block layer
-//! settings: scheduler, write cache, sectors.
+//! Checks the kind of a device: a drive, or a virtual or networked device that looks like a drive. Checks its block
+//! layer settings: scheduler, write cache, sectors.
 
 use super::{DeviceState, Findings};
 use crate::discover::Kind;
@@ -16,42 +16,42 @@ struct Behind {
 const MEMORY: Behind = Behind {
     what: "a device in memory",
     level: Level::Warning,
-    reason: "what is measured is memory and CPU, not flash",
-    remedy: "name the drive to be judged",
+    reason: "the test measures memory and CPU, not flash",
+    remedy: "name the drive that you want to test",
 };
 const LOOP: Behind = Behind {
-    what: "a loop device: a file",
+    what: "a loop device on a file",
     level: Level::Warning,
-    reason: "what is measured is a file system, its page cache and a kernel thread, and whatever lies below",
-    remedy: "name the drive to be judged",
+    reason: "the test measures a file system, its page cache, a kernel thread, and the disks below",
+    remedy: "name the drive that you want to test",
 };
 const NETWORK: Behind = Behind {
     what: "reached over a network",
     level: Level::Warning,
-    reason: "every latency has the network and the other machine's load in it; both vary, and limits of rate may apply",
-    remedy: "judge the drive on the machine that it is in, or read the verdict as one on the service",
+    reason: "every latency includes the network and the other machine's load; both vary, and rate limits may apply",
+    remedy: "test the drive on its own machine, or read the verdict as a verdict on the service",
 };
 const VIRTUAL: Behind = Behind {
     what: "a virtual disk",
     level: Level::Note,
-    reason: "what is measured is the hypervisor's storage at this time; neighbours, caches and limits of rate \
-             belong to it",
-    remedy: "read the verdict as one on this instance type; run longer, and more than once",
+    reason: "the test measures the hypervisor's storage at this time, including other guests, caches and rate \
+             limits",
+    remedy: "read the verdict as a verdict on this instance type; run longer, and more than once",
 };
 const STACKED: Behind = Behind {
-    what: "made by the kernel of other devices",
+    what: "built by the kernel on other devices",
     level: Level::Warning,
-    reason: "mapping and RAID split, copy and order operations, and every drive below is in the result",
-    remedy: "name the drives below it, one by one",
+    reason: "mapping and RAID split, copy and reorder operations, and every drive below affects the result",
+    remedy: "test the drives below it, one by one",
 };
 const TEST: Behind = Behind {
     what: "a test device of the kernel",
     level: Level::Warning,
-    reason: "what is measured is a driver, not flash",
-    remedy: "name the drive to be judged",
+    reason: "the test measures a driver, not flash",
+    remedy: "name the drive that you want to test",
 };
 
-/// Prefixes of kernel names; a number or letters follow.
+/// Prefixes of kernel names, followed by a number or letters.
 const NAMES: [(&str, &Behind); 16] = [
     ("loop", &LOOP),
     ("zram", &MEMORY),
@@ -71,7 +71,7 @@ const NAMES: [(&str, &Behind); 16] = [
     ("pmem", &MEMORY),
 ];
 
-/// Prefixes of the models that clouds and emulators give to disks that look like NVMe or SCSI drives.
+/// Prefixes of model names of virtual disks (clouds, emulators) that look like NVMe or SCSI drives.
 const MODELS: [(&str, &Behind); 11] = [
     ("Amazon Elastic Block Store", &NETWORK),
     ("Amazon EC2 NVMe Instance Storage", &VIRTUAL),
@@ -88,13 +88,13 @@ const MODELS: [(&str, &Behind); 11] = [
 
 /// Reports the backing of the device.
 pub(super) fn check(device: &DeviceState, findings: &mut Findings) {
-    let check = findings.check("device-kind", "it may be virtual or networked");
+    let check = findings.check("device-kind", "the device may be virtual or networked");
     let facts = &device.facts;
     if facts.kind == Kind::RegularFile {
-        let why = "what is measured has the file system in it: its allocation, its journal, and its other work";
+        let why = "the test includes the file system: its allocation, its journal, and its other work";
         return check
             .because(why)
-            .note("it is a file in a file system", "name a drive or a partition to judge the drive");
+            .note("it is a file in a file system", "to test the drive, name a drive or a partition");
     }
     let transport = facts.transport.as_deref().unwrap_or("unknown");
     match behind(device) {
@@ -102,7 +102,7 @@ pub(super) fn check(device: &DeviceState, findings: &mut Findings) {
             check.because(reason).is(*level, format!("it is {what} ({by})"), *remedy);
         }
         None if device.is_hardware() => check.ok(format!("it is a drive of this machine (attached by {transport})")),
-        None => check.unknown("how it is attached is not told", "lsblk -o NAME,TRAN,MODEL"),
+        None => check.unknown("the kernel does not report how it is attached", "lsblk -o NAME,TRAN,MODEL"),
     }
 }
 
@@ -144,7 +144,7 @@ fn behind(device: &DeviceState) -> Option<(&'static Behind, String)> {
     None
 }
 
-/// True if `name` is `prefix` and an index in the driver's format: `vda`, `md127`, `dm-0`.
+/// True if `name` is `prefix` followed by an index in the driver's format: `vda`, `md127`, `dm-0`.
 fn is_called(name: &str, prefix: &str) -> bool {
     let letters = matches!(prefix, "vd" | "xvd");
     name.strip_prefix(prefix).is_some_and(|rest| {
@@ -170,51 +170,53 @@ pub(super) fn check_queue(device: &DeviceState, findings: &mut Findings) {
 fn check_scheduler(device: &DeviceState, findings: &mut Findings) {
     let check = findings.check(
         "io-scheduler",
-        "a scheduler holds requests back to sort or merge them, on one lock; flash gains nothing, and the time is in \
-         every latency",
+        "a scheduler delays requests to sort or merge them, under one lock; flash gains nothing, and the delay adds \
+         to every latency",
     );
     let disk = device.facts.disk_name().unwrap_or("DISK");
     let path = format!("/sys/block/{disk}/queue/scheduler");
     match device.facts.scheduler.as_deref() {
         Some("none") => check.ok(format!("the scheduler of {disk} is none")),
         Some(other) => check.warning(format!("the scheduler of {disk} is {other}"), format!("echo none > {path}")),
-        // Devices that pass requests on (md, dm, zram) have no queue of their own to schedule.
+        // Bio-based devices (md, dm, zram) have no request queue, and so no scheduler.
         None if !device.is_hardware() => check.ok(format!("{disk} has no scheduler of its own")),
-        None => check.unknown(format!("the scheduler of {disk} is not told"), format!("cat {path}")),
+        None => check.unknown(format!("the scheduler of {disk} cannot be read"), format!("cat {path}")),
     }
 }
 
 fn check_write_cache(device: &DeviceState, findings: &mut Findings) {
     let check = findings.check(
         "write-cache",
-        "with it each synchronous write (O_DSYNC, commit-to-device) carries a flush or FUA and waits for the medium, \
-         unless the drive has capacitors; without it writes are as safe when they complete",
+        "with a volatile cache, each synchronous write (O_DSYNC, commit-to-device) carries a flush or FUA and waits \
+         for the medium, unless the drive has capacitors; without it, every completed write is durable",
     );
     match device.facts.write_cache.as_deref() {
         Some("write through") => check.ok("no volatile write cache (write through)"),
         Some("write back") => check.note(
             "it has a volatile write cache (write back)",
-            "know whether the drive has power-loss protection; leave the cache as it is in production",
+            "find out if the drive has power-loss protection; set the cache as in production",
         ),
         Some(other) => check.unknown(format!("the kernel calls its write cache `{other}`"), ""),
-        None => check.unknown("whether it has a volatile write cache is not told", ""),
+        None => check.unknown("the kernel does not report its write cache", ""),
     }
 }
 
 fn check_sectors(device: &DeviceState, findings: &mut Findings) {
-    let check = findings.check("sector-sizes", "writes may be smaller than what the drive writes at once");
+    let check = findings.check("sector-sizes", "writes may be smaller than the drive's physical block");
     match (device.facts.logical_sector_bytes, device.facts.physical_sector_bytes) {
         (Some(logical), Some(physical)) if logical < physical => check
             .because(
-                "a write that does not cover whole units makes the drive read first; reads of single sectors cost as \
-                 much as a unit",
+                "a write of a part of a physical block makes the drive read first; a read of one sector costs as much \
+                 as a read of the block",
             )
             .note(
-                format!("sectors of {logical} bytes are addressed, units of {physical} bytes are written"),
-                "keep sizes multiples of the larger; `nvme id-ns -H` lists formats of 4096 bytes (a format erases the \
-                 drive)",
+                format!("its logical sectors have {logical} bytes, its physical blocks {physical} bytes"),
+                "use sizes that are multiples of the physical block; `nvme id-ns -H` lists formats of 4096 bytes (a \
+                 format erases the drive)",
             ),
-        (Some(logical), Some(_)) => check.ok(format!("sectors have {logical} bytes, addressed and written")),
-        _ => check.unknown("its sector sizes are not told", ""),
+        (Some(logical), Some(_)) => {
+            check.ok(format!("its logical sectors and its physical blocks have {logical} bytes"))
+        }
+        _ => check.unknown("the kernel does not report its sector sizes", ""),
     }
 }

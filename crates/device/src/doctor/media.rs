@@ -1,10 +1,10 @@
 //! Checks the state of the flash before a test: firmware, partition alignment, over-provisioning, preparation, health
 //! and temperature.
 //!
-//! [`crate::observe::nvme`] reads the log; this module judges it. A drive that hangs does not block the examination: a
-//! thread queries it, and is abandoned after a timeout.
+//! [`crate::observe::nvme`] reads the log; this module judges it. A hung drive does not block the examination: a
+//! separate thread queries the drive, and is abandoned after a timeout.
 //!
-//! Checks that writes can name placement handles, on drives that support them.
+//! Drives with FDP: checks that writes can name placement handles.
 
 use super::{Check, DeviceState, Findings};
 use crate::discover::{DeviceFacts, Kind, SysDir};
@@ -18,17 +18,17 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Minimum alignment of a test's writes, bytes: a page of the flash translation layer of most drives.
+/// Required alignment of a partition, bytes: the mapping unit of the flash translation layer of most drives.
 const ALIGNMENT_BYTES: u64 = 4096;
 
-/// Unused percentage of a drive from which it counts as over-provisioning.
+/// Minimum unused percentage of a disk that counts as over-provisioning.
 const SPARE_PCT: f64 = 5.0;
 
 pub(super) fn check(device: &DeviceState, records: &Records, findings: &mut Findings) {
     check_firmware(device, findings);
     check_alignment(device, findings);
     let facts = &device.facts;
-    // The record of a file has its length at that time.
+    // The record of a file has the file's length at the time of the preparation.
     let prepared = facts.identity().and_then(|identity| records.prepared(&identity, facts.size_bytes));
     check_over_provisioning(device, prepared.as_ref(), findings);
     check_preparation(device, prepared.as_ref(), findings);
@@ -37,14 +37,14 @@ pub(super) fn check(device: &DeviceState, records: &Records, findings: &mut Find
 fn check_firmware(device: &DeviceState, findings: &mut Findings) {
     let check = findings.check(
         "firmware",
-        "the same model can be another drive with another firmware: results cannot be compared without it",
+        "the same model can differ with another firmware: results are comparable only if the firmware is known",
     );
     let facts = &device.facts;
     let model = facts.model.as_deref().unwrap_or("a drive without a model name");
     match &facts.firmware {
         Some(firmware) => check.ok(format!("{model} runs firmware {firmware}")),
         None if device.is_hardware() => check.unknown(
-            format!("the firmware of {model} is not told"),
+            format!("the kernel does not report the firmware of {model}"),
             "smartctl -i or nvme id-ctrl may show it; note it with the result",
         ),
         None => {}
@@ -53,10 +53,10 @@ fn check_firmware(device: &DeviceState, findings: &mut Findings) {
 
 fn check_alignment(device: &DeviceState, findings: &mut Findings) {
     const ALIGN: &str =
-        "make the partition again with its start at a multiple of 1 MiB (parted -a optimal); that loses its data";
+        "recreate the partition with its start at a multiple of 1 MiB (parted -a optimal); this loses its data";
     let check = findings.check(
         "alignment",
-        "operations then straddle two units of the drive, and each costs two, with a read before a write",
+        "misaligned operations straddle two units of the drive: each costs two, and a write needs reads first",
     );
     let Some(dir) = &device.dir else { return };
     let unit_bytes = u64::from(device.facts.physical_sector_bytes.unwrap_or(0)).max(ALIGNMENT_BYTES);
@@ -77,17 +77,17 @@ fn check_alignment(device: &DeviceState, findings: &mut Findings) {
 fn check_over_provisioning(device: &DeviceState, prepared: Option<&Prepared>, findings: &mut Findings) {
     let check = findings.check(
         "over-provisioning",
-        "the less room a drive has to itself, the more it must copy for each byte written: latency and wear",
+        "the less spare space a drive has, the more it copies for each byte written: more latency and wear",
     );
     let facts = &device.facts;
-    let advice = format!("flashproof prep {} --use-pct 80 leaves a fifth alone (it ERASES the device)", facts.path);
+    let advice = format!("flashproof prep {} --use-pct 80 leaves 20 % unused (it ERASES the device)", facts.path);
     if let Some(prepared) = prepared.filter(|prepared| prepared.used_bytes < prepared.size_bytes) {
-        let text = format!("it was prepared for the use of {:.1} % of it", prepared.use_pct());
+        let text = format!("it was prepared to use {:.1} % of its bytes", prepared.use_pct());
         return match prepared.rest_discarded {
-            true => check.ok(format!("{text}, the rest is discarded")),
+            true => check.ok(format!("{text}, and the rest was discarded")),
             false => check
-                .because("a drive keeps copying old data that nobody needs unless it is told so")
-                .note(format!("{text}, and the unused part was not discarded"), advice),
+                .because("a drive keeps copying old data in the unused part until the part is discarded")
+                .note(format!("{text}, but the rest was not discarded"), advice),
         };
     }
     if facts.kind == Kind::RegularFile || !device.is_hardware() {
@@ -99,18 +99,21 @@ fn check_over_provisioning(device: &DeviceState, prepared: Option<&Prepared>, fi
             let pct = free_bytes as f64 * 100.0 / disk_bytes.max(1) as f64;
             let text = format!("{pct:.1} % of its disk is in no partition");
             if pct >= SPARE_PCT {
-                return check.ok(format!("{text} (whether it was discarded cannot be seen)"));
+                return check.ok(format!("{text} (flashproof cannot see if that part was discarded)"));
             }
-            check.note(text, "leave a part of the disk in no partition, and discard it (blkdiscard) before the test");
+            check.note(
+                text,
+                "leave a part of the disk unpartitioned, and discard that part (blkdiscard) before the test",
+            );
         }
         _ => check.note(format!("all of its {} are used", units::bytes(facts.size_bytes as f64)), advice),
     }
 }
 
-/// Bytes of a disk in no partition, and all of its bytes.
+/// Bytes of a disk outside partitions, and all bytes of the disk.
 fn unpartitioned(disk: &SysDir) -> Option<(u64, u64)> {
     let all = disk.sectors("size")?;
-    // An extended partition holds the logical ones, and shows as two sectors.
+    // An extended partition, which contains the logical partitions, shows as two sectors.
     let used: u64 = disk.partitions().filter_map(|part| part.sectors("size")).sum();
     Some((all.saturating_sub(used), all))
 }
@@ -118,14 +121,14 @@ fn unpartitioned(disk: &SysDir) -> Option<(u64, u64)> {
 fn check_preparation(device: &DeviceState, prepared: Option<&Prepared>, findings: &mut Findings) {
     let check = findings.check(
         "preparation",
-        "a drive that was never written answers reads without looking and has free blocks for every write: it looks \
-         far better than it will be in use",
+        "a drive that was never written answers reads without reading flash, and has free blocks for every write: it \
+         is far faster than in use",
     );
     let facts = &device.facts;
     let remedy = format!("flashproof prep {} (it ERASES the device)", facts.path);
     match prepared {
         Some(prepared) if prepared.is_complete() && prepared.fills == 0 => check
-            .because("some drives keep zeros as nothing, and answer them without looking")
+            .because("some drives store no zeros, and answer reads of zeros without reading flash")
             .note("it was prepared with zeros only", remedy),
         Some(prepared) if prepared.is_complete() => {
             let fills = if prepared.fills == 1 { "once" } else { "several times" };
@@ -135,25 +138,25 @@ fn check_preparation(device: &DeviceState, prepared: Option<&Prepared>, findings
             check.warning(format!("its preparation is not complete: {}", prepared.progress()), remedy);
         }
         None if facts.identity().is_none() => check.unknown(
-            "it has no serial number or other lasting name, so no record can tell whether it was prepared",
+            "it has no serial number or other lasting name, so no record can show that it was prepared",
             remedy,
         ),
-        None => check.warning("no record says that all of it was written before", remedy),
+        None => check.warning("no record shows that all of it was ever written", remedy),
     }
 }
 
-/// Reads the log of a device. Errors: the reason, in words.
+/// Reads the SMART log of a device. Errors: the reason, in words.
 pub(super) type SmartReader = fn(&DeviceFacts) -> Result<Smart, String>;
 
-/// Maximum wait for an answer; a drive needs some milliseconds.
+/// Timeout of a query; a healthy drive needs some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Used endurance, percent, from which the drive counts as worn.
+/// Used endurance, percent, from which a drive counts as worn.
 const WORN_PCT: u8 = 80;
 
 /// Judges the drive's health report.
 pub(super) fn check_health(device: &DeviceState, reader: SmartReader, findings: &mut Findings) {
-    let check = findings.check("smart", "a drive that is hot, worn or failing would not be noticed");
+    let check = findings.check("smart", "flashproof would not notice a hot, worn or failing drive");
     let disk = device.facts.disk_name().unwrap_or("DISK");
     if device.facts.transport.as_deref().unwrap_or_default().starts_with("nvme") {
         match reader(&device.facts) {
@@ -163,7 +166,7 @@ pub(super) fn check_health(device: &DeviceState, reader: SmartReader, findings: 
             }
         }
     } else if device.is_hardware() {
-        check.unknown("only the SMART log of NVMe drives is read", format!("smartctl -a /dev/{disk}"));
+        check.unknown("flashproof reads the SMART log of NVMe drives only", format!("smartctl -a /dev/{disk}"));
     }
 }
 
@@ -173,42 +176,45 @@ pub(super) fn check_health(device: &DeviceState, reader: SmartReader, findings: 
 pub fn ask_drive(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
     let number = facts.disk_number().ok_or("it has no device number")?;
     let controller = Controller::find(root, (number.major, number.minor));
-    let controller = controller.ok_or("its controller could not be opened; it needs root")?;
+    let controller = controller.ok_or("its controller could not be opened; run as root")?;
     let (answer, answered) = mpsc::channel();
-    // A late answer has no receiver any more.
+    // After the timeout the answer has no receiver.
     let ask = move || drop(answer.send(controller.smart().map_err(|error| error.to_string())));
     thread::Builder::new().spawn(ask).map_err(|error| format!("no thread could be started ({error})"))?;
-    answered.recv_timeout(PATIENCE).map_err(|_| format!("it did not answer within {} s", PATIENCE.as_secs()))?
+    answered.recv_timeout(PATIENCE).map_err(|_| format!("the drive did not answer within {} s", PATIENCE.as_secs()))?
 }
 
 fn judge(view: &Smart, findings: &mut Findings) {
-    let check = findings
-        .check("smart-critical", "the drive says that it is failing, or throttles: its result is that of a bad drive");
+    let check =
+        findings.check("smart-critical", "a drive that reports a failure or throttles does not represent its model");
     match view.critical_warning {
         0 => check.ok("no critical warning"),
         bits => check.problem(
             format!("critical warning {bits:#04x}: {}", view.warnings().join(", ")),
-            "replace the drive, or cool it and look again",
+            "replace the drive, or cool it and check again",
         ),
     }
     let check = findings.check(
         "smart-wear",
-        "worn flash is read with more retries and wears out faster: a new drive of this model does better",
+        "worn flash needs more read retries and wears out faster: a new drive of this model is faster",
     );
     let used = view.percentage_used;
-    let text = format!("{used} % of its rated endurance is used, {} % spare blocks are left", view.available_spare_pct);
+    let text =
+        format!("{used} % of its rated endurance is used, {} % of its spare blocks are left", view.available_spare_pct);
     if view.available_spare_pct < view.available_spare_threshold_pct {
         let text = format!("{text}, below the drive's own limit of {} %", view.available_spare_threshold_pct);
-        check.because("it may soon turn read-only").problem(text, "replace the drive");
+        check.because("the drive may soon turn read-only").problem(text, "replace the drive");
     } else if used >= WORN_PCT {
-        check.warning(text, "test another drive, or read the verdict as one on a worn drive");
+        check.warning(text, "test another drive, or read the verdict as a verdict on a worn drive");
     } else {
         check.ok(text);
     }
-    let check = findings
-        .check("smart-media-errors", "before a drive gives data up it tries for a long time, which is in the latency");
+    let check = findings.check(
+        "smart-media-errors",
+        "a drive retries for a long time before it reports a media error, which adds to the latency",
+    );
     match view.media_errors {
-        0 => check.ok("no data was ever unreadable"),
+        0 => check.ok("no media errors"),
         errors => check.warning(
             format!("data could not be recovered {errors} times"),
             "replace the drive; nvme error-log shows the last errors",
@@ -216,17 +222,17 @@ fn judge(view: &Smart, findings: &mut Findings) {
     }
 }
 
-/// Margin below the drive's limit, in degrees: an idle drive this hot will reach the limit under load.
+/// Margin below the drive's limit, degrees Celsius: an idle drive within this margin reaches the limit under load.
 const MARGIN_CELSIUS: f64 = 10.0;
 
-/// Compares the temperature with the drive's own limits: for NVMe `max` is where it warns and begins to
-/// throttle, `crit` where it is critical (WCTEMP and CCTEMP of the specification).
+/// Compares the temperature with the drive's limits. For NVMe, `max` is the warning threshold, from which the drive
+/// throttles (WCTEMP), and `crit` the critical threshold (CCTEMP).
 pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mut Findings) {
     let check = findings.check("temperature", "a hot drive throttles: its latency then depends on the cooling");
     let Some(monitor) = device.disk_number().and_then(|number| drive_monitor(root, number)) else {
         if device.is_hardware() {
             check.unknown(
-                "the kernel knows no thermometer of it",
+                "the kernel has no temperature sensor for it",
                 "modprobe drivetemp (SATA), smartctl -A, nvme smart-log",
             );
         }
@@ -237,7 +243,7 @@ pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mu
     let limit = |name: &str| read(name).filter(|celsius| *celsius > 0.0);
     match read("temp1_input") {
         Some(now) => judge_temperature(now, limit("temp1_max"), limit("temp1_crit"), check),
-        None => check.unknown("its thermometer does not answer", "nvme smart-log, or smartctl -A"),
+        None => check.unknown("its temperature sensor does not answer", "nvme smart-log, or smartctl -A"),
     }
 }
 
@@ -248,7 +254,7 @@ fn judge_temperature(now: f64, max: Option<f64>, crit: Option<f64>, check: Check
         .filter_map(|(what, limit)| Some(format!("{what} at {:.0}", (*limit)?)))
         .collect();
     let text = match limits.is_empty() {
-        true => format!("it has {now:.0} degrees Celsius, and tells no limits"),
+        true => format!("it has {now:.0} degrees Celsius, and reports no limits"),
         false => format!("it has {now:.0} degrees Celsius; it {}", limits.join(" and ")),
     };
     if crit.is_some_and(|crit| now >= crit) {
@@ -262,20 +268,20 @@ fn judge_temperature(now: f64, max: Option<f64>, crit: Option<f64>, check: Check
 
 /// Checks a drive's FDP report. A drive without FDP gets no finding.
 pub(super) fn check_placement(fdp: Result<Option<Fdp>, String>, findings: &mut Findings) {
-    let check = findings.check("fdp", "whether writes can name a handle is not known");
+    let check = findings.check("fdp", "writes may be unable to name a placement handle");
     match fdp {
         Ok(None) => {}
         Ok(Some(fdp)) => match fdp.hindrance() {
             Some(hindrance) => check
                 .because(
-                    "tenants on it share reclaim units, and their write amplification cannot be reduced by handles",
+                    "tenants share its reclaim units, and placement handles cannot reduce their write amplification",
                 )
                 .note(
                     hindrance,
-                    "`flashproof waf setup DEVICE` prints the commands that change it, and what they erase",
+                    "`flashproof waf setup DEVICE` prints the commands that change this, and what they erase",
                 ),
             None if fdp.placement.is_empty() => check.unknown(fdp.unknown.join("; "), ""),
-            None => check.ok(format!("FDP is on, and writes can name {} handles", fdp.placement.len())),
+            None => check.ok(format!("FDP is on, and writes can name {} placement handles", fdp.placement.len())),
         },
         Err(why) => check.unknown(format!("its FDP state could not be queried: {why}"), "run as root"),
     }
@@ -315,7 +321,7 @@ mod tests {
         let log = Smart { critical_warning: 0b1010, ..good() };
         let finding = all(|findings| judge(&log, findings)).remove(0).finding;
         assert!(finding.starts_with("critical warning 0x0a: its temperature is beyond"), "{finding}");
-        assert!(finding.ends_with(", it takes no writes any more"), "{finding}");
+        assert!(finding.ends_with(", its media are read-only"), "{finding}");
     }
 
     #[test]

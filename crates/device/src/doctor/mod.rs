@@ -1,14 +1,14 @@
-//! The doctor: finds properties of the host and the devices that spoil a result, and gives remedies.
+//! The doctor: finds properties of the host and the devices that distort results, and gives remedies.
 //!
 //! ```text
 //! names -> DeviceState (facts, sysfs) -> one file per family of checks -> Findings -> Vec<Finding>
 //! ```
 //!
-//! Each check leaves one [`Finding`] in any case: [`Level::Unknown`](results::finding::Level) if it cannot be done.
-//! Counters (CPU, I/O of others) are read twice, a [`MOMENT`] apart, for all devices at once.
+//! Each check gives exactly one [`Finding`], with [`Level::Unknown`](results::finding::Level) if the check cannot be
+//! made. Counters (CPU time, I/O of other programs) are read twice, [`MOMENT`] apart, for all devices at once.
 //!
-//! Nothing is written, and nothing decided: [`crate::guard`] decides on erasure, and the check `in-use` uses it.
-//! docs/doctor.md describes for each check what it reads and why it matters.
+//! The doctor writes nothing and decides nothing: [`crate::guard`] decides on erasure, and the check `in-use` uses the
+//! guard. docs/doctor.md describes each check: its sources, and why it matters.
 
 mod between;
 mod host;
@@ -34,18 +34,19 @@ use std::time::{Duration, Instant};
 /// Time between the two readings of counters.
 const MOMENT: Duration = Duration::from_millis(300);
 
-/// Examines the host, the devices called `devices` and the place of the run directory `run_dir`, with the means of this
-/// machine. Takes well under a second, [`MOMENT`] of it asleep.
+/// Examines the host, the devices named in `devices`, and the file system of the run directory `run_dir`. Takes well
+/// under a second, of which it sleeps [`MOMENT`].
 ///
-/// `root` is `/` but in tests; below another one, names are the kernel's (`/dev/nvme0n1`) and nothing is
-/// opened. A name that leads nowhere is a finding, too.
+/// `root` is `/` except in tests. With another root, names are kernel names (`/dev/nvme0n1`), and nothing is opened. A
+/// name that leads nowhere gives a finding, too.
 ///
-/// Shape: first the host's, then each device's in the order of `devices`; within, the order of the checks.
+/// Order: findings about the host, then about each device in the order of `devices`; for each, in the order of the
+/// checks.
 pub fn examine<S: AsRef<str>>(root: &Path, devices: &[S], run_dir: Option<&Path>) -> Vec<Finding> {
     Doctor::new(root).examine(devices, run_dir)
 }
 
-/// Examines hosts and devices; tests replace its records, SMART reader and waiting time.
+/// Examines hosts and devices. Tests replace the records, the SMART reader and the waiting time.
 struct Doctor {
     root: PathBuf,
     roots: Roots,
@@ -55,14 +56,15 @@ struct Doctor {
 }
 
 impl Doctor {
-    /// A doctor of the machine at `root`. Preparation records are read only for the running machine.
+    /// A doctor for the machine whose file system is at `root`. Preparation records are read only if that is this
+    /// machine.
     fn new(root: &Path) -> Self {
         let is_here = root == Path::new("/");
         Self {
             root: root.to_path_buf(),
             roots: Roots::below(root),
             records: if is_here { Records::open(None) } else { Records::nowhere() },
-            // Drives of another tree cannot be queried.
+            // The drives of a fake tree cannot be queried.
             smart: if is_here {
                 |facts| ask_drive(Path::new("/"), facts)
             } else {
@@ -108,7 +110,7 @@ impl Doctor {
         let device = match device {
             Ok(device) => device,
             Err(why) => {
-                let (finding, remedy) = why.split_once("; ").unwrap_or((why, "`flashproof doctor` lists what is here"));
+                let (finding, remedy) = why.split_once("; ").unwrap_or((why, "`flashproof doctor` lists the devices"));
                 findings.check("device", WHY).problem(finding, remedy);
                 return findings;
             }
@@ -128,7 +130,7 @@ impl Doctor {
             between::check_node(device, &self.roots, &mut findings);
             media::check_temperature(device, &self.root, &mut findings);
             media::check_health(device, self.smart, &mut findings);
-            // Only drives of this machine can be asked.
+            // Only drives of this machine can be queried.
             if self.root == Path::new("/") {
                 media::check_placement(Fdp::of(&self.root, &device.facts), &mut findings);
             }
@@ -145,11 +147,11 @@ impl Doctor {
 #[derive(Debug)]
 struct DeviceState {
     facts: DeviceFacts,
-    /// Object that its name resolved to.
+    /// Result of resolving its name.
     resolved: Resolved,
     /// Directory of the whole disk in sysfs; `None` for a file.
     disk: Option<SysDir>,
-    /// The device's own directory; for a partition, the one within the disk's.
+    /// Directory of the device; for a partition, a subdirectory of the disk's directory.
     dir: Option<SysDir>,
 }
 
@@ -171,8 +173,8 @@ impl DeviceState {
         Some((number.major, number.minor))
     }
 
-    /// Directories of the disk and of everything above it, from the disk upwards. For a drive with several paths, those
-    /// of its first controller follow.
+    /// Directories of the disk and of everything above it, from the disk upwards. For a drive with several paths, the
+    /// directories of its first controller follow.
     fn above(&self) -> Vec<SysDir> {
         let Some(disk) = &self.disk else { return Vec::new() };
         let up = |first: SysDir| std::iter::successors(Some(first), SysDir::parent);
@@ -197,8 +199,8 @@ impl DeviceState {
         names
     }
 
-    /// True for hardware that reports about itself, as opposed to a device made by software or a hypervisor: only for
-    /// hardware a missing report is a gap.
+    /// True for hardware, false for a device made by software or a hypervisor. Only for hardware a missing fact is
+    /// worth a finding.
     fn is_hardware(&self) -> bool {
         let transport = self.facts.transport.as_deref().unwrap_or_default();
         ["nvme-pcie", "sata", "sas", "usb", "nvme"].contains(&transport)
@@ -210,10 +212,10 @@ impl DeviceState {
     }
 }
 
-/// Resolves a kernel name: a tree other than this machine's has no nodes to follow.
+/// Resolves a kernel name, for a fake tree, which has no device nodes.
 fn by_kernel_name(name: &str, roots: &Roots) -> Option<Resolved> {
     let kernel_name = name.strip_prefix("/dev/").filter(|name| !name.is_empty() && !name.contains('/'))?;
-    // There is no node either, so nothing is opened.
+    // The node does not exist, so nothing is opened.
     Some(Resolved::Block { number: SysDir::of_name(kernel_name, roots).dev()?, node: PathBuf::from("/nonexistent") })
 }
 
@@ -223,7 +225,7 @@ fn own_status(key: &str, roots: &Roots) -> Option<String> {
     value(&status, key, ':').map(str::to_owned)
 }
 
-/// Findings about a device, by the user's name, or about the host; in the order of the checks.
+/// Findings about a device (as the user named it) or about the host, in the order of the checks.
 #[derive(Debug, Default)]
 struct Findings {
     device: Option<String>,
@@ -231,13 +233,13 @@ struct Findings {
 }
 
 impl Findings {
-    /// Begins the check `name`, which matters for the reason `why`.
+    /// Begins the check `name`; `why`: the reason why it matters.
     fn check(&mut self, name: &'static str, why: &'static str) -> Check<'_> {
         Check { findings: self, name, why }
     }
 }
 
-/// A check without its finding yet.
+/// A check that has no finding yet.
 struct Check<'a> {
     findings: &'a mut Findings,
     name: &'static str,
@@ -250,7 +252,7 @@ impl Check<'_> {
         Self { why, ..self }
     }
 
-    /// As it should be.
+    /// No objection.
     fn ok(self, finding: impl Into<String>) {
         self.because("").is(Level::Ok, finding, "");
     }
@@ -260,17 +262,17 @@ impl Check<'_> {
         self.is(Level::Note, finding, remedy);
     }
 
-    /// Could not be checked.
+    /// The check could not be made.
     fn unknown(self, finding: impl Into<String>, remedy: impl Into<String>) {
         self.is(Level::Unknown, finding, remedy);
     }
 
-    /// Can spoil the result.
+    /// The finding can distort the result.
     fn warning(self, finding: impl Into<String>, remedy: impl Into<String>) {
         self.is(Level::Warning, finding, remedy);
     }
 
-    /// Will spoil the result.
+    /// The finding will distort the result.
     fn problem(self, finding: impl Into<String>, remedy: impl Into<String>) {
         self.is(Level::Problem, finding, remedy);
     }

@@ -20,7 +20,7 @@ pub(super) fn only(check: impl FnOnce(&mut Findings)) -> Finding {
     finding.clone()
 }
 
-/// A machine with one NVMe drive without faults: each test adds one.
+/// A machine with one NVMe drive and no faults. Each test adds a fault.
 struct Machine(FakeTree);
 
 /// The drive's directories below `sys`.
@@ -90,7 +90,7 @@ impl Machine {
     }
 
     fn doctor(&self) -> Doctor {
-        // Spare at its threshold, and no other warning.
+        // The available spare is at its threshold; the log has no warnings.
         Doctor { smart: |_| std::result::Result::Ok(Smart::parse(&[0; 512])), ..Doctor::new(self.0.root()) }
     }
 
@@ -133,7 +133,7 @@ fn each_bad_state_is_told_by_its_check() {
     let governor = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor".to_owned();
     let cases: Vec<(String, Option<&str>, &str, Level, &str)> = vec![
         ("proc/sys/kernel/io_uring_disabled".into(), Some("2\n"), "io-uring", Warning, "kernel.io_uring_disabled is 2"),
-        ("proc/sys/kernel/io_uring_disabled".into(), None, "io-uring", Unknown, "not told"),
+        ("proc/sys/kernel/io_uring_disabled".into(), None, "io-uring", Unknown, "does not report"),
         (
             "proc/self/limits".into(),
             Some("Max locked memory         65536            65536            bytes\n"),
@@ -141,19 +141,19 @@ fn each_bad_state_is_told_by_its_check() {
             Warning,
             "only 64 KiB may be locked",
         ),
-        ("proc/self/limits".into(), None, "memlock", Unknown, "not told"),
+        ("proc/self/limits".into(), None, "memlock", Unknown, "cannot be read"),
         (governor.clone(), Some("powersave\n"), "cpu-governor", Warning, "governor powersave"),
         (governor, None, "cpu-governor", Unknown, "no frequency governor"),
         (clock.clone(), Some("hpet\n"), "clock-source", Warning, "the clock is hpet"),
         (clock.clone(), Some("acpi_pm\n"), "clock-source", Warning, "the clock is acpi_pm"),
         (clock.clone(), Some("kvm-clock\n"), "clock-source", Ok, "kvm-clock"),
-        (clock, None, "clock-source", Unknown, "not told"),
+        (clock, None, "clock-source", Unknown, "cannot be read"),
         ("proc/cpuinfo".into(), Some("flags\t\t: hypervisor\n"), "hypervisor", Note, "virtual machine (unnamed)"),
         ("proc/77/comm".into(), Some("bash\n"), "irqbalance", Note, "not running"),
         ("proc/stat".into(), Some("cpu  100 0 0 800 0 0 0 100 0 0\n"), "cpu-steal", Warning, "10.0 % of CPU time"),
         ("proc/stat".into(), None, "cpu-steal", Unknown, "no CPU times"),
-        ("proc/irq/32/effective_affinity_list".into(), Some("0\n"), "interrupts", Warning, "to CPU 0 alone, of 8 CPUs"),
-        ("proc/irq/32/effective_affinity_list".into(), None, "interrupts", Unknown, "not told"),
+        ("proc/irq/32/effective_affinity_list".into(), Some("0\n"), "interrupts", Warning, "to CPU 0, one of 8 CPUs"),
+        ("proc/irq/32/effective_affinity_list".into(), None, "interrupts", Unknown, "are unknown"),
         (pci("msi_irqs"), None, "interrupts", Unknown, "not listed"),
         (
             disk("queue/scheduler"),
@@ -162,11 +162,11 @@ fn each_bad_state_is_told_by_its_check() {
             Warning,
             "nvme0n1 is mq-deadline",
         ),
-        (disk("queue/scheduler"), None, "io-scheduler", Unknown, "not told"),
+        (disk("queue/scheduler"), None, "io-scheduler", Unknown, "cannot be read"),
         (disk("queue/write_cache"), Some("write back\n"), "write-cache", Note, "volatile write cache (write back)"),
-        (disk("queue/write_cache"), None, "write-cache", Unknown, "not told"),
-        (disk("queue/logical_block_size"), Some("512\n"), "sector-sizes", Note, "sectors of 512 bytes are addressed"),
-        (disk("queue/physical_block_size"), None, "sector-sizes", Unknown, "not told"),
+        (disk("queue/write_cache"), None, "write-cache", Unknown, "does not report"),
+        (disk("queue/logical_block_size"), Some("512\n"), "sector-sizes", Note, "its logical sectors have 512 bytes"),
+        (disk("queue/physical_block_size"), None, "sector-sizes", Unknown, "does not report"),
         (disk("queue/rotational"), Some("1\n"), "medium", Warning, "platters"),
         (
             "proc/self/status".into(),
@@ -183,12 +183,12 @@ fn each_bad_state_is_told_by_its_check() {
             Some("2\n"),
             "pcie-link",
             Warning,
-            "16 GT/s x2 (3.9 GB/s) and could do 16 GT/s x4 (7.9 GB/s)",
+            "16 GT/s x2 (3.9 GB/s); the drive supports 16 GT/s x4 (7.9 GB/s)",
         ),
         (pci("current_link_speed"), Some("8.0 GT/s PCIe\n"), "pcie-link", Warning, "8 GT/s x4"),
         (pci("current_link_speed"), Some("Unknown\n"), "pcie-link", Unknown, "is unknown"),
-        (pci("current_link_speed"), None, "pcie-link", Unknown, "does not tell the speed"),
-        (format!("sys/{PCI}/nvme/nvme0/firmware_rev"), None, "firmware", Unknown, "ACME Fast 1TB is not told"),
+        (pci("current_link_speed"), None, "pcie-link", Unknown, "does not report the speed"),
+        (format!("sys/{PCI}/nvme/nvme0/firmware_rev"), None, "firmware", Unknown, "the firmware of ACME Fast 1TB"),
         (format!("sys/{PCI}/nvme/nvme0/transport"), Some("tcp\n"), "device-kind", Warning, "over a network (nvme-tcp)"),
         (disk("size"), Some("0\n"), "device", Problem, "nothing is attached"),
         (
@@ -202,7 +202,7 @@ fn each_bad_state_is_told_by_its_check() {
         (hwmon("temp1_input"), Some("61000\n"), "temperature", Warning, "it has 61 degrees"),
         (hwmon("temp1_input"), Some("80000\n"), "temperature", Problem, "is critical at 80"),
         (hwmon("temp1_input"), Some("?\n"), "temperature", Unknown, "does not answer"),
-        (hwmon("name"), Some("k10temp\n"), "temperature", Unknown, "knows no thermometer"),
+        (hwmon("name"), Some("k10temp\n"), "temperature", Unknown, "has no temperature sensor"),
         (disk("stat"), Some("10 0 80 0 20 0 160 0 3 0 0\n"), "other-activity", Warning, "3 in flight"),
         (disk("stat"), None, "other-activity", Unknown, "no I/O counters"),
         (disk("holders/md0/x"), Some(""), "in-use", Problem, "it is held by md0 (software RAID)"),
@@ -257,18 +257,18 @@ fn a_slot_that_can_do_no_more_is_told_from_a_bad_contact() {
         machine.finding(DRIVE, "pcie-link")
     };
     let slot = port("16.0 GT/s PCIe", "2");
-    assert!(slot.finding.contains("can do no more than 16 GT/s x2") && slot.remedy.contains("faster slot"), "{slot:?}");
+    assert!(slot.finding.contains("supports only 16 GT/s x2") && slot.remedy.contains("faster slot"), "{slot:?}");
     let contact = port("16.0 GT/s PCIe", "16");
-    assert!(contact.finding.contains("as could the port") && contact.remedy.contains("reseat"), "{contact:?}");
+    assert!(contact.finding.contains("and the port above it") && contact.remedy.contains("reseat"), "{contact:?}");
 }
 
 #[test]
 fn controllers_between_are_named_by_their_driver() {
     for (driver, level, says) in [
-        ("megaraid_sas", Warning, "a RAID controller is between (megaraid_sas)"),
-        ("mpt3sas", Note, "a host bus adapter is between (mpt3sas)"),
+        ("megaraid_sas", Warning, "a RAID controller (megaraid_sas) is between"),
+        ("mpt3sas", Note, "a host bus adapter (mpt3sas) is between"),
         ("vmd", Note, "Intel VMD"),
-        ("nvme", Ok, "no RAID or bus adapter"),
+        ("nvme", Ok, "no RAID controller"),
     ] {
         let machine = Machine::new();
         machine.0.link(format!("sys/{PCI}/driver"), format!("sys/bus/pci/drivers/{driver}"));
@@ -285,15 +285,15 @@ fn what_only_looks_like_a_drive_is_told_by_its_name_or_its_place() {
         ("virtual/block/ram0", Warning, "in memory"),
         ("virtual/block/nbd0", Warning, "over a network (nbd0)"),
         ("rbd/0/block/rbd0", Warning, "over a network (rbd0)"),
-        ("virtual/block/dm-0", Warning, "of other devices (dm-0)"),
-        ("virtual/block/md127", Warning, "of other devices (md127)"),
+        ("virtual/block/dm-0", Warning, "on other devices (dm-0)"),
+        ("virtual/block/md127", Warning, "on other devices (md127)"),
         ("platform/host3/session1/target3:0:0/3:0:0:1/block/sdb", Warning, "over a network (iSCSI session1)"),
         ("pci0000:00/host7/rport-7:0-2/target7:0:0/7:0:0:0/block/sdc", Warning, "Fibre Channel rport-7:0-2"),
         ("LNXSYSTM:00/VMBUS:00/host0/target0:0:0/0:0:0:0/block/sda", Note, "Hyper-V VMBUS:00"),
         ("pci0000:00/0000:00:02.0/virtio1/block/vdb", Note, "a virtual disk (vdb)"),
         ("pci0000:00/ata3/host2/target2:0:0/2:0:0:0/block/sdd", Ok, "attached by sata"),
         ("pci0000:00/end_device-1:0/target1:0:0/1:0:0:0/block/sde", Ok, "attached by sas"),
-        ("something/block/xyz", Unknown, "how it is attached is not told"),
+        ("something/block/xyz", Unknown, "does not report how it is attached"),
     ] {
         let machine = Machine::new();
         let name = place.rsplit('/').next().unwrap();

@@ -1,11 +1,11 @@
-//! Consent to an erasure: by names given beforehand, or by typing the name.
+//! Consent to an erasure: by names on the command line or in the environment, or by typing the name.
 //!
-//! The guard asks once for each device with data on it, after every device of the run has passed all checks that cannot
-//! be overruled. The caller asks the question through a closure, so that tests and other front ends can answer.
+//! The guard asks once for each device with data, after all devices of the run have passed the checks that no consent
+//! overrides. The caller supplies a closure that asks the question, so that tests and other front ends can answer.
 //!
-//! Not every name stays with the drive. `/dev/nvme1n1` is the drive that the kernel happened to find second. Its serial
-//! number, its world-wide name and the links that udev makes of them (`/dev/disk/by-id/`) are the same after a reboot
-//! and on another port.
+//! Not every name stays with the drive: `/dev/nvme1n1` is the drive that the kernel happened to find second. The serial
+//! number, the world-wide name and udev's links for them (`/dev/disk/by-id/`) are the same after a reboot and on
+//! another port.
 
 use super::evidence::Evidence;
 use super::refusal::{Reason, list};
@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 /// A question about one device.
 #[derive(Debug)]
 pub struct Question<'a> {
-    /// The name as given, to be typed.
+    /// The name as given, which the user must type.
     pub name: &'a str,
     /// Facts about the device.
     pub facts: &'a DeviceFacts,
-    /// Data found on it: at least one item.
+    /// Data found on the device: at least one item.
     pub evidence: &'a [Evidence],
 }
 
@@ -36,14 +36,14 @@ impl fmt::Display for Question<'_> {
         ];
         let about: String = about.into_iter().flatten().map(|text| format!("{text}, ")).collect();
         writeln!(f, "{} ({about}{}) holds: {}", self.name, units::bytes(facts.size_bytes as f64), list(self.evidence))?;
-        write!(f, "This test ERASES it. To go on type the name, {}: ", self.name)
+        write!(f, "This test ERASES it. To continue, type its name, {}: ", self.name)
     }
 }
 
-/// Asks a question; `None` if nobody answers.
+/// Asks a question and returns the typed answer; `None` if nobody answers.
 pub type Asker<'a> = dyn FnMut(&Question<'_>) -> Option<String> + 'a;
 
-/// The answers of one run.
+/// Consent to erasures in one run: names given in advance, and a way to ask.
 #[derive(Default)]
 pub struct Answers<'a> {
     named: Vec<String>,
@@ -51,12 +51,12 @@ pub struct Answers<'a> {
 }
 
 impl<'a> Answers<'a> {
-    /// Allows the erasure of devices by their names: paths, serial numbers, world-wide names.
+    /// Consents to the erasure of the devices with these names: paths, serial numbers, world-wide names.
     pub fn named(names: impl IntoIterator<Item = String>) -> Self {
         Self { named: names.into_iter().collect(), ask: None }
     }
 
-    /// Asks about every other device by calling `ask`.
+    /// Asks about all other devices by calling `ask`.
     #[must_use]
     pub fn or_ask(mut self, ask: impl FnMut(&Question<'_>) -> Option<String> + 'a) -> Self {
         self.ask = Some(Box::new(ask));
@@ -68,10 +68,10 @@ impl<'a> Answers<'a> {
         self.ask.is_some()
     }
 
-    /// Decides if the device in question may be erased.
+    /// Decides if the device of `question` may be erased.
     ///
     /// A path in a script may lead to another drive after a reboot, so a path is not enough if the data on the drive
-    /// has an owner. At a terminal the user sees the current meaning of the path.
+    /// has an owner. On a terminal a path is enough, because the question shows which drive it means now.
     pub(super) fn decide(&mut self, question: &Question<'_>, roots: &Roots) -> Result<(), Reason> {
         let names = Names::of(question.facts, roots);
         let needs_lasting = names.lasting().is_some() && question.evidence.iter().any(Evidence::has_owner);
@@ -80,14 +80,14 @@ impl<'a> Answers<'a> {
         let pass = format!("pass `--erase {text}` or set FLASHPROOF_ERASE={text}");
         let why = match names.lasting() {
             Some(Lasting { what, .. }) => format!("{what}; {given} may be another drive after a reboot"),
-            None => "exactly as the device was given".to_owned(),
+            None => "exactly as you gave the device".to_owned(),
         };
         let mut advice = format!("{pass} ({why})");
         for name in &self.named {
             match names.matches(name) {
                 Match::Lasting => return Ok(()),
                 Match::Path if !needs_lasting => return Ok(()),
-                Match::Path => advice = format!("{pass} ({why}, so `{name}` is not enough for what is on it)"),
+                Match::Path => advice = format!("{pass} ({why}, so `{name}` is not enough to erase the data on it)"),
                 Match::Ambiguous(others) => advice = format!("{pass}; `{name}` names {} too", others.join(" and ")),
                 Match::Other => {}
             }
@@ -102,14 +102,14 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// The names in `--erase` options and in the value of `FLASHPROOF_ERASE`, where commas or spaces separate them.
+/// Names in the `--erase` options and in the value of `FLASHPROOF_ERASE`, separated by commas or white space.
 pub fn erase_names(options: &[String], variable: Option<&str>) -> Vec<String> {
     let all = options.iter().map(String::as_str).chain(variable);
     all.flat_map(|text| text.split([',', ' ', '\t', '\n'])).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// Asks on the terminal: the question on standard error, the answer from standard input. If either is not a terminal,
-/// nobody is asked.
+/// Asks on the terminal: prints the question on standard error, reads the answer from standard input. `None` if either
+/// is not a terminal.
 pub fn ask_on_terminal(question: &Question<'_>) -> Option<String> {
     let (input, mut output) = (io::stdin(), io::stderr());
     if !input.is_terminal() || !output.is_terminal() {
@@ -121,26 +121,26 @@ pub fn ask_on_terminal(question: &Question<'_>) -> Option<String> {
     Some(typed)
 }
 
-/// Directories below /dev whose links derive from identifiers of a drive or its contents.
+/// Directories below /dev whose links are derived from identifiers of the drive or of its contents.
 const LASTING_LINKS: [&str; 3] = ["disk/by-id", "disk/by-uuid", "disk/by-partuuid"];
 
 /// How a name matches a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Match {
-    /// Not a name of the device.
+    /// Not a name of this device.
     Other,
-    /// A path that leads to it today.
+    /// A path that leads to the device now.
     Path,
-    /// A name that stays with it.
+    /// A name that stays with the device.
     Lasting,
-    /// A name that it shares with these drives.
+    /// A name that the device shares with these drives.
     Ambiguous(Vec<String>),
 }
 
-/// A name that stays with a device.
+/// A name that stays with the device after a reboot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lasting {
-    /// As it is to be typed: without spaces.
+    /// The name as typed: without spaces.
     pub(super) text: String,
     /// Kind of name: `its serial number`.
     pub(super) what: &'static str,
@@ -162,12 +162,13 @@ impl<'a> Names<'a> {
         Self { lasting: lasting(facts, roots), facts, roots }
     }
 
-    /// The persistent name that the user must type; `None` if the device has no unique one.
+    /// The lasting name that the user must give; `None` if the device has no unique lasting name.
     pub(super) fn lasting(&self) -> Option<&Lasting> {
         self.lasting.iter().find(|name| name.others.is_empty())
     }
 
-    /// The name to type for consent to its erasure; without a lasting one, `given`, its name on the command line.
+    /// The name that consents to the erasure: the lasting name, or `given` (the name on the command line) if there is
+    /// none.
     pub(super) fn to_give<'b>(&'b self, given: &'b str) -> &'b str {
         self.lasting().map_or(given, |name| &name.text)
     }
@@ -210,12 +211,12 @@ impl<'a> Names<'a> {
     }
 }
 
-/// A name as typed: with `_` for spaces, which separate options. udev replaces spaces in the same way.
+/// `name` as typed: with `_` for spaces, because spaces separate names. udev replaces spaces in the same way.
 fn typed(name: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join("_")
 }
 
-/// The lasting names of the device of `facts`, the one on the drive's label first.
+/// Lasting names of the device of `facts`, beginning with the serial number, which is on the drive's label.
 fn lasting(facts: &DeviceFacts, roots: &Roots) -> Vec<Lasting> {
     let disk = facts.disk_number().and_then(|number| SysDir::of_block(&roots.sys, number)).and_then(Disk::at);
     let part = facts.partition.as_ref().map(|part| format!("-part{}", part.index)).unwrap_or_default();
@@ -232,7 +233,7 @@ fn lasting(facts: &DeviceFacts, roots: &Roots) -> Vec<Lasting> {
     let mapped = mapped.map(|name| roots.dev.join("mapper").join(name)).filter(|path| path.exists());
     let mapped = mapped.map(|path| Lasting {
         text: path.display().to_string(),
-        what: "its name among the mapped devices",
+        what: "its device-mapper name",
         others: Vec::new(),
     });
     let serial = name("its serial number", &facts.serial, |disk| &disk.serial);
@@ -258,7 +259,7 @@ mod tests {
         assert_eq!(
             question.to_string(),
             "/dev/x (ACME Fast, 960 GB) holds: a GPT partition table with 3 partitions\n\
-             This test ERASES it. To go on type the name, /dev/x: "
+             This test ERASES it. To continue, type its name, /dev/x: "
         );
         answers.decide(&question, &Roots::default()).map_err(|reason| reason.to_string())
     }
@@ -270,9 +271,8 @@ mod tests {
         for wrong in ["/dev/", "/dev/x1", "x", "yes", "*"] {
             let named = decide(Answers::named([wrong.to_owned()])).unwrap_err();
             assert!(
-                named.ends_with(
-                    "pass `--erase /dev/x` or set FLASHPROOF_ERASE=/dev/x (exactly as the device was given)"
-                ),
+                named
+                    .ends_with("pass `--erase /dev/x` or set FLASHPROOF_ERASE=/dev/x (exactly as you gave the device)"),
                 "{named}"
             );
             let typed = decide(Answers::default().or_ask(|_| Some(wrong.into()))).unwrap_err();
@@ -285,7 +285,7 @@ mod tests {
         for answer in [None, Some(""), Some("\n")] {
             let text = decide(Answers::default().or_ask(|_| answer.map(str::to_owned))).unwrap_err();
             assert!(
-                text.starts_with("a GPT partition table with 3 partitions; it would be erased: if that is meant, pass"),
+                text.starts_with("a GPT partition table with 3 partitions; it would be erased: to allow this, pass"),
                 "{text}"
             );
         }

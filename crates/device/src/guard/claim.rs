@@ -1,21 +1,21 @@
-//! Opens a target exclusively: the kernel's exclusive claim and our own mark.
+//! Opens a target exclusively, with the kernel's exclusive claim and flashproof's mark.
 //!
 //! | run    | kernel's claim (`O_EXCL`)                | mark ([`mark_of`])   |
 //! |--------|------------------------------------------|------------------------|
 //! | alone  | held for as long as the descriptor lives | exclusive              |
-//! | shared | had for a moment, then given back        | shared                 |
+//! | shared | taken for a moment, then released         | shared                 |
 //!
-//! The kernel gives one claim at a time, so shared runs cannot each hold it. Taking it for a moment shows that no file
-//! system, RAID or driver holds the device; the shared mark keeps out exclusive runs. A shared run cannot prevent a
+//! The kernel grants one claim at a time, so several shared runs cannot hold it. A momentary claim shows that no file
+//! system, RAID or driver holds the device. The shared mark keeps out exclusive runs. A shared run cannot prevent a
 //! later mount.
 //!
-//! The lock by which runs of this program see each other on a device.
+//! The mark is a lock, by which runs of this program on one device see each other.
 //!
-//! A run locks one byte of the device, far beyond its end, through its writable descriptor: exclusively, or shared if
-//! it is one of several. There is no file to clean up: the kernel drops the lock with the descriptor, after `kill -9`
-//! too. Other processes see it in /proc/PID/fdinfo, by which a shared run recognises other shared runs. Nobody else
-//! locks this byte, so it does not conflict with locks of udev and others on whole devices (`flock`). A lock is on the
-//! device's node: runs that reach one device by two nodes (not links) see each other in /proc only.
+//! A run locks one byte far beyond the end of the device, through its writable descriptor: exclusively, or shared for a
+//! shared run. No file needs cleaning up: the kernel releases the lock with the descriptor, even after `kill -9`. Other
+//! processes see the lock in /proc/PID/fdinfo, where a shared run finds other shared runs. No other program locks this
+//! byte, so the lock does not conflict with `flock` locks of udev and others on whole devices. A lock belongs to the
+//! device's node. Runs that open one device by two nodes (not links) see each other only in /proc.
 
 use super::in_use::second_run;
 use super::refusal::Reason;
@@ -33,7 +33,7 @@ use sys::open::{ByteLock, conflicting_lock, try_lock_byte};
 /// Unit of `st_blocks`, for any block size of the file system (stat(2)).
 pub(crate) const STAT_BLOCK_BYTES: u64 = 512;
 
-/// A descriptor with the facts about its device. The owner decides if it may be written to.
+/// A descriptor with the facts about its device. The owner of this value decides about writes.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) file: File,
@@ -43,7 +43,7 @@ pub(crate) struct Opened {
     pub(crate) direct: bool,
     pub(crate) odsync: bool,
     pub(crate) notes: Vec<String>,
-    /// Claims on the other paths to the drive, held as long as this descriptor.
+    /// Claims on the other paths to the drive, held as long as the descriptor.
     pub(crate) _claims: Vec<File>,
 }
 
@@ -52,8 +52,8 @@ pub(crate) struct Opened {
 pub(super) struct Manner {
     pub(super) shared: bool,
     pub(super) odsync: bool,
-    /// Maximum wait for a claim that is being released: the kernel frees an io_uring's files some time after its
-    /// process has ended.
+    /// Maximum wait for a claim that another process is releasing. The kernel closes the files of an io_uring some time
+    /// after the end of its process.
     pub(super) settle: Duration,
 }
 
@@ -71,13 +71,13 @@ impl Manner {
 pub(super) fn device(node: &Path, facts: &DeviceFacts, roots: &Roots, manner: Manner) -> Result<File, Reason> {
     let file = claimed(node, manner)?;
     check_same(facts, &file, roots)?;
-    if ioctl::is_read_only(file.as_fd()).map_err(|source| Reason::io("ask whether it takes writes", source))? {
+    if ioctl::is_read_only(file.as_fd()).map_err(|source| Reason::io("check if it is writable", source))? {
         return Err(Reason::ReadOnly { how: "the device says so" });
     }
     Ok(file)
 }
 
-/// Refuses another device than that of `facts`.
+/// Refuses a device other than the device of `facts`.
 pub(super) fn check_same(facts: &DeviceFacts, file: &File, roots: &Roots) -> Result<(), Reason> {
     discover::changes_since(facts, file, roots).map_or(Ok(()), |what| Err(Reason::Changed { what }))
 }
@@ -105,7 +105,7 @@ pub(super) fn look(node: &Path, settle: Duration) -> Result<File, Reason> {
     open(node, false, libc::O_DIRECT).map_err(failed)
 }
 
-/// Claims the device at `node`, another path to a drive that will be written to. `None` if it is not the device
+/// Claims the device at `node`, another path to a drive that will be written to. `None` if `node` is not the device
 /// `number`.
 pub(super) fn other_path(node: &Path, number: DevNum, manner: Manner) -> Result<Option<File>, Reason> {
     match fs::metadata(node) {
@@ -127,7 +127,7 @@ fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EBUSY)
 }
 
-/// Reason why a claim failed: another run of flashproof, if its mark is found.
+/// Why a claim failed: another run of flashproof, if the device has a mark; otherwise the kernel's error.
 fn busy(node: &Path, source: io::Error) -> Reason {
     let other = || conflicting_lock(open(node, false, 0).ok()?.as_fd(), BYTE, ByteLock::Exclusive).ok().flatten();
     match is_busy(&source).then(other).flatten() {
@@ -136,11 +136,12 @@ fn busy(node: &Path, source: io::Error) -> Reason {
     }
 }
 
-/// Opens the file at `path`, examined as `metadata`, and marks it. Returns true if it bypasses the page cache.
+/// Opens the file at `path` and marks it. The file must be the file of `metadata`. Returns true if the descriptor
+/// bypasses the page cache.
 pub(super) fn file(path: &Path, metadata: &Metadata, manner: Manner) -> Result<(File, bool), Reason> {
     let (file, direct) = open_direct(path, OpenOptions::new().read(true).write(true), manner.flags())
         .map_err(|source| Reason::io("open it for writing", source))?;
-    let now = file.metadata().map_err(|source| Reason::io("look at it", source))?;
+    let now = file.metadata().map_err(|source| Reason::io("read its metadata", source))?;
     if (now.dev(), now.ino()) != (metadata.dev(), metadata.ino()) {
         return Err(Reason::Changed { what: "another file took its place".to_owned() });
     }
@@ -148,9 +149,10 @@ pub(super) fn file(path: &Path, metadata: &Metadata, manner: Manner) -> Result<(
     Ok((file, direct))
 }
 
-/// Creates a file and marks it. Returns true if it bypasses the page cache. On an error no file is left.
+/// Creates a file and marks it. Returns true if the descriptor bypasses the page cache. On an error no file remains.
 pub(super) fn new_file(path: &Path, manner: Manner) -> Result<(File, bool), Reason> {
-    // Created first, then opened again: a file system without O_DIRECT may fail the open after creating the file.
+    // Creates the file first and opens it again, because a file system without O_DIRECT may create the file and then
+    // fail the open.
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let metadata = made.and_then(|made| made.metadata()).map_err(|source| Reason::io("create the file", source))?;
     file(path, &metadata, manner).inspect_err(|_| {
@@ -175,7 +177,7 @@ fn mark(file: &File, manner: Manner) -> Result<(), Reason> {
     }
 }
 
-/// Retries until success, an error that `again` does not accept, or `limit`.
+/// Repeats `attempt` until it succeeds, fails with an error that `again` does not accept, or `limit` has passed.
 fn retry<T>(
     limit: Duration,
     again: impl Fn(&io::Error) -> bool,
@@ -190,7 +192,7 @@ fn retry<T>(
     }
 }
 
-/// Completes an open target, after a probe of direct I/O.
+/// Probes the minimum direct I/O size, and completes an open target.
 pub(crate) fn finish(
     file: File,
     facts: DeviceFacts,
@@ -200,17 +202,17 @@ pub(crate) fn finish(
     mut notes: Vec<String>,
 ) -> Result<Opened, Reason> {
     let probed = discover::min_direct_io_bytes(file.as_fd()).map_err(|source| Reason::io("read its start", source))?;
-    // Unwritten blocks of a file are read without the disk, so the probe may find a smaller size than the disk
+    // Reads of unwritten blocks of a file do not reach the disk, so the probe may find a smaller size than the disk
     // accepts.
     let min_io_bytes = if direct { probed.max(facts.logical_sector_bytes.unwrap_or(0)) } else { probed };
     if !direct {
-        notes.push("its file system takes no direct I/O, so the page cache is measured with it".to_owned());
+        notes.push("its file system does not support direct I/O, so the test also measures the page cache".to_owned());
     }
     Ok(Opened { file, facts, size_bytes, min_io_bytes, direct, odsync, notes, _claims: Vec::new() })
 }
 
-/// Opens with `O_DIRECT`, or through the page cache if the file system does not support that (open(2): `EINVAL`);
-/// returns which.
+/// Opens with `O_DIRECT`, or without it if the file system does not support direct I/O (open(2): `EINVAL`). Returns
+/// true if direct.
 pub(crate) fn open_direct(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<(File, bool)> {
     match options.custom_flags(flags | libc::O_DIRECT).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -226,11 +228,10 @@ pub(crate) fn check_size(size_bytes: u64, min_size_bytes: u64) -> Result<(), Rea
     if size_bytes < min_size_bytes { Err(Reason::TooSmall { size_bytes, min_size_bytes }) } else { Ok(()) }
 }
 
-/// The byte that is locked: `flashpro` in ASCII, an offset that no device reaches.
+/// Offset of the locked byte: `flashpro` in ASCII, beyond the end of any device.
 const BYTE: u64 = u64::from_be_bytes(*b"flashpro");
 
-/// The lock by which a run marks a device while its descriptor is open: exclusive, or compatible with other shared
-/// runs.
+/// Type of lock with which a run marks a device: exclusive, or shared for a shared run.
 pub(super) fn mark_of(shared: bool) -> ByteLock {
     if shared { ByteLock::Shared } else { ByteLock::Exclusive }
 }

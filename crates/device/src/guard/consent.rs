@@ -1,7 +1,7 @@
-//! The consent: a claimed descriptor, and the only thing from which a writable target is made.
+//! The consent: a claimed descriptor, without which no writable target can be made.
 //!
-//! Consent is granted after the questions, which may have taken minutes: devices that share bytes with the target are
-//! examined once more. Files are created and their space is reserved only here.
+//! The questions before a consent may take minutes, so devices that share bytes with the target are examined again.
+//! Only this module creates files and reserves their space.
 
 use super::claim::{self, Manner, Opened, finish};
 use super::evidence::Evidence;
@@ -15,9 +15,9 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use sys::{ioctl, open};
 
-/// The right to erase one device or file, and the exclusive descriptor with which to do it.
+/// The right to erase one device or file, with the exclusive descriptor for the writes.
 ///
-/// There is no public constructor: [`Guard::consent`] returns it. Dropping it releases the device.
+/// Only [`Guard::consent`] creates this value. Dropping it releases the device.
 #[derive(Debug)]
 pub struct WriteConsent {
     opened: Opened,
@@ -25,7 +25,7 @@ pub struct WriteConsent {
     key_recorded: bool,
     erases: Vec<Evidence>,
     keeps_store: bool,
-    /// True if the file was created for this consent.
+    /// True if this consent created the file.
     pub(super) created: bool,
 }
 
@@ -39,7 +39,7 @@ impl WriteConsent {
         &self.opened.facts
     }
 
-    /// Bytes that may be erased, from 0.
+    /// Size of the range that may be erased, from offset 0.
     pub fn size_bytes(&self) -> u64 {
         self.opened.size_bytes
     }
@@ -54,12 +54,12 @@ impl WriteConsent {
         self.key_recorded
     }
 
-    /// Data found that may be erased; empty if all sampled data was zeros or our own.
+    /// Data on the device that the run may erase; empty if all samples were zeros or flashproof's own data.
     pub fn erases(&self) -> &[Evidence] {
         &self.erases
     }
 
-    /// True if the consent is for the record store on the device, see [`Request::keeps_store`].
+    /// True if the run keeps the record store on the device, see [`Request::keeps_store`].
     pub fn keeps_store(&self) -> bool {
         self.keeps_store
     }
@@ -69,17 +69,17 @@ impl WriteConsent {
         &self.opened.notes
     }
 
-    /// Notes in the records that the run of `request` writes to the device from now on.
+    /// Records that the run of `request` writes to the device from now on.
     pub(super) fn note_writing(&mut self, records: &Records, request: &Request) {
         let Some(identity) = self.opened.facts.identity() else { return };
         if let Err(error) = records.note_writing(&identity, &request.purpose) {
-            // No reason to refuse: the only damage is a false alarm later.
-            let note = format!("{error}; until then `flashproof prep --verify` takes what this run writes for damage");
+            // No reason to refuse: the only consequence is a false alarm later.
+            let note = format!("{error}; until then `flashproof prep --verify` reports the data of this run as damage");
             self.opened.notes.push(note);
         }
     }
 
-    /// Descriptor and key for the target that replaces the consent.
+    /// Splits the consent into its descriptor and its key, for a target.
     pub(crate) fn release(self) -> (Opened, u64) {
         (self.opened, self.stamp_key)
     }
@@ -130,12 +130,12 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
 
 /// Removes a file that was created for a run that does not begin.
 pub(super) fn remove(request: &Request) {
-    // Errors are ignored: the file that stays is empty and has the name that the user chose.
+    // Errors are ignored: a remaining file is empty and has the name that the user chose.
     let _ = fs::remove_file(&request.path);
 }
 
 fn check_same_size(file: &File, before: u64) -> Result<(), Reason> {
-    let now = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("learn its size", source))?;
+    let now = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("read its size", source))?;
     if now == before {
         Ok(())
     } else {
@@ -143,13 +143,13 @@ fn check_same_size(file: &File, before: u64) -> Result<(), Reason> {
     }
 }
 
-/// Current facts of the file: a created one has an inode, a grown one another length.
+/// Current facts of the file: a created file now has an inode, a grown file another length.
 fn facts_now(guard: &Guard, request: &Request) -> Result<DeviceFacts, Reason> {
     let resolved: Resolved = discover::resolve(Path::new(&request.path), &guard.roots)?;
     Ok(discover::facts_of(&request.path, &resolved, &guard.roots)?)
 }
 
-/// Allocates the first `size_bytes` of a file on the drive, unless it is to be sparse. Returns a note for the user.
+/// Allocates the first `size_bytes` of a file, unless the file shall be sparse. Returns a note for the user.
 fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<String>, Reason> {
     let &Request { reads, sparse, .. } = request;
     let failed = |source| Reason::io("reserve its space", source);
@@ -160,7 +160,7 @@ fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<Str
     }
     if !sparse && open::reserve(file.as_fd(), size_bytes).map_err(failed)? {
         return Ok(reads.then(|| format!(
-            "{missing} bytes of the file were never written, and reads of those do not reach the drive; write all of it first for reads that mean something"
+            "{missing} bytes of the file were never written, and reads of those do not reach the drive; before you measure reads, write the whole file"
         )));
     }
     if metadata.len() < size_bytes {
@@ -168,10 +168,13 @@ fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<Str
     }
     let of_reads = if reads { "reads of holes do not reach the drive, and " } else { "" };
     let why = if sparse { "no space is reserved for it" } else { "its file system cannot reserve space" };
-    Ok(Some(format!("{why}, so {missing} bytes of the file are holes: {of_reads}writes can fail for want of space")))
+    Ok(Some(format!(
+        "{why}, so {missing} bytes of the file are holes: {of_reads}writes can fail if the file system is full"
+    )))
 }
 
-/// Writes the record that explains the data of this run. Returns the key for its stamps, and true if it is recorded.
+/// Writes the record that explains the data of this run. Returns the key for the stamps, and true if the key is
+/// recorded.
 fn keep_record(
     guard: &Guard,
     request: &Request,
@@ -181,14 +184,14 @@ fn keep_record(
 ) -> Result<(u64, bool), Reason> {
     match facts.identity() {
         None => {
-            notes.push("it has no lasting name, so the next run will ask before it erases what this one writes".into())
+            notes.push("it has no lasting name, so the next run will ask before it erases the data of this run".into())
         }
         Some(identity) => match guard.records.keep(&identity, recorded_size, &request.purpose) {
             Ok(key) => return Ok((key, true)),
-            // No reason to refuse: the user is only asked once more next time.
-            Err(error) => notes.push(format!("{error}; the next run will ask before it erases what this one writes")),
+            // No reason to refuse: the only consequence is a question before the next run.
+            Err(error) => notes.push(format!("{error}; the next run will ask before it erases the data of this run")),
         },
     }
-    let key = random_key().map_err(|source| Reason::io("draw a key for its stamps", source))?;
+    let key = random_key().map_err(|source| Reason::io("generate a key for its stamps", source))?;
     Ok((key, false))
 }

@@ -1,13 +1,13 @@
 //! Evidence against erasing a device: data that this program did not write.
 //!
-//! The first and the last MiB and some seeded spots between are read. A sector of zeros is empty; a sector with the
-//! stamp of the device's preparation record is ours; any other is somebody's data. Known formats are named, by the
-//! magic numbers of partition tables, file systems and the like.
+//! Samples are read: the first MiB, the last MiB, and random places between them. A sector of zeros is empty. A sector
+//! with the stamp of the device's record is flashproof's. Any other sector is foreign data. The magic numbers of
+//! partition tables, file systems and so on give known formats a name.
 //!
-//! The table only names data: unnamed data stops a write as well. Hence a short table, without the checksums by which
-//! libblkid tells a live superblock from a stale one, and without libblkid itself, whose bindings need a C library that
-//! a static binary cannot count on. Sources: the headers of the Linux kernel and libblkid's `superblocks/` for offsets
-//! and magic numbers; UEFI 2.10, 5.3 for GPT; Aerospike server, `as/include/storage/drv_common.h`.
+//! The table of magic numbers only names data; unnamed data stops a write as well. So a short table is enough, without
+//! the checksums by which libblkid distinguishes live superblocks from stale ones. libblkid itself is not used, because
+//! a static binary cannot rely on a C library. Sources: the headers of the Linux kernel and libblkid's `superblocks/`
+//! for offsets and magic numbers; UEFI 2.10, 5.3 for GPT; Aerospike server, `as/include/storage/drv_common.h`.
 
 use super::preparation::Records;
 use std::fs::File;
@@ -17,28 +17,28 @@ use std::{fmt, io};
 use sys::buffer::{Buf, Pool};
 use sys::salt::{SECTOR_BYTES, STAMP_BYTES, is_stamped, stamp};
 
-/// Bytes read at each end.
+/// Bytes read at each end of the device.
 const END_BYTES: u64 = 1 << 20;
 
-/// Bytes read at each spot, and the alignment of every read: the largest minimum of direct I/O.
+/// Bytes read at each random place, and the alignment of every read: the largest minimum size of direct I/O.
 const SPOT_BYTES: u64 = 4096;
 
-/// Something that would be erased.
+/// Data that the test would erase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evidence {
-    /// A partition table, with the number of its partitions if they could be counted.
+    /// A partition table, with the number of partitions if known.
     PartitionTable { name: &'static str, partitions: Option<u32> },
     /// A file system, or a member of a volume or pool; `at` is the offset of its magic number.
     Signature { name: &'static str, at: u64 },
-    /// A device of an Aerospike database, with the namespace of the records on it.
+    /// A device of an Aerospike database, with its namespace.
     Aerospike { namespace: Option<String> },
     /// A device of flashproof's own record engine, with its namespace.
     RecordStore { namespace: Option<String> },
-    /// Unexplained data other than zeros, in `samples` samples out of `of`. `first_at`: offset of the first such
-    /// sector; `why`: why no record explains it.
+    /// Foreign data in `samples` of `of` samples. `first_at`: offset of the first such sector; `why`: why no record
+    /// explains the data.
     Data { samples: u32, of: u32, first_at: u64, why: String },
-    /// Samples that could not be read, so that their contents are unknown; `first_at`: offset of the first; `error`:
-    /// the kernel's.
+    /// Unreadable samples, whose contents are unknown. `first_at`: offset of the first such sample; `error`: the
+    /// kernel's error.
     Unreadable { samples: u32, of: u32, first_at: u64, error: String },
 }
 
@@ -48,8 +48,8 @@ impl Evidence {
         !matches!(self, Self::Data { .. } | Self::Unreadable { .. })
     }
 
-    /// True if there is a store of flashproof's own record engine, and no data of another owner: the store's header can
-    /// survive under data written later.
+    /// True if `found` has a store of flashproof's own record engine, and no data of another owner. The store's header
+    /// alone proves nothing, because it can survive under data written later.
     pub(super) fn is_store_alone(found: &[Self]) -> bool {
         found.iter().any(|one| matches!(one, Self::RecordStore { .. }))
             && found.iter().all(|one| matches!(one, Self::RecordStore { .. }) || !one.has_owner())
@@ -80,12 +80,12 @@ impl fmt::Display for Evidence {
     }
 }
 
-/// Number and seed of the samples.
+/// Number, seed and time limit of the samples.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sampling {
     pub(super) spots: u32,
     pub(super) seed: u64,
-    /// Time limit for reading the spots.
+    /// Time limit for reading the random places.
     pub(super) limit: Duration,
 }
 
@@ -105,8 +105,8 @@ impl Look {
         within(&self.head, at).or_else(|| within(&self.tail, at.checked_sub(self.tail_at)?))
     }
 
-    /// As [`Self::bytes`], unless the sector of the first byte is our own: random data holds every
-    /// short magic number sooner or later.
+    /// As [`Self::bytes`]; `None` if the sector of the first byte has flashproof's stamp, because random data contains
+    /// any short magic number sooner or later.
     pub(super) fn foreign(&self, at: u64, len: usize) -> Option<&[u8]> {
         let sector = self.bytes(at - at % SECTOR_BYTES as u64, SECTOR_BYTES);
         self.bytes(at, len).filter(|_| sector.is_none_or(|sector| !self.key.is_some_and(|key| is_stamped(sector, key))))
@@ -127,7 +127,7 @@ struct Tally {
     tried: u32,
     /// First foreign byte of each sample that has one.
     foreign_at: Vec<u64>,
-    /// Place of each sample that could not be read.
+    /// Offset of each unreadable sample.
     failed: Vec<(u64, io::Error)>,
 }
 
@@ -160,7 +160,7 @@ impl Tally {
     }
 }
 
-/// Offset of the first sector that is neither zero nor stamped. In a file writes may begin at any byte.
+/// Offset of the first sector that is neither zero nor stamped. In a file, stamped blocks may begin at any byte.
 fn foreign_sector(bytes: &[u8], key: Option<u64>, is_file: bool) -> Option<usize> {
     let ours = |sector: &[u8]| sector.iter().all(|byte| *byte == 0) || key.is_some_and(|key| is_stamped(sector, key));
     let first = bytes.chunks(SECTOR_BYTES).position(|sector| !ours(sector)).map(|index| index * SECTOR_BYTES)?;
@@ -170,8 +170,9 @@ fn foreign_sector(bytes: &[u8], key: Option<u64>, is_file: bool) -> Option<usize
     }
 }
 
-/// Offset of the first byte that is neither zero nor in a stamped sector, at any alignment: a write of an odd size is
-/// stamped from its own beginning, and the rest at its end is zero. `bytes` may begin and end within a sector.
+/// Offset of the first byte that is neither zero nor in a stamped sector, at any alignment. A write of an odd size has
+/// its stamps relative to its own start, and zeros after its last whole sector. `bytes` may begin and end within a
+/// sector.
 fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
     let not_zero = |from: usize, to: usize| {
         bytes.get(from..to).and_then(|gap| gap.iter().position(|byte| *byte != 0)).map(|at| from + at)
@@ -181,7 +182,7 @@ fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
         if !is_stamped(&bytes[next - STAMP_BYTES..next], key) {
             continue;
         }
-        // A stamp cut off by the beginning of `bytes` cannot be recognised.
+        // A stamp that began before `bytes` cannot be recognised.
         let from = if end == 0 { STAMP_BYTES } else { end };
         if let Some(at) = not_zero(from, next.saturating_sub(SECTOR_BYTES)) {
             return Some(at);
@@ -191,8 +192,8 @@ fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
     not_zero(end, bytes.len()).filter(|at| end == 0 || bytes.len() - at >= SECTOR_BYTES)
 }
 
-/// Reads samples of the `size_bytes` of `file`, which is open for direct I/O, and returns the evidence: data that is
-/// not explained by `key`, and `why` not ([`explanation`]). Shortcomings are added to `notes`.
+/// Reads samples of the `size_bytes` of `file`, which is open for direct I/O. Returns the evidence: data that `key`
+/// does not explain, for the reason `why` ([`explanation`]). Adds notes if not all samples could be read.
 pub(super) fn gather(
     file: &File,
     size_bytes: u64,
@@ -215,7 +216,8 @@ pub(super) fn gather(
     let between = tail_at.saturating_sub(END_BYTES) / SPOT_BYTES;
     for spot in 0..u64::from(sampling.spots).min(between) {
         if started.elapsed() > sampling.limit {
-            notes.push(format!("only {spot} of {} spots could be read in {:?}", sampling.spots, sampling.limit));
+            notes
+                .push(format!("only {spot} of {} random places could be read in {:?}", sampling.spots, sampling.limit));
             break;
         }
         let at = END_BYTES + stamp(spot, sampling.seed) % between * SPOT_BYTES;
@@ -226,33 +228,33 @@ pub(super) fn gather(
     Ok(evidence)
 }
 
-/// The key that explains data on the device `identity`, and the reason, in words, why other data is unexplained. The
-/// record must be of `size_bytes`.
+/// The key that explains data on the device `identity`, and the reason, in words, why other data is unexplained. A
+/// record with another size than `size_bytes` does not count.
 pub(super) fn explanation(identity: Option<&str>, size_bytes: u64, records: &Records) -> (Option<u64>, String) {
     let Some(identity) = identity else {
         return (
             None,
-            "it has no serial number or other lasting name by which our own data could be known again".into(),
+            "it has no serial number or other lasting name, so flashproof cannot recognise its own data".into(),
         );
     };
     match records.find(identity) {
         None => (None, format!("there is no record that flashproof wrote to {identity}")),
         Some(record) if record.size_bytes != size_bytes => {
             let was = record.size_bytes;
-            (None, format!("the record for {identity} is of {was} bytes and it now has {size_bytes}"))
+            (None, format!("the record for {identity} is for {was} bytes, and it now has {size_bytes}"))
         }
-        Some(record) => (Some(record.key), format!("it lacks the stamp of what flashproof wrote to {identity}")),
+        Some(record) => (Some(record.key), format!("the data lacks the stamp of flashproof's writes to {identity}")),
     }
 }
 
-/// Reads up to `len` bytes at `at`, fewer at the end of the device. `len` is rounded up for direct I/O; `buf` must have
-/// space for that.
+/// Reads `len` bytes at `at`, or fewer at the end of the device. `len` is rounded up for direct I/O; `buf` must hold
+/// the rounded length.
 fn read<'a>(file: &File, at: u64, len: u64, buf: &'a mut Buf) -> io::Result<&'a [u8]> {
     let len = len.next_multiple_of(SPOT_BYTES) as usize;
     let mut done = 0;
     while done < len {
         match file.read_at(&mut buf[done..len], at + done as u64) {
-            // A short read means the end, or leaves an offset that is unaligned for direct I/O.
+            // A short read means the end of the device, or would make the next offset unaligned for direct I/O.
             Ok(n) => {
                 done += n;
                 if n == 0 || done % SECTOR_BYTES != 0 {
@@ -270,15 +272,15 @@ fn read<'a>(file: &File, at: u64, len: u64, buf: &'a mut Buf) -> io::Result<&'a 
 
 const KIB: u64 = 1024;
 
-/// Something with a magic number at a fixed place.
+/// A format with a magic number at a fixed offset.
 struct Magic {
     name: &'static str,
-    /// Any of these bytes of the device.
+    /// Possible offsets on the device.
     at: &'static [u64],
     magic: &'static [u8],
 }
 
-/// Fixed places, most telling first.
+/// Formats with fixed offsets, the most informative first.
 const MAGICS: &[Magic] = &[
     Magic { name: "an ext2, ext3 or ext4 file system", at: &[0x438], magic: b"\x53\xef" },
     Magic { name: "an XFS file system", at: &[0], magic: b"XFSB" },
@@ -296,7 +298,7 @@ const MAGICS: &[Magic] = &[
     // At the end of the first page, for any page size.
     Magic { name: "swap space", at: &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6], magic: b"SWAPSPACE2" },
     Magic { name: "swap space", at: &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6], magic: b"SWAP-SPACE" },
-    // The label is in one of the first four sectors; its type is 24 bytes into it.
+    // The label is in one of the first four sectors; its type is at byte 24 of the label.
     Magic { name: "an LVM2 physical volume", at: &[0x018, 0x218, 0x418, 0x618], magic: b"LVM2 001" },
     Magic { name: "a software RAID member (superblock 1.1)", at: &[0], magic: b"\xfc\x4e\x2b\xa9" },
     Magic { name: "a software RAID member (superblock 1.2)", at: &[4 * KIB], magic: b"\xfc\x4e\x2b\xa9" },
@@ -311,7 +313,7 @@ const MAGICS: &[Magic] = &[
 
 const MD_MAGIC: &[u8] = b"\xfc\x4e\x2b\xa9";
 
-/// Everything with a name that `look` finds.
+/// All known formats on the device.
 pub(super) fn find(look: &Look) -> Vec<Evidence> {
     let stores = aerospike(look).into_iter().chain(record_store(look));
     let mut found: Vec<Evidence> = stores.chain(partition_table(look)).collect();
@@ -324,7 +326,7 @@ pub(super) fn find(look: &Look) -> Vec<Evidence> {
     found
 }
 
-/// `drv_prefix`: magic, version, then since version 3 the namespace, 32 bytes of text.
+/// `drv_prefix`: magic number, version, and since version 3 the namespace as 32 bytes of text.
 fn aerospike(look: &Look) -> Option<Evidence> {
     const MAGIC: u64 = 0x4349_7472_7573_0322;
     const MAGIC_BEFORE_VERSION_3: u64 = 0x4349_7472_7573_0707;
@@ -367,7 +369,7 @@ fn partition_table(look: &Look) -> Option<Evidence> {
     mbr(look)
 }
 
-/// Used entries of the table whose header is at `header`, as far as they were read.
+/// Number of used entries of the table with the header at `header`, as far as the entries were read.
 fn gpt_entries(look: &Look, header: u64) -> Option<u32> {
     let field = look.foreign(header + 72, 16)?;
     let (start, count) = (little_endian(&field[..8]).checked_mul(header)?, little_endian(&field[8..12]).min(1024));
@@ -376,11 +378,11 @@ fn gpt_entries(look: &Look, header: u64) -> Option<u32> {
     Some((0..count).filter(|entry| start.checked_add(entry * size).is_some_and(used)).count() as u32)
 }
 
-/// Four entries of 16 bytes: flag, first sector (CHS), type, last sector (CHS), start, length.
+/// Layout: four entries of 16 bytes, each with flag, first sector (CHS), type, last sector (CHS), start, length.
 fn mbr(look: &Look) -> Option<Evidence> {
     let sector = look.foreign(0, 512).filter(|sector| sector[510..] == [0x55, 0xaa])?;
     let entries: Vec<&[u8]> = sector[446..510].chunks_exact(16).collect();
-    // A boot sector of a file system ends in the same two bytes, but has code where the flags are.
+    // The boot sector of a file system ends in the same two bytes, but has code in place of the flags.
     if entries.iter().any(|entry| entry[0] & 0x7f != 0) {
         return None;
     }
@@ -400,8 +402,8 @@ fn software_raid_at_end(look: &Look) -> Option<Evidence> {
         .map(|(at, name)| Evidence::Signature { name, at })
 }
 
-/// A label of 256 KiB twice at the start and twice at the end; its second half is a ring of
-/// uberblocks, the smallest 1 KiB (`vdev_impl.h`).
+/// Layout: two labels of 256 KiB at the start and two at the end. The second half of a label is a ring of uberblocks of
+/// 1 KiB or more (`vdev_impl.h`).
 fn zfs(look: &Look) -> Option<Evidence> {
     const MAGIC: u64 = 0x00ba_b10c;
     let label = 256 * KIB;
@@ -471,7 +473,8 @@ mod tests {
         assert!(matches!(&found[..], [one] if one.starts_with("data in 64 of 66 samples")), "{found:?}");
     }
 
-    /// As writes of `block_bytes` leave a file: stamped from the beginning of each, zero behind its last whole sector.
+    /// Contents of a file after writes of `block_bytes`: stamped from the beginning of each write, zero after its last
+    /// whole sector.
     fn written_by(block_bytes: usize, size: usize, key: u64) -> Vec<u8> {
         let mut content = vec![0; size.next_multiple_of(block_bytes)];
         for (number, block) in content.chunks_mut(block_bytes).enumerate() {
@@ -515,13 +518,13 @@ mod tests {
         let no_name = evidence_of(&content, None, &records);
         assert!(no_name[0].contains("no serial number"), "{no_name:?}");
         let other_size = evidence_of(&content[..3 << 20], Some("serial s"), &records);
-        assert!(other_size[0].contains("is of 4194304 bytes and it now has 3145728"), "{other_size:?}");
+        assert!(other_size[0].contains("is for 4194304 bytes, and it now has 3145728"), "{other_size:?}");
 
         content[600] ^= 1 << 3; // in the data: the stamp still holds, it does not cover the data
         assert!(evidence_of(&content, Some("serial s"), &records).is_empty());
         content[512..1024].fill(9); // a whole sector of somebody else
         let found = evidence_of(&content, Some("serial s"), &records);
-        assert!(found[0].contains("first at byte 512 (it lacks the stamp"), "{found:?}");
+        assert!(found[0].contains("first at byte 512 (the data lacks the stamp"), "{found:?}");
     }
 
     #[test]
@@ -548,7 +551,7 @@ mod tests {
         let mut notes = Vec::new();
         let sampling = Sampling { limit: Duration::ZERO, ..SAMPLING };
         gather(&file, 1 << 24, explanation(None, 0, &no_records()), sampling, &mut notes).unwrap();
-        assert!(notes[0].starts_with("only 0 of 64 spots"), "{notes:?}");
+        assert!(notes[0].starts_with("only 0 of 64 random places"), "{notes:?}");
     }
 
     const SIZE: u64 = 8 << 20;
@@ -595,7 +598,7 @@ mod tests {
         assert_eq!(on_device(0, &header), ["records of flashproof engine serve, of namespace \"test\""]);
         header[43] = 255;
         assert!(on_device(0, &header)[0].starts_with("records of flashproof engine serve"));
-        // An array that was made later left the header alone.
+        // A RAID array created later left the header in place.
         let store = Evidence::RecordStore { namespace: None };
         let data = Evidence::Data { samples: 1, of: 2, first_at: 0, why: String::new() };
         assert!(Evidence::is_store_alone(&[store.clone(), data.clone()]) && !Evidence::is_store_alone(&[data]));

@@ -1,19 +1,18 @@
-//! Examines one target, from its name to its contents: every check, and nothing written.
+//! Examines one target, from its name to its contents. Makes every check and writes nothing.
 //!
 //! ```text
-//! name -> look_up: what is it?       -> examine: who uses it? -> claim -> does it move? -> what is on it?
+//! name -> look_up (device or file) -> examine: users -> claim -> I/O of others -> contents
 //! ```
 //!
-//! Checks without opening come first, and their findings are reported together. The device is opened only if they found
-//! nothing: closing a writable descriptor makes udev scan the disk.
+//! Checks that open nothing come first, and their objections are reported together. The device is opened only if they
+//! had no objections, because closing a writable descriptor makes udev scan the disk.
 //!
 //! An [`Outlook`] is the guard's decision on a device, without a question to the user. Only the claim differs: a
-//! read-only descriptor takes the kernel's exclusive claim for a moment, and nothing is marked. So an outlook holds
-//! only at the moment in which it is made; consent examines again.
+//! read-only descriptor takes the kernel's exclusive claim for a moment, and the device gets no mark. So an outlook is
+//! only valid at the moment of the examination; consent examines again.
 //!
-//! The counters show I/O whose source is not visible. The counters in sysfs (`stat`, the device's line of
-//! /proc/diskstats) are read twice; a device that is to be erased must do no I/O in between. Field order:
-//! `Documentation/block/stat.rst`.
+//! I/O counters show users that no other check finds. The counters in sysfs (`stat`, as in /proc/diskstats) are read
+//! twice; in between, a device that is to be erased must do no I/O. Field order: `Documentation/block/stat.rst`.
 
 use super::ask::Names;
 use super::claim::{self, Manner, STAT_BLOCK_BYTES, check_size};
@@ -43,14 +42,14 @@ pub(super) struct Found {
 pub(super) enum Door {
     /// A block device by its node.
     Device { node: PathBuf, subject: Subject },
-    /// A file that exists, to become `size_bytes` long unless it is longer.
+    /// An existing file, which will grow to `size_bytes` if it is shorter.
     File { metadata: Metadata, size_bytes: u64, subject: Subject },
     /// A file to be created.
     NewFile { size_bytes: u64 },
 }
 
 impl Door {
-    /// Everything that shares bytes with the target; `None` for a file that does not exist yet.
+    /// Devices and files that share bytes with the target; `None` for a file that does not exist yet.
     pub(super) fn subject(&self) -> Option<&Subject> {
         match self {
             Self::Device { subject, .. } | Self::File { subject, .. } => Some(subject),
@@ -59,7 +58,7 @@ impl Door {
     }
 }
 
-/// A target that passed every check that cannot be overruled.
+/// A target that passed every check that no consent overrides.
 pub(super) struct Examined {
     pub(super) request: Request,
     pub(super) found: Found,
@@ -102,8 +101,8 @@ pub(super) fn look_up(guard: &Guard, request: &Request) -> Result<Found, Reason>
     Ok(Found { facts, door })
 }
 
-/// True if a file may be created at `path`: a missing name under /dev is a mistyped device, and a file there would fill
-/// the memory. Its directory must exist.
+/// True if a file may be created at `path`; its directory must exist. Not below /dev: there a missing name is a
+/// mistyped device, and a file would use memory.
 fn may_hold_files(path: &Path) -> bool {
     let dir = fs::canonicalize(directory_of(path));
     dir.is_ok_and(|dir| !dir.starts_with("/dev") || dir.starts_with("/dev/shm"))
@@ -162,7 +161,7 @@ pub(super) fn look_without_claim(
     Ok((evidence, notes))
 }
 
-/// The checks that open nothing. Returns the used part, if it is not all, and notes.
+/// The checks that open nothing. Returns the usable part of the device (`None`: all of it) and the notes.
 fn check_from_outside(
     guard: &Guard,
     request: &Request,
@@ -180,7 +179,8 @@ fn check_from_outside(
     if findings.reasons.is_empty() { Ok((prepared, findings)) } else { Err(findings.reasons) }
 }
 
-/// Reports a target that is too small, read-only or does not fit, and a file that would outgrow its record.
+/// Refuses a target that is too small or read-only, a file that does not fit into its file system, and a file that
+/// would outgrow its preparation.
 fn check_fit(request: &Request, found: &Found, prepared: Option<&UsedPart>, findings: &mut Findings) {
     let size_bytes = match &found.door {
         Door::Device { .. } => found.facts.size_bytes,
@@ -208,7 +208,7 @@ fn check_fit(request: &Request, found: &Found, prepared: Option<&UsedPart>, find
     findings.reasons.extend(space.err());
 }
 
-/// Upper bound of the bytes still to be allocated when a file becomes at least `size_bytes` long.
+/// Upper bound of the bytes still to be allocated for a file of at least `size_bytes`.
 pub(super) fn missing_bytes(metadata: &Metadata, size_bytes: u64) -> u64 {
     size_bytes.max(metadata.len()).saturating_sub(metadata.blocks() * STAT_BLOCK_BYTES)
 }
@@ -219,15 +219,15 @@ fn check_space(place: &Path, needed_bytes: u64) -> Result<(), Reason> {
     if needed_bytes > free_bytes { Err(Reason::NoSpace { needed_bytes, free_bytes }) } else { Ok(()) }
 }
 
-/// Size of the claimed device; it cannot change without our knowing it from here on.
+/// Size of the claimed device. Later changes are detected.
 fn device_size(file: &File, request: &Request) -> Result<u64, Reason> {
-    let size_bytes = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("learn its size", source))?;
+    let size_bytes = ioctl::size_bytes(file.as_fd()).map_err(|source| Reason::io("read its size", source))?;
     check_size(size_bytes, request.min_size_bytes)?;
     Ok(size_bytes)
 }
 
-/// Claims the other paths to the drive, so that nobody can mount the drive by one of them while another is written to.
-/// A path without a node cannot be claimed.
+/// Claims the other paths to the drive, so that nobody can mount the drive through another path during the writes. A
+/// path without a node cannot be claimed.
 fn claim_other_paths(
     guard: &Guard,
     subject: &Subject,
@@ -248,16 +248,16 @@ fn claim_other_paths(
     Ok(())
 }
 
-/// Refuses a device that does I/O, unless other shared runs have it open.
+/// Refuses a device with I/O of others, unless other shared runs have it open.
 fn watch(guard: &Guard, request: &Request, subject: &Subject, findings: &mut Findings) -> Result<(), Reason> {
     let dirs: Vec<&SysDir> = subject.doors().map(|node| &node.dir).collect();
     match moves(&dirs, guard.watch) {
         Ok(true) => Ok(()),
         Ok(false) => {
-            findings.note("it keeps no I/O counters, so it could not be watched for other users".to_owned());
+            findings.note("it has no I/O counters, so flashproof could not watch it for I/O of other users".to_owned());
             Ok(())
         }
-        // Other shared runs may cause I/O at any time, even a run that has just started.
+        // Shared runs, even one that has just started, may cause I/O at any time.
         Err(reason) => match subject.check_processes(&guard.roots, request.shared, guard.settle, findings) {
             0 => Err(findings.reasons.pop().unwrap_or(reason)),
             _ => Ok(()),
@@ -279,7 +279,7 @@ fn look(
     let read_bytes = match (&found.door, prepared) {
         // Bytes that the preparation left unused are not written.
         (_, Some(part)) => part.used_bytes,
-        // The whole file is examined, including the part beyond the one to be written.
+        // The whole file is examined, including the part that the test does not write.
         (Door::File { metadata, .. }, None) => metadata.len(),
         _ => size_bytes,
     };
@@ -288,7 +288,8 @@ fn look(
     evidence::gather(file, read_bytes, explained, sampling, notes).map_err(failed)
 }
 
-/// The size that identifies a target in a record: a drive with another size was recreated, a file may grow.
+/// Size of the target in its record. A device with another size is a different device; a file may grow, so its size is
+/// 0.
 pub(super) fn recorded_size(found: &Found, size_bytes: u64) -> u64 {
     match found.door {
         Door::Device { .. } => size_bytes,
@@ -301,9 +302,9 @@ pub(super) fn recorded_size(found: &Found, size_bytes: u64) -> u64 {
 pub enum Safety {
     /// No objection.
     Yes,
-    /// Data that no record of ours explains: the user would be asked.
+    /// The device contains data that no record explains: the user would be asked.
     Asks(Vec<Evidence>),
-    /// Refused, for these reasons.
+    /// Refused for these reasons.
     No(Vec<Reason>),
 }
 
@@ -322,7 +323,7 @@ impl fmt::Display for Safety {
 pub struct Outlook {
     /// The name as given.
     pub path: String,
-    /// `None` if the name leads to nothing that can be described.
+    /// `None` if the name leads to no device or file.
     pub facts: Option<DeviceFacts>,
     /// The name that consents to its erasure.
     pub erase_name: String,
@@ -333,8 +334,8 @@ pub struct Outlook {
 }
 
 impl Guard {
-    /// The decision of [`Guard::consent`] on each of `paths` alone, in their order. Takes about a second for any number
-    /// of paths.
+    /// The decision of [`Guard::consent`] on each of `paths` separately, in their order. Takes about a second for any
+    /// number of paths.
     pub fn outlook<S: AsRef<str> + Sync>(&self, paths: &[S]) -> Vec<Outlook> {
         thread::scope(|scope| {
             let threads: Vec<_> = paths.iter().map(|path| scope.spawn(|| self.outlook_of(path.as_ref()))).collect();
@@ -362,8 +363,8 @@ impl Guard {
     }
 }
 
-/// Current users of a device: mounts, swap, kernel devices, processes. Shared runs do not count. Opens nothing, waits
-/// for nobody.
+/// Current users of a device: mounts, swap, kernel devices, processes. Shared runs do not count. Opens nothing and does
+/// not wait.
 pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Findings {
     let mut findings = Findings::default();
     let subject = match resolved {
@@ -374,14 +375,14 @@ pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Findings {
     };
     match subject {
         Some(subject) => subject.check_users(roots, true, Duration::ZERO, &mut findings),
-        None => findings.note("it is gone from sysfs".to_owned()),
+        None => findings.note("it is no longer in sysfs".to_owned()),
     }
     findings
 }
 
-/// I/O of a device between two readings of its counters; `None` if it did none and nothing is in flight.
+/// I/O of a device between two readings of its counters, in words; `None` without I/O and with nothing in flight.
 pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
-    // Counters that went back were reset: their values are counted from zero.
+    // Lower counters than before were reset, so they count from zero.
     let (done, is_anew) = after.since(before).map_or((*after, true), |done| (done, false));
     let completed = |counts: Option<Counts>| counts.map_or(0, |counts| counts.completed);
     let (reads, writes, in_flight) = (done.read.completed, done.write.completed, done.in_flight);
@@ -392,7 +393,7 @@ pub(crate) fn activity(before: &Counters, after: &Counters) -> Option<String> {
     })
 }
 
-/// Watches the devices at `dirs` for `watch`. An error if one did I/O, `Ok(false)` if one has no counters.
+/// Watches the devices at `dirs` for the time `watch`. Error: a device did I/O. `Ok(false)`: a device has no counters.
 fn moves(dirs: &[&SysDir], watch: Duration) -> Result<bool, Reason> {
     let read = || dirs.iter().map(|dir| Counters::of(dir)).collect::<Option<Vec<_>>>();
     let Some(before) = read() else { return Ok(false) };

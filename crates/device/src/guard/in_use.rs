@@ -1,18 +1,18 @@
-//! Detects users of a device: mounts, swap, devices built upon it, exports, processes.
+//! Detects users of a device: mounts, swap, devices built on it, exports, processes.
 //!
-//! Each check reads one table of the kernel for all devices that share bytes with the target ([`Subject`]).
+//! Each check searches one table of the kernel for all devices that share bytes with the target ([`Subject`]).
 //!
-//! The kernel serves devices and files to others as namespaces of NVMe over Fabrics, and as LIO backstores (iSCSI,
-//! Fibre Channel, vhost). The NVMe target opens a device without claiming it, LIO's fileio does so too, and no process
-//! has it open: only configfs shows it. Programs that serve a device themselves (nbd-server, qemu-nbd, ublk) have it
-//! open, and are found as every process is. Sources: `drivers/nvme/target/`, `drivers/target/target_core_*.c`.
+//! The kernel exports devices and files as namespaces of NVMe over Fabrics, and as LIO backstores (iSCSI, Fibre
+//! Channel, vhost). The NVMe target and LIO's fileio open a device without a claim, and no process has the device open:
+//! only configfs shows the export. Programs that export a device themselves (nbd-server, qemu-nbd, ublk) have the
+//! device open, so the process scan finds them. Sources: `drivers/nvme/target/`, `drivers/target/target_core_*.c`.
 //!
-//! Finds other processes that have a device or file open.
+//! Other processes that have the device or file open are found by a scan.
 //!
-//! Every descriptor of every process is compared by device number (or, for a file, by device and inode): a database
-//! that opens its drives without `O_EXCL` is found in no other way. This scan cannot see processes of another PID
-//! namespace, descriptors that live only in an io_uring's file table, and users inside the kernel; the watch on
-//! diskstats covers those.
+//! The scan compares every descriptor of every process by device number (a file: by device and inode). No other check
+//! finds a database that opens its drives without `O_EXCL`. The scan cannot see processes of other PID namespaces,
+//! descriptors that exist only in the file table of an io_uring, and users inside the kernel. The watch on the I/O
+//! counters covers these.
 
 use super::claim::mark_in_fdinfo;
 use super::refusal::{Findings, Reason};
@@ -34,7 +34,7 @@ struct Users {
 }
 
 impl Users {
-    /// Reads the current users. Tables that could not be read become notes.
+    /// Reads the current users. Each unreadable table adds a note.
     fn now(roots: &Roots, findings: &mut Findings) -> Self {
         let mut lines = |what: &str, path: &str| {
             let path = roots.proc.join(path);
@@ -57,7 +57,7 @@ impl Users {
         }
     }
 
-    /// Uses of the device at `dir`, its partitions and all devices built on them: `mounted at /data`.
+    /// Uses of the device at `dir`, of its partitions and of all devices built on them: `mounted at /data`.
     fn uses_of(&self, dir: &SysDir) -> Vec<String> {
         let (mut numbers, mut dirs) = (Vec::new(), vec![dir.clone()]);
         while let Some(dir) = dirs.pop() {
@@ -90,13 +90,13 @@ impl Users {
 }
 
 impl Subject {
-    /// Finds all users: those in the kernel, then the processes ([`Self::check_processes`]).
+    /// Finds all users: kernel users, then processes ([`Self::check_processes`]).
     pub(super) fn check_users(&self, roots: &Roots, shared: bool, settle: Duration, findings: &mut Findings) {
         self.check_kernel_users(roots, findings);
         self.check_processes(roots, shared, settle, findings);
     }
 
-    /// Finds mounts, swap, devices built upon it, and exports.
+    /// Finds mounts, swap, devices built on the target, and exports.
     fn check_kernel_users(&self, roots: &Roots, findings: &mut Findings) {
         let users = Users::now(roots, findings);
         self.check_mounts(&users, roots, findings);
@@ -109,8 +109,8 @@ impl Subject {
     fn check_mounts(&self, users: &Users, roots: &Roots, findings: &mut Findings) {
         for (mount, seen_by) in &users.mounts {
             let by_number = self.node(mount.number).map(|node| node.which.clone());
-            // btrfs and others show a device number of their own; then the mount's source names the device. If the
-            // source is a file, the mount uses a loop device, which has its own check.
+            // Mounts of btrfs and others have a device number of their own. Then the source of the mount names the
+            // device. If the source is a file, the mount uses a loop device, which has its own check.
             let by_source = || {
                 let is_device = !fs::metadata(&mount.source).is_ok_and(|source| source.is_file());
                 is_device.then(|| self.find_path(&mount.source, roots)).flatten()
@@ -129,8 +129,8 @@ impl Subject {
         }
     }
 
-    /// Description of the device with the file system `number`; `None` if its mount is already reported: users of its
-    /// files add nothing.
+    /// Description of the device with the file system `number`; `None` if its mount is already reported, because users
+    /// of its files add nothing.
     fn file_system_on(&self, number: DevNum, findings: &Findings) -> Option<String> {
         self.node(number).map(|node| node.which.clone()).filter(|which| !findings.is_mounted(which))
     }
@@ -145,13 +145,14 @@ impl Subject {
         }
     }
 
-    /// Loop devices keep their file open inside the kernel, where no process shows it.
+    /// Loop devices keep their file open inside the kernel, so no process shows the open file.
     fn check_loops(&self, users: &Users, roots: &Roots, findings: &mut Findings) {
         for of in &users.loops {
             let in_file_system = || match of.backing {
-                Backing::File { device, .. } => {
-                    Some((self.file_system_on(device, findings)?, Some(format!("its file {} lies there", of.path))))
-                }
+                Backing::File { device, .. } => Some((
+                    self.file_system_on(device, findings)?,
+                    Some(format!("its file {} is on that file system", of.path)),
+                )),
                 Backing::Device(_) | Backing::Unknown => None,
             };
             let behind = self.find_behind(of, roots).map(|which| (which, None));
@@ -161,11 +162,11 @@ impl Subject {
         }
     }
 
-    /// Finds other processes that have it open. If this run is `shared`, other shared runs are accepted; returns their
-    /// number.
+    /// Finds other processes that have the target open. If this run is `shared`, accepts other shared runs and returns
+    /// their number.
     ///
-    /// An opener may let go within `settle`: udev looks at a disk for a moment whenever a writer closed it, a run may
-    /// just be ending, and a process being started holds copies of its parent's descriptors until it executes.
+    /// A process may close the target within `settle`: udev opens a disk for a moment after a writer has closed it, a
+    /// run may just be ending, and a child process has copies of its parent's descriptors until its exec.
     pub(super) fn check_processes(
         &self,
         roots: &Roots,
@@ -189,7 +190,7 @@ impl Subject {
             }
             if unseen > 0 {
                 findings.note(format!(
-                    "{unseen} processes could not be looked at for lack of permission; run as root to see whether they have it open"
+                    "{unseen} processes could not be examined (no permission); run as root to see if they have it open"
                 ));
             }
             return verdict.unwrap_or_else(|reason| {
@@ -200,7 +201,7 @@ impl Subject {
     }
 }
 
-/// Number of other shared runs. Errors: another run, named as such, or foreign processes.
+/// Number of other shared runs. Errors: another run of flashproof, or processes of other programs.
 fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, Reason> {
     let (fellows, strangers): (Vec<_>, Vec<_>) =
         openers.into_iter().partition(|opener| shared && opener.mark == Some(ByteLock::Shared));
@@ -210,11 +211,11 @@ fn sort_out(openers: Vec<Opener>, shared: bool) -> Result<usize, Reason> {
     if strangers.is_empty() { Ok(fellows.len()) } else { Err(Reason::OpenElsewhere(strangers)) }
 }
 
-/// The refusal for another run that holds the device.
+/// The refusal because of another run on the device.
 pub(super) fn second_run(theirs_is_shared: bool, who: String) -> Reason {
     let (how, advice) = match theirs_is_shared {
-        true => ("shared", "start this one with --shared too"),
-        false => ("alone", "start every one of them with --shared"),
+        true => ("with --shared", "start this run with --shared, too"),
+        false => ("exclusively", "start all runs with --shared"),
     };
     Reason::SecondRun { who, how, advice }
 }
@@ -249,7 +250,7 @@ impl Mount {
     }
 }
 
-/// Something that is exported, from configfs.
+/// A device or file that the kernel exports, from configfs.
 #[derive(Default)]
 struct Export {
     what: String,
@@ -257,7 +258,7 @@ struct Export {
     paths: Vec<String>,
     /// Device number, if the driver reports it.
     number: Option<DevNum>,
-    /// Path to an NVMe controller; stands for all of its namespaces.
+    /// Path of an NVMe controller, whose namespaces are all exported.
     controller: Option<String>,
 }
 
@@ -268,7 +269,7 @@ pub(super) fn check(subject: &Subject, roots: &Roots, findings: &mut Findings) {
         if roots.sys.join("module").join(module).is_dir() && !place.path().is_dir() {
             let place = place.path().display();
             findings
-                .note(format!("what {module} exports could not be looked at: {place} is not there (mount configfs)"));
+                .note(format!("exports of {module} could not be examined: {place} does not exist (mount configfs)"));
         }
     }
     for export in namespaces(&config).into_iter().chain(backstores(&config)) {
@@ -279,7 +280,7 @@ pub(super) fn check(subject: &Subject, roots: &Roots, findings: &mut Findings) {
 }
 
 impl Export {
-    /// Description of the part of `subject` that is exported.
+    /// Description of the exported part of `subject`.
     fn find(&self, subject: &Subject, roots: &Roots) -> Option<String> {
         let by_number = self.number.and_then(|number| subject.node(number));
         let by_controller = || {
@@ -292,13 +293,13 @@ impl Export {
     }
 }
 
-/// Exports of the NVMe target: namespaces, and controllers that are passed through as a whole.
+/// Exports of the NVMe target: namespaces, and whole controllers (passthru).
 fn namespaces(config: &SysDir) -> Vec<Export> {
     let mut exports = Vec::new();
     for subsystem in config.below("nvmet/subsystems") {
         let mut add = |what: String, dir: &SysDir, source: Export| {
             if dir.flag("enable") == Some(true) {
-                let end = format!("disable that (`echo 0 > {}`)", dir.path().join("enable").display());
+                let end = format!("disable the export (`echo 0 > {}`)", dir.path().join("enable").display());
                 exports.push(Export {
                     what: format!("{what} of NVMe-oF subsystem {}", subsystem.name()),
                     end,
@@ -317,7 +318,8 @@ fn namespaces(config: &SysDir) -> Vec<Export> {
     exports
 }
 
-/// Active LIO backstores. The source is in `info`, and in `udev_path` if the tool that made the backstore wrote it.
+/// Active LIO backstores. The exported device is in `info`, and in `udev_path` if the tool that created the backstore
+/// wrote it.
 fn backstores(config: &SysDir) -> Vec<Export> {
     let mut exports = Vec::new();
     for plugin in config.below("target/core") {
@@ -331,7 +333,7 @@ fn backstores(config: &SysDir) -> Vec<Export> {
                 number: number(),
                 controller: None,
                 what: format!("LIO backstore {}/{}", plugin.name(), dir.name()),
-                end: "delete that (`targetcli`, /backstores)".to_owned(),
+                end: "delete the backstore (`targetcli`, /backstores)".to_owned(),
             });
         }
     }
@@ -343,14 +345,15 @@ fn backstores(config: &SysDir) -> Vec<Export> {
 pub struct Opener {
     pub pid: u32,
     pub command: String,
-    /// Device that it has open: `it`, `its partition /dev/sda1`...
+    /// The device that the process has open: `it`, `its partition /dev/sda1`...
     pub which: String,
-    /// The lock that identifies it as a run of this program, if it is one.
+    /// The mark of a run of this program; `None` for other programs.
     pub(super) mark: Option<ByteLock>,
 }
 
-/// Examines every process but this one. `find` returns the object of a descriptor, if it matters here. Returns the
-/// processes that have it open, by number, and how many could not be looked at for lack of permission.
+/// Examines all processes except this one. `find` returns the part of the target that a descriptor refers to, if any.
+/// Returns the processes that have the target open, by number, and the number of processes that could not be examined
+/// (no permission).
 fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<Found>) -> io::Result<(Vec<Opener>, u32)> {
     let own = std::process::id();
     let (mut openers, mut unseen) = (Vec::new(), 0);
@@ -362,7 +365,7 @@ fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<Found>) -> io::Resu
         }
         match descriptors(&entry.path(), find) {
             Ok(found) => openers.extend(opener(pid, &entry.path(), found)),
-            // A kernel thread has no command line, and no descriptors of its own.
+            // A kernel thread has no command line and no descriptors.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_kernel_thread(&entry.path()) => {
                 unseen += 1;
             }
@@ -381,7 +384,7 @@ fn descriptors(
 ) -> io::Result<BTreeMap<String, Option<ByteLock>>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(process.join("fd"))?.flatten() {
-        // Most descriptors are sockets and pipes; reading the link avoids a `stat` of each.
+        // Most descriptors are sockets and pipes, which the link shows without a `stat`.
         if !fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute()) {
             continue;
         }
@@ -398,7 +401,7 @@ fn descriptors(
     Ok(found)
 }
 
-/// True if a descriptor may write, by its text in fdinfo; true if that is unknown.
+/// True if a descriptor is open for writing, by its text in fdinfo; true if unknown.
 fn may_write(info: &str) -> bool {
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
@@ -406,7 +409,7 @@ fn may_write(info: &str) -> bool {
 }
 
 fn opener(pid: u32, process: &Path, found: BTreeMap<String, Option<ByteLock>>) -> Option<Opener> {
-    // A run holds its lock through one descriptor; other descriptors of the same process belong to the same run.
+    // A run has its lock on one descriptor; the other descriptors of the process belong to the same run.
     let mark = found.values().find_map(|mark| *mark);
     let which = found.into_keys().collect::<Vec<_>>().join(" and ");
     let command = fs::read_to_string(process.join("comm")).unwrap_or_default();

@@ -1,18 +1,18 @@
-//! The safety guard: decides if a device may be erased, and gives the consent without which nothing is written.
+//! The safety guard decides if a device may be erased, and grants the consent without which nothing is written.
 //!
 //! ```text
-//! Request -> look up -> examine -------------> ask -------> grant -> WriteConsent -> Target::writable
-//!            what is    who uses it, claim,    may what is   all of
-//!            it?        does it move, what     on it go?     it again
-//!                       is on it?
+//! Request -> look up -> examine -----------> ask ----------> grant -> WriteConsent -> Target::writable
+//!            device     users, claim,        consent to      checks
+//!            or file    I/O of others,       erase data      users again
+//!                       contents
 //! ```
 //!
-//! There are two kinds of objection. A device in use is *refused*, and no answer changes that. A device with data that
-//! no record of ours explains needs an *answer*. All devices of a run pass together or none does, and all objections
-//! are reported at once.
+//! There are two kinds of objection. A device in use is *refused*, and no consent overrides this. A device with data
+//! that no record explains needs *consent*. Either all devices of a run pass, or none does. All objections are reported
+//! at once.
 //!
-//! The guard does not protect from a user who answers wrongly, or who forges our stamps. docs/guard.md is the
-//! documentation for users.
+//! The guard does not protect against wrong consent, or against forged stamps. docs/guard.md is the documentation for
+//! users.
 
 mod ask;
 mod claim;
@@ -46,20 +46,20 @@ use subject::Overlap;
 #[cfg(test)]
 pub(crate) use preparation::tests::prepared as prepared_for_tests;
 
-/// Environment variable with the names of the only devices that this process may write to. A campaign sets it to the
-/// drive of the task, so that a replaced drive is refused, empty or not.
+/// Environment variable with the names of the only devices that this process may write to. A campaign sets the variable
+/// to the drive of the task, so that the guard refuses a replaced drive even if it is empty.
 pub const ONLY_VARIABLE: &str = "FLASHPROOF_ONLY";
 
-/// Time without I/O before a device is claimed.
+/// Time in which a claimed device must do no I/O.
 const WATCH: Duration = Duration::from_secs(1);
 
 /// Maximum wait for a short-lived user (udev after a change, a run that just ended).
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// Spots read between the ends of a device: data on 1 % of it is missed once in 30,000 times.
+/// Number of random samples between the ends of a device. They miss data on 1 % of the device once in 30,000 runs.
 const SPOTS: u32 = 1024;
 
-/// Time limit for the spots: a disk with platters reads about 100 per second.
+/// Time limit for the random samples; a hard disk reads about 100 per second.
 const SPOTS_LIMIT: Duration = Duration::from_secs(5);
 
 /// One device or file that a run wants to write to.
@@ -67,37 +67,37 @@ const SPOTS_LIMIT: Duration = Duration::from_secs(5);
 pub struct Request {
     /// The name as the user gave it.
     pub path: String,
-    /// Required size of a file. Without it files are refused; devices ignore it.
+    /// Required size of a file; `None` refuses files. Ignored for devices.
     pub file_size_bytes: Option<u64>,
-    /// True if the blocks of a file are not allocated before they are written.
+    /// True if the blocks of a file shall not be allocated in advance.
     pub sparse: bool,
     /// True if the load writes at the write pointers of a zoned device.
     pub zoned: bool,
     /// Minimum size that the load needs: one large block.
     pub min_size_bytes: u64,
-    /// True for the whole device, including the part that a preparation left unused.
+    /// True to use the whole device, including the part that a preparation left unused.
     pub whole: bool,
-    /// True if the run reads: write-only runs skip the warning that reads of unwritten blocks do not reach the drive.
+    /// True if the run reads. Runs that only write need no warning about reads of unwritten blocks.
     pub reads: bool,
-    /// True if other shared runs may use it at the same time.
+    /// True if other shared runs may use the device at the same time.
     pub shared: bool,
     /// True if every write must be on the medium when it completes (`O_DSYNC`).
     pub odsync: bool,
-    /// True if the run uses the record store on the device and keeps it: then nobody is asked. The opener of the store
-    /// compares its settings, before and after.
+    /// True if the run uses and keeps the record store on the device, which needs no consent. The code that opens the
+    /// store checks its settings.
     pub keeps_store: bool,
     /// Purpose, in words; stored in the record.
     pub purpose: String,
 }
 
 impl Request {
-    /// A request for `path` with defaults: exclusive, to read and write, with `O_DSYNC`, any size, no file.
+    /// A request for the device `path` with defaults: exclusive, for reads and writes, with `O_DSYNC`, any size.
     pub fn new(path: impl Into<String>, purpose: impl Into<String>) -> Self {
         Self { path: path.into(), reads: true, odsync: true, purpose: purpose.into(), ..Self::default() }
     }
 }
 
-/// The guard of this machine's devices.
+/// The guard for the devices of this machine.
 #[derive(Debug, Clone)]
 pub struct Guard {
     roots: Roots,
@@ -124,18 +124,18 @@ impl Guard {
 }
 
 impl Guard {
-    /// Consents to the writing of all `requests`, in their order, or of none. Takes about a second,
-    /// however many devices there are.
+    /// Consents to the writes of all `requests`, in their order, or of none. Takes about a second for any number of
+    /// devices.
     ///
-    /// Errors: each refused device, with all objections. Then nothing was written, and no file was created.
+    /// Errors: each refused device, with all objections. In this case nothing was written and no file was created.
     pub fn consent(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<WriteConsent>, Refused> {
         let examined = self.agreed(requests, answers)?;
         self.grant(examined, requests)
     }
 
-    /// Examines and asks as [`Self::consent`] does, and consents to nothing: for work that writes later, or not at all.
+    /// Examines and asks as [`Self::consent`] does, but grants no consent: for work that writes later, or not at all.
     ///
-    /// Returns a name for each device whose erasure was allowed, so that the later consent asks no question. Errors:
+    /// Returns a name for each device whose erasure the user allowed, so that a later consent asks nothing. Errors:
     /// those of [`Self::consent`].
     pub fn agree(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<String>, Refused> {
         let examined = self.agreed(requests, answers)?;
@@ -186,7 +186,7 @@ impl Guard {
                 }
             }
         }
-        // Only now is it certain that the devices will be written to.
+        // Recorded only now, when it is certain that the run will write to the devices.
         granted.iter_mut().zip(requests).for_each(|(consent, request)| consent.note_writing(&self.records, request));
         Ok(granted)
     }
@@ -211,7 +211,7 @@ fn check_named_twice(requests: &[Request], found: &[Found]) -> Result<(), Refuse
         found[..at].iter().zip(requests).find_map(|(earlier, request)| {
             let overlap = match (earlier.door.subject(), this.door.subject()) {
                 (Some(one), Some(two)) => one.overlaps(two)?,
-                // Neither file exists yet: the two overlap only if their names are equal.
+                // Neither file exists yet, so they overlap only if their names are equal.
                 (None, None) if request.path == requests[at].path => Overlap::Bytes,
                 _ => return None,
             };
@@ -226,8 +226,8 @@ fn check_named_twice(requests: &[Request], found: &[Found]) -> Result<(), Refuse
     all(checks, requests).map(|_| ())
 }
 
-/// Asks about every device with data on it. If nobody can be asked, all refusals are collected; after the first "no" a
-/// person is asked nothing more.
+/// Asks about every device with data. Without anybody to ask, collects all refusals. A person who answers "no" is asked
+/// nothing more.
 fn ask(examined: &[Examined], answers: &mut Answers<'_>, roots: &Roots) -> Result<(), Refused> {
     let mut refusals = Vec::new();
     let is_asked = |examined: &&Examined| {

@@ -1,18 +1,18 @@
-//! Records of what this program itself put on a device, kept on this machine.
+//! Records on this machine about the data that flashproof wrote to devices.
 //!
 //! One JSON file for each device identity, in the state directory: `FLASHPROOF_STATE`, else
-//! `$XDG_STATE_HOME/flashproof`, else `/var/lib/flashproof` for root, else `~/.local/state/flashproof`.
-//! A record explains only data that carries its key, so a wrong or lost record can cost one question,
-//! never a user's data.
+//! `$XDG_STATE_HOME/flashproof`, else `/var/lib/flashproof` for root, else `~/.local/state/flashproof`. A record
+//! explains only data with stamps of its key, so a wrong or lost record costs one question, never a user's data.
 //!
-//! The part of a device's record about its preparation: the request, the progress, the sample read back.
+//! The record of a prepared device also has the parameters of the preparation, its progress, and the last verified
+//! sample.
 //!
 //! ```text
 //! | pass 1: zeros | pass 2: salt | ... |     passes_done: passes that are complete and synced
 //!           ^ mark_bytes                     of the current pass, everything before the mark is synced
 //! ```
-//! The record is written only after a sync of the device, so its contents are true even after a crash. With seed, key
-//! and pass every byte below the mark can be computed again ([`sys::salt`]).
+//! The record is written only after a sync of the device, so it is correct even after a crash. With seed, key and pass,
+//! every byte below the mark can be computed again ([`sys::salt`]).
 
 use crate::discover::DeviceFacts;
 use results::files::{self, Links, Over};
@@ -26,7 +26,7 @@ use std::{env, fmt, fs};
 use sys::open::{ByteLock, effective_user, try_lock_byte};
 use thiserror::Error;
 
-/// Version of the file's format.
+/// Version of the record's format.
 const VERSION: u32 = 1;
 
 /// Purpose of a run that prepares a device ([`super::Request::purpose`]).
@@ -35,10 +35,10 @@ pub const PREPARATION: &str = "preparation";
 /// Directory of the records, in the state directory.
 const DIR: &str = "devices";
 
-/// Largest record read: a hundred times a usual one.
+/// Maximum size of a record file: a hundred times the usual size.
 const RECORD_BYTES_MAX: u64 = 64 << 10;
 
-/// Longest wait for another instance that is writing a record, which takes it two syncs.
+/// Maximum wait for another process that is writing a record, which takes two syncs.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// One device that this program has written to.
@@ -47,31 +47,31 @@ pub struct Preparation {
     pub version: u32,
     /// See [`crate::discover::DeviceFacts::identity`].
     pub identity: String,
-    /// Size when it was written to, bytes; 0 for a file, which may grow.
+    /// Size of the device at the last write, bytes; 0 for a file, which may grow.
     pub size_bytes: u64,
     /// Key of the stamps in every sector written.
     pub key: u64,
-    /// First time, seconds since 1970.
+    /// First run that wrote to the device, seconds since 1970.
     pub first_unix_s: u64,
-    /// Last time, seconds since 1970.
+    /// Last run that wrote to the device, seconds since 1970.
     pub last_unix_s: u64,
     /// Purpose of the last run, in words.
     pub what: String,
-    /// Preparation, if there was one.
+    /// Preparation; `None` if the device was not prepared.
     pub prepared: Option<Prepared>,
 }
 
 /// Why a record could not be stored.
 #[derive(Debug, Error)]
 pub enum StateError {
-    /// There is no directory for it.
+    /// No state directory is known.
     #[error(
         "cannot keep a record of the preparation - neither FLASHPROOF_STATE, XDG_STATE_HOME nor HOME is set; set FLASHPROOF_STATE to a directory"
     )]
     NoDirectory,
     /// The directory or file could not be used: `write`, `make the directory of`...
     #[error(
-        "cannot {tried} the preparation record {path} - {source}; make the directory writable, or set FLASHPROOF_STATE to one that is"
+        "cannot {tried} the preparation record {path} - {source}; make the directory writable, or set FLASHPROOF_STATE to a writable directory"
     )]
     Io { tried: &'static str, path: PathBuf, source: io::Error },
 }
@@ -83,17 +83,17 @@ pub struct Records {
 }
 
 impl Records {
-    /// Records in `dir`, or in the state directory that the environment names.
+    /// Records in `dir`, or in the default state directory.
     pub fn open(dir: Option<PathBuf>) -> Self {
         Self { dir: dir.or_else(default_dir) }
     }
 
-    /// No records, and no place to store any.
+    /// No records, and no directory to store records in.
     pub fn nowhere() -> Self {
         Self { dir: None }
     }
 
-    /// The record of a device. An unreadable record, a record of another device or of a later format counts as none.
+    /// The record of a device; `None` if it is missing, unreadable, of another device, or of another format version.
     pub fn find(&self, identity: &str) -> Option<Preparation> {
         read(&self.path(identity)?).filter(|found| found.identity == identity)
     }
@@ -104,15 +104,15 @@ impl Records {
         self.path(identity).is_some_and(|path| fs::metadata(path).map_or_else(|error| !absent(error.kind()), |_| true))
     }
 
-    /// Path of the record of a device, if it exists and is unusable.
+    /// Path of the record of a device, if the record exists but is unusable.
     pub fn unusable(&self, identity: &str) -> Option<PathBuf> {
         if self.has(identity) && self.find(identity).is_none() { self.path(identity) } else { None }
     }
 
     /// Writes or updates the record of a device and returns the key to stamp with.
     ///
-    /// The key stays the same for as long as the device keeps its identity and size, so that the data of earlier runs
-    /// stay explained. Several instances may do this at once: all get one key.
+    /// The key stays the same as long as the device keeps its identity and size, so that the record explains the data
+    /// of earlier runs, too. Concurrent processes get the same key.
     pub fn keep(&self, identity: &str, size_bytes: u64, what: &str) -> Result<u64, StateError> {
         let path = self.path(identity).ok_or(StateError::NoDirectory)?;
         let _lock = lock_beside(&path)?;
@@ -124,7 +124,7 @@ impl Records {
             size_bytes,
             key: match &old {
                 Some(old) => old.key,
-                None => random_key().map_err(failed("draw a key for", &path))?,
+                None => random_key().map_err(failed("generate a key for", &path))?,
             },
             first_unix_s: old.as_ref().map_or(now, |old| old.first_unix_s),
             last_unix_s: now,
@@ -135,7 +135,7 @@ impl Records {
         Ok(new.key)
     }
 
-    /// Changes the record of a device that has one.
+    /// Changes the record of a device. Errors: there is no record.
     pub(super) fn change(&self, identity: &str, change: impl FnOnce(&mut Preparation)) -> Result<(), StateError> {
         let path = self.path(identity).ok_or(StateError::NoDirectory)?;
         let _lock = lock_beside(&path)?;
@@ -180,32 +180,35 @@ fn failed(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateEr
     move |source| StateError::Io { tried, path, source }
 }
 
-/// Locks out other instances from the directory of a record, which is created if needed.
+/// Creates the directory of a record if needed, and locks out other processes from it.
 fn lock_beside(path: &Path) -> Result<fs::File, StateError> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("make the directory of", path))?;
     lock(dir).map_err(failed("lock", path))
 }
 
-/// Locks out other instances from `dir` until the file is dropped; the kernel drops it after a kill.
+/// Locks out other processes from `dir` until the returned file is dropped. The kernel releases the lock after a kill.
 fn lock(dir: &Path) -> io::Result<fs::File> {
     let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(dir.join(".lock"))?;
     let deadline = Instant::now() + LOCK_WAIT;
     while !try_lock_byte(file.as_fd(), 0, ByteLock::Exclusive)? {
         if Instant::now() > deadline {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("another instance held it for {LOCK_WAIT:?}")));
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("another process of flashproof held the lock for {LOCK_WAIT:?}"),
+            ));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(file)
 }
 
-/// Writes atomically: a reader sees the old record or the new one, and so after a crash.
+/// Writes atomically: a reader sees the old or the new record, even after a crash.
 fn write(path: &Path, record: &Preparation) -> io::Result<()> {
     files::replace(path, &serde_json::to_vec_pretty(record)?, Over::OwnPrivate)
 }
 
-/// A file name for an identity: readable, and unique by a hash of the whole (FNV-1a).
+/// File name for an identity: readable, and unique by a hash of the identity (FNV-1a).
 fn file_name(identity: &str) -> String {
     let readable: String = identity
         .chars()
@@ -226,71 +229,70 @@ fn default_dir() -> Option<PathBuf> {
         .or_else(|| Some(named("HOME")?.join(".local/state/flashproof")))
 }
 
-/// Seconds since 1970, as records count them.
+/// Current time, seconds since 1970.
 pub fn unix_s() -> u64 {
-    // A clock before 1970 must not prevent a record.
+    // A clock set before 1970 must not prevent a record.
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// The preparation of one device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepared {
-    /// Version of the program that began it.
+    /// Version of the program that began the preparation.
     pub tool: String,
-    /// The name under which the device was given.
+    /// Name of the device as given.
     pub path: String,
     /// Serial number of the drive, if known.
     pub serial: Option<String>,
     /// Size of the device or file.
     pub size_bytes: u64,
-    /// Prepared bytes, from 0; later runs use no more.
+    /// Size of the prepared part, from byte 0; later runs use no more.
     pub used_bytes: u64,
-    /// True if the whole device is discarded first.
+    /// True if the whole device is discarded before the first pass.
     pub discard_first: bool,
     /// True if the unused rest was discarded.
     pub rest_discarded: bool,
     /// True if the first pass writes zeros.
     pub zeros: bool,
-    /// Passes of salt.
+    /// Number of passes of salt.
     pub fills: u32,
-    /// The one pass of salt is in random order.
+    /// Parameters of a pass of salt in random order; `None`: sequential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random: Option<RandomOrder>,
     /// Seed of the salt.
     pub seed: u64,
-    /// Beginning, seconds since 1970.
+    /// Start, seconds since 1970.
     pub started_unix_s: u64,
     /// End, seconds since 1970; `None` while incomplete.
     pub ended_unix_s: Option<u64>,
     /// Passes that are complete and on the medium.
     pub passes_done: u32,
-    /// In the next pass, everything before this byte is on the medium.
+    /// Mark: in the current pass, everything before this byte is on the medium.
     pub mark_bytes: u64,
-    /// Last sample that was read back.
+    /// Last sample that was read back and compared.
     pub sample: Option<Sampled>,
-    /// Run of this program that wrote to the device after the preparation, so that its content is no longer known to
-    /// the byte.
+    /// Run of this program that wrote to the device after the preparation; since then the exact contents are unknown.
     pub written_since: Option<String>,
 }
 
-/// Parameters of a random order of writes, beside seed and size.
+/// Parameters of a random order of writes, in addition to seed and size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RandomOrder {
-    /// Bytes of a write.
+    /// Size of a write, bytes.
     pub block_bytes: u32,
     /// Total bytes to write: the assumed flash capacity.
     pub pass_bytes: u64,
-    /// The two writes of a block are farther apart than this.
+    /// Minimum distance between the two writes of a block, bytes.
     pub cache_bytes: u64,
 }
 
 /// A sample that was read back and compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
-    /// Number of places.
+    /// Number of places compared.
     pub spots: u64,
     pub bytes: u64,
-    /// Places that were not as written.
+    /// Number of places with other data than written.
     pub mismatches: u64,
     /// Time, seconds since 1970.
     pub unix_s: u64,
@@ -306,9 +308,9 @@ impl Prepared {
         self.random.map_or(self.used_bytes, |random| random.pass_bytes)
     }
 
-    /// Number of the salt written in pass `pass` (from 0); `None` for the pass of zeros.
+    /// Number of the salt of pass `pass` (from 0); `None` for the pass of zeros.
     pub fn fill_of(&self, pass: u32) -> Option<u32> {
-        // The first salt has number 1, with or without a pass of zeros before it.
+        // The first pass of salt has number 1, with or without a pass of zeros before it.
         (pass + 1).checked_sub(u32::from(self.zeros)).filter(|fill| *fill > 0)
     }
 
@@ -321,7 +323,7 @@ impl Prepared {
         match self.is_complete() {
             true => "complete".to_owned(),
             false if self.passes_done >= self.passes() => {
-                "after its last pass, before a sample was found as written".to_owned()
+                "all passes are written, but no sample has been verified yet".to_owned()
             }
             false => format!(
                 "at byte {} of {} of pass {} of {}",
@@ -361,24 +363,24 @@ impl fmt::Display for UsedPart {
         let Self { used_bytes, use_pct } = self;
         write!(
             f,
-            "only its first {used_bytes} bytes ({use_pct:.1} %) are used, as it was prepared with --use-pct; prepare it without to use all"
+            "only its first {used_bytes} bytes ({use_pct:.1} %) are used, as it was prepared with --use-pct; to use all bytes, prepare it without --use-pct"
         )
     }
 }
 
 impl Records {
-    /// The preparation of the device `identity`, if there was one while it had `size_bytes`.
+    /// The preparation of the device `identity` with the size `size_bytes`; `None` if there was none.
     pub fn prepared(&self, identity: &str, size_bytes: u64) -> Option<Prepared> {
         self.find(identity)?.prepared.filter(|prepared| prepared.size_bytes == size_bytes)
     }
 
-    /// Stores the progress of a preparation. The record of the device exists already, from the consent.
+    /// Stores the progress of a preparation. The consent has already created the record of the device.
     pub fn keep_prepared(&self, identity: &str, prepared: &Prepared) -> Result<(), StateError> {
         self.change(identity, |record| record.prepared = Some(prepared.clone()))
     }
 
-    /// Stores the sample of `prepared`. Returns false, and changes nothing, if another preparation or a test has
-    /// replaced or changed `prepared` on record.
+    /// Stores a sample of the preparation `prepared`. Returns false, and changes nothing, if the record has another
+    /// preparation by now, or a test has written to the device.
     pub fn keep_sample(&self, identity: &str, prepared: &Prepared, sample: &Sampled) -> Result<bool, StateError> {
         let mut is_same = false;
         self.change(identity, |record| {
@@ -394,7 +396,8 @@ impl Records {
         Ok(is_same)
     }
 
-    /// Records that `what` will write to a device, so that its preparation, if any, no longer describes its contents.
+    /// Records that a run with the purpose `what` writes to a prepared device, so that the preparation no longer
+    /// describes its contents.
     pub(super) fn note_writing(&self, identity: &str, what: &str) -> Result<(), StateError> {
         let was_prepared = self.find(identity).is_some_and(|record| record.prepared.is_some());
         if what == PREPARATION || !was_prepared {
@@ -415,7 +418,7 @@ impl Records {
         }
     }
 
-    /// The preparation begun last under the name `path`, and the identity of its device.
+    /// The last preparation begun under the name `path`, and the identity of its device.
     pub fn last_under(&self, path: &str) -> Option<(String, Prepared)> {
         let under = self.all().into_iter().filter_map(|record| Some((record.identity, record.prepared?)));
         under.filter(|(_, prepared)| prepared.path == path).max_by_key(|(_, prepared)| prepared.started_unix_s)

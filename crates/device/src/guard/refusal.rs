@@ -1,4 +1,4 @@
-//! Reasons not to write to a device: each with its numbers and the remedy.
+//! Reasons not to write to a device, each with numbers and a remedy.
 
 use super::evidence::Evidence;
 use super::in_use::Opener;
@@ -6,7 +6,7 @@ use crate::discover::DiscoverError;
 use std::{fmt, io};
 use thiserror::Error;
 
-/// A device that is not written to, with all objections. One line.
+/// A refused device, with all objections. One line.
 #[derive(Debug, Error)]
 #[error("refusing to write to {device} - {}", numbered(.reasons))]
 pub struct Refusal {
@@ -16,12 +16,12 @@ pub struct Refusal {
     pub reasons: Vec<Reason>,
 }
 
-/// All devices of one request that are not written to, one line each.
+/// All refused devices of a run, one line each.
 #[derive(Debug, Error)]
 #[error("{}", lines(.0))]
 pub struct Refused(pub Vec<Refusal>);
 
-/// A single reason unchanged, several reasons numbered: `2 reasons: (1) ...; (2) ...`.
+/// Formats a single reason unchanged, and several reasons numbered: `2 reasons: (1) ...; (2) ...`.
 fn numbered(reasons: &[Reason]) -> String {
     match reasons {
         [one] => one.to_string(),
@@ -36,7 +36,7 @@ fn lines(refusals: &[Refusal]) -> String {
     refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Result of the checks: objections to writing, and checks that could not be done.
+/// Result of the checks: objections to writes, and notes about checks that could not be made.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) reasons: Vec<Reason>,
@@ -48,7 +48,7 @@ impl Findings {
         self.reasons.push(reason);
     }
 
-    /// Adds a note unless it is there already: the checks run twice.
+    /// Adds a note unless it is already there, because the checks run twice.
     pub(super) fn note(&mut self, text: String) {
         if !self.notes.contains(&text) {
             self.notes.push(text);
@@ -60,7 +60,7 @@ impl Findings {
         self.reasons.iter().any(|reason| matches!(reason, Reason::Mounted { which: known, .. } if known == which))
     }
 
-    /// Adds a mount, once for all observers.
+    /// Adds a mount, once even if both mount tables show it.
     pub(super) fn mounted(&mut self, which: String, at: String, seen_by: &'static str) {
         let known =
             |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&which, &at));
@@ -76,22 +76,22 @@ impl Findings {
 /// lies on`.
 #[derive(Debug, Error)]
 pub enum Reason {
-    /// Not there, not a device, or nothing can be found out about it.
+    /// Not found, not a device, or without readable facts.
     #[error(transparent)]
     Unknown(#[from] DiscoverError),
-    /// A regular file was named, but no size for it.
+    /// A regular file without a requested size.
     #[error("it is a regular file; to test a file give its size with file-size-mbytes, or name a block device instead")]
     FileWithoutSize,
-    /// Refuses writes, and how that is known.
+    /// The device is read-only; `how`: the evidence.
     #[error("it is read-only ({how}); make it writable (`blockdev --setrw`), or name another device")]
     ReadOnly { how: &'static str },
-    /// Takes no writes anywhere else than at the write pointers of its zones.
+    /// Accepts writes only at the write pointers of its zones.
     #[error(
         "it is a zoned device, which takes a write only at the write pointer of a zone; run jobs with zonemode=zbd \
          (`flashproof fio`), or name another device"
     )]
     Zoned,
-    /// A file system on it is in use. `seen_by`: empty, or the owner of that mount table.
+    /// A file system on the device is mounted. `seen_by`: empty, or the process whose mount table shows the mount.
     #[error("{which} is mounted at {at}{seen_by}; unmount it, or name another device")]
     Mounted { which: String, at: String, seen_by: &'static str },
     /// Used as swap space; `path` as in /proc/swaps.
@@ -100,72 +100,74 @@ pub enum Reason {
     /// Another kernel device is built on it: `dm-0 (LVM vg-data)`, `md0`, `loop3`...
     #[error("{which} is held by {holders}; unmount or stop the holder first, or name another device")]
     Held { which: String, holders: String },
-    /// Exported to other machines, or to this one as another drive: `namespace 1 of NVMe-oF subsystem nqn...`, `LIO
+    /// Exported to other machines, or to this machine as another drive: `namespace 1 of NVMe-oF subsystem nqn...`, `LIO
     /// backstore iblock_0/data`.
     #[error("{which} is exported as {what}; {end}, or name another device")]
     Exported { which: String, what: String, end: String },
     /// Open in processes.
-    #[error("{}; stop what uses it, or name another device", open_elsewhere(.0))]
+    #[error("{}; stop the program that has it open, or name another device", open_elsewhere(.0))]
     OpenElsewhere(Vec<Opener>),
-    /// Another user reads or writes it: requests completed in the watched time and in flight at its end (`it did 2
-    /// reads, 1 write and ...`).
+    /// An unknown user reads or writes the device. `did`: requests completed in the watched time, and in flight at its
+    /// end (`it did 2 reads, 1 write and ...`).
     #[error(
-        "it is in use by something that could not be found: in {watched_ms} ms {did}; stop what uses it (a daemon that probes disks settles in seconds), or name another device"
+        "it is in use by something that could not be found: in {watched_ms} ms {did}; stop the program that uses it (a daemon that probes disks settles in seconds), or name another device"
     )]
     Moving { watched_ms: u128, did: String },
-    /// Another user holds the kernel's exclusive claim on it.
+    /// Another user holds the kernel's exclusive claim on the device.
     #[error(
-        "the kernel has it reserved for another user (open with O_EXCL: EBUSY), a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show which; release it, or name another device"
+        "the kernel has it reserved for another user (open with O_EXCL: EBUSY): a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show the user; release the device, or name another device"
     )]
     Claimed,
     /// Another user holds the kernel's exclusive claim on another path to the drive.
     #[error(
-        "the kernel has {path}, another path to the same drive, reserved for another user (open with O_EXCL: EBUSY); `lsblk` and `fuser -v` may show which; release it, or name another device"
+        "the kernel has {path}, another path to the same drive, reserved for another user (open with O_EXCL: EBUSY); `lsblk` and `fuser -v` may show the user; release the device, or name another device"
     )]
     OtherPathClaimed { path: String },
-    /// Named twice, or together with a part of it.
+    /// The device is named twice, or together with a part of it.
     #[error(
-        "it has bytes in common with {other}, which is named too; name each device once, and no partition beside its disk"
+        "it has bytes in common with {other}, which is named too; name each device once, and a partition never together with its disk"
     )]
     NamedTwice { other: String },
-    /// Another path to the same drive is named too: both report that world-wide name.
+    /// Another path to the same drive is named, too: both report the world-wide name `wwid`.
     #[error(
         "it is another path to the drive of {other}, which is named too (both have wwid {wwid}); name each drive once, or the multipath device above both"
     )]
     SameDrive { other: String, wwid: String },
-    /// Not among the devices that FLASHPROOF_ONLY allows. `is`: its lasting name; `only`: the names in the variable.
+    /// Not among the devices that FLASHPROOF_ONLY allows. `is`: lasting name of the device; `only`: names in the
+    /// variable.
     #[error(
         "it is {is}, and FLASHPROOF_ONLY allows writes to {only} alone; put that drive back, or run without the variable"
     )]
     NotAllowed { is: String, only: String },
-    /// Another run uses it. `who`: empty or ` (process 1234)`; `how`: `alone` or `shared`; `advice`: how both could
-    /// run.
-    #[error("another run is on it{who}, {how}; wait for that one to end, or {advice}")]
+    /// Another run of flashproof uses the device. `who`: empty or ` (process 1234)`; `how`: `exclusively` or `with
+    /// --shared`; `advice`: how several runs can share the device.
+    #[error("another run of flashproof uses it{who}, {how}; wait until that run ends, or {advice}")]
     SecondRun { who: String, how: &'static str, advice: &'static str },
     /// Too small for the load.
     #[error("its {size_bytes} bytes are less than {}", match min_size_bytes {
-        0 | 1 => "one: it is empty, or nothing is attached to it; name another device".to_owned(),
+        0 | 1 => "one: the device is empty, or nothing is attached to it; name another device".to_owned(),
         4096 => "the 4096 bytes of one index page; name a larger device".to_owned(),
         block => format!("the {block} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller"),
     })]
     TooSmall { size_bytes: u64, min_size_bytes: u64 },
-    /// The file would not fit: the bytes still to be allocated.
+    /// The file does not fit. `needed_bytes`: bytes still to be allocated.
     #[error(
         "the file needs {needed_bytes} more bytes and its file system has {free_bytes} free; make the file smaller, or free space"
     )]
     NoSpace { needed_bytes: u64, free_bytes: u64 },
-    /// The file would grow, but its preparation left a part unused, which the file's length marks.
+    /// The file would grow, but its preparation left a part unused, and the record identifies that part by the file's
+    /// length.
     #[error(
-        "only its first {used_bytes} of {size_bytes} bytes are used, as it was prepared with --use-pct, and to grow it to {wanted_bytes} bytes would undo that; make file-size-mbytes no larger than the file, or prepare it again at the size wanted"
+        "only its first {used_bytes} of {size_bytes} bytes are used, as it was prepared with --use-pct, and growth to {wanted_bytes} bytes would undo that; set file-size-mbytes no larger than the file, or prepare the file again with the new size"
     )]
     PartWouldGrow { used_bytes: u64, size_bytes: u64, wanted_bytes: u64 },
-    /// Data on it without consent to its erasure, and how to consent.
-    #[error("{}; it would be erased: if that is meant, {advice}", list(.evidence))]
+    /// The device contains data, without consent to the erasure. `advice`: how to consent.
+    #[error("{}; it would be erased: to allow this, {advice}", list(.evidence))]
     NotConfirmed { evidence: Vec<Evidence>, advice: String },
     /// The device changed after it was examined.
-    #[error("it changed after it was examined: {what}; see that nobody reconfigures it, then start again")]
+    #[error("it changed after it was examined: {what}; make sure that nobody reconfigures it, then start again")]
     Changed { what: String },
-    /// System call failed.
+    /// A system call failed.
     #[error("cannot {tried} ({source}); {}", sys::remedy(source, "look at the kernel log (dmesg) for the reason"))]
     Io { tried: &'static str, source: io::Error },
 }
@@ -186,7 +188,7 @@ fn open_elsewhere(openers: &[Opener]) -> String {
 }
 
 impl Reason {
-    /// The reason for a failed act on the device.
+    /// The reason for a failed system call on the device; `tried`: its purpose, as in "cannot read its size".
     pub(crate) fn io(tried: &'static str, source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::EROFS) => Self::ReadOnly { how: "its file system is mounted read-only" },

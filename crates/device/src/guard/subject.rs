@@ -1,13 +1,13 @@
-//! Finds devices that share bytes with a target: its disk and partitions, the other paths to its drive, and what is
-//! beneath.
+//! Finds devices that share bytes with a target: its disk and partitions, the other paths to its drive, and the devices
+//! below.
 //!
 //! ```text
-//!           what is built on it: refused, whatever it is used for (in_use)
+//!     devices built on the target: always refused (in_use)
 //!   disk <-> partition  =  the target  =  another path to the same drive (same wwid)
 //!   slaves of dm and md, the file or the device behind a loop device: all of the above again
 //! ```
 //!
-//! A file beneath ends the descent: its file system and the disks below may be in use. [`super::in_use`] searches these
+//! The search ends at a file: its file system and the disks below may be in use. [`super::in_use`] searches these
 //! devices for users.
 
 use crate::discover::{Backing, DevNum, Disk, LoopDevice, Roots, SysDir, disks, generic_of_block, loops};
@@ -22,9 +22,9 @@ pub(super) enum Relation {
     Itself,
     /// The same bytes, reached through another device.
     OtherPath,
-    /// A part of one of the two above, or its disk.
+    /// A partition of the target or of another path, or the disk of either.
     Part,
-    /// The target is made of it, or of a part of it.
+    /// The target is built on this device, or on a part of it.
     Beneath,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Node {
     pub(super) which: String,
     pub(super) dir: SysDir,
     pub(super) relation: Relation,
-    /// Devices built on it that connect it with the target.
+    /// Devices built on this device, through which the target lies on it.
     way: Vec<SysDir>,
 }
 
@@ -47,42 +47,43 @@ struct FilePart {
     inode: u64,
     bytes: Range<u64>,
     which: String,
-    /// True if the whole part belongs to the target. Under dm and md most of it can belong to other volumes.
+    /// True if the target covers the whole part. Below dm and md, most of the part can belong to other volumes.
     exact: bool,
 }
 
 /// How two targets overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overlap {
-    /// Common bytes.
+    /// Both have bytes in common.
     Bytes,
-    /// Paths to one drive.
+    /// Both are paths to one drive.
     Drive,
 }
 
-/// A part of the target that was found.
+/// A part of the target to which a descriptor or path refers.
 #[derive(Debug)]
 pub(super) struct Found {
     /// Description, see [`Node::which`].
     pub(super) which: String,
-    /// True if read-only openers count as users. Daemons that manage the paths of a drive keep them open for reading.
+    /// True if processes that opened it read-only count as users. Below the target they do not: daemons that manage the
+    /// paths of a drive keep these open for reading.
     pub(super) readers_count: bool,
 }
 
-/// Everything that shares bytes with the target.
+/// All devices and files that share bytes with the target.
 #[derive(Debug, Default)]
 pub(super) struct Subject {
     /// Block devices; the target is the first, unless it is a file.
     pub(super) nodes: Vec<Node>,
     /// NVMe character devices that give access to disks in `nodes`.
     generics: Vec<(DevNum, String)>,
-    /// The file that is the target, or files beneath it.
+    /// The target itself if it is a file, or files below it.
     files: Vec<FilePart>,
-    /// Loop devices that the target is or is built on: they do not count as users of their backing.
+    /// Loop devices that are the target or below it; they do not count as users of their backing files.
     own_loops: Vec<DevNum>,
 }
 
-/// The devices among which other paths and loop devices are looked for.
+/// All disks and loop devices of the machine.
 struct Machine<'a> {
     roots: &'a Roots,
     disks: Vec<Disk>,
@@ -110,8 +111,8 @@ impl Subject {
         Self { files: vec![file], ..Self::default() }
     }
 
-    /// Adds a device with all that shares bytes with it. `way` leads from it to the target; `None` for the target.
-    /// `exact`: true if the whole device belongs to the target.
+    /// Adds a device with everything that shares bytes with it. `way`: the device built on it towards the target;
+    /// `None` for the target. `exact`: true if the target covers the whole device.
     fn add(&mut self, machine: &Machine<'_>, number: DevNum, dir: &SysDir, way: Option<&SysDir>, exact: bool) {
         if let Some(known) = self.nodes.iter_mut().find(|node| node.number == number) {
             return known.way.extend(way.cloned());
@@ -154,8 +155,8 @@ impl Subject {
         self.generics.extend(generic.map(|number| (number, format!("{whose} NVMe character device"))));
     }
 
-    /// Adds the other paths to the drive of `disk`. For a partition with these `bytes`: the whole disk on each path,
-    /// and its partitions that overlap them.
+    /// Adds the other paths to the drive of `disk`. For a partition with the range `bytes`, adds the whole disk of each
+    /// path, and its partitions that overlap the range.
     fn add_other_paths(
         &mut self,
         machine: &Machine<'_>,
@@ -183,7 +184,7 @@ impl Subject {
         }
     }
 
-    /// Adds the backing of `disk` if that is a loop device; `bytes` are the relevant bytes of the disk.
+    /// If `disk` is a loop device, adds its backing; `bytes`: the relevant range of the disk.
     fn add_backing(&mut self, machine: &Machine<'_>, disk: &SysDir, bytes: Range<u64>, exact: bool, whose: &str) {
         let Some(own) = machine.loops.iter().find(|of| Some(of.number) == disk.dev()) else { return };
         self.own_loops.push(own.number);
@@ -203,12 +204,12 @@ impl Subject {
         }
     }
 
-    /// The devices whose counters show use of the target: itself, and the other paths to its drive.
+    /// The device nodes through which the target is accessed: its own, and those of the other paths to its drive.
     pub(super) fn doors(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| matches!(node.relation, Relation::Itself | Relation::OtherPath))
     }
 
-    /// The part of the target that `metadata` describes, if any.
+    /// The part of the target to which `metadata` belongs, if any.
     pub(super) fn find(&self, metadata: &Metadata) -> Option<Found> {
         let number = DevNum::of_stat(metadata.rdev());
         let kind = metadata.file_type();
@@ -223,8 +224,8 @@ impl Subject {
         Some(Found { which, readers_count: true })
     }
 
-    /// Description of the part of the target that `path` leads to, if any. A device without a node here is matched by
-    /// name.
+    /// Description of the part of the target that `path` leads to, if any. A device without a node is matched by its
+    /// kernel name.
     pub(super) fn find_path(&self, path: &str, roots: &Roots) -> Option<String> {
         if !path.starts_with('/') {
             return None;
@@ -239,7 +240,8 @@ impl Subject {
         }
     }
 
-    /// Description of the part of the target behind the loop device `of`, if any and if `of` is not the target's own.
+    /// Description of the part of the target behind the loop device `of`, if any. `None` for the target's own loop
+    /// devices.
     pub(super) fn find_behind(&self, of: &LoopDevice, roots: &Roots) -> Option<String> {
         if self.own_loops.contains(&of.number) {
             return None;
@@ -251,7 +253,7 @@ impl Subject {
         }
     }
 
-    /// The block device `number`, if it is part of this.
+    /// The block device `number`, if it shares bytes with the target.
     pub(super) fn node(&self, number: DevNum) -> Option<&Node> {
         self.nodes.iter().find(|node| node.number == number)
     }
@@ -261,7 +263,7 @@ impl Subject {
         self.files.iter().find(is_it).map(|file| file.which.as_str())
     }
 
-    /// How the two overlap, if they have bytes in common.
+    /// How two targets overlap; `None` if they have no bytes in common.
     pub(super) fn overlaps(&self, other: &Self) -> Option<Overlap> {
         let in_devices = |one: &Self, two: &Self| {
             let target = two.nodes.first()?;
@@ -284,13 +286,13 @@ impl Subject {
 }
 
 impl Node {
-    /// Node below `dev`.
+    /// Path of the device node below /dev.
     pub(super) fn path(&self, roots: &Roots) -> PathBuf {
         roots.dev.join(self.dir.node_name())
     }
 
-    /// Directories of the devices built on it, except those that lead to the target and those that a volume manager or
-    /// RAID keeps apart from them.
+    /// Directories of the devices built on this device, except devices that lead to the target, and devices whose bytes
+    /// a volume manager or RAID keeps apart from those.
     pub(super) fn holders(&self) -> impl Iterator<Item = SysDir> {
         let is_own = |holder: &SysDir| self.way.iter().any(|way| way.name() == holder.name() || lie_apart(way, holder));
         self.dir.below("holders").filter(move |holder| !is_own(holder))
@@ -300,7 +302,7 @@ impl Node {
 /// True if a common manager gives each device its own bytes: volumes of one LVM group, partitions mapped by kpartx,
 /// arrays of one md container.
 fn lie_apart(one: &SysDir, two: &SysDir) -> bool {
-    /// `LVM-`, and 32 characters of the group's identity.
+    /// `LVM-`, and 32 characters that identify the volume group.
     const GROUP_LEN: usize = 4 + 32;
     let uuid = |dir: &SysDir| dir.child("dm").text("uuid").unwrap_or_default();
     let (one_uuid, two_uuid) = (uuid(one), uuid(two));
@@ -312,7 +314,7 @@ fn lie_apart(one: &SysDir, two: &SysDir) -> bool {
         || (is_array(one) && is_array(two))
 }
 
-/// Range of the disk's bytes that the device at `dir` covers; a disk itself begins at 0.
+/// Range of the disk that the device at `dir` covers, bytes.
 fn bytes_of(dir: &SysDir, is_partition: bool) -> Range<u64> {
     let start = if is_partition { dir.sectors("start").unwrap_or(0) } else { 0 };
     start..start.saturating_add(dir.sectors("size").unwrap_or(u64::MAX))

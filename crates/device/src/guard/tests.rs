@@ -1,4 +1,4 @@
-//! The guard on regular files, which every machine has. Devices: [`super::loop_tests`].
+//! Tests of the guard on regular files, which need no special machine. Devices: [`super::loop_tests`].
 
 use super::*;
 use crate::target::Target;
@@ -149,7 +149,7 @@ fn our_own_file_is_not_asked_for_and_may_grow() {
     let key = place.run_once(&place.request("ours"), SIZE as usize);
     let grown = Request { file_size_bytes: Some(2 * SIZE), ..place.request("ours") };
     assert_eq!(place.run_once(&grown, 2 * SIZE as usize), key);
-    // Asked to use less than the file has: the file keeps its length, the test uses only its part.
+    // If the request is smaller than the file, the file keeps its length, and the test uses only the requested part.
     let consent = place.consent(&place.request("ours")).unwrap();
     assert_eq!((consent.stamp_key(), consent.size_bytes()), (key, SIZE));
     assert_eq!(fs::metadata(place.path("ours")).unwrap().len(), 2 * SIZE);
@@ -187,14 +187,14 @@ fn a_second_run_on_a_file_is_refused_unless_both_share() {
     let request = place.request("file");
     let shared = Request { shared: true, ..request.clone() };
     let alone = place.consent(&request).unwrap();
-    place.assert_refused(&request, "another run is on it, alone; wait for that one to end");
-    place.assert_refused(&shared, "another run is on it, alone");
+    place.assert_refused(&request, "another run of flashproof uses it, exclusively; wait until that run ends");
+    place.assert_refused(&shared, "another run of flashproof uses it, exclusively");
     drop(alone);
     let _one = place.consent(&shared).unwrap();
     let _two = place.consent(&shared).unwrap();
     place.assert_refused(
         &request,
-        "another run is on it, shared; wait for that one to end, or start this one with --shared too",
+        "another run of flashproof uses it, with --shared; wait until that run ends, or start this run with --shared, too",
     );
 }
 
@@ -225,7 +225,7 @@ fn all_devices_are_refused_at_once_and_none_is_consented_to() {
     assert_eq!(refused.to_string().lines().count(), 2);
     assert!(!fs::exists(place.path("new")).unwrap());
 
-    // After a "no" a person is asked nothing more.
+    // A person who answers "no" is asked nothing more.
     let mut asked = Vec::new();
     let mut answers = Answers::default().or_ask(|question| {
         asked.push(question.name.to_owned());

@@ -1,8 +1,8 @@
 //! /proc/diskstats: the kernel's counters for each block device, and the values that `iostat -x` derives from them.
 //!
-//! Counters run since the device appeared; only the difference of two samples is meaningful. The names and units here
-//! are those of the kernel's `Documentation/admin-guide/iostats.rst`; the rates are computed as in sysstat, so that
-//! they can be compared.
+//! Counters run since the device appeared, so only the difference of two samples is meaningful. Names and units follow
+//! the kernel's `Documentation/admin-guide/iostats.rst`. The rates are computed as in sysstat, so that they can be
+//! compared.
 
 use super::DeviceNumber;
 use crate::discover::SysDir;
@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes in a sector of /proc/diskstats, for any sector size of the device.
+/// Bytes of a sector in /proc/diskstats, whatever the sector size of the device is.
 pub const SECTOR_BYTES: u64 = 512;
 
 const KIB_PER_SECTOR: f64 = SECTOR_BYTES as f64 / 1024.0;
@@ -19,11 +19,11 @@ const KIB_PER_SECTOR: f64 = SECTOR_BYTES as f64 / 1024.0;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     pub completed: u64,
-    /// Requests that were merged into a neighbour before they were issued.
+    /// Requests that were merged into an adjacent request before the issue.
     pub merged: u64,
     /// Sectors of 512 bytes.
     pub sectors: u64,
-    /// Milliseconds that all requests together took.
+    /// Sum of the times of all requests, milliseconds.
     pub time_ms: u64,
 }
 
@@ -32,15 +32,15 @@ pub struct Counts {
 pub struct Counters {
     pub read: Counts,
     pub write: Counts,
-    /// Requests issued and not completed: the present number, not a counter.
+    /// Current number of requests in flight; not a counter.
     pub in_flight: u64,
     /// Milliseconds with at least one request in flight.
     pub busy_ms: u64,
-    /// Milliseconds in flight, summed over all requests.
+    /// Sum of the times in flight of all requests, milliseconds.
     pub queue_ms: u64,
     /// Discards; `None` before Linux 4.18.
     pub discard: Option<Counts>,
-    /// Flushes, whose number and times alone are counted; `None` before Linux 5.5.
+    /// Flushes, of which only number and time are counted; `None` before Linux 5.5.
     pub flush: Option<Counts>,
 }
 
@@ -61,13 +61,13 @@ pub enum DiskstatsError {
     Unreadable { path: PathBuf, source: io::Error },
     /// A line, counted from 1, does not look like device statistics.
     #[error(
-        "cannot read {} line {line} - expected two numbers, a name and 11, 15 or 17 counters, found \"{text}\" - this kernel is unknown to this version",
+        "cannot read {} line {line} - expected two numbers, a name and 11, 15 or 17 counters, found \"{text}\" - this version of flashproof does not know the format of this kernel",
         path.display()
     )]
     Line { path: PathBuf, line: usize, text: String },
 }
 
-/// Reads the statistics of all block devices below `root` (`/` but in tests).
+/// Reads the statistics of all block devices below `root` (`/` except in tests).
 pub fn read(root: &Path) -> Result<Vec<Disk>, DiskstatsError> {
     let path = root.join("proc/diskstats");
     let text = match std::fs::read_to_string(&path) {
@@ -118,7 +118,7 @@ impl Counters {
 
     /// Difference to `earlier`; `in_flight` keeps its current value.
     ///
-    /// `None` if a counter went back without a wrap: then the device was replaced by another one under its number.
+    /// `None` if a counter fell without a wrap: then another device has the device number now.
     pub fn since(&self, earlier: &Self) -> Option<Self> {
         let if_both = |now: Option<Counts>, before: Option<Counts>| match now.zip(before) {
             Some((now, before)) => Some(Some(now.since(before)?)),
@@ -149,11 +149,11 @@ impl Counts {
 
 const WRAP_32: u64 = 1 << 32;
 
-/// The growth of one counter; `None` if the counter was reset.
+/// Increase of one counter; `None` if the counter was reset.
 ///
-/// Times are 32 bits on every kernel (`diskstats_show` in `block/genhd.c`): they wrap after 49.7 days of one request in
-/// flight, after 9 hours of 128. Counts are a kernel `long`: 64 bits, or 32 on a 32-bit kernel. So a counter that goes
-/// back by more than half of 32 bits has wrapped.
+/// Times are 32 bits on every kernel (`diskstats_show` in `block/genhd.c`): they wrap after 49.7 days with one request
+/// in flight, or after 9 hours with 128. Counts are a kernel `long`: 64 bits, or 32 on a 32-bit kernel. So a counter
+/// that falls by more than 2^31 has wrapped.
 fn grown(now: u64, before: u64) -> Option<u64> {
     if now >= before {
         return Some(now - before);
@@ -170,9 +170,9 @@ pub struct Rates {
     /// `w/s`
     pub writes_per_sec: f64,
     pub flushes_per_sec: Option<f64>,
-    /// `rkB/s`: of 1,024 bytes
+    /// `rkB/s`, in units of 1,024 bytes
     pub read_kib_per_sec: f64,
-    /// `wkB/s`: of 1,024 bytes
+    /// `wkB/s`, in units of 1,024 bytes
     pub write_kib_per_sec: f64,
     /// `r_await`: mean milliseconds of a read, in queue and device; `None` without reads (iostat prints 0)
     pub read_await_ms: Option<f64>,
@@ -180,14 +180,14 @@ pub struct Rates {
     pub write_await_ms: Option<f64>,
     /// `f_await`: likewise of a flush
     pub flush_await_ms: Option<f64>,
-    /// `rareq-sz`: mean size of a read, of 1,024 bytes; `None` without reads (iostat prints 0)
+    /// `rareq-sz`: mean size of a read, in units of 1,024 bytes; `None` without reads (iostat prints 0)
     pub read_request_kib: Option<f64>,
     /// `wareq-sz`: likewise of a write
     pub write_request_kib: Option<f64>,
     /// `aqu-sz`: mean number of requests in flight
     pub average_queue: f64,
-    /// `%util`: share of the time with requests in flight. For a device that works on several requests at once this is
-    /// no measure of its spare capacity.
+    /// `%util`: share of the time with requests in flight. For a device that serves several requests in parallel, this
+    /// does not show the spare capacity.
     pub util_pct: f64,
 }
 

@@ -1,9 +1,9 @@
 //! Facts about the machine of a run.
 //!
-//! Results can be compared only if both machines are known. Each fact is read on its own: an unreadable one is `None`,
-//! and nothing fails.
+//! Results of two machines can be compared only if both machines are known. Each fact is read separately: an unreadable
+//! fact is `None`, and not an error.
 //!
-//! Load of the host: CPUs, context switches, interrupts, pressure, memory, load average.
+//! Also the load of the host: CPUs, context switches, interrupts, pressure, memory, load average.
 
 use super::{ProcFile, TelemetryError, open, per_sec, share_pct};
 use crate::discover::{Roots, SysDir};
@@ -22,26 +22,26 @@ pub struct HostFacts {
     pub kernel_release: Option<String>,
     /// Name and version of the distribution.
     pub distribution: Option<String>,
-    /// CPU model, as the first CPU names itself.
+    /// Model of the first CPU.
     pub cpu_model: Option<String>,
-    /// CPUs that are built in, hardware threads counted.
+    /// CPUs present, counted as hardware threads.
     pub logical_cpus: Option<u64>,
-    /// CPUs that are switched on.
+    /// CPUs online.
     pub online_cpus: Option<u64>,
     pub numa_nodes: Option<u64>,
     /// Memory that the kernel can use.
     pub memory_total_bytes: Option<u64>,
-    /// CPU frequency governor; several, joined by commas, if CPUs differ. `None` also if the kernel does not control
-    /// it, as in most virtual machines.
+    /// CPU frequency governor; if CPUs differ, all governors joined by commas. `None` also if the kernel does not
+    /// control the frequency, as in most virtual machines.
     pub cpu_governor: Option<String>,
-    /// The hypervisor of this machine, as far as it identifies itself; `None` if none was detected.
+    /// Name of the detected hypervisor; `None` if none was detected.
     pub hypervisor: Option<String>,
     /// Seconds since the kernel started.
     pub uptime_secs: Option<u64>,
-    /// `kernel.io_uring_disabled`: 0 allowed, 1 for privileged processes only, 2 for nobody.
-    /// `None` before Linux 6.6, which always allows it.
+    /// `kernel.io_uring_disabled`: 0 allowed, 1 for privileged processes only, 2 for nobody. `None` before Linux 6.6,
+    /// which always allows io_uring.
     pub io_uring_disabled: Option<u32>,
-    /// Memory that this process may lock, soft limit.
+    /// Memory that this process may lock (soft limit).
     pub memlock_limit: Option<MemlockLimit>,
 }
 
@@ -54,7 +54,7 @@ pub enum MemlockLimit {
 }
 
 impl HostFacts {
-    /// Reads the facts below `root` (`/` but in tests).
+    /// Reads the facts below `root` (`/` except in tests).
     pub fn read(root: &Path) -> Self {
         let dir = SysDir::new(root.to_path_buf());
         let text = |name: &str| dir.text(name);
@@ -84,14 +84,15 @@ pub(crate) fn value<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a
     pairs.map(|(name, value)| (name.trim(), value.trim())).find_map(|(name, value)| (name == key).then_some(value))
 }
 
-/// os-release(5): the file in /etc comes before that in /usr/lib.
+/// Source: os-release(5); /etc/os-release has priority over /usr/lib/os-release.
 fn distribution(root: &SysDir) -> Option<String> {
     let text = root.text("etc/os-release").or_else(|| root.text("usr/lib/os-release"))?;
     let name = value(&text, "PRETTY_NAME", '=').or_else(|| value(&text, "NAME", '='))?;
     Some(name.trim_matches(['"', '\'']).to_owned())
 }
 
-/// x86 calls it "model name", MIPS "cpu model", POWER "cpu". ARM names only numbers: unknown.
+/// The key is "model name" on x86, "cpu model" on MIPS and "cpu" on POWER. ARM has only numbers, so there the model is
+/// unknown.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let model = ["model name", "cpu model", "cpu"].iter().find_map(|key| value(cpuinfo, key, ':'))?;
     Some(model.to_owned())
@@ -109,10 +110,10 @@ fn cpu_governor(root: &SysDir) -> Option<String> {
     (!governors.is_empty()).then(|| governors.join(","))
 }
 
-/// Xen appears in /sys/hypervisor; others set a CPU flag and mostly have their name in the firmware.
+/// Xen appears in /sys/hypervisor. Other hypervisors set a CPU flag, and most have their name in the firmware tables.
 ///
-/// The firmware's name alone proves nothing: bare machines in a cloud carry the cloud's name, too. ARM
-/// has no such flag, so only Xen is seen there.
+/// The name in the firmware tables proves nothing, because bare-metal machines of a cloud have the cloud's name there,
+/// too. ARM has no such flag, so only Xen is detected there.
 fn hypervisor(root: &SysDir, cpuinfo: &str) -> Option<String> {
     if let Some(kind) = root.text("sys/hypervisor/type") {
         return Some(kind);
@@ -142,7 +143,7 @@ const CPUS_MAX: u32 = 1 << 16;
 pub(crate) struct CpuList(BTreeSet<u32>);
 
 impl CpuList {
-    /// Parses a list; `None` if it is not one. An empty text is an empty set.
+    /// Parses a list such as `0-3,8`; `None` for other text. Empty text is an empty set.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut cpus = BTreeSet::new();
         for range in text.trim().split(',').filter(|range| !range.is_empty()) {
@@ -169,7 +170,7 @@ impl CpuList {
         self.0.is_empty()
     }
 
-    /// The CPU, if it is only one.
+    /// The CPU, if the set has exactly one.
     pub(crate) fn only(&self) -> Option<u32> {
         self.0.first().copied().filter(|_| self.0.len() == 1)
     }
@@ -232,9 +233,9 @@ impl Host {
         })
     }
 
-    /// `cpu_*_pct` are shares of all CPUs together (0 to 100): busy is neither idle nor waiting nor stolen;
-    /// `cpu_busiest_pct` is the utilisation of the busiest single one. `psi_io_*_pct` is the share of the time in which
-    /// some, or all, runnable tasks waited for I/O (Documentation/accounting/psi.rst).
+    /// `cpu_*_pct` are shares of the time of all CPUs (0 to 100); busy is all time that is not idle, iowait or steal.
+    /// `cpu_busiest_pct` is the utilisation of the busiest CPU. `psi_io_*_pct` is the share of the time in which some,
+    /// or all, runnable tasks waited for I/O (Documentation/accounting/psi.rst).
     pub(super) fn sample(&mut self, interval: Duration) -> impl Iterator<Item = (Column, Option<f64>)> + use<> {
         let mut now = self.stat.read().map(Counts::parse).unwrap_or_default();
         now.pressure_us = self.pressure.as_mut().and_then(|file| pressure_us(file.read().ok()?));
@@ -267,7 +268,7 @@ impl Host {
 }
 
 impl Counts {
-    /// The lines of /proc/stat (proc_stat(5)).
+    /// Parses /proc/stat (proc_stat(5)).
     fn parse(stat: &str) -> Self {
         let mut counts = Self::default();
         for line in stat.lines() {
@@ -287,10 +288,10 @@ impl Counts {
     }
 }
 
-/// Utilisation of the busiest CPU, percent; `None` if no CPU's clock ticked.
+/// Utilisation of the busiest CPU, percent; `None` if no tick passed.
 fn busiest_pct(now: &[(u32, Ticks)], before: &[(u32, Ticks)]) -> Option<f64> {
     let busy = |(number, now): &(u32, Ticks)| {
-        // A CPU that came online meanwhile has no earlier ticks.
+        // A CPU that has just come online has no earlier ticks.
         let (_, before) = before.iter().find(|(before, _)| before == number)?;
         now.since(*before).map(|[busy, ..]| busy)
     };
@@ -321,8 +322,8 @@ impl Ticks {
         Counts::parse(&fs::read_to_string(roots.proc.join("stat")).ok()?).cpus
     }
 
-    /// user, nice, system, idle, iowait, irq, softirq, steal. Guest time follows, but is in user already
-    /// (proc_stat(5)).
+    /// Order: user, nice, system, idle, iowait, irq, softirq, steal. Guest time follows, but is already part of user
+    /// time (proc_stat(5)).
     fn parse(words: &str) -> Option<Self> {
         let mut words = words.split_ascii_whitespace();
         let mut next = || words.next()?.parse::<u64>().ok();
@@ -331,9 +332,9 @@ impl Ticks {
         Some(Self { busy: user + nice + system + irq + softirq, idle, iowait, steal })
     }
 
-    /// Percent busy, waiting and stolen since `before`; `None` if no tick passed.
+    /// Percent of busy, iowait and steal time since `before`; `None` if no tick passed.
     pub(crate) fn since(self, before: Self) -> Option<[f64; 3]> {
-        // iowait, of all, can go back (proc_stat(5)).
+        // iowait can decrease (proc_stat(5)).
         let [busy, idle, iowait, steal] = [
             self.busy.saturating_sub(before.busy),
             self.idle.saturating_sub(before.idle),

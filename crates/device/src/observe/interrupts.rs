@@ -1,13 +1,14 @@
-//! The interrupts of a device: the lines of its controller, and the CPUs that they reach.
+//! Interrupts of a device: the interrupt lines of its controller, and the CPUs that take them.
 //!
 //! ```text
 //! sys/dev/block/259:0 -> .../0000:01:00.0/nvme/nvme0/nvme0n1
-//!                        .../0000:01:00.0/msi_irqs/{41,42,...}      the lines
-//! sys/kernel/irq/41/per_cpu_count                                   how often each reached which CPU
+//!                        .../0000:01:00.0/msi_irqs/{41,42,...}      interrupt lines
+//! sys/kernel/irq/41/per_cpu_count                                   interrupts of a line on each CPU
 //! ```
 //!
-//! If all of them reach one CPU, that CPU is part of every latency. The lines belong to the controller, so devices
-//! behind one (an HBA, namespaces of one drive) share them. Virtual devices (loop, zram, device-mapper) have none.
+//! If one CPU takes all interrupts, that CPU affects every latency. The lines belong to the controller, so all devices
+//! of a controller (an HBA, an NVMe drive with several namespaces) share them. Virtual devices (loop, zram,
+//! device-mapper) have no lines.
 
 use super::{DeviceNumber, block_dir, per_sec};
 use crate::discover::{SysDir, controllers};
@@ -16,13 +17,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The numbers of the interrupt lines of the controller behind `device`, ascending; empty if the kernel shows none.
+/// Interrupt lines of the controller of the device `number`, ascending; empty if the kernel shows none.
 ///
-/// `root` is `/` but in tests. Sources: `msi_irqs` and `irq` in the kernel's
-/// `Documentation/ABI/testing/sysfs-bus-pci`. A drive with several paths has the lines of all of them.
+/// `root` is `/` except in tests. A drive with several paths has the lines of all paths. Sources: `msi_irqs` and `irq`
+/// in the kernel's `Documentation/ABI/testing/sysfs-bus-pci`.
 pub fn lines_of(root: &Path, number: DeviceNumber) -> Vec<u32> {
     let Some(block) = block_dir(root, number) else { return Vec::new() };
-    // The root may itself be reached over a link.
+    // The path of the root may contain a link.
     let top = fs::canonicalize(root.join("sys/devices")).unwrap_or_else(|_| root.join("sys/devices"));
     let mut lines = lines_above(&block, &top);
     if lines.is_empty() {
@@ -33,13 +34,13 @@ pub fn lines_of(root: &Path, number: DeviceNumber) -> Vec<u32> {
     lines
 }
 
-/// The lines of the first device from `place` upwards that has any, below `top`.
+/// Interrupt lines of the nearest device from `place` upwards that has lines, below `top`.
 fn lines_above(place: &Path, top: &Path) -> Vec<u32> {
     let above = place.ancestors().take_while(|place| place.starts_with(top) && *place != top);
     above.map(lines_at).find(|lines| !lines.is_empty()).unwrap_or_default()
 }
 
-/// The lines of one device in /sys: its MSI vectors, else its legacy interrupt line.
+/// Interrupt lines of one device in /sys: its MSI vectors, or its legacy line if it has no vectors.
 fn lines_at(place: &Path) -> Vec<u32> {
     let dir = SysDir::new(place.to_owned());
     let signalled: Vec<u32> = dir.below("msi_irqs").filter_map(|line| line.name().parse().ok()).collect();
@@ -53,15 +54,15 @@ fn lines_at(place: &Path) -> Vec<u32> {
 /// Interrupts per CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ByCpu {
-    /// One count per possible CPU, by its number; since boot, or over an interval.
+    /// By CPU number, for all possible CPUs: interrupts since boot, or in an interval.
     pub counts: Vec<u64>,
 }
 
 impl ByCpu {
-    /// Reads the interrupts of `lines` on each CPU since boot; `None` if the kernel counts none of them.
+    /// Reads the interrupts of `lines` on each CPU since boot; `None` if the kernel has no counts.
     ///
-    /// Source: `/sys/kernel/irq/N/per_cpu_count` (Linux 4.9), one number for each possible CPU. One file per line is
-    /// read instead of /proc/interrupts, which takes the kernel milliseconds on a large host.
+    /// Source: `/sys/kernel/irq/N/per_cpu_count` (Linux 4.9), one number for each possible CPU. /proc/interrupts is not
+    /// read, because its output takes the kernel milliseconds on a large host.
     pub fn read(root: &Path, lines: &[u32]) -> Option<Self> {
         let file = |line: &u32| root.join(format!("sys/kernel/irq/{line}/per_cpu_count"));
         let mut sum: Option<Vec<u64>> = None;
@@ -78,14 +79,15 @@ impl ByCpu {
         self.counts.iter().sum()
     }
 
-    /// Interrupts since `earlier`; a counter that went back was reset and counts from zero.
+    /// Interrupts since `earlier`. A counter that fell was reset, and counts from zero.
     pub fn since(&self, earlier: &Self) -> Self {
         let before = earlier.counts.iter().copied().chain(std::iter::repeat(0));
         let grown = |(now, before): (&u64, u64)| now.checked_sub(before).unwrap_or(*now);
         Self { counts: self.counts.iter().zip(before).map(grown).collect() }
     }
 
-    /// The CPU with the most interrupts (the first of equals) and its percentage of them; `None` without interrupts.
+    /// The CPU with the most interrupts (the lowest number of equal ones), and its percentage of all interrupts; `None`
+    /// without interrupts.
     pub fn busiest(&self) -> Option<(usize, f64)> {
         let (cpu, count) = self.counts.iter().enumerate().max_by_key(|(cpu, count)| (**count, usize::MAX - cpu))?;
         let total = self.total();
@@ -93,13 +95,13 @@ impl ByCpu {
     }
 }
 
-/// Numbers with commas between them. The kernel's counters of 32 bits wrap; [`ByCpu::since`] takes a wrap for a reset,
+/// Parses numbers separated by commas. The kernel's 32-bit counters wrap; [`ByCpu::since`] treats a wrap as a reset,
 /// once in 2^32 interrupts.
 fn parse_counts(text: &str) -> Option<Vec<u64>> {
     text.trim().split(',').map(|count| count.parse().ok()).collect()
 }
 
-/// One device whose controller has interrupt lines.
+/// Interrupt counters of one device.
 #[derive(Debug)]
 pub(super) struct Irq {
     root: PathBuf,
@@ -108,14 +110,14 @@ pub(super) struct Irq {
 }
 
 impl Irq {
-    /// Counters of the device `number`; `None` if it has no lines, or the kernel does not count them.
+    /// Counters of the device `number`; `None` if it has no lines, or the kernel has no counts.
     pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
         let lines = lines_of(root, number);
         ByCpu::read(root, &lines).map(|_| Self { root: root.to_owned(), lines, before: None })
     }
 
-    /// The CPU with most of the device's interrupts, its share of them in percent, and interrupts per second on all
-    /// CPUs. The first two are empty without interrupts.
+    /// The CPU with the most interrupts of the device, its share of them in percent, and interrupts per second on all
+    /// CPUs. Without interrupts the first two are empty.
     pub(super) fn sample(&mut self, interval: Duration) -> [(Column, Option<f64>); 3] {
         let now = ByCpu::read(&self.root, &self.lines);
         let since = now.as_ref().zip(self.before.as_ref()).map(|(now, before)| now.since(before));

@@ -1,24 +1,25 @@
-//! Watching devices and the host from outside the run: nothing here issues an operation.
+//! Observes devices and the host from outside the run: nothing here issues an operation.
 //!
 //! * [`trace`]: the kernel's block tracepoints, one event for each request issued and completed
-//! * [`diskstats`]: /proc/diskstats, and the values that `iostat -x` derives from it
-//! * [`interrupts`]: CPUs that the interrupts of a device reach
+//! * [`diskstats`]: /proc/diskstats, and the values of `iostat -x`
+//! * [`interrupts`]: CPUs that take the interrupts of a device
 //! * [`nvme`]: an NVMe drive's health logs
 //! * [`telemetry`]: one row of numbers per report interval, for the run directory
 //! * [`host`]: facts about the machine
 //! * [`process`]: resources used by this program
 //!
-//! Functions that read /proc or /sys take the root of the file system, so that tests can build their own.
+//! Functions that read /proc or /sys take the root of the file system as a parameter, so that tests can use a fake
+//! tree.
 //!
-//! The temperature of a drive, from the kernel's hardware monitor.
+//! This module also reads the temperature of a drive, from the kernel's hardware monitor (hwmon).
 //!
-//! A monitor belongs to a drive if the block device is below the monitor's device in /sys: below the NVMe controller or
-//! its PCI device (kernels differ), below the SCSI device of `drivetemp`. A drive with several paths is below none of
-//! them, so the controllers linked by its subsystem count.
+//! A monitor belongs to a drive if the block device is below the monitor's device in /sys: the NVMe controller or its
+//! PCI device (kernels differ), or the SCSI device of `drivetemp`. A drive with several paths is not below its
+//! controllers, so the controllers linked by its subsystem count.
 //!
 //! For an NVMe drive each reading is a SMART command, which the kernel sends at most once a second.
 //!
-//! Files of /proc that are read repeatedly (opened once, into the same memory), and differences between two readings.
+//! Files of /proc that are read repeatedly are opened once and read into the same memory.
 
 pub mod diskstats;
 pub mod host;
@@ -34,7 +35,7 @@ use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A block device's number: major, minor.
+/// Number of a block device: major, minor.
 pub type DeviceNumber = (u32, u32);
 
 /// Directory of the block device `number` in /sys below `root`, links resolved.
@@ -42,10 +43,10 @@ fn block_dir(root: &Path, (major, minor): DeviceNumber) -> Option<PathBuf> {
     fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()
 }
 
-/// Drivers whose monitor is in the drive. Monitors above it (an adapter, a bridge) measure something else.
+/// hwmon drivers that measure the drive itself. Monitors of an adapter or a bridge measure that device instead.
 const DRIVERS: [&str; 2] = ["nvme", "drivetemp"];
 
-/// The thermometer of the drive below `root`, for repeated reading; `None` if the kernel knows none.
+/// The drive's temperature file below `root`, for repeated reads; `None` if the kernel has none.
 fn thermometer(root: &Path, number: DeviceNumber) -> Option<ProcFile> {
     ProcFile::open(drive_monitor(root, number)?.path(), "temp1_input").ok()
 }
@@ -56,8 +57,8 @@ fn celsius(thermometer: &mut ProcFile) -> Option<f64> {
     Some(thermometer.read().ok()?.trim().parse::<i64>().ok()? as f64 / 1_000.0)
 }
 
-/// Directory of the monitor in a drive, below `root`; `None` if it has none that the kernel knows. For all
-/// drivers the first sensor is the drive as a whole (NVMe: the composite temperature).
+/// Directory of the drive's hardware monitor, below `root`; `None` if the kernel has none. With all drivers the first
+/// sensor is for the whole drive (NVMe: the composite temperature).
 pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<SysDir> {
     let block = block_dir(root, number)?;
     let places = [vec![block.clone()], controllers(&block)].concat();
@@ -69,7 +70,7 @@ pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<SysDir>
     SysDir::new(root.join("sys/class")).below("hwmon").find(is_of_drive)
 }
 
-/// The open file and the text last read.
+/// An open file and the text of the last read.
 #[derive(Debug)]
 struct ProcFile {
     file: File,
@@ -91,9 +92,9 @@ impl ProcFile {
     }
 }
 
-/// Why telemetry cannot be taken.
+/// Telemetry cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot take telemetry from {} - {source} - {}", path.display(), sys::remedy(source, "mount /proc"))]
+#[error("cannot read telemetry from {} - {source} - {}", path.display(), sys::remedy(source, "mount /proc"))]
 pub struct TelemetryError {
     /// The file that could not be opened.
     pub path: PathBuf,

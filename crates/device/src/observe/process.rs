@@ -1,12 +1,12 @@
-//! This process: its identity, the resources that it uses, and the CPU time that it waited for; and the state of a
-//! recorded process.
+//! This process: its identity, its resource usage, and its waiting time for a CPU. Also the state of a recorded
+//! process.
 //!
-//! A number alone does not identify a process, because the kernel reuses it. The number with the start time of the
-//! process and the boot of the machine does. Another container sees other numbers: only within one PID namespace "not
-//! there" means "gone". Otherwise the caller has to check if its files still grow.
+//! A PID alone does not identify a process, because the kernel reuses PIDs. PID, start time and boot ID together do.
+//! PIDs differ between containers, so only within one PID namespace a missing process has ended. Otherwise the caller
+//! has to check if the files of the process still grow.
 //!
 //! A measuring tool has to report its own cost. Threads that issue operations are recognised by name
-//! ([`ISSUING_PREFIX`]); each has a column. The CPU time of the process includes the other threads.
+//! ([`ISSUING_PREFIX`]); each of them has a column. The CPU time of the process includes all threads.
 
 use super::telemetry::Cell;
 use super::{ProcFile, TelemetryError, open, share_pct};
@@ -31,17 +31,17 @@ pub enum Alive {
     Running,
     /// Stopped (SIGSTOP, a debugger): no progress until somebody continues it.
     Stopped,
-    /// Ended, or its number belongs to another process now.
+    /// Ended, or its PID belongs to another process now.
     Gone,
-    /// Not found here, but its number is from another container, where it may still run.
+    /// Not found, but its PID is from another container, where the process may still run.
     Elsewhere,
-    /// The machine was rebooted since, or this is another machine.
+    /// The machine was rebooted, or this is another machine.
     OtherBoot,
-    /// `/proc` has no answer: it is not mounted, or hidden from this user.
+    /// Not known: `/proc` is not mounted, or hides the process from this user.
     Unknown,
 }
 
-/// The calling process; `None` if `/proc` has no answer.
+/// The calling process; `None` if `/proc` is not mounted.
 pub fn this_process() -> Option<Process> {
     let root = Path::new("/");
     let pid = std::process::id();
@@ -49,7 +49,7 @@ pub fn this_process() -> Option<Process> {
     Some(Process { pid, start_ticks, boot_id: boot_id(root)?, pid_namespace: pid_namespace(root) })
 }
 
-/// State of `process` on this machine, by `/proc` below `root` (`/` but in tests).
+/// State of `process` on this machine, from `/proc` below `root` (`/` except in tests).
 pub fn is_alive(process: &Process, root: &Path) -> Alive {
     match boot_id(root) {
         None => return Alive::Unknown,
@@ -71,8 +71,8 @@ pub fn is_alive(process: &Process, root: &Path) -> Alive {
     }
 }
 
-/// With `hidepid` a user does not see the processes of others: an invisible process may still run. The first process
-/// always belongs to another user, unless this is root.
+/// True if `/proc` hides the processes of other users (`hidepid`), so that a process which is not visible may still
+/// run. Process 1 always belongs to another user, unless this user is root.
 fn hides_others(root: &Path) -> bool {
     !root.join("proc/1").exists()
 }
@@ -94,7 +94,7 @@ struct Stat {
 
 /// `None` if the file exists and cannot be read.
 fn stat(root: &Path, pid: u32) -> Result<Option<Stat>, ErrorKind> {
-    // The name of a program can be any bytes.
+    // The program name can contain any bytes.
     let bytes = fs::read(root.join(format!("proc/{pid}/stat"))).map_err(|error| match error.raw_os_error() {
         // The process ended between opening and reading.
         Some(libc::ESRCH) => ErrorKind::NotFound,
@@ -103,20 +103,21 @@ fn stat(root: &Path, pid: u32) -> Result<Option<Stat>, ErrorKind> {
     Ok(parse_stat(&String::from_utf8_lossy(&bytes)))
 }
 
-/// Source: proc_pid_stat(5). The second field is the program's name in parentheses; it can contain blanks and
-/// parentheses itself, so parsing continues after the last one.
+/// Source: proc_pid_stat(5). The second field is the program name in parentheses. The name can contain blanks and
+/// parentheses, so parsing starts after the last `)`.
 fn parse_stat(text: &str) -> Option<Stat> {
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
-    // Field 22; the state was the third.
+    // Field 22; the state is field 3.
     let start_ticks = fields.nth(22 - 4)?.parse().ok()?;
     Some(Stat { state, start_ticks })
 }
 
-/// Names of issuing threads begin so: `issue-0`.
+/// Prefix of the names of issuing threads: `issue-0`.
 pub(super) const ISSUING_PREFIX: &str = "issue-";
 
-/// Prefix of the kernel threads that do io_uring's blocking work: `iou-wrk-4711`, with the issuing thread's number.
+/// Prefix of the kernel's worker threads for blocking io_uring operations: `iou-wrk-4711`, with the ID of the issuing
+/// thread.
 const RING_WORKER_PREFIX: &str = "iou-wrk-";
 
 #[derive(Debug)]
@@ -128,23 +129,23 @@ pub(super) struct OwnProcess {
 }
 
 impl OwnProcess {
-    /// Finds the issuing threads that are there now.
+    /// Finds the current issuing threads.
     pub(super) fn open(root: &Path) -> Result<Self, TelemetryError> {
         let statm = open(root, "proc/self/statm")?;
         let workers = RingWorkers { tasks: root.join("proc/self/task"), known: HashMap::new() };
         Ok(Self { statm, cpu_ns: None, threads: issuing_threads(root), workers })
     }
 
-    /// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were ready to run
-    /// and had no CPU, over all of them together, as a share of the interval; empty without such threads.
+    /// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were runnable without
+    /// a CPU, summed over these threads, as a share of the interval; empty without issuing threads.
     ///
-    /// `io_worker_runs/s`: number of times that io_uring's workers ran, about once for each operation passed to them.
+    /// `io_worker_runs/s`: number of times that workers of io_uring ran, about once per operation that they perform.
     pub(super) fn sample(&mut self, interval: Duration) -> Vec<Cell> {
         let cpu_ns = process_cpu_ns().ok();
         let used_ns = cpu_ns.zip(self.cpu_ns).map(|(now, before)| now.saturating_sub(before));
         self.cpu_ns = cpu_ns;
         let used: Vec<_> = self.threads.iter_mut().map(Thread::sample).collect();
-        // If a thread has ended, its share is missing, so the sum is unknown.
+        // If a thread has ended, its time is unknown, and so is the sum.
         let waited_ns = used.iter().map(|used| used.map(|used| used.waited_ns)).sum::<Option<u64>>();
         let waited_ns = waited_ns.filter(|_| !used.is_empty());
         let runs_per_sec = self.workers.runs() as f64 / interval.as_secs_f64();
@@ -180,17 +181,17 @@ fn issuing_threads(root: &Path) -> Vec<Thread> {
     threads.into_iter().map(|(_, thread)| thread).collect()
 }
 
-/// The workers of io_uring. They come and go, so each sample lists them again; a thread's name is read once.
+/// Worker threads of io_uring. The kernel starts and ends workers at any time, so each sample lists them again; the
+/// name of a thread is read once.
 #[derive(Debug)]
 struct RingWorkers {
     tasks: PathBuf,
-    /// All current threads, by number; `Some` for workers.
+    /// All current threads by ID; `Some` for workers.
     known: HashMap<u32, Option<Thread>>,
 }
 
 impl RingWorkers {
-    /// Number of times that workers ran since the last sample. Runs of a worker between its last sample and its end are
-    /// lost.
+    /// Number of times that workers ran since the last sample. Runs of a worker after its last sample are lost.
     fn runs(&mut self) -> u64 {
         let tasks = fs::read_dir(&self.tasks).into_iter().flatten().flatten();
         let ids: Vec<u32> = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
@@ -200,7 +201,7 @@ impl RingWorkers {
             let worker = self.known.entry(id).or_insert_with(|| {
                 let task = self.tasks.join(id.to_string());
                 let name = fs::read_to_string(task.join("comm")).ok()?;
-                // Not there at the last sample: its first runs count.
+                // A worker started after the last sample, so all of its runs count.
                 let before = Some(Scheduled::default());
                 name.starts_with(RING_WORKER_PREFIX).then(|| Thread::open(&task, name, before)).flatten()
             });
@@ -222,9 +223,9 @@ struct Thread {
 struct Scheduled {
     /// Time on a CPU.
     ran_ns: u64,
-    /// Time ready to run and without a CPU.
+    /// Time runnable without a CPU.
     waited_ns: u64,
-    /// Number of times it got a CPU.
+    /// Number of times that the thread got a CPU.
     runs: u64,
 }
 
@@ -247,7 +248,7 @@ impl Thread {
 }
 
 impl Scheduled {
-    /// The numbers of schedstat: two in nanoseconds and a count (Documentation/scheduler/sched-stats.rst).
+    /// Parses schedstat: two times in nanoseconds and a count (Documentation/scheduler/sched-stats.rst).
     fn parse(schedstat: &str) -> Option<Self> {
         let mut words = schedstat.split_ascii_whitespace();
         let mut next = || words.next()?.parse().ok();
@@ -400,7 +401,7 @@ mod process_tests {
             process.sample(Duration::ZERO).iter().position(|cell| cell.0 == column)
         };
         let mut process = OwnProcess::open("/".as_ref()).unwrap();
-        // The name is set by the thread itself, when it first runs.
+        // A thread sets its own name when it starts to run.
         while named(&mut process).is_none() {
             process = OwnProcess::open("/".as_ref()).unwrap();
         }

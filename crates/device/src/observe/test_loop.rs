@@ -1,4 +1,4 @@
-//! A loop device of a test's own, removed with its file when dropped.
+//! A loop device for one test, removed with its file when dropped.
 
 use super::DeviceNumber;
 use std::fs::File;
@@ -22,7 +22,7 @@ impl LoopDevice {
         match made {
             Ok(output) if output.status.success() => {
                 let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-                // If there is a udev, let it finish looking at the new device.
+                // If udev runs, wait until it has finished with the new device.
                 let _ = Command::new("udevadm").args(["settle", "--timeout=10"]).output();
                 Some(Self { path, _file: file })
             }

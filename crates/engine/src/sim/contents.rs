@@ -1,7 +1,7 @@
-//! Contents of a simulated drive, for tests that check data and not only times.
+//! Contents of a simulated drive, for tests that also check data.
 //!
-//! Unwritten pages take no memory. A completed write may be only in the drive's volatile cache, unless it had FUA or
-//! a flush followed. A power failure keeps or loses each cached sector at random, so writes are torn, lost and
+//! Unwritten pages take no memory. A completed write stays in the drive's volatile cache until a flush, unless the
+//! write had FUA. A power failure loses each cached sector with a probability of 1/2, so writes are torn, lost and
 //! reordered.
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ const PAGE: usize = 4096;
 pub struct Contents {
     sector: usize,
     pages: HashMap<u64, Box<[u8; PAGE]>>,
-    /// Old sectors on the medium, by offset, where the cache has newer data.
+    /// By offset: old sectors on the medium that have newer data in the cache.
     medium: HashMap<u64, Vec<u8>>,
     random: Random,
 }
@@ -35,8 +35,8 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usi
 }
 
 impl Contents {
-    /// A drive full of zeros with atomic sectors of `sector_bytes`, a power of two from 512 to 4096. `seed`
-    /// determines what is lost.
+    /// A drive full of zeros with atomic sectors of `sector_bytes`, a power of two from 512 to 4096. `seed` determines
+    /// the lost sectors.
     pub fn new(sector_bytes: u32, seed: u64) -> Self {
         let sector = (sector_bytes as usize).next_power_of_two().clamp(512, PAGE);
         Self { sector, pages: HashMap::new(), medium: HashMap::new(), random: Random::new(seed) }
@@ -61,7 +61,7 @@ impl Contents {
         }
     }
 
-    /// Applies the effect of an operation with this outcome.
+    /// Applies an operation with this outcome to the contents.
     pub(super) fn apply(&mut self, op: &mut Op, outcome: Outcome) {
         let len = op.buf.len().min(op.len as usize);
         match op.kind {

@@ -1,13 +1,13 @@
 //! The simulated engine: drives on virtual time.
 //!
-//! A model ([`DriveModel`]) determines what happens inside a drive. The engine has the clock, which jumps from event
-//! to event: a day passes in seconds, and the same seed gives the same run to the nanosecond. Events at one instant
-//! happen drive by drive, for each drive in its model's order.
+//! A model ([`DriveModel`]) simulates the inside of a drive. The engine has the clock, which jumps from event to event:
+//! a day passes in seconds, and the same seed gives the same run to the nanosecond. Events at the same instant happen
+//! drive by drive, and for each drive in the order of its model.
 //!
-//! Drives store no data unless the engine is made with [`Contents`]. Then operations have buffers, and reads return
-//! what was written.
+//! Drives store data only if the engine is created with [`Contents`]. Then operations have buffers, and reads return
+//! the data written.
 //!
-//! * `contents`: the data; `model`: interface of a model, and a drive of any model; `queue`: queueing model
+//! * `contents`: stored data; `model`: interface of a model, and a drive with any model; `queue`: queueing model
 //! * `ftl`: model with flash and garbage collection; `spec`: text form of a drive
 
 mod contents;
@@ -27,15 +27,15 @@ use std::io;
 use sys::buffer::{Buf, Pool};
 use sys::op::{Completion, Op, OpKind};
 
-/// All simulated drives of a run and the one clock they share.
+/// All simulated drives of a run, and their common clock.
 #[derive(Debug)]
 pub struct SimEngine<M = QueueModel> {
     now_ns: u64,
     drives: Vec<M>,
-    /// Next event of each drive.
+    /// By drive: time of its next event.
     next_ns: Vec<u64>,
     in_flight: usize,
-    /// Data of each drive; empty: drives store no data.
+    /// By drive: its data; empty if drives store no data.
     contents: Vec<Contents>,
     /// Operations in flight by token, if drives store data.
     ops: Vec<Option<Op>>,
@@ -47,14 +47,14 @@ impl<M: DriveModel> SimEngine<M> {
         Self::holding(drives, Vec::new())
     }
 
-    /// An engine of `drives` that store `contents`, one each.
+    /// An engine of `drives`, each of which stores one of `contents`.
     pub fn holding(drives: Vec<M>, contents: Vec<Contents>) -> Self {
         let next_ns = drives.iter().map(M::next_event_ns).collect();
         Self { now_ns: 0, next_ns, drives, in_flight: 0, contents, ops: Vec::new() }
     }
 
-    /// Contents of the drives if the run ends now. Of each write in flight, random sectors are written. If
-    /// `power_fails`, random unflushed sectors are lost.
+    /// Ends the run and returns the contents of the drives. Each write in flight has written a random set of its
+    /// sectors. If `power_fails`, random unflushed sectors are lost.
     pub fn stop(mut self, power_fails: bool) -> Vec<Contents> {
         for op in self.ops.iter().flatten().filter(|op| op.kind == OpKind::Write) {
             self.contents[usize::from(op.target)].tear(op);
@@ -65,7 +65,7 @@ impl<M: DriveModel> SimEngine<M> {
         self.contents
     }
 
-    /// Completes everything in flight and drops the completions, for a run that is over.
+    /// Completes all operations in flight and drops the completions, at the end of a run.
     pub fn drain(&mut self) {
         let mut dropped = Vec::new();
         while self.in_flight > 0 && self.reap(Wait { until_ns: u64::MAX - 1, completions: 1 }, &mut dropped).is_ok() {
@@ -109,7 +109,7 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
         self.now_ns
     }
 
-    /// Drops the operation with its buffer, which is empty, unless drives store data.
+    /// Drops the operation with its empty buffer, unless drives store data.
     #[inline]
     fn submit(&mut self, op: Op) {
         let target = usize::from(op.target);
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(reap_all(&mut engine)[0].completed_ns, 100_000 + 1_000_000_000);
     }
 
-    /// A drive with an event every 10 us; every third one ends an operation.
+    /// A drive with an event every 10 us; every third event ends an operation.
     struct Wheel {
         turns: u64,
         taken: Vec<Done>,

@@ -1,11 +1,10 @@
-//! Interface of a simulated drive: a model without a clock. Also the counters of host operations, and a drive of any
-//! model.
+//! Interface of the model of a simulated drive. Also the counters of host operations, and a drive with any model.
 
 use super::{DriveSpec, FtlModel, QueueModel};
 use results::telemetry::Column;
 use sys::op::{Op, OpKind, Outcome};
 
-/// Model of a simulated drive: outcome and time of each operation.
+/// Model of a simulated drive, which determines the outcome and time of each operation.
 ///
 /// A model has neither clock nor completion queue. [`super::SimEngine`] submits operations, asks for the time of the
 /// next event, and calls [`Self::advance`] when virtual time reaches it:
@@ -14,18 +13,20 @@ use sys::op::{Op, OpKind, Outcome};
 /// submit(op, now) ...  next_event_ns() -> t   advance() -> a completion at t, or an event inside
 /// ```
 ///
-/// * **Events.** Everything with its own time is an event: the end of an operation, a page program, a block erase, a
-///   flush of the write buffer, idle-time garbage collection. Events are ordered by time; the model fixes the order
-///   of events at one instant.
+/// * **Events.** Every change at a time of its own is an event: the end of an operation, a page program, a block erase,
+///   a flush of the write buffer, idle-time garbage collection. Events are ordered by time; the model determines the
+///   order of events at the same instant.
 /// * **Determinism.** All randomness comes from the model's seed, none from addresses, hashes or the real clock: the
 ///   same seed and operations give the same run, to the nanosecond.
-/// * **Operations.** Flush, deallocate and placement hints arrive like reads and writes. Unsupported ones end with an
-///   errno (`EOPNOTSUPP` for a placement), as on a real drive; none is dropped silently.
+/// * **Operations.** The model gets flushes, deallocations and placement hints, as well as reads and writes.
+///   Unsupported operations end with an errno (`EOPNOTSUPP` for a placement), as on a real drive; none is dropped
+///   silently.
 /// * **Cost.** Every operation passes through a model: no allocation, no dynamic dispatch. For several models in one
 ///   run, an enum of them implements this trait.
 pub trait DriveModel {
-    /// Takes an operation at `now_ns`, which never runs backwards. Exactly one [`Done`] returns its token: at
-    /// `now_ns` if it is refused, later otherwise. A service time of zero would let a closed loop spin forever.
+    /// Accepts an operation at `now_ns`, which never runs backwards. Exactly one [`Done`] returns its token: at
+    /// `now_ns` for a refused operation, later for any other, because with a service time of zero a closed loop would
+    /// never end.
     fn submit(&mut self, op: &Op, now_ns: u64);
 
     /// Time of the next event; `u64::MAX` if there is none before the next operation arrives. Never before the
@@ -36,7 +37,7 @@ pub trait DriveModel {
     /// are separate events. Only called when there is a next event.
     fn advance(&mut self) -> Option<Done>;
 
-    /// Counters since the model was made, each with its column of telemetry.csv, always in the same order.
+    /// Counters since the creation of the model, each with its column of telemetry.csv, always in the same order.
     fn counters(&self) -> Vec<(Column, u64)>;
 }
 
@@ -96,7 +97,7 @@ impl Counted {
     }
 }
 
-/// A drive of one of the models; drives in a run can have different models.
+/// A drive with one of the models; the drives of a run can have different models.
 #[derive(Clone)]
 #[expect(clippy::large_enum_variant, reason = "there are a few, and every operation would follow the box")]
 pub enum Drive {
@@ -107,8 +108,8 @@ pub enum Drive {
 }
 
 impl Drive {
-    /// A drive with the parameters of `spec`. Randomness depends on the seed of `spec`, or on `seed` if `spec` has
-    /// none. Errors: an invalid FTL; never for a description parsed from text, which is checked.
+    /// A drive with the parameters of `spec`. Uses the seed of `spec`, or `seed` if `spec` has none. Errors: an invalid
+    /// FTL; never for a description that was parsed from text, because the parser checks it.
     pub fn new(spec: &DriveSpec, seed: u64) -> Result<Self, ::ftl::SpecError> {
         Ok(match &spec.ftl {
             Some(ftl) => Self::Ftl(FtlModel::new(spec, ftl, seed)?),

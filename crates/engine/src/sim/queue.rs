@@ -1,11 +1,11 @@
-//! The queueing model: channels, service times, two data paths, limits, stalls, errors.
+//! The queueing model of a drive: channels, service times, two data paths, limits, stalls, errors.
 //!
-//! The model represents no product. Operations queue FIFO for one of a few equal channels, hold the channel for a
-//! service time, then transfer their data over one path that all channels share.
+//! The model represents no product. Operations wait in FIFO order for one of several equal channels, hold the channel
+//! for a service time, then transfer their data over a path that all channels share (one path per direction).
 //!
-//! Operations are served in order, and stalls and faults are known from the start. So an operation's end is computed
-//! when it reaches the channels: one event per operation. With windowed limits there is a second event: an operation
-//! that waited for its window proceeds to the channels.
+//! Operations are served in order, and stalls and faults are known from the start. So the end of an operation is
+//! computed when the operation reaches the channels: one event per operation. With limits per window there is a second
+//! event, when an operation that waited for its window proceeds to the channels.
 
 use super::model::{Counted, Done, DriveModel};
 use super::spec::{DriveSpec, Stalls};
@@ -19,21 +19,22 @@ use sys::random::Random;
 #[derive(Debug, Clone)]
 pub struct QueueModel {
     spec: DriveSpec,
-    /// Operations in the drive, sorted by end, then by arrival. Each holds a channel until its end, or waits for one.
+    /// Operations in the drive, sorted by end, then by arrival. Each operation holds a channel until its end, or waits
+    /// for a channel.
     ends: EventQueue<u64, Done>,
-    /// By direction, reads first: instant from which the data path is free. With windows: end of the time charged to
-    /// the limit.
+    /// By direction, reads first: instant from which the data path is free. With limits per window: end of the time
+    /// charged to the limit.
     path_free_ns: [u64; 2],
-    /// By direction: operations that wait for their windows, with the start of the window, ascending.
+    /// By direction: operations that wait for their windows, with the start of the window, in ascending order.
     limited: [VecDeque<(u64, Asked)>; 2],
     random: Random,
     counted: Counted,
-    /// By direction: bytes and cost of the last operation. Most have the same size, and the division is the slowest
-    /// step.
+    /// By direction: bytes and cost of the last operation, as a cache. Most operations have the same size, and the
+    /// division is the slowest step.
     last_cost: [(u64, u64); 2],
 }
 
-/// The fields of an operation that the model needs.
+/// Fields of an operation that the model needs.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     kind: OpKind,
@@ -81,7 +82,7 @@ impl DriveModel for QueueModel {
 }
 
 impl QueueModel {
-    /// A fresh drive. Randomness depends on the seed of `spec`, or on `seed` if `spec` has none.
+    /// A fresh drive. Uses the seed of `spec`, or `seed` if `spec` has none.
     pub fn new(spec: &DriveSpec, seed: u64) -> Self {
         Self {
             ends: EventQueue::with_capacity(64),
@@ -94,7 +95,7 @@ impl QueueModel {
         }
     }
 
-    /// Charges the operation to its limit. If it must wait for a later window, queues it and returns true.
+    /// Charges the operation to its limit. If the operation must wait for a later window, queues it and returns true.
     fn has_to_wait(&mut self, op: Asked) -> bool {
         let Some((way, cost_ns)) = self.cost_ns(&op) else { return false };
         let begin_ns = |at_ns: u64| at_ns - at_ns % self.spec.window_ns;
@@ -113,7 +114,7 @@ impl QueueModel {
         if first(1) < first(0) { (1, first(1)) } else { (0, first(0)) }
     }
 
-    /// Direction of a read or write, and its cost: the time that bandwidth and rate limits allot to it.
+    /// Direction of a read or write, and its cost: the time that the bandwidth and rate limits assign to the operation.
     #[inline]
     fn cost_ns(&mut self, op: &Asked) -> Option<(usize, u64)> {
         let (way, kbps, iops) = match op.kind {
@@ -155,8 +156,8 @@ impl QueueModel {
         if op.hinted || matches!(op.kind, OpKind::WriteBack(_)) {
             return (now_ns, libc::EOPNOTSUPP);
         }
-        // Each channel serves one of the `channels` operations that end last. The earliest of their ends frees a
-        // channel. Refused operations ended at once and do not count.
+        // The `channels` operations that end last hold the channels. The earliest of their ends frees a channel.
+        // Refused operations end at once and do not count.
         let free_ns = self.ends.from_last(self.spec.channels as usize - 1).map_or(0, |(end_ns, _)| end_ns);
         let taken_ns = match op.kind {
             // Completed operations are on the medium: a flush waits for all operations accepted before it.
@@ -167,7 +168,7 @@ impl QueueModel {
         let service_ns = self.service_ns(op.kind, start_ns);
         let served_ns = self.spec.stalls.delay(start_ns, service_ns);
         let end_ns = self.transfer(op, served_ns);
-        // Every operation takes at least 1 ns; otherwise a closed loop would never advance time.
+        // Every operation takes at least 1 ns, because otherwise a closed loop would never advance time.
         let end_ns = end_ns.max(now_ns + 1);
         let errno = if self.spec.is_gone(end_ns) {
             libc::ENODEV
@@ -179,7 +180,7 @@ impl QueueModel {
         (end_ns, errno)
     }
 
-    /// Time that a channel works on an operation, without the transfer.
+    /// Service time of an operation on a channel, without the transfer.
     fn service_ns(&mut self, kind: OpKind, start_ns: u64) -> u64 {
         let mut service_ns = match kind {
             OpKind::Read => self.spec.read_ns,
@@ -211,7 +212,7 @@ impl QueueModel {
 }
 
 impl Stalls {
-    /// The earliest instant from `at_ns` on at which the drive is not frozen.
+    /// Earliest instant at or after `at_ns` outside all stalls.
     #[inline]
     fn thaw(&self, at_ns: u64) -> u64 {
         if self.length_ns == 0 { at_ns } else { self.end_of_stalls(at_ns) }
@@ -219,7 +220,7 @@ impl Stalls {
 
     fn end_of_stalls(&self, at_ns: u64) -> u64 {
         let mut at_ns = at_ns;
-        // The last stall that began by then can still last, and the next can begin before it ends.
+        // The last stall before `at_ns` may still last, and the next stall may begin before its end.
         while let Some(end_ns) =
             self.last_begin(at_ns).map(|begin_ns| begin_ns + self.length_ns).filter(|ns| *ns > at_ns)
         {
@@ -243,14 +244,14 @@ impl Stalls {
         start_ns + left_ns
     }
 
-    /// Latest stall that begins at or before `at_ns`.
+    /// Begin of the latest stall at or before `at_ns`.
     fn last_begin(&self, at_ns: u64) -> Option<u64> {
         let periodic = at_ns.checked_div(self.every_ns).filter(|n| *n > 0).map(|n| n * self.every_ns);
         let listed = self.at_ns[..self.at_ns.partition_point(|begin| *begin <= at_ns)].last().copied();
         periodic.max(listed)
     }
 
-    /// Earliest stall that begins after `at_ns`.
+    /// Begin of the earliest stall after `at_ns`.
     fn next_begin(&self, at_ns: u64) -> Option<u64> {
         let periodic = at_ns.checked_div(self.every_ns).map(|n| (n + 1) * self.every_ns);
         let listed = self.at_ns.get(self.at_ns.partition_point(|begin| *begin <= at_ns)).copied();

@@ -56,13 +56,13 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
         (
             format!("{}; {gone}", passthrough("$FDP0")),
             &storage("FDP0"),
-            &["there is no node /dev/ng", "mknod /dev/ng"],
+            &["its character device has no node /dev/ng", "mknod /dev/ng"],
             ":",
         ),
         (
             format!("cp -a {other} {generic}"),
             &storage("FDP0"),
-            &["is not its character device: the kernel's is", "remove the node"],
+            &["is not its character device: the kernel says", "remove the node"],
             &back,
         ),
         ("blockdev --setro $FDP0".to_owned(), &storage("FDP0"), &["it is read-only", "blockdev --setrw"], ":"),

@@ -102,7 +102,7 @@ fn zones_are_written_at_their_write_pointers_and_a_zone_that_another_program_res
     guest.ask("nvme zns reset-zone $ZONED0 -a");
     let ended = guest.end("run").expect(1);
     assert!(
-        ended.stderr.contains("the write pointer is not there: another program wrote to the zone"),
+        ended.stderr.contains("the zone's write pointer is elsewhere: another program wrote to the zone"),
         "{}",
         ended.stderr
     );

@@ -1,11 +1,11 @@
-//! Write amplification in closed form, of drives with very many superblocks. `a` is T / U: 1 + over-provisioning.
+//! Closed forms of write amplification, for drives with very many superblocks. `a` is T / U = 1 + over-provisioning.
 
 /// The principal branch of Lambert's W, for -1/e <= x < 0, by bisection.
 fn lambert_w0(x: f64) -> f64 {
     bisect(-1.0, 0.0, |w| w * w.exp() < x)
 }
 
-/// The value between `low` and `high` at which `too_low` changes.
+/// Bisection: the value between `low` and `high` at which `too_low` changes from true to false.
 pub(crate) fn bisect(mut low: f64, mut high: f64, too_low: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..200 {
         let middle = (low + high) / 2.0;
@@ -23,21 +23,21 @@ pub(crate) fn fifo(a: f64) -> f64 {
     a / (a + lambert_w0(-a * (-a).exp()))
 }
 
-/// Greedy under uniform writes with `b` pages a block: the mean field, of very many blocks (Desnoyers 2012; Van Houdt,
-/// "A mean field model for a class of garbage collection algorithms in flash-based solid state drives", 2013).
+/// Greedy under uniform writes with `b` pages per block: mean-field limit of very many blocks (Desnoyers 2012; Van
+/// Houdt, "A mean field model for a class of garbage collection algorithms in flash-based solid state drives", 2013).
 pub(crate) fn greedy(a: f64, b: usize) -> f64 {
     greedy_apart(a, b, &[(1.0, 1.0)])
 }
 
-/// The same of pools, each with a share `f` of the data and `r` of the writes, that lie apart and have their victims in
-/// common: those with the fewest valid pages of all.
+/// As [`greedy`], for separate pools, each with a share `f` of the data and a share `r` of the writes. The victim is
+/// the block with the fewest valid pages of all pools.
 pub(crate) fn greedy_apart(a: f64, b: usize, pools: &[(f64, f64)]) -> f64 {
     let mut harmonic = vec![0.0; b + 1];
     for i in 1..=b {
         harmonic[i] = harmonic[i - 1] + 1.0 / i as f64;
     }
-    // Blocks are collected with v valid pages, at a rate that is common to all, or with v - 1 if a page of theirs is
-    // overwritten before. Of such a rate follow the flash that all blocks take, and the write amplification.
+    // Blocks with v valid pages are collected at a common rate. If one of their pages is overwritten before, they are
+    // collected with v - 1 valid pages. The rate determines the flash of all blocks and the write amplification.
     let of = |v: usize, rate: f64| {
         let (mut flash, mut written) = (0.0, 0.0);
         for &(f, r) in pools {
@@ -55,7 +55,7 @@ pub(crate) fn greedy_apart(a: f64, b: usize, pools: &[(f64, f64)]) -> f64 {
     of(v, rate.exp()).1
 }
 
-/// FIFO where a share `r` of the writes goes to a share `f` of the data, the two mixed (Desnoyers 2012).
+/// FIFO with mixed hot and cold data: a share `r` of the writes goes to a share `f` of the data (Desnoyers 2012).
 pub(crate) fn hot_cold_fifo(a: f64, f: f64, r: f64) -> f64 {
     let mut wa = 1.0;
     for _ in 0..100_000 {
@@ -65,8 +65,8 @@ pub(crate) fn hot_cold_fifo(a: f64, f: f64, r: f64) -> f64 {
     wa
 }
 
-/// Hot and cold in pools of their own, FIFO each: the best share of the spare flash for the hot one, and the write
-/// amplification of both together.
+/// Hot and cold data in separate pools, each FIFO: the best share of the spare flash for the hot pool, and the write
+/// amplification of both pools together.
 pub(crate) fn separated(a: f64, f: f64, r: f64) -> (f64, f64) {
     let of_both = |share: f64| {
         let pool = |share: f64, f: f64| fifo(1.0 + (a - 1.0) * share / f);
@@ -82,7 +82,7 @@ fn closed_forms_give_published_values() {
     assert!((fifo(1.3) - 2.3642).abs() < 1e-4);
     // Desnoyers' notes: 6.59 for a = 1.0914, f = 0.1420, r = 0.7258.
     assert!((hot_cold_fifo(1.0914, 0.1420, 0.7258) - 6.5892).abs() < 1e-3);
-    // With ever larger blocks greedy comes near to FIFO.
+    // With larger blocks, greedy approaches FIFO.
     assert!((greedy(1.07, 64) - 7.0099).abs() < 1e-4 && (greedy(1.07, 4096) - 7.8029).abs() < 1e-4);
     assert!((separated(1.07, 0.5, 0.5).1 - fifo(1.07)).abs() < 1e-9);
 }

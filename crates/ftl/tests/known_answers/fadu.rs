@@ -1,8 +1,10 @@
-//! A real drive: a FADU of 3.84 TB, while fio wrote 128 KiB blocks at random, each once in a pass (`random_map`).
+//! Comparison with a real drive: a FADU drive of 3.84 TB. fio wrote blocks of 128 KiB in random order, each once per
+//! pass (`random_map`).
 //!
-//! From its FDP statistics, read once a minute: the published artefact of the WARP paper (FAST '26). Write amplification
-//! is the difference of MBMW over that of HBMW, between the ends of eighths of a pass (of 3,840,755,982,336 bytes of
-//! HBMW, from the first reading on, interpolated between readings); mean of passes 2 to 72. The first was sequential.
+//! Source: FDP statistics, read once a minute, of the published artefact of the WARP paper (FAST '26). Write
+//! amplification is the increase of MBMW divided by the increase of HBMW, in each eighth of a pass. A pass is
+//! 3,840,755,982,336 bytes of HBMW from the first reading on, interpolated between readings. The values are means of
+//! passes 2 to 72; pass 1 was sequential.
 
 use crate::waf;
 use ftl::{Ftl, Spec};
@@ -10,11 +12,11 @@ use sys::random::Random;
 
 const OCTILES: [f64; 8] = [4.426, 5.602, 4.872, 4.168, 3.482, 2.780, 2.076, 1.370];
 
-/// Units of 64 KiB of a drive of a 64th of the size; two make one of fio's blocks.
+/// Number of units of 64 KiB, of a drive with 1/64 of the size. Two units are one block of fio.
 const UNITS: u64 = 3_840_755_982_336 / 64 / (64 << 10) / 16 * 16;
 
-/// Write amplification by eighth of a pass, of a plain drive: mean of the fourth and fifth pass. With superblocks of a
-/// half to twice the size it comes out alike, at 8 to 9 % over-provisioning.
+/// Write amplification in each eighth of a pass, on a simulated drive: mean of passes 4 and 5. Superblocks of half or
+/// twice the size give similar values, at 8 to 9 % over-provisioning.
 fn octiles(over_provisioning: f64) -> [f64; 8] {
     let unit_bytes = 64 << 10;
     let spec = Spec { unit_bytes, over_provisioning, ..Spec::of(UNITS * u64::from(unit_bytes)) };

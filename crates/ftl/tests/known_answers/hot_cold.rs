@@ -1,4 +1,4 @@
-//! 80 % of the writes on 20 % of the data: mixed, and each in a pool of its own.
+//! 80 % of the writes go to 20 % of the data. Hot and cold data are mixed, or in separate pools.
 
 use crate::anchors::{greedy_apart, hot_cold_fifo, separated};
 use crate::{filled, measured, waf};
@@ -7,14 +7,14 @@ use sys::random::Random;
 
 const OVER_PROVISIONING: [f64; 4] = [0.07, 0.125, 0.15, 0.28];
 
-/// A drive of so many superblocks of data, of 64 units each, whose garbage collection writes behind the host.
+/// A drive with `superblocks` superblocks of data, of 64 units each. Garbage collection and host share an append point.
 fn spec(superblocks: u64, over_provisioning: f64) -> Spec {
     let superblock_bytes = 64 * 4096;
     let (victim, append) = (Victim::Fifo, Append::Shared);
     Spec { superblock_bytes, over_provisioning, victim, append, ..Spec::of(superblocks * superblock_bytes) }
 }
 
-/// The unit that is written next: 80 % of all in the first 20 % of the drive.
+/// The next unit to write: with 80 % probability in the first 20 % of the drive.
 fn hot_cold(random: &mut Random, units: u64) -> u64 {
     let hot_units = units / 5;
     if random.below(10) < 8 { random.below(hot_units) } else { hot_units + random.below(units - hot_units) }
@@ -50,7 +50,8 @@ fn apart_with_the_best_share_of_the_spare_flash_they_reach_the_optimum() {
 #[test]
 fn on_handles_of_their_own_greedy_takes_victims_as_full_from_both() {
     for over_provisioning in OVER_PROVISIONING {
-        // The closed form knows nothing of what is in reserve, and of what is open, half of it free.
+        // Compensates for flash that the closed form ignores: the reserve, and open superblocks, half of which are
+        // free.
         let beside = (1.0 + 4.0 / 2.0) / 8000.0;
         let spec = Spec {
             handles: 2,

@@ -1,4 +1,4 @@
-//! Write amplification whose answer is known.
+//! Write amplification with known answers.
 
 mod anchors;
 mod fadu;
@@ -9,22 +9,22 @@ mod uniform;
 use ftl::{Append, Ftl, Isolation, Spec, Victim};
 use sys::random::Random;
 
-/// A drive with each unit written once, under the handle that `handle` says.
+/// A drive with each unit written once, with the handle that `handle` returns for the unit.
 fn filled(spec: &Spec, handle: impl Fn(u64) -> u16) -> Ftl {
     let mut ftl = Ftl::new(spec, 1).unwrap();
     (0..ftl.units()).for_each(|unit| ftl.write(unit, 1, handle(unit)));
     ftl
 }
 
-/// Write amplification while `write` writes.
+/// Write amplification during `write`.
 fn waf(ftl: &mut Ftl, write: impl FnOnce(&mut Ftl)) -> f64 {
     let before = ftl.counters();
     write(ftl);
     ftl.counters().since(before).unwrap().waf().unwrap()
 }
 
-/// Write amplification of single units, where `next` says which is written: the drive is filled, then written `warm` times
-/// its size, then so many `passes` that are measured.
+/// Write amplification of writes of single units, chosen by `next`. The drive is filled, then written with `warm` times
+/// its size, then measured over `passes` times its size.
 fn measured(spec: &Spec, warm: u64, passes: u64, mut next: impl FnMut(&mut Random, u64) -> u64) -> f64 {
     let (mut ftl, mut random) = (filled(spec, |_| 0), Random::new(2));
     let units = ftl.units();
@@ -57,7 +57,7 @@ fn handles_whose_data_lives_equally_long_are_not_amplified() {
     let spec = Spec { handles: 4, append: Append::PerHandle, isolation: Isolation::Persistently, ..Spec::of(64 << 20) };
     let mut ftl = Ftl::new(&spec, 1).unwrap();
     let (chunk, quarter) = (16, ftl.units() / 4);
-    // Four sequential streams, each round its own quarter; how often each has its turn is chance.
+    // Four sequential streams, each on its own quarter of the drive, in random turns.
     let mut random = Random::new(7);
     let mut next = [0; 4];
     for _ in 0..10 * ftl.units() / chunk {

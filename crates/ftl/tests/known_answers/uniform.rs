@@ -1,17 +1,18 @@
-//! Uniform random writes, against the closed forms.
+//! Uniform random writes, compared with the closed forms.
 
 use crate::anchors::{fifo, greedy};
 use crate::measured;
 use ftl::{Append, Spec, Victim};
 use sys::random::Random;
 
-/// Relative error of a drive with that many superblocks for the data, of `pages` units each, after so many passes.
+/// Relative error against the closed form, of a drive with `superblocks` superblocks of data, of `pages` units each,
+/// after `passes` passes.
 fn error(victim: Victim, over_provisioning: f64, pages: u64, superblocks: u64, passes: u64) -> f64 {
     let superblock_bytes = pages * 4096;
     let append = Append::Shared;
     let logical_bytes = superblocks * superblock_bytes;
     let spec = Spec { victim, over_provisioning, superblock_bytes, append, ..Spec::of(logical_bytes) };
-    // The closed forms know of no superblock in reserve, so the drive has that beside what they are told of.
+    // The closed forms assume no reserve, so the drive gets its reserve in addition to their flash.
     let a = spec.superblocks() as f64 / superblocks as f64;
     let reserve = f64::from(spec.reserve_superblocks) / superblocks as f64;
     let wanted = match victim {
@@ -44,7 +45,7 @@ fn uniform_writes_are_amplified_as_the_closed_forms_say() {
     assert!(largest_error(1 << 19, 3) < 0.002);
 }
 
-/// Larger drives come nearer.
+/// Larger drives are closer to the closed forms.
 #[test]
 #[ignore = "takes two minutes: scripts/soak runs it"]
 fn within_0_1_percent_with_ten_times_the_units() {

@@ -1,12 +1,12 @@
 //! Read-only NVMe queries to a drive.
 //!
-//! The kernel's passthrough would carry any command. This module sends only those of [`Query`], so that a holder of a
-//! descriptor can neither format nor write with it. Sources: `include/uapi/linux/nvme_ioctl.h`; NVM Express Base
+//! The kernel's passthrough accepts any command. This module sends only the commands of [`Query`], so that its callers
+//! can neither format a drive nor write to it. Sources: `include/uapi/linux/nvme_ioctl.h`; NVM Express Base
 //! Specification 2.1: Get Log Page 5.1.12, Identify 5.1.13, Get Features 5.1.11, I/O Management Receive 7.3.
 //!
-//! [`ring`] reads and writes data through io_uring. Names of [`Status`]: NVM Express Base Specification 2.1, figures
-//! 98 to 107; NVM Command Set Specification 1.1; Linux `include/linux/nvme.h` (`NVME_SC_...`), whose path-related
-//! codes come from the kernel when it lost the drive.
+//! [`ring`] reads and writes data through io_uring. Names of [`Status`]: NVM Express Base Specification 2.1, figures 98
+//! to 107; NVM Command Set Specification 1.1; Linux `include/linux/nvme.h` (`NVME_SC_...`), whose path-related codes
+//! come from the kernel after it has lost the drive.
 
 pub mod ring;
 
@@ -21,13 +21,13 @@ pub const LOG_PAGE_BYTES: usize = 512;
 /// Bytes of every Identify structure.
 pub const IDENTIFY_BYTES: usize = 4096;
 
-/// A read-only query to a drive: of an endurance group by its identifier (`u16`), or of a namespace by its own (`u32`).
+/// A read-only query to a drive. `u16`: identifier of an endurance group; `u32`: identifier of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Query {
-    /// Log page 02h, SMART / Health Information, which every drive has.
+    /// Log page 02h, SMART / Health Information; mandatory.
     Smart,
-    /// Log page C0h, SMART / Health Information Extended of the OCP Datacenter NVMe SSD Specification. On other
-    /// drives the page is vendor-specific, so check its contents first.
+    /// Log page C0h, SMART / Health Information Extended of the OCP Datacenter NVMe SSD Specification. On other drives
+    /// the page is vendor-specific, so check the page's GUID.
     OcpSmart,
     /// Log page 20h: the FDP configurations of an endurance group.
     FdpConfigurations(u16),
@@ -35,7 +35,7 @@ pub enum Query {
     FdpUsage(u16),
     /// Log page 22h: bytes written by hosts and to the media of an endurance group.
     FdpStatistics(u16),
-    /// Feature 1Dh: is FDP on in an endurance group? No bytes; the answer is the command's result.
+    /// Feature 1Dh: state of FDP in an endurance group. The answer has no bytes; the state is the command's result.
     FdpFeature(u16),
     /// Identify Controller.
     Controller,
@@ -43,13 +43,13 @@ pub enum Query {
     Namespace(u32),
     /// Identify: an allocated namespace, attached or not. Only drives with namespace management.
     AllocatedNamespace(u32),
-    /// Identify: list of namespace identifiers. True: also of namespaces that are not attached, only for drives with
+    /// Identify: list of namespace identifiers. True: including namespaces that are not attached; only for drives with
     /// namespace management.
     NamespaceNumbers(bool),
     /// Identify: unique identifiers of a namespace.
     NamespaceNames(u32),
-    /// I/O Management Receive: reclaim unit handles that a namespace may use. Must be sent to the namespace's own
-    /// device.
+    /// I/O Management Receive: reclaim unit handles that a namespace may use. Send this query to the device of the
+    /// namespace.
     ReclaimUnitHandles(u32),
 }
 
@@ -98,7 +98,7 @@ const GET_LOG_PAGE: u8 = 0x02;
 const IDENTIFY: u8 = 0x06;
 const GET_FEATURES: u8 = 0x0a;
 const IO_MANAGEMENT_RECEIVE: u8 = 0x12;
-/// The whole controller, all namespaces.
+/// Namespace identifier for all namespaces of the controller.
 const NSID_ALL: u32 = 0xffff_ffff;
 
 impl Query {
@@ -106,7 +106,7 @@ impl Query {
         if matches!(self, Self::ReclaimUnitHandles(_)) { NVME_IOCTL_IO_CMD } else { NVME_IOCTL_ADMIN_CMD }
     }
 
-    /// Command for the first `len` bytes of the answer.
+    /// The command that returns the first `len` bytes of the answer.
     fn command(self, len: u32) -> Command {
         // Zero-based number of dwords.
         let dwords = (len / 4).saturating_sub(1);
@@ -142,17 +142,17 @@ impl Query {
 /// Sends the query to the drive behind `fd` (`/dev/nvme0`, or a namespace device), waits, and stores the first bytes
 /// of the answer in `answer`: whole dwords; for Identify exactly [`IDENTIFY_BYTES`]. Returns the command's result.
 ///
-/// No timeout here: the kernel resets a controller that does not answer in time.
+/// Without a timeout: the kernel resets a controller that does not answer in time.
 pub fn ask(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result<u32, QueryError> {
-    // A drive sends the whole Identify structure even if less is requested.
+    // A drive sends the whole Identify structure, even if the command requests fewer bytes.
     let fits = query.command(0).opcode != IDENTIFY || answer.len() == IDENTIFY_BYTES;
     let Some(len) = u32::try_from(answer.len()).ok().filter(|len| len % 4 == 0 && fits) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
     };
     let addr = if answer.is_empty() { 0 } else { answer.as_mut_ptr() as u64 };
     let mut command = Command { addr, data_len: len, ..query.command(len) };
-    // SAFETY: the kernel reads and writes one `nvme_passthru_cmd` (its layout, see above) and writes at most
-    // `data_len` bytes at `addr`; both outlive the call, which returns when the command is over.
+    // SAFETY: the kernel reads and writes one `nvme_passthru_cmd` (its layout, see above) and writes at most `data_len`
+    // bytes at `addr`; both outlive the call, which returns when the command has ended.
     match succeed(unsafe { libc::ioctl(fd.as_raw_fd(), query.request() as _, &raw mut command) })? {
         0 => Ok(command.result),
         // The kernel returns the status of a refused command as a positive number.
@@ -182,8 +182,8 @@ pub struct Status {
 }
 
 impl Status {
-    /// From the status field of a completion without its phase bit, as Linux reports it: the code, its type in three
-    /// bits, then retry bits.
+    /// Parses the status field of a completion without the phase bit, as Linux reports it: code, three bits of code
+    /// type, retry bits.
     pub fn of_field(field: u16) -> Self {
         Self { sct: (field >> 8 & 0x7) as u8, sc: field as u8 }
     }
@@ -259,7 +259,7 @@ impl Status {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sct, sc } = self;
-        let name = self.name().unwrap_or(if *sct == 7 { "of the vendor's own" } else { "without a name" });
+        let name = self.name().unwrap_or(if *sct == 7 { "vendor-specific" } else { "unknown" });
         write!(f, "NVMe status {name} (type {sct:#x}, code {sc:#04x})")
     }
 }
@@ -332,7 +332,7 @@ mod tests {
         // Linux and drives also report do-not-retry and further bits.
         assert_eq!(Status::of_field(0x4280 | 0x2000), Status { sct: 2, sc: 0x80 });
         assert_eq!(Status::of_field(0x0280).to_string(), "NVMe status Write Fault (type 0x2, code 0x80)");
-        assert_eq!(Status::of_field(0x07c1).to_string(), "NVMe status of the vendor's own (type 0x7, code 0xc1)");
-        assert_eq!(Status { sct: 0, sc: 0x7f }.to_string(), "NVMe status without a name (type 0x0, code 0x7f)");
+        assert_eq!(Status::of_field(0x07c1).to_string(), "NVMe status vendor-specific (type 0x7, code 0xc1)");
+        assert_eq!(Status { sct: 0, sc: 0x7f }.to_string(), "NVMe status unknown (type 0x0, code 0x7f)");
     }
 }

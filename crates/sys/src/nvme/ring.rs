@@ -1,8 +1,9 @@
-//! A ring's form for NVMe commands on character devices of namespaces (`/dev/ng0n1`), which bypass the block layer.
+//! Form of a ring for NVMe commands on character devices of namespaces (`/dev/ng0n1`). The commands bypass the block
+//! layer.
 //!
 //! The kernel (5.19) takes a command in the second half of a 128-byte submission queue entry, and returns the drive's
-//! own status. The kernel checks no range: the drive executes whatever the command addresses. So [`Commands`]
-//! enforces whole logical blocks and the buffer's length, and its user must enforce the range of bytes.
+//! own status. The kernel does not check the range of a command, and the drive executes any range. So [`Commands`]
+//! enforces whole logical blocks and the length of the buffer; its caller must enforce the range of bytes.
 //!
 //! Sources: `include/uapi/linux/nvme_ioctl.h` (`struct nvme_uring_cmd`), `drivers/nvme/host/ioctl.c` of the kernel;
 //! NVM Command Set Specification 1.1, figures 60 (write) and 33 (dataset management); Zoned Namespace Command Set
@@ -43,13 +44,13 @@ pub struct Namespace {
     pub nsid: u32,
     /// Logical block, bytes; a power of two.
     pub block_bytes: u32,
-    /// Position on the namespace of offset 0 of operations, bytes: the start of a partition. Whole blocks.
+    /// Byte of the namespace at which offset 0 of operations lies: the start of a partition. Whole blocks.
     pub first_byte: u64,
     /// Maximum bytes per command, whole blocks; larger operations are split.
     pub transfer_bytes_max: u32,
     /// True if every write sets FUA.
     pub fua: bool,
-    /// Placement identifiers for placement 1, 2...: the namespace's placement list.
+    /// Placement identifiers of placement 1, 2...: the placement list of the namespace.
     pub placement_ids: Vec<u16>,
 }
 
@@ -59,7 +60,7 @@ const RANGE_BYTES: usize = 16;
 /// Form of NVMe commands on namespaces, numbered as targets 0, 1...
 pub struct Commands {
     namespaces: Vec<Namespace>,
-    /// Range of each deallocation, by token: the drive fetches the range as data.
+    /// Range of each deallocation, by token. The drive reads the range as data of the command.
     ranges: Buf,
 }
 
@@ -147,7 +148,7 @@ impl Form for Commands {
                 range[8..].copy_from_slice(&first_block.to_le_bytes());
                 command.opcode = DATASET_MANAGEMENT;
                 (command.addr, command.data_len) = (range.as_mut_ptr() as u64, RANGE_BYTES as u32);
-                // One range: the number is zero-based.
+                // The number of ranges is zero-based: 0 means one range.
                 command.cdw11 = DEALLOCATE;
             }
         }

@@ -33,7 +33,7 @@ impl Machine {
         fs::canonicalize(self.roots.sys.join("dev/block/259:0")).unwrap()
     }
 
-    /// Adds a block device of 1 MiB, or a partition of one when `name` has its disk before a slash.
+    /// Adds a block device of 1 MiB; a partition if `name` is `disk/partition`.
     fn add_device(&self, name: &str, number: &str, attributes: &[(&str, &str)]) -> PathBuf {
         let dir = format!("sys/devices/fake/{name}");
         self.tree.write_all(&dir, &[("dev", number), ("size", "2048")]);
@@ -45,7 +45,7 @@ impl Machine {
         self.tree.path(dir)
     }
 
-    /// Builds `upper` on `lower`, as the kernel shows it on both sides.
+    /// Builds `upper` on `lower`, with the kernel's links in both directions.
     fn stack(&self, upper: &Path, lower: &Path) {
         self.tree.link(lower.join("holders").join(upper.file_name().unwrap()), upper);
         self.tree.link(upper.join("slaves").join(lower.file_name().unwrap()), lower);
@@ -181,7 +181,7 @@ fn what_lies_beneath_counts() {
     assert!(machine.refused("9:7").starts_with("the disk /dev/nvme0n1 beneath it is mounted at /whole;"));
     machine.mount("0:0", "/");
 
-    // Two floors down, and by the other path to the drive there.
+    // Two layers below, also through another path to the drive at the bottom.
     let dm = machine.add_device("dm-1", "252:1", &[("dm/name", "x")]);
     machine.stack(&dm, &md);
     machine.mount("259:2", "/data");
@@ -301,9 +301,9 @@ fn what_is_exported_is_in_use() {
         (
             format!("{nvmet}/namespaces/7"),
             "device_path",
-            "namespace 7 of NVMe-oF subsystem nqn.test; disable that (`echo 0 > /",
+            "namespace 7 of NVMe-oF subsystem nqn.test; disable the export (`echo 0 > /",
         ),
-        (format!("{lio}/iblock_0/data"), "udev_path", "LIO backstore iblock_0/data; delete that (`targetcli`"),
+        (format!("{lio}/iblock_0/data"), "udev_path", "LIO backstore iblock_0/data; delete the backstore (`targetcli`"),
     ] {
         let machine = Machine::new();
         let path = device(&machine);
@@ -362,7 +362,7 @@ fn exports_that_cannot_be_looked_at_are_said() {
     machine.write("sys/module/nvmet/refcnt", "0\n");
     let mut findings = Findings::default();
     machine.subject(0).check_kernel_users(&machine.roots, &mut findings);
-    assert!(matches!(&findings.notes[..], [one] if one.starts_with("what nvmet exports could not be looked at")));
+    assert!(matches!(&findings.notes[..], [one] if one.starts_with("exports of nvmet could not be examined")));
 }
 
 #[test]
@@ -427,9 +427,9 @@ fn only_shared_runs_tolerate_only_shared_runs() {
     assert_eq!(sort_out(vec![], false).unwrap(), 0);
     assert_eq!(sort_out(vec![opener(1, Some(Shared)), opener(2, Some(Shared))], true).unwrap(), 2);
     for (openers, shared, says) in [
-        (vec![opener(7, Some(Shared))], false, "another run is on it (process 7), shared"),
-        (vec![opener(7, Some(Exclusive))], true, "another run is on it (process 7), alone"),
-        (vec![opener(7, Some(Exclusive))], false, "another run is on it (process 7), alone"),
+        (vec![opener(7, Some(Shared))], false, "another run of flashproof uses it (process 7), with --shared"),
+        (vec![opener(7, Some(Exclusive))], true, "another run of flashproof uses it (process 7), exclusively"),
+        (vec![opener(7, Some(Exclusive))], false, "another run of flashproof uses it (process 7), exclusively"),
         (vec![opener(7, Some(Shared)), opener(8, None)], true, "it is open in process 8 (asd)"),
         (vec![opener(8, None)], false, "it is open in process 8 (asd)"),
     ] {

@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
 
-/// Size of the loop devices: large enough for ext4 and for the samples to have something between the ends.
+/// Size of the loop devices: large enough for ext4, and for random samples between the ends.
 pub(super) const SIZE: u64 = 32 << 20;
 
 /// Runs a command to its end; `None` if it is not installed.
@@ -30,7 +30,8 @@ pub(super) fn succeed(command: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// Prints past the test harness, which captures the output of passing tests, that a test did not run.
+/// Reports that a test did not run. Writes to stderr directly, because the test harness captures the output of passing
+/// tests.
 pub(super) fn skip<T>(why: &str) -> Option<T> {
     let test = std::thread::current().name().unwrap_or("test").to_owned();
     let _ = writeln!(io::stderr(), "{test} skipped: {why}");
@@ -63,7 +64,7 @@ impl Bench {
         Some((device.clone(), Undo("losetup", vec!["--detach".into(), device])))
     }
 
-    /// Mounts `device` in the directory of the bench, after a file system was made on it.
+    /// Makes a file system on `device` and mounts it in the directory of the bench.
     pub(super) fn mount(&self, device: &str) -> Option<(String, Undo<'static>)> {
         succeed("mkfs.ext4", &["-q", "-F", device])?;
         let at = self.path("mount");
@@ -75,7 +76,7 @@ impl Bench {
     pub(super) fn guard(&self) -> Guard {
         Guard {
             watch: Duration::from_millis(200),
-            // Long enough for commands of other tests that look at every loop device.
+            // Long enough for commands of other tests that open every loop device.
             settle: Duration::from_secs(1),
             ..Guard::new(Some(self.dir.path().join("state")))
         }
@@ -89,7 +90,7 @@ impl Bench {
         Request { shared: true, ..self.request() }
     }
 
-    /// Consent for the device with no one to ask.
+    /// Consent for the device, without anybody to ask.
     pub(super) fn consent(&self, request: &Request) -> Result<WriteConsent, String> {
         let answer = self.guard().consent(std::slice::from_ref(request), &mut Answers::default());
         answer.map(|mut consents| consents.remove(0)).map_err(|refused| refused.to_string())
@@ -109,7 +110,7 @@ impl Bench {
         assert!(text.contains(&format!("{} - {why}", self.device)), "expected `{why}`, got `{text}`");
     }
 
-    /// Puts bytes on the device, and out of the page cache to it.
+    /// Writes bytes to the device and flushes the page cache.
     pub(super) fn put(&self, at: u64, bytes: &[u8]) {
         let device = OpenOptions::new().write(true).open(&self.device).unwrap();
         device.write_all_at(bytes, at).unwrap();
@@ -132,7 +133,7 @@ impl Bench {
         Some((name, node, undo))
     }
 
-    /// Has a loop device pose as the drive `name` with these attributes, for [`Self::guard_of_posed`].
+    /// Makes a loop device pose as the drive `name` with these attributes, for [`Self::guard_of_posed`].
     pub(super) fn pose(&self, device: &str, name: &str, attributes: &[(&str, &str)]) {
         let (sys, dev) = (self.dir.path().join("sys"), self.dir.path().join("dev"));
         let number = DevNum::of_stat(fs::metadata(device).unwrap().rdev()).to_string();
@@ -156,7 +157,7 @@ impl Bench {
         }
     }
 
-    /// A guard that sees the devices that pose, and no others.
+    /// A guard that sees only the posing devices.
     pub(super) fn guard_of_posed(&self) -> Guard {
         let roots = Roots { sys: self.dir.path().join("sys"), dev: self.dir.path().join("dev"), ..Roots::default() };
         Guard { roots, ..self.guard() }
@@ -169,7 +170,7 @@ impl Bench {
 
 /// Sets up a loop device and returns its name.
 fn attach(arguments: &[&str]) -> Option<String> {
-    // Two concurrent searches for a free device find the same one, and the loser keeps it open for a while.
+    // Two concurrent searches for a free device find the same device, and the slower one keeps it open for a while.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     succeed("losetup", &[&["--find", "--show"], arguments].concat())

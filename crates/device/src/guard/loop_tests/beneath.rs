@@ -1,4 +1,4 @@
-//! Tests of devices beneath and beside the target: files behind loop devices, and their other users.
+//! Tests of devices below and beside the target: backing files of loop devices, and other users of these files.
 
 use super::super::subject::Relation;
 use super::*;
@@ -10,8 +10,8 @@ fn kernel_name(device: &str) -> &str {
     device.trim_start_matches("/dev/")
 }
 
-/// Asserts that `request` is refused with this reason although its name consents to the erasure, and that nothing was
-/// written to the bench's file.
+/// Asserts that `request` is refused with these reasons despite consent to the erasure, and that nothing is written to
+/// the file of the bench.
 #[track_caller]
 fn assert_refused_whatever_is_said(bench: &Bench, request: &Request, why: &[&str]) {
     let before = fs::read(bench.path("image")).unwrap();
@@ -36,7 +36,7 @@ fn a_file_system_that_is_mounted_through_another_loop_device_is_not_written_to()
     let why = format!("{file} the loop device {holder} (mounted at {at}); unmount or stop the holder first");
     assert_refused_whatever_is_said(&bench, &bench.request(), &[&why]);
     assert_refused_whatever_is_said(&bench, &bench.shared(), &[&why]);
-    // The file itself, and the loop device that is mounted.
+    // Also refused: the file itself, and the mounted loop device.
     let why = format!("it is held by the loop device {}", kernel_name(&bench.device));
     let mounted = format!("it is held by the loop device {holder} (mounted at {at})");
     assert_refused_whatever_is_said(&bench, &file_request(&image), &[&why, &mounted]);
@@ -70,7 +70,7 @@ fn the_file_is_known_by_what_it_is_and_not_by_its_name() {
     let (image, link) = (bench.path("image"), bench.path("link"));
     fs::hard_link(&image, &link).unwrap();
     let Some((other, _detach)) = bench.attach(&link, &[]) else { return };
-    // No name leads to it any more; the loop devices keep it open.
+    // No name leads to the old file any more; the loop devices keep it open.
     fs::remove_file(&image).unwrap();
     fs::write(&image, vec![0; SIZE as usize]).unwrap();
     fs::remove_file(&link).unwrap();
@@ -83,7 +83,10 @@ fn who_has_the_backing_file_open_is_named() {
     let Some(bench) = Bench::new(&[]) else { return };
     let image = bench.path("image");
     let open = other_process::hold_open(&image);
-    let why = format!("its backing file {image} is open in process {} (sleep); stop what uses it", open.pid());
+    let why = format!(
+        "its backing file {image} is open in process {} (sleep); stop the program that has it open",
+        open.pid()
+    );
     assert_refused_whatever_is_said(&bench, &bench.request(), &[&why]);
     drop(open);
     assert!(bench.consent(&bench.request()).is_ok());
@@ -175,7 +178,7 @@ fn two_paths_to_one_drive_are_one_drive() {
         let why = format!("/dev/sdy, another path to the same drive, is open in process {} (sleep)", open.pid());
         assert!(text.contains(&why), "{text}");
     }
-    // While one path is written to, nobody gets the other.
+    // While flashproof writes through one path, nobody can claim the other path.
     let consent = guard.consent(&[bench.request()], &mut Answers::default()).unwrap();
     assert!(claim(&other).is_err(), "the other path is claimed");
     let consent = crate::target::Target::writable(consent.into_iter().next().unwrap());

@@ -1,4 +1,5 @@
-//! Tests of the names that consent to an erasure. A loop device poses as the drive, with names in a fake /sys and /dev.
+//! Tests of the names that consent to an erasure. A loop device poses as the drive, whose names are in a fake /sys and
+//! /dev.
 
 use super::*;
 use std::fs;
@@ -9,7 +10,7 @@ const SERIAL: &str = "  S123 ";
 
 /// A loop device that poses as a drive with a file system on it.
 struct Drive {
-    // First, as fields drop in this order.
+    // Dropped first: fields drop in this order.
     bench: Bench,
     guard: Guard,
 }
@@ -22,7 +23,7 @@ impl Drive {
         Some(Self { guard: bench.guard_of_posed(), bench })
     }
 
-    /// A link to it in /dev, and its path.
+    /// Creates a link to the device in the fake /dev, and returns the link's path.
     fn link(&self, name: &str) -> String {
         let link = self.bench.dir.path().join("dev").join(name);
         fs::create_dir_all(link.parent().unwrap()).unwrap();
@@ -54,9 +55,9 @@ fn a_path_is_not_enough_for_a_file_system_and_what_stays_with_the_drive_is() {
     let (by_path, hand_made) = (drive.link("disk/by-path/pci-0000:00:1f.2"), drive.link("mine"));
     let pass = "pass `--erase S123` or set FLASHPROOF_ERASE=S123";
     let why = format!("its serial number; {device} may be another drive after a reboot");
-    drive.refused(&[], &format!("if that is meant, {pass} ({why})"));
+    drive.refused(&[], &format!("to allow this, {pass} ({why})"));
     for path in [device, &by_path, &hand_made] {
-        drive.refused(&[path], &format!("{pass} ({why}, so `{path}` is not enough for what is on it)"));
+        drive.refused(&[path], &format!("{pass} ({why}, so `{path}` is not enough to erase the data on it)"));
     }
     for other in ["S12", "S1234", "ata-ACME", "sdx", "t10.ATA", "S123-part1", "/dev/disk/by-id/ata-ACME_S123"] {
         drive.refused(&[other], &format!("{pass} ({why})"));
@@ -103,7 +104,7 @@ fn a_serial_number_that_two_drives_have_names_neither() {
     let device = drive.bench.device.clone();
     File::create(drive.bench.path("other image")).unwrap().set_len(SIZE).unwrap();
     let Some((other, _detach)) = drive.bench.attach(&drive.bench.path("other image"), &[]) else { return };
-    // Another namespace of the same NVMe drive, say.
+    // As another namespace of the same NVMe drive would have.
     drive.bench.pose(&other, "sdy", &[("wwid", "eui.0025385b21404322"), ("device/serial", SERIAL)]);
     let pass = format!("pass `--erase {wwid}` or set FLASHPROOF_ERASE={wwid}");
     drive.refused(&["S123"], &format!("{pass}; `S123` names /dev/sdy too"));
@@ -145,12 +146,12 @@ fn a_device_without_a_name_of_its_own_is_given_up_by_its_path() {
     let device = drive.bench.device.as_str();
     drive.refused(
         &[],
-        &format!("pass `--erase {device}` or set FLASHPROOF_ERASE={device} (exactly as the device was given)"),
+        &format!("pass `--erase {device}` or set FLASHPROOF_ERASE={device} (exactly as you gave the device)"),
     );
     assert_eq!(drive.consent(device, &[device]), Ok(()));
 }
 
-/// Makes `change` happen during the question about the drive, and returns the resulting refusal.
+/// Calls `change` during the question about the drive, and returns the resulting refusal.
 fn refused_after(drive: &Drive, change: impl Fn()) -> String {
     let mut answers = Answers::default().or_ask(|question| {
         change();
@@ -168,7 +169,7 @@ fn another_drive_in_the_place_of_the_one_that_was_asked_about_is_seen() {
     let why = "it changed after it was examined: it was wwid eui.0025385b21404321 and is wwid eui.0025385b21404322 now";
     assert!(text.contains(why), "{text}");
     let text = refused_after(&drive, || fs::rename(&sys, sys.with_extension("gone")).unwrap());
-    assert!(text.contains("it changed after it was examined: it is gone; see that"), "{text}");
+    assert!(text.contains("it changed after it was examined: it is no longer there; make sure"), "{text}");
     assert!(before == drive.bench.content());
 }
 
@@ -187,11 +188,11 @@ fn another_drive_between_the_look_and_the_claim_is_seen() {
     let text = examined(&|| fs::write(&wwid, "eui.0025385b21404322").unwrap());
     assert!(text.contains("it was wwid eui.0025385b21404321 and is wwid eui.0025385b21404322 now"), "{text}");
 
-    // The same number, another file behind it: the kernel counts disks.
+    // The same device number with another backing file: the disk sequence number differs.
     File::create(drive.bench.path("other image")).unwrap().set_len(SIZE).unwrap();
     let text = examined(&|| {
         succeed("losetup", &["--detach", &drive.bench.device]).unwrap();
         succeed("losetup", &[&drive.bench.device, &drive.bench.path("other image")]).unwrap();
     });
-    assert!(text.contains(" is gone and disk ") && text.contains(" took its place"), "{text}");
+    assert!(text.contains("another disk took its place (sequence number "), "{text}");
 }

@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sys::salt::Salt;
 
-/// Asserts that the device is refused without consent, that this did not touch it, and that its name gives consent.
+/// Asserts that the device is refused without consent and stays unchanged, and that its name gives consent.
 fn assert_asked(bench: &Bench, why: &str) {
     let before = bench.content();
     bench.assert_refused(why);
@@ -115,7 +115,7 @@ fn a_disk_in_use_stops_its_partition_and_both_cannot_be_named() {
 fn a_device_open_in_another_process_is_refused_with_its_number_and_name() {
     let Some(bench) = Bench::new(&[]) else { return };
     let open = other_process::hold_open(&bench.device);
-    bench.assert_refused(&format!("it is open in process {} (sleep); stop what uses it", open.pid()));
+    bench.assert_refused(&format!("it is open in process {} (sleep); stop the program that has it open", open.pid()));
     let shared = bench.consent(&bench.shared()).unwrap_err();
     assert!(shared.contains("it is open in process"), "a shared run takes no strangers: {shared}");
     drop(open);
@@ -125,7 +125,7 @@ fn a_device_open_in_another_process_is_refused_with_its_number_and_name() {
 #[test]
 fn a_device_that_moves_is_refused_with_the_counts() {
     let Some(bench) = Bench::new(&[]) else { return };
-    // This process is skipped in the search for openers, so its reads simulate those of an unseen user.
+    // The process scan skips this process, so its reads simulate those of an invisible user.
     let device = OpenDirect::new(&bench.device);
     let (stop, reads) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -147,7 +147,7 @@ fn a_device_that_moves_is_refused_with_the_counts() {
     assert!(bench.consent(&bench.request()).is_ok());
 }
 
-/// Reads one sector past the page cache, again and again.
+/// Reads one sector repeatedly, with direct I/O.
 struct OpenDirect(File);
 
 impl OpenDirect {
@@ -184,7 +184,7 @@ fn all_reasons_are_told_at_once() {
 #[test]
 fn a_claim_of_the_kernels_is_refused() {
     let Some(bench) = Bench::new(&[]) else { return };
-    // An exclusive claim of this process: no process scan shows it.
+    // An exclusive claim of this process, which the process scan skips.
     let claim = claim_of_nobody(&bench.device);
     bench.assert_refused("the kernel has it reserved for another user (open with O_EXCL: EBUSY)");
     let shared = bench.consent(&bench.shared()).unwrap_err();
@@ -216,14 +216,14 @@ fn a_second_run_is_refused_and_named() {
     let Some(bench) = Bench::new(&[]) else { return };
     let alone = bench.consent(&bench.request()).unwrap();
     bench.assert_refused(
-        "another run is on it, alone; wait for that one to end, or start every one of them with --shared",
+        "another run of flashproof uses it, exclusively; wait until that run ends, or start all runs with --shared",
     );
-    assert!(bench.consent(&bench.shared()).unwrap_err().contains("another run is on it, alone"));
+    assert!(bench.consent(&bench.shared()).unwrap_err().contains("another run of flashproof uses it, exclusively"));
     drop(alone);
 
     let other = other_process::run_on(&bench, false);
-    bench.assert_refused(&format!("another run is on it (process {}), alone", other.pid()));
-    assert!(bench.consent(&bench.shared()).unwrap_err().contains("), alone"));
+    bench.assert_refused(&format!("another run of flashproof uses it (process {}), exclusively", other.pid()));
+    assert!(bench.consent(&bench.shared()).unwrap_err().contains("), exclusively"));
     drop(other);
     assert!(bench.consent(&bench.request()).is_ok());
 }
@@ -235,8 +235,8 @@ fn shared_runs_share_and_keep_a_lone_one_out() {
     let one = bench.consent(&bench.shared()).unwrap();
     let two = bench.consent(&bench.shared()).unwrap();
     assert_eq!(one.stamp_key(), two.stamp_key(), "fellows know each other's data");
-    let advice = "shared; wait for that one to end, or start this one with --shared too";
-    bench.assert_refused(&format!("another run is on it (process {}), {advice}", other.pid()));
+    let advice = "with --shared; wait until that run ends, or start this run with --shared, too";
+    bench.assert_refused(&format!("another run of flashproof uses it (process {}), {advice}", other.pid()));
     drop((one, two, other));
     assert!(bench.consent(&bench.request()).is_ok());
 }
@@ -332,7 +332,7 @@ fn what_we_wrote_is_not_asked_for_and_the_same_under_another_key_is() {
     Salt::new(1, 100, key ^ 2).fill(&mut foreign);
     write_through(again, 8192, &foreign);
     bench.assert_refused(
-        "data in 1 of 1026 samples, first at byte 8192 (it lacks the stamp of what flashproof wrote to loop",
+        "data in 1 of 1026 samples, first at byte 8192 (the data lacks the stamp of flashproof's writes to loop",
     );
 }
 

@@ -1,5 +1,5 @@
-//! Other processes that have a device open: a foreign one (`sleep`), or a run of this program, for which the test
-//! binary starts itself with one test that holds a consent until it is stopped.
+//! Other processes that have a device open: another program (`sleep`), or a run of this program. For the latter the
+//! test binary starts itself with one test, which holds a consent until it is stopped.
 
 use super::bench::Bench;
 use super::*;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Variables that give [`holds_a_consent_when_told_to`] its device and state directory.
 const HOLD: [&str; 3] = ["FLASHPROOF_TEST_HOLD", "FLASHPROOF_TEST_HOLD_STATE", "FLASHPROOF_TEST_HOLD_SHARED"];
 
-/// A process that ends when this is dropped.
+/// A process that is killed when this value is dropped.
 pub(super) struct Other(Child);
 
 impl Other {
@@ -28,12 +28,12 @@ impl Drop for Other {
     }
 }
 
-/// A stranger that has `path` open for writing, as a database would.
+/// Another program that has `path` open for writing, as a database would.
 pub(super) fn hold_open(path: &str) -> Other {
     stranger(OpenOptions::new().read(true).write(true).open(path).unwrap())
 }
 
-/// A stranger that has `path` open for reading.
+/// Another program that has `path` open for reading.
 pub(super) fn hold_open_to_read(path: &str) -> Other {
     stranger(File::open(path).unwrap())
 }
@@ -57,7 +57,7 @@ pub(super) fn serve(path: &str) -> Option<Other> {
     if listens { Some(other) } else { super::bench::skip("qemu-nbd does not serve the file") }
 }
 
-/// Another run of this program on the device of `bench`, when it has its consent.
+/// Starts another run of this program on the device of `bench`; returns when that run has its consent.
 pub(super) fn run_on(bench: &Bench, shared: bool) -> Other {
     let [device, state, how] = HOLD;
     let mut child = Command::new(env::current_exe().unwrap())

@@ -1,13 +1,13 @@
 //! Flexible Data Placement, as reported by a drive: NVM Express Base Specification 2.1, 3.2.4 and 8.1.10.
 //!
 //! ```text
-//! Identify Controller  CTRATT bit 19 -> has FDP          Log page 20h -> Configuration (what could be)
-//! Identify Namespace   ENDGID        -> endurance group  Feature 1Dh  -> which of them is on, if any
-//! I/O Management Receive -> PlacementHandle (what the namespace may write by)
-//! Log page 21h -> users of handles                       Log page 22h -> Bytes that the whole group counts
+//! Identify Controller  CTRATT bit 19 -> has FDP          Log page 20h -> available Configurations
+//! Identify Namespace   ENDGID        -> endurance group  Feature 1Dh  -> enabled configuration, if any
+//! I/O Management Receive -> PlacementHandles of the namespace
+//! Log page 21h -> users of handles                       Log page 22h -> Bytes written in the group
 //! ```
-//! A write names an index of the namespace's placement list: the first is 1 here, as for the kernel's write streams,
-//! and 0 in the drive's own list. All commands are queries, nothing is set.
+//! A write names an index into the namespace's placement list. flashproof counts from 1, as the kernel's write streams
+//! do; the drive counts from 0. All commands are queries that change nothing.
 
 use super::{Controller, IDENTIFY_BYTES, Namespace, QueryError, little_endian};
 use crate::discover::DeviceFacts;
@@ -20,13 +20,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use sys::nvme::{Query, answer, ask, namespace_id};
 
-/// More than any drive has; a log of hostile length is read no further.
+/// Maximum length of a log that is read; longer than the log of any real drive.
 const LOG_BYTES_MAX: usize = 1 << 16;
 
 /// FDP facts of a drive that concern one namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Fdp {
-    /// The endurance group of the namespace, to which all of this belongs.
+    /// Endurance group of the namespace, to which all other fields belong.
     pub endurance_group: u16,
     /// State of FDP.
     pub state: State,
@@ -34,11 +34,11 @@ pub struct Fdp {
     pub configurations: Vec<Configuration>,
     /// User of each reclaim unit handle of the group.
     pub handle_users: Vec<HandleUser>,
-    /// The namespace's placement list; empty where it was created without one, and where FDP is off.
+    /// Placement list of the namespace; empty if the namespace has none, or if FDP is off.
     pub placement: Vec<PlacementHandle>,
-    /// Bytes written in the drive's life, by all namespaces of the group.
+    /// Bytes written over the drive's life in the endurance group.
     pub statistics: Option<Bytes>,
-    /// Facts that could not be read, with the reason.
+    /// Facts that could not be read, each with the reason.
     pub unknown: Vec<String>,
 }
 
@@ -50,12 +50,12 @@ pub enum State {
     #[default]
     Unknown,
     Off,
-    /// The configuration of this number is on.
+    /// The configuration with this number is enabled.
     On(u8),
 }
 
 impl State {
-    /// From the result of the query of feature 1Dh.
+    /// From the result of Get Features 1Dh.
     fn of_feature(result: u32) -> Self {
         if result & 1 != 0 { Self::On((result >> 8) as u8) } else { Self::Off }
     }
@@ -65,25 +65,25 @@ impl State {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Configuration {
     pub index: u8,
-    /// True if the drive would accept it now.
+    /// True if the drive accepts this configuration now.
     pub valid: bool,
     pub reclaim_unit_bytes: u64,
     pub reclaim_groups: u32,
-    /// Isolation of each reclaim unit handle's data.
+    /// Isolation type of each reclaim unit handle.
     pub handles: Vec<Isolation>,
-    /// Most entries of a namespace's placement list.
+    /// Maximum number of entries in a namespace's placement list.
     pub placement_handles_max: u32,
     /// Maximum number of namespaces.
     pub namespaces_max: u32,
 }
 
-/// Treatment of data that garbage collection moves.
+/// Treatment of a handle's data by garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
-    /// May be moved together with data of other handles.
+    /// Garbage collection may mix the data with data of other handles.
     Initially,
-    /// Stays with data of its handle.
+    /// Garbage collection keeps the data of the handle together.
     Persistently,
     /// Value of a later specification.
     Unknown,
@@ -94,9 +94,9 @@ pub enum Isolation {
 #[serde(rename_all = "snake_case")]
 pub enum HandleUser {
     Unused,
-    /// A namespace with it in its placement list.
+    /// A namespace with the handle in its placement list.
     Host,
-    /// Namespaces without a list.
+    /// Namespaces without a placement list.
     Controller,
     /// Value of a later specification.
     Unknown,
@@ -105,11 +105,11 @@ pub enum HandleUser {
 /// An entry of a namespace's placement list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PlacementHandle {
-    /// The identifier that a write carries.
+    /// Placement identifier that a write command carries.
     pub placement_id: u16,
     /// Its reclaim unit handle.
     pub reclaim_unit_handle: u16,
-    /// Blocks that still fit into its present reclaim unit.
+    /// Blocks that still fit into the current reclaim unit of the handle.
     pub reclaim_unit_blocks_left: u64,
 }
 
@@ -128,7 +128,7 @@ impl Fdp {
         controller.fdp(&node).map_err(|error| error.to_string())
     }
 
-    /// The answer; on an error the default value, and a note that `what` is unknown.
+    /// The answer; on an error the default value, after a note that `what` is unknown.
     fn known<T: Default>(&mut self, what: &str, answer: Result<T, QueryError>) -> T {
         answer.unwrap_or_else(|error| {
             self.unknown.push(format!("{what}: {error}"));
@@ -140,27 +140,27 @@ impl Fdp {
         self.configurations.iter().find(|one| self.state == State::On(one.index))
     }
 
-    /// Why writes to the namespace cannot name a handle, and the remedy; `None` if they can.
+    /// Why writes to the namespace cannot name a placement handle; `None` if they can, or if this is unknown.
     pub fn hindrance(&self) -> Option<&'static str> {
         match self.state {
-            State::Off => Some("FDP is there and off"),
+            State::Off => Some("the drive has FDP, but FDP is off"),
             State::On(_) if self.placement.is_empty() && self.unknown.is_empty() => {
-                Some("FDP is on, and the namespace was created without placement handles")
+                Some("FDP is on, but the namespace was created without placement handles")
             }
             _ => None,
         }
     }
 }
 
-/// Plain text, a line each: current and available configuration, the namespace's handles, and bytes written.
+/// Plain text, one line each: current and available configurations, the namespace's handles, and bytes written.
 impl fmt::Display for Fdp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = |bytes: u64| units::bytes(bytes as f64);
         let group = self.endurance_group;
         match self.state {
             State::On(index) => writeln!(f, "on in endurance group {group}, configuration {index}")?,
-            State::Off => writeln!(f, "off in endurance group {group}, which could be set to")?,
-            State::Unknown => writeln!(f, "on or off in endurance group {group}, which has")?,
+            State::Off => writeln!(f, "off in endurance group {group}; available configurations:")?,
+            State::Unknown => writeln!(f, "unknown state in endurance group {group}; available configurations:")?,
         }
         let is_shown = |one: &&Configuration| match self.state {
             State::On(on) => on == one.index,
@@ -181,19 +181,22 @@ impl fmt::Display for Fdp {
         if !self.placement.is_empty() {
             let handles: Vec<_> = self.placement.iter().map(|handle| handle.reclaim_unit_handle.to_string()).collect();
             let count = units::count(handles.len() as u64, "placement handle");
-            writeln!(f, "its namespace may write by {count}: reclaim unit handles {}", handles.join(", "))?;
+            writeln!(f, "its namespace may use {count}: reclaim unit handles {}", handles.join(", "))?;
         } else if let Some(hindrance) = self.hindrance() {
             writeln!(
                 f,
-                "{hindrance}: no write can name one (`flashproof waf setup DEVICE` prints how to change that)"
+                "{hindrance}: writes cannot name a handle (`flashproof waf setup DEVICE` prints how to change this)"
             )?;
         }
         if let Some(counted) = self.statistics {
             let waf = counted.waf().map(|waf| format!(", device WAF {waf:.2}")).unwrap_or_default();
             let [host, media, erased] = [counted.host, counted.media, counted.erased].map(bytes);
-            writeln!(f, "in its life hosts wrote {host}, {media} went to the media{waf}; {erased} were erased")?;
+            writeln!(
+                f,
+                "over its life hosts wrote {host}, the drive wrote {media} to the media and erased {erased}{waf}"
+            )?;
         }
-        self.unknown.iter().try_for_each(|what| writeln!(f, "not known is {what}"))
+        self.unknown.iter().try_for_each(|what| writeln!(f, "could not be read: {what}"))
     }
 }
 
@@ -208,10 +211,10 @@ impl Controller {
         let page = log(fd, Query::FdpConfigurations(group), 16, |head| little_endian::<4>(head, 4));
         fdp.configurations = fdp.known("its configurations", page.map(|page| configurations(&page)));
         let feature = ask(fd, Query::FdpFeature(group), &mut []);
-        fdp.state = fdp.known("whether it is on", feature.map(State::of_feature));
+        fdp.state = fdp.known("the FDP state", feature.map(State::of_feature));
         if matches!(fdp.state, State::On(_)) {
             let page = log(fd, Query::FdpUsage(group), 8, |head| 8 + 8 * little_endian::<2>(head, 0));
-            fdp.handle_users = fdp.known("who uses its handles", page.map(|page| handle_users(&page)));
+            fdp.handle_users = fdp.known("the users of its handles", page.map(|page| handle_users(&page)));
             let nsid = namespace_id(node.as_fd()).map_err(QueryError::Io);
             let list = nsid.and_then(|nsid| placement_list(node, nsid));
             fdp.placement = fdp.known("the placement list of the namespace", list);
@@ -220,7 +223,7 @@ impl Controller {
         Ok(Some(fdp))
     }
 
-    /// The endurance group of the namespace, if the drive has FDP at all: asked once.
+    /// Endurance group of the namespace; `None` without FDP. The drive is queried only once.
     fn endurance_group(&self) -> Result<Option<u16>, QueryError> {
         if let Some(group) = self.group.get() {
             return Ok(*group);
@@ -236,7 +239,7 @@ impl Controller {
         Ok(*self.group.get_or_init(|| group))
     }
 
-    /// Bytes written in the namespace's endurance group; `Ok(None)` without FDP.
+    /// Bytes written in the endurance group of the namespace; `Ok(None)` without FDP.
     ///
     /// Errors: as of any query; [`QueryError::Status`] if FDP is off.
     pub fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
@@ -245,7 +248,7 @@ impl Controller {
     }
 }
 
-/// True if the drive supports FDP, on or off.
+/// True if the drive supports FDP, enabled or not.
 pub(crate) fn is_supported(fd: BorrowedFd<'_>) -> Result<bool, QueryError> {
     /// Bit of `CTRATT`.
     const HAS_FDP: u128 = 1 << 19;
@@ -267,12 +270,12 @@ fn log(
 
 /// The placement list of the namespace `nsid` at `node`.
 pub(crate) fn placement_list(node: &File, nsid: u32) -> Result<Vec<PlacementHandle>, QueryError> {
-    // A drive may refuse a request for more than it has (QEMU's does: "Data SGL Length Invalid").
+    // A drive may refuse a request for more bytes than its list has; QEMU does ("Data SGL Length Invalid").
     let answer = log(node.as_fd(), Query::ReclaimUnitHandles(nsid), 16, |head| 16 + 32 * little_endian::<2>(head, 14))?;
     Ok(placement_handles(&answer))
 }
 
-/// Log page 20h.
+/// Parses log page 20h.
 pub fn configurations(page: &[u8]) -> Vec<Configuration> {
     let isolation = |kind: u8| match kind {
         1 => Isolation::Initially,
@@ -292,7 +295,7 @@ pub fn configurations(page: &[u8]) -> Vec<Configuration> {
             reclaim_unit_bytes: little_endian::<8>(one, 16) as u64,
             reclaim_groups: little_endian::<4>(one, 4) as u32,
             handles: handles.map(|handle| isolation(handle[0])).collect(),
-            // Counted from 0.
+            // The field is zero-based.
             placement_handles_max: little_endian::<2>(one, 10) as u32 + 1,
             namespaces_max: little_endian::<4>(one, 12) as u32,
         });
@@ -301,7 +304,7 @@ pub fn configurations(page: &[u8]) -> Vec<Configuration> {
     found
 }
 
-/// Log page 21h.
+/// Parses log page 21h.
 pub fn handle_users(page: &[u8]) -> Vec<HandleUser> {
     const USERS: [HandleUser; 3] = [HandleUser::Unused, HandleUser::Host, HandleUser::Controller];
     let entries = page.get(8..).unwrap_or_default().chunks_exact(8).take(little_endian::<2>(page, 0) as usize);
@@ -319,7 +322,7 @@ pub fn placement_handles(answer: &[u8]) -> Vec<PlacementHandle> {
     entries.map(handle).collect()
 }
 
-/// Log page 22h. Counters have 16 bytes, of which eight are enough for any real value.
+/// Parses log page 22h. Counters have 16 bytes, of which 8 are enough for any real value.
 pub fn statistics(page: &[u8]) -> Bytes {
     let counter = |at| u64::try_from(little_endian::<16>(page, at)).unwrap_or(u64::MAX);
     Bytes { host: counter(0), media: counter(16), erased: counter(32) }
@@ -349,7 +352,7 @@ mod tests {
         assert_eq!(configurations(CONFIGURATIONS), [expected]);
         assert_eq!(handle_users(USERS), [HandleUser::Host; 8]);
         let handles = placement_handles(HANDLES);
-        // The recorded answer ends within the eighth entry, which is then not there.
+        // The recorded answer ends within the eighth entry, which is therefore dropped.
         assert_eq!(handles.len(), 7);
         let third = PlacementHandle { placement_id: 2, reclaim_unit_handle: 2, reclaim_unit_blocks_left: 32768 };
         assert_eq!(handles[2], third);
@@ -370,20 +373,23 @@ mod tests {
         assert_eq!(lines[0], "on in endurance group 1, configuration 0");
         let handles = "8 reclaim unit handles (8 initially, 0 persistently isolated)";
         assert_eq!(lines[1], format!("configuration 0: {handles}, reclaim unit 16.8 MB, 1 reclaim group"));
-        assert_eq!(lines[2], "its namespace may write by 2 placement handles: reclaim unit handles 0, 1");
+        assert_eq!(lines[2], "its namespace may use 2 placement handles: reclaim unit handles 0, 1");
         assert!(lines[3].contains("device WAF 1.50"), "{text}");
         assert_eq!((lines.len(), on.hindrance()), (4, None));
         let without = Fdp { placement: Vec::new(), ..on.clone() };
         assert!(without.to_string().contains("the namespace was created without placement handles"), "{without}");
         let off = Fdp { state: State::Off, statistics: None, ..without };
         assert!(
-            off.to_string().starts_with("off in endurance group 1, which could be set to\nconfiguration 0:"),
+            off.to_string().starts_with("off in endurance group 1; available configurations:\nconfiguration 0:"),
             "{off}"
         );
-        assert_eq!(off.hindrance(), Some("FDP is there and off"));
-        let unknown = Fdp { state: State::Unknown, unknown: vec!["whether it is on: refused".to_owned()], ..off };
+        assert_eq!(off.hindrance(), Some("the drive has FDP, but FDP is off"));
+        let unknown = Fdp { state: State::Unknown, unknown: vec!["the FDP state: refused".to_owned()], ..off };
         let text = unknown.to_string();
-        assert!(text.starts_with("on or off in") && text.contains("not known is whether it is on: refused"), "{text}");
+        assert!(
+            text.starts_with("unknown state in") && text.contains("could not be read: the FDP state: refused"),
+            "{text}"
+        );
         assert_eq!(unknown.hindrance(), None, "nobody is told to erase it");
     }
 

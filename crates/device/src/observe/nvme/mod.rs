@@ -1,4 +1,4 @@
-//! An NVMe drive's health logs: SMART, and OCP's if the drive has it.
+//! Health logs of an NVMe drive: SMART, and OCP's log if the drive has it.
 //!
 //! ```text
 //! Controller::find -> /dev/nvme0, read-only -> Get Log Page 02h -> Smart
@@ -6,10 +6,10 @@
 //!                                              FDP's logs       -> Fdp, Bytes
 //! ```
 //!
-//! Only read-only queries are ever sent ([`sys::nvme::Query`]). Queries need root. A slow drive blocks the caller;
-//! callers that cannot wait use a separate thread ([`poll`]).
+//! All queries are read-only ([`sys::nvme::Query`]), and need root. A slow drive blocks the caller; callers that cannot
+//! wait use a separate thread ([`poll`]).
 //!
-//! The namespaces of a drive, and its support for creating others, as needed to give one placement handles.
+//! Also the namespaces of a drive and its support for namespace management, which the setup of placement handles needs.
 
 pub mod fdp;
 pub(super) mod poll;
@@ -25,20 +25,21 @@ use std::path::Path;
 pub use sys::nvme::QueryError;
 use sys::nvme::{IDENTIFY_BYTES, LOG_PAGE_BYTES, Query, answer, ask};
 
-/// An NVMe controller, open for questions about its health.
+/// An NVMe controller, open for queries.
 #[derive(Debug)]
 pub struct Controller {
     name: String,
     file: File,
-    /// The namespace that the device is.
+    /// Identifier of the device's namespace.
     nsid: Option<u32>,
     /// Endurance group, once queried.
     group: OnceCell<Option<u16>>,
 }
 
 impl Controller {
-    /// The controller of the block device `device`, found below `root` (`/` but in tests); for a drive with several
-    /// paths, the first controller that can be opened. `None` if it is no NVMe drive, or may not be opened.
+    /// Controller of the block device `device`, below `root` (`/` except in tests); for a drive with several paths, the
+    /// first controller that can be opened. `None` if the device is not an NVMe drive, or if no controller can be
+    /// opened.
     pub fn find(root: &Path, device: DeviceNumber) -> Option<Self> {
         let block = block_dir(root, device)?;
         let names = controller_names(&block);
@@ -48,7 +49,7 @@ impl Controller {
         // For a partition, sysfs has the namespace identifier at the disk.
         let dir = SysDir::new(block.clone());
         let nsid = dir.number("nsid").or_else(|| dir.parent()?.number("nsid"));
-        // A container may have no node of the controller; the drive's node works as well.
+        // A container may lack the node of the controller; the node of the drive works as well.
         names.into_iter().chain([dir.name()]).find_map(|name| {
             let file = File::open(root.join("dev").join(&name)).ok()?;
             Some(Self { name, file, nsid, group: OnceCell::new() })
@@ -60,7 +61,7 @@ impl Controller {
         self.nsid
     }
 
-    /// Name of the queried node: `nvme0`.
+    /// Name of the opened node: `nvme0`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -85,7 +86,7 @@ impl Controller {
 
 /// The unsigned little-endian number of N bytes at `at`.
 ///
-/// Callers pass offsets of a page's own fields, which lie inside it.
+/// Callers pass only offsets of fields within the page.
 fn little_endian<const N: usize>(page: &[u8], at: usize) -> u128 {
     let field = page.get(at..at + N).unwrap_or_default();
     field.iter().rev().fold(0, |number, byte| number << 8 | u128::from(*byte))
@@ -94,7 +95,7 @@ fn little_endian<const N: usize>(page: &[u8], at: usize) -> u128 {
 /// Namespaces of a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespaces {
-    /// The number of the controller, to which a namespace is attached.
+    /// Controller identifier, which attaching a namespace needs.
     pub controller_id: u16,
     /// True if a host can create and delete namespaces.
     pub can_manage: bool,
@@ -102,7 +103,7 @@ pub struct Namespaces {
     pub all: Vec<Namespace>,
 }
 
-/// A namespace, as it would be created.
+/// A namespace, with the parameters of its creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
     pub nsid: u32,
@@ -110,7 +111,7 @@ pub struct Namespace {
     pub size_blocks: u64,
     /// Capacity, logical blocks (NCAP).
     pub capacity_blocks: u64,
-    /// The number of its format (FLBAS).
+    /// Number of its LBA format (FLBAS).
     pub format: u8,
     /// Logical block, bytes.
     pub block_bytes: u64,
@@ -146,7 +147,7 @@ impl Controller {
     ///
     /// Errors: the drive or the kernel refused a mandatory query.
     pub fn namespaces(&self) -> Result<Namespaces, QueryError> {
-        /// Of `OACS` in the controller's identify structure.
+        /// Bit of `OACS` in the Identify Controller structure.
         const MANAGES_NAMESPACES: u128 = 1 << 3;
         let ask = |query| answer(self.file.as_fd(), query, IDENTIFY_BYTES);
         let controller = ask(Query::Controller)?;

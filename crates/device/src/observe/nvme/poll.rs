@@ -1,7 +1,7 @@
-//! Polls a drive's health logs on a thread of its own.
+//! Polls a drive's health logs on a separate thread.
 //!
-//! A drive that hangs blocks its caller for up to a minute: here only the polling thread, for which nobody waits.
-//! [`Poller::take`] returns each reading once.
+//! A hung drive blocks its caller for up to a minute. Only the polling thread is blocked, and nobody waits for this
+//! thread. [`Poller::take`] returns each reading once.
 
 use super::{Controller, OcpSmart, Smart};
 use results::written::Bytes;
@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Time between two questions. The counters move slowly, heat takes tens of seconds to build up, and some
-/// drives answer at the expense of reads and writes: so ten seconds, and not each interval.
+/// Time between two queries. The counters move slowly, heat takes tens of seconds to build up, and on some drives a
+/// query delays reads and writes. So the logs are not read in every report interval.
 pub(in crate::observe) const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Logs read from a drive.
@@ -19,14 +19,14 @@ pub(in crate::observe) const POLL_INTERVAL: Duration = Duration::from_secs(10);
 pub(in crate::observe) struct Reading {
     /// `None` if the query failed.
     pub(in crate::observe) smart: Option<Smart>,
-    /// OCP's log, if it has one and answered.
+    /// OCP's log, if the drive has it and the query succeeded.
     pub(in crate::observe) ocp: Option<OcpSmart>,
     /// FDP statistics, if FDP is on and the query succeeded.
     pub(in crate::observe) fdp: Option<Bytes>,
 }
 
 impl Reading {
-    /// Asks `drive` for its SMART log, and for OCP's log and FDP's counters if wanted.
+    /// Reads the SMART log of `drive`; with `ocp`, also OCP's log; with `fdp`, also FDP's counters.
     pub(in crate::observe) fn of(drive: &Controller, ocp: bool, fdp: bool) -> Self {
         Self {
             smart: drive.smart().ok(),
@@ -36,7 +36,7 @@ impl Reading {
     }
 }
 
-/// A drive that is polled.
+/// The polling of one drive.
 #[derive(Debug)]
 pub(in crate::observe) struct Poller {
     latest: Arc<Mutex<Option<Reading>>>,
@@ -49,8 +49,8 @@ pub(in crate::observe) struct Poller {
 }
 
 impl Poller {
-    /// Calls `read` once for all logs, to learn which of them the drive has, then at every `interval` for these
-    /// (OCP's, FDP's); `None` if the drive does not return its SMART log.
+    /// Calls `read` once for all logs, to learn which logs the drive has; then every `interval`, for these logs. The
+    /// parameters of `read`: OCP's log, FDP's counters. `None` if the drive does not return its SMART log.
     pub(in crate::observe) fn start(
         read: impl Fn(bool, bool) -> Reading + Send + 'static,
         interval: Duration,
@@ -69,26 +69,26 @@ impl Poller {
                 };
                 let reading = read(has_ocp, has_fdp);
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
-                // The receiver may have timed out.
+                // The error is ignored, because the receiver may have timed out.
                 let _ = asked_by.map(|asked_by| asked_by.try_send(()));
             }
         };
-        // Without a thread the first reading stays the only one; the run continues.
+        // If no thread can be started, the first reading remains the only one, and the run continues.
         let spawned = thread::Builder::new().name("smart".to_owned()).spawn(poll);
         Some(Self { latest, has_ocp, has_fdp, ask: spawned.is_ok().then_some(ask) })
     }
 
-    /// Queries the drive at once, for the last time. The receiver gets a message when the drive has answered.
+    /// Starts the last query, at once. The receiver gets a message when the drive has answered.
     pub(in crate::observe) fn ask_last(&mut self) -> Receiver<()> {
         let (answer, answered) = sync_channel(1);
         if let Some(ask) = self.ask.take() {
-            // Send errors are ignored: if the thread is gone, the receiver is disconnected.
+            // Send errors are ignored: if the thread has ended, the receiver is disconnected.
             let _ = ask.send(answer);
         }
         answered
     }
 
-    /// The reading since the last call; empty if there is none.
+    /// The reading since the last call; empty if there was none.
     pub(in crate::observe) fn take(&mut self) -> Reading {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
     }
@@ -100,7 +100,7 @@ pub(in crate::observe) mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// A drive that answers from recorded pages and counts how often it was asked.
+    /// A drive that answers from recorded pages and counts the queries.
     #[derive(Default)]
     pub(in crate::observe) struct FakeDrive {
         pub(in crate::observe) with_ocp: bool,

@@ -3,9 +3,9 @@
 //! Source of all offsets: NVM Express Base Specification 2.0, figure 207. Counters of 16 bytes never
 //! wrap in a drive's life.
 //!
-//! Bytes written in a drive's life, by host and to the media, from whichever log has both.
+//! Also bytes written over the drive's life, by hosts and to the media, from a log that has both.
 //!
-//! OCP's SMART log page (C0h): bytes really written to the flash.
+//! OCP's SMART log page (C0h) has the bytes written to the flash.
 //!
 //! Source of all offsets: OCP Datacenter NVMe SSD Specification 2.5, "SMART / Health Information Extended". Any vendor
 //! may use the number C0h, so a page counts only with the specification's GUID.
@@ -19,7 +19,7 @@ use sys::nvme::LOG_PAGE_BYTES;
 /// Bytes in one data unit: a thousand blocks of 512 bytes.
 const DATA_UNIT_BYTES: u128 = 512_000;
 
-/// 0 degrees Celsius in whole kelvin, as drives count.
+/// 0 degrees Celsius in whole kelvin, the drives' unit.
 const KELVIN: i32 = 273;
 
 /// The SMART log of a drive.
@@ -29,24 +29,24 @@ pub struct Smart {
     pub critical_warning: u8,
     /// Composite temperature; `None` if not reported.
     pub temperature_celsius: Option<i32>,
-    /// Spare capacity left, percent.
+    /// Remaining spare capacity, percent.
     pub available_spare_pct: u8,
-    /// Below this much spare the drive warns, percent.
+    /// The drive warns below this spare capacity, percent.
     pub available_spare_threshold_pct: u8,
-    /// The vendor's estimate of the life used, percent; may exceed 100, 255 means more than 254.
+    /// Used life by the vendor's estimate, percent; may exceed 100; 255 means more than 254.
     pub percentage_used: u8,
     /// Data units of 512,000 bytes read by hosts, rounded up.
     pub data_units_read: u128,
     /// Data units of 512,000 bytes written by hosts, rounded up.
     pub data_units_written: u128,
     pub power_cycles: u128,
-    /// Losses of power without notice.
+    /// Power losses without prior notification.
     pub unsafe_shutdowns: u128,
-    /// Errors that the drive could not correct.
+    /// Uncorrectable errors.
     pub media_errors: u128,
-    /// Times that the drive went into light and into heavy throttling because of heat.
+    /// Number of transitions into light and into heavy thermal throttling.
     pub thermal_transitions: [u32; 2],
-    /// Seconds in light and in heavy throttling.
+    /// Seconds in light and in heavy thermal throttling.
     pub thermal_seconds: [u32; 2],
 }
 
@@ -55,16 +55,16 @@ const WARNINGS: [&str; 6] = [
     "its spare capacity is below the threshold",
     "its temperature is beyond a threshold",
     "it is unreliable because of media or internal errors",
-    "it takes no writes any more",
+    "its media are read-only",
     "its backup of volatile memory failed",
     "its persistent memory region is unreliable",
 ];
 
 impl Smart {
-    /// Reads a page. Every page is valid: unknown bits are left alone.
+    /// Parses a page. Every page is valid; unknown bits are ignored.
     pub fn parse(page: &[u8; LOG_PAGE_BYTES]) -> Self {
         let number = |at| little_endian::<16>(page, at);
-        // Fields of four bytes fit.
+        // The fields have four bytes, so the cast loses nothing.
         let short = |at| little_endian::<4>(page, at) as u32;
         let kelvin = little_endian::<2>(page, 1) as i32;
         Self {
@@ -89,19 +89,19 @@ impl Smart {
         WARNINGS.into_iter().enumerate().filter(is_set).map(|(_, warning)| warning).collect()
     }
 
-    /// Bytes that hosts wrote in the drive's life, to half a megabyte.
+    /// Bytes that hosts wrote over the drive's life, in steps of 512,000 bytes.
     pub fn bytes_written(&self) -> u128 {
         self.data_units_written.saturating_mul(DATA_UNIT_BYTES)
     }
 }
 
-/// The log that has the counters.
+/// The log with the counters of written bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountedBy {
     /// Log page 22h: bytes of the namespace's endurance group.
     FdpStatistics,
-    /// OCP's log page C0h for the media, and SMART's data units of 512,000 bytes for hosts. Erased bytes stay 0.
+    /// OCP's log page C0h for the media, and SMART's data units of 512,000 bytes for hosts. The erased bytes are 0.
     OcpSmart,
 }
 
@@ -115,8 +115,8 @@ impl fmt::Display for CountedBy {
 }
 
 impl Controller {
-    /// Bytes written in the drive's life by all that share the counters; `Ok(None)` if no log counts media bytes.
-    /// [`Bytes::since`] gives the difference of two readings.
+    /// Bytes written over the drive's life, by all namespaces that share the counters; `Ok(None)` if no log counts
+    /// media bytes. [`Bytes::since`] gives the difference of two readings.
     ///
     /// Errors: the kernel or the drive refused a mandatory query.
     pub fn counted(&self) -> Result<Option<(Bytes, CountedBy)>, QueryError> {
@@ -130,7 +130,7 @@ impl Controller {
     }
 }
 
-/// The drive supports the log, or reports that it does not.
+/// `Ok(None)` if the drive refused the query because it lacks the log.
 fn unless_refused<T>(answer: Result<Option<T>, QueryError>) -> Result<Option<T>, QueryError> {
     match answer {
         Err(QueryError::Status(_)) => Ok(None),
@@ -147,18 +147,18 @@ fn by_ocp(ocp: &OcpSmart, smart: &Smart) -> Bytes {
 const GUID: [u8; 16] = [0xc5, 0xaf, 0x10, 0x28, 0xea, 0xbf, 0xf2, 0xa4, 0x9c, 0x4f, 0x6f, 0x7c, 0xc9, 0x14, 0xd5, 0xaf];
 const GUID_AT: usize = 496;
 
-/// The OCP SMART log: the state of a drive's flash.
+/// The OCP SMART log of a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OcpSmart {
-    /// Bytes written to the flash, for hosts and for itself. Divided by the bytes that hosts wrote in the same time,
-    /// this is the write amplification.
+    /// Bytes written to the flash, for hosts and by garbage collection. Divided by the bytes that hosts wrote in the
+    /// same time, this gives the write amplification.
     pub physical_media_units_written_bytes: u128,
-    /// Times that heat throttled the drive; saturates at 255.
+    /// Number of thermal throttling events; saturates at 255.
     pub throttle_count: u8,
 }
 
 impl OcpSmart {
-    /// Parses a page; `None` if it is not this one.
+    /// Parses a page; `None` if it lacks the GUID of this log.
     pub fn parse(page: &[u8; LOG_PAGE_BYTES]) -> Option<Self> {
         (page[GUID_AT..] == GUID).then(|| Self {
             physical_media_units_written_bytes: little_endian::<16>(page, 0),

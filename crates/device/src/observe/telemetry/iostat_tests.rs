@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 /// iostat prints two decimals.
 const ROUNDING: f64 = 0.005 + 1e-9;
 
-/// The value of one of our columns in a line of iostat's JSON, where `%util` has no percent sign.
+/// Value of one of flashproof's columns in a line of iostat's JSON, which calls `%util` `util`.
 fn printed(json: &str, column: &str) -> f64 {
     let key = format!("\"{}\": ", column.trim_start_matches('%'));
     let (_, rest) = json.split_once(&key).unwrap_or_else(|| panic!("no {column} in {json}"));
@@ -16,7 +16,7 @@ fn printed(json: &str, column: &str) -> f64 {
     rest[..end].parse().unwrap()
 }
 
-/// A sampler's values of the columns that iostat has, too; iostat has no word for a mean of nothing and prints 0.
+/// Values of the columns that iostat has, too. For a mean without operations iostat prints 0.
 fn ours(row: &Row) -> Vec<(&'static str, f64)> {
     let columns = IOSTAT.iter().map(|(column, _)| column.name());
     columns.zip(row.values()).map(|(name, value)| (name, value.unwrap_or(0.0))).collect()
@@ -24,8 +24,8 @@ fn ours(row: &Row) -> Vec<(&'static str, f64)> {
 
 #[test]
 fn counters_as_recorded_give_what_iostat_printed_of_them() {
-    // /proc/diskstats of a loop device before and after a mixed load, with writes and flushes, that ran wholly inside
-    // one interval of iostat 12.6.1 on Linux 6.18; the interval was 5.01 s, as iostat knows it, and nothing else ran.
+    // /proc/diskstats of a loop device before and after a mixed load with writes and flushes, on Linux 6.18. The load
+    // ran within one interval of iostat 12.6.1, of 5.01 s by iostat's clock. Nothing else ran.
     let recorded = include_str!("../../../tests/data/iostat-x-5.01s.txt");
     let mut lines = recorded.lines();
     let mut next = || lines.next().expect("three lines");
@@ -68,8 +68,8 @@ fn iostat_itself_says_the_same_of_a_load_inside_one_interval() {
     let output = BufReader::new(iostat.0.stdout.take().expect("it is piped"));
     let mut reports = output.lines().map_while(Result::ok).filter(|line| line.contains("disk_device"));
     let mut sampler = Sampler::new(&[device.number()]).unwrap();
-    // The first report is about the time since boot, and shows that iostat has taken its first sample. A load that
-    // falls on the border between two reports is in neither whole: then another one is made.
+    // The first report covers the time since boot, and shows that iostat has taken its first sample. If a load falls on
+    // the border between two reports, the load is repeated.
     reports.next().expect("a first report");
     let mut last = reports.next().expect("a second one");
     for _ in 0..20 {
@@ -81,7 +81,7 @@ fn iostat_itself_says_the_same_of_a_load_inside_one_interval() {
         }
         let following = reports.next().expect("iostat goes on");
         let shown = std::mem::replace(&mut last, following);
-        // iostat's interval, which it does not print: computed from its rate.
+        // iostat does not print its interval; computed from its rate.
         let interval = f64::from(reads) / printed(&shown, "r/s");
         let row = sampler.sample_over(Duration::from_secs_f64(interval));
         let alone = row.values()[0].is_some_and(|rate| (rate * interval - f64::from(reads)).abs() < 0.1);
@@ -91,7 +91,7 @@ fn iostat_itself_says_the_same_of_a_load_inside_one_interval() {
         assert!(interval > 0.9, "{interval} s, in {shown}");
         for (column, value) in ours(&row) {
             let expected = printed(&shown, column);
-            // The interval is as coarse as the rate that it was taken from.
+            // The interval is as coarse as the rate from which it was computed.
             let allowed = ROUNDING + 0.001 * expected;
             assert!((value - expected).abs() <= allowed, "{column}: ours {value}, iostat {expected}, in {shown}");
         }

@@ -1,17 +1,17 @@
-//! One row of numbers about devices, host and this program, taken once in a report interval.
+//! Telemetry: a row of numbers about devices, host and this program in each report interval.
 //!
-//! The rows are kept with the run, so that years later one can see whether the CPU was busy with something else,
-//! another program used the drive, or it grew hot. The groups of columns:
+//! The run directory keeps the rows, so that years later a reader can see if the CPU was busy, another program used the
+//! drive, or the drive was hot. Groups of columns:
 //!
-//! * [`Device`]: what `iostat -x` shows of a device, under iostat's names; its temperature; CPUs that take its interrupts
+//! * [`Device`]: the columns of `iostat -x`, under iostat's names; temperature; CPUs that take the interrupts
 //!   ([`Irq`]); the NVMe SMART logs, every ten seconds ([`Poller`])
 //! * [`Host`]: CPUs, switches, interrupts, pressure, memory
-//! * [`OwnProcess`]: resources that this program uses, and CPU time that it did not get
+//! * [`OwnProcess`]: resources that this program uses, and its waiting time for a CPU
 //!
-//! Names and their order never change during a run; a column that a device cannot have is not there. A missing
-//! measurement is an empty cell, never zero. docs/telemetry.md explains how to read them.
+//! Columns and their order never change during a run. A device has only the columns that it supports. A missing
+//! measurement is an empty cell, never zero. docs/telemetry.md explains the columns.
 //!
-//! Call this from the thread that writes reports: reading a drive's temperature can block.
+//! Call this from the thread that writes reports, because reading a drive's temperature can block.
 
 pub use super::TelemetryError;
 use super::diskstats::{Counters, Rates, parse_line};
@@ -30,23 +30,23 @@ use std::time::{Duration, Instant};
 pub struct Row(Vec<Option<f64>>);
 
 impl Row {
-    /// The values; `None` where not measured.
+    /// The values; `None`: not measured.
     pub fn values(&self) -> &[Option<f64>] {
         &self.0
     }
 
-    /// The values as text, at most three decimals; empty where nothing could be measured.
+    /// The values as text with at most three decimals; empty: not measured.
     pub fn cells(&self) -> Vec<String> {
         self.0.iter().map(|value| value.map_or_else(String::new, cell)).collect()
     }
 }
 
-/// A value as text. Whole numbers stay whole: a counter of a drive's life has no digits left for decimals.
+/// A value as text. Whole numbers get no decimals, so that counters over a drive's life keep all digits.
 fn cell(value: f64) -> String {
     if value.fract() == 0.0 { value.to_string() } else { ((value * 1_000.0).round() / 1_000.0).to_string() }
 }
 
-/// Takes a row whenever asked; rates are means over the time since the row before.
+/// Samples all values. Rates are means over the time since the previous row.
 #[derive(Debug)]
 pub struct Sampler {
     columns: Vec<String>,
@@ -57,15 +57,15 @@ pub struct Sampler {
     taken: Instant,
 }
 
-/// Maximum wait for the last readings of a run: a healthy drive needs milliseconds.
+/// Maximum wait for the last health readings of a run; a healthy drive needs milliseconds.
 const LAST_ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// A column with its value in one sample.
 pub(super) type Cell = (ColumnOf, Option<f64>);
 
 impl Sampler {
-    /// Takes the first sample of `devices`, which may be empty: a simulated drive has no statistics. Threads to be
-    /// sampled must exist already.
+    /// Takes the first sample of `devices`, which may be empty: simulated drives have no statistics. The issuing
+    /// threads must already exist.
     pub fn new(devices: &[DeviceNumber]) -> Result<Self, TelemetryError> {
         Self::with_root(Path::new("/"), devices)
     }
@@ -88,7 +88,7 @@ impl Sampler {
         &self.columns
     }
 
-    /// A row about the time since the one before (since [`Sampler::new`], the first time).
+    /// A row for the time since the previous row, or since [`Sampler::new`].
     pub fn sample(&mut self) -> Row {
         let now = Instant::now();
         let interval = now - self.taken;
@@ -96,12 +96,12 @@ impl Sampler {
         self.sample_over(interval)
     }
 
-    /// As [`Sampler::sample`], for the last row: queries the drives' health once more, so that their counters cover the
-    /// whole run.
+    /// As [`Sampler::sample`], for the last row: first queries the health of the drives again, so that the counters
+    /// cover the whole run.
     pub fn sample_last(&mut self) -> Row {
         let healths = self.devices.iter_mut().filter_map(|device| device.health.as_mut());
         let answers: Vec<_> = healths.map(Poller::ask_last).collect();
-        // All drives are queried before any wait, so that several hung drives cost no more time than one.
+        // All queries start before the first wait, so that several hung drives cost no more time than one.
         let until = Instant::now() + LAST_ANSWER_MAX;
         for answer in answers {
             let _ = answer.recv_timeout(until.saturating_duration_since(Instant::now()));
@@ -109,7 +109,7 @@ impl Sampler {
         self.sample()
     }
 
-    /// As [`Sampler::sample`], with the time since the row before given.
+    /// As [`Sampler::sample`], for the given time since the previous row.
     fn sample_over(&mut self, interval: Duration) -> Row {
         let mut cells = self.sample_rates(interval);
         for device in &mut self.devices {
@@ -119,9 +119,10 @@ impl Sampler {
         Row(cells.into_iter().map(|(_, value)| value).collect())
     }
 
-    /// All values but the drives' health, which is not a rate: its initial value belongs into the first row.
+    /// All values except the drives' health. The first health reading is not taken here, because it belongs to the
+    /// first row.
     fn sample_rates(&mut self, interval: Duration) -> Vec<Cell> {
-        // First of all, because the rates use the time between two readings of it.
+        // Read first, because the rates use the time between two readings of this file.
         let statistics = self.diskstats.read().unwrap_or_default();
         let mut cells: Vec<Cell> =
             self.devices.iter_mut().flat_map(|device| device.sample(statistics, interval)).collect();
@@ -164,7 +165,7 @@ struct Device {
 }
 
 impl Device {
-    /// Finds what can be sampled of the device `number`, by the text of /proc/diskstats.
+    /// Finds the sources for the device `number`; `statistics`: text of /proc/diskstats.
     fn find(root: &Path, number: DeviceNumber, statistics: &str) -> Self {
         let mut lines = statistics.lines().filter_map(parse_line);
         let name = lines.find_map(|(line, name, _)| (line == number).then(|| name.to_owned()));
@@ -179,8 +180,7 @@ impl Device {
         }
     }
 
-    /// iostat's columns, from the text of /proc/diskstats; the requests in flight now, the drive's temperature, and its
-    /// interrupts.
+    /// iostat's columns, from the text of /proc/diskstats; current requests in flight, temperature, interrupts.
     fn sample(&mut self, statistics: &str, interval: Duration) -> Vec<Cell> {
         let mut lines = statistics.lines().filter_map(parse_line);
         let now = lines.find_map(|(number, _, counters)| (number == self.number).then_some(counters));
@@ -197,14 +197,14 @@ impl Device {
         cells.map(|(column, value)| (column.of(&self.name), value)).collect()
     }
 
-    /// The drive's health by `reading`. Data units are of 512,000 bytes. The throttle count is the number of times
-    /// that heat slowed the drive: both levels of SMART, and OCP's own count.
+    /// Health columns from `reading`. Data units have 512,000 bytes. The throttle count is the number of thermal
+    /// throttling events: both levels of SMART, and OCP's count.
     fn health_cells(&self, reading: &Reading) -> Vec<Cell> {
         let Some(Poller { has_ocp, has_fdp, .. }) = self.health else { return Vec::new() };
         let smart = reading.smart.as_ref();
         let ocp = reading.ocp.as_ref();
         let sum = |both: [u32; 2]| both.map(f64::from).iter().sum::<f64>();
-        // A sum that lacks one of its parts now and then would seem to rise without any throttling.
+        // If a part of the sum were missing in some rows, the sum would seem to rise without throttling.
         let by_ocp = if has_ocp { ocp.map(|ocp| ocp.throttle_count.into()) } else { Some(0.0) };
         let throttled = smart.zip(by_ocp).map(|(smart, by_ocp)| sum(smart.thermal_transitions) + by_ocp);
         let mut cells = vec![
@@ -259,7 +259,7 @@ mod health_tests {
     #[test]
     fn the_first_row_has_the_health_at_the_beginning_and_the_next_is_empty() {
         let mut health = device(FakeDrive { with_ocp: true, ..FakeDrive::default() });
-        // The counters of the recorded pages: 216 + 220 transitions and OCP's 96; 224 + 228 seconds.
+        // Values of the recorded pages: 216 + 220 transitions and OCP's 96; 224 + 228 seconds.
         let physical_bytes = 18_446_744_073_709_551_616.0 + 1_234_567_890_123.0;
         let read_units = 18_446_744_073_709_551_616.0 + 5.0;
         let expected = [13.0, 2.0, 987_654_321.0, read_units, 2.0, 68.0, 532.0, 452.0, physical_bytes];

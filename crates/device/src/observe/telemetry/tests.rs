@@ -85,7 +85,7 @@ fn header_and_rows_have_the_same_cells_and_the_unknown_is_empty() {
     host.write("diskstats", "   8       0 sda 1001 0 8024 7 0 0 0 0 0 1 1 0 0 0 0 0 0\n");
     let row = sampler.sample_over(3 * SECOND).cells().join(",");
     assert_eq!(row.split(',').count(), header.split(',').count());
-    // A third of a read a second; no write, no flush; no thermometer; no statistics of 259:3; no tick.
+    // A third of a read per second; no write, no flush, no temperature, no statistics of 259:3, no tick.
     assert!(row.starts_with("0.333,0,4,0,7,,0,,0,12,,0.033,0,,,,,,,,,,,,,,,,,,,0,0,2048000,1.25,0,0,,"), "{row}");
 }
 
@@ -146,7 +146,7 @@ fn reads_of_a_real_device_appear_under_its_name() {
     device.read_direct((0..23).map(|index| (index * 8192, 4096)));
     let column = format!("{}.r/s", device.name());
     let mut reads = 0.0;
-    // The kernel wakes the reader before it counts the request, so the last one may be a moment late.
+    // The kernel wakes the reader before it counts the request, so the last request may be counted late.
     for _ in 0..1_000 {
         let row = sampler.sample_over(SECOND);
         reads += value(&sampler, &row, &column).unwrap();

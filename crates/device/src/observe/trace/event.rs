@@ -8,27 +8,27 @@ use crate::observe::DeviceNumber;
 pub enum EventKind {
     /// A bio entered the block layer (`block_bio_queue`). One bio may become several requests, or part of one.
     Queue,
-    /// A bio came back (`block_bio_complete`). An error mostly means that it was not allowed to wait for a free tag,
-    /// and the sender sends it again. Without an error it marks the completion on a device without requests.
+    /// A bio ended (`block_bio_complete`). An error mostly means that no tag was free and the bio must not wait; the
+    /// sender then sends it again. Without an error, the event is the completion on a device without requests.
     Return,
-    /// A request was put into the queue of its device (`block_rq_insert`). Not all requests are.
+    /// A request entered the queue of its device (`block_rq_insert`); some requests bypass the queue.
     Insert,
     /// A request was handed to the driver (`block_rq_issue`).
     Issue,
-    /// The driver reported a request, or a part of it, as done (`block_rq_complete`).
+    /// The driver completed a request or a part of it (`block_rq_complete`).
     Complete,
-    /// The driver gave a request back, to be issued once more (`block_rq_requeue`).
+    /// The driver returned a request, to be issued again (`block_rq_requeue`).
     Requeue,
 }
 
 /// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum EventOp {
-    /// Moves data from the device.
+    /// Read.
     Read,
-    /// Moves data to the device, zone appends included.
+    /// Write, including zone append.
     Write,
-    /// Empties the device's volatile cache.
+    /// Flush of the device's volatile cache.
     Flush,
     /// Discard or secure erase.
     Discard,
@@ -37,13 +37,13 @@ pub enum EventOp {
     Other,
 }
 
-/// The process for which the kernel worked, by number and name.
+/// A task of the kernel, by number and name.
 ///
-/// For a request it is the sender of its first bio, if that was seen; else its issuer, which is a kernel thread
-/// (`kworker/1:1H`) if the request had to wait, or was made by the kernel itself.
+/// The task of a request is the sender of its first bio, if the trace has that bio; otherwise the issuer. The issuer is
+/// a kernel thread (`kworker/1:1H`) if the request had to wait, or if the kernel created the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Task {
-    /// Thread number, the kernel's `pid`. 0 if unknown.
+    /// Thread ID, called `pid` in the kernel; 0: unknown.
     pub pid: u32,
     /// Name, zero-terminated.
     comm: [u8; COMM_BYTES],
@@ -60,7 +60,7 @@ impl Task {
         Self { pid, comm: kept }
     }
 
-    /// Name. It can contain any characters.
+    /// Name; can contain any characters.
     pub fn comm(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(self.comm.split(|byte| *byte == 0).next().unwrap_or_default())
     }
@@ -69,13 +69,13 @@ impl Task {
 /// Flags of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags {
-    /// `REQ_SYNC`: somebody waits for it.
+    /// `REQ_SYNC`: a task waits for the request.
     pub sync: bool,
-    /// `REQ_FUA`: done only when on the medium.
+    /// `REQ_FUA`: completes only when the data is on the medium.
     pub fua: bool,
-    /// `REQ_PREFLUSH`: the cache is emptied first.
+    /// `REQ_PREFLUSH`: the cache is flushed before.
     pub preflush: bool,
-    /// `REQ_META`: a file system's own data.
+    /// `REQ_META`: metadata of a file system.
     pub meta: bool,
 }
 
@@ -95,21 +95,21 @@ pub struct Event {
     /// Operation of the request.
     pub op: EventOp,
     pub flags: Flags,
-    /// The kernel's error number, 0 or negative; always 0 but for [`EventKind::Complete`] and [`EventKind::Return`].
+    /// The kernel's error number, 0 or negative; always 0 except for [`EventKind::Complete`] and [`EventKind::Return`].
     pub error: i32,
-    /// Task running at the event: for [`EventKind::Queue`] and mostly for [`EventKind::Issue`] the one that requested
-    /// it.
+    /// Task that ran at the event: for [`EventKind::Queue`], and mostly for [`EventKind::Issue`], the task that
+    /// requested the I/O.
     pub task: Task,
 }
 
-/// Sorts events by time; at equal times in the order queued, issued, complete.
+/// Sorts events by time; at equal times in the order of [`EventKind`], so issue before completion. Stable.
 ///
-/// The kernel keeps a buffer for each CPU, so events read from several CPUs arrive in runs. Stable.
+/// The kernel has a buffer for each CPU, so events of several CPUs arrive one CPU after the other.
 pub fn sort_by_time(events: &mut [Event]) {
     events.sort_by_key(|event| (event.time_ns, event.kind));
 }
 
-/// Turns records into events, by the field positions that the running kernel describes.
+/// Turns records into events, with the field offsets that the running kernel reports.
 #[derive(Debug)]
 pub(super) struct Decoder {
     common_type: Field,
@@ -134,7 +134,7 @@ struct EventLayout {
 pub(super) struct ShortRecord;
 
 impl Decoder {
-    /// From the text of each kind's `format` file. At least one.
+    /// A decoder from the `format` file of each kind of event; at least one.
     pub(super) fn new(formats: &[(EventKind, String)]) -> Result<Self, FormatError> {
         let layouts = formats.iter().map(|(kind, text)| EventLayout::parse(*kind, text)).collect::<Result<_, _>>()?;
         let (_, any) = formats.first().ok_or(FormatError::NoId)?;
@@ -170,13 +170,13 @@ impl EventLayout {
             nr_sector: fields.get("nr_sector")?,
             rwbs: fields.get("rwbs")?,
             error,
-            // A kernel may lack it; then the process is unknown.
+            // Some kernels lack this field; then the task is unknown.
             comm: fields.get("comm").ok(),
         })
     }
 
     fn decode(&self, time_ns: u64, cpu: u32, pid: u32, record: &[u8]) -> Option<Event> {
-        // The kernel's own dev_t: 12 bits of major, 20 of minor (not the C library's encoding).
+        // The kernel's internal dev_t: 12 bits of major and 20 bits of minor (not the C library's encoding).
         let dev = self.dev.unsigned(record)? as u32;
         let (op, flags) = parse_letters(self.rwbs.slice(record)?);
         Some(Event {
@@ -202,13 +202,13 @@ pub(super) fn kernel_dev((major, minor): DeviceNumber) -> u32 {
     major << MINOR_BITS | minor
 }
 
-/// The letters that describe a request: `[F]` for a flush before, one or two for the operation, then flags: `F` FUA,
+/// Parses the letters of a request: `[F]` for a preflush, one or two letters for the operation, then flags: `F` FUA,
 /// `A` read-ahead, `S` sync, `M` metadata, `U` atomic.
 ///
 /// Source: `blk_fill_rwbs` in `kernel/trace/blktrace.c`.
 pub(super) fn parse_letters(text: &[u8]) -> (EventOp, Flags) {
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-    // A leading F is a flush before only if a letter for an operation follows; else it is the operation.
+    // A leading F is a preflush only if a letter for an operation follows; otherwise F is the operation.
     let (preflush, rest) = match text {
         [b'F', rest @ ..] if matches!(rest.first(), Some(b'R' | b'W' | b'D' | b'F' | b'N' | b'Z')) => (true, rest),
         _ => (false, text),
@@ -220,7 +220,7 @@ pub(super) fn parse_letters(text: &[u8]) -> (EventOp, Flags) {
         [b'F', flags @ ..] => (EventOp::Flush, flags),
         [b'D', b'E', flags @ ..] | [b'D', flags @ ..] => (EventOp::Discard, flags),
         [b'Z', b'A', flags @ ..] => (EventOp::Write, flags),
-        // A zone command has its own second letter, which is no flag.
+        // The second letter of a zone command is not a flag.
         [b'Z', _, flags @ ..] => (EventOp::Other, flags),
         [_, flags @ ..] => (EventOp::Other, flags),
         [] => (EventOp::Other, &[][..]),

@@ -1,12 +1,12 @@
-//! A small reader of the kernel's block tracepoints: requests that really reached the device, and their times.
+//! Reads the kernel's block tracepoints: the requests that reached the device, and their times.
 //!
 //! ```text
 //! Trace -> Instance (own buffers, filter by device in the kernel, clock = CLOCK_MONOTONIC)
 //!   per CPU: trace_pipe_raw -> page -> record -> Decoder -> Event
 //! ```
 //!
-//! The trace is independent of the run loop: the kernel takes the times, and lost events are counted and reported.
-//! Tracing needs root. [`Pairing`] combines events to requests.
+//! The trace is independent of the run loop: the kernel takes the times. Lost events are counted and reported. Tracing
+//! needs root. [`Pairing`] combines events into requests.
 
 mod event;
 mod page;
@@ -31,16 +31,17 @@ use tracefs::{FormatError, Instance, Tracefs};
 /// Events to trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Memory for the buffers of all CPUs together. An issue and a completion take about 140 bytes.
+    /// Total memory of the buffers of all CPUs, bytes. An issue and a completion take about 140 bytes.
     pub buffer_bytes: u64,
-    /// Maximum buffer of one CPU, bytes: with few CPUs, the total stays below `buffer_bytes`.
+    /// Maximum buffer of one CPU, bytes. With few CPUs the total then stays below `buffer_bytes`.
     pub cpu_buffer_bytes: u64,
-    /// True to record completions beside issues.
+    /// True to record completions in addition to issues.
     pub complete: bool,
-    /// True to record bios, too: when they enter the block layer (for the time before issue), and when they complete
-    /// without a request.
+    /// True to record bios, too: when they enter the block layer (for the queue time before the issue), and when they
+    /// end with an error.
     pub queue: bool,
-    /// True to record completed bios, too: the only events of a device without requests.
+    /// True to record successful completions of bios, too (needs `queue`): the only completions on a device without
+    /// requests.
     pub bios_done: bool,
 }
 
@@ -51,14 +52,14 @@ impl Default for Options {
     }
 }
 
-/// Events that were recorded but cannot be read any more, over all CPUs since the start.
+/// Events of all CPUs that were lost since the start of the trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Overwritten by newer ones before they were read.
+    /// Events overwritten by newer events before they were read.
     pub overwritten: u64,
-    /// Not recorded because the buffer was full or being written to.
+    /// Events not recorded, because the buffer was full or in use by the writer.
     pub dropped: u64,
-    /// Positions in the data with missing events. They are counted above, too.
+    /// Number of positions with missing events. The other fields count these events.
     pub gaps: u64,
 }
 
@@ -77,7 +78,8 @@ impl Lost {
 /// A running trace. Dropping it removes it from the kernel completely.
 #[derive(Debug)]
 pub struct Trace {
-    // Before `instance`, as fields drop in this order: the kernel removes only instances that are not open.
+    // Dropped before `instance` (fields drop in this order), because the kernel removes only instances without open
+    // files.
     cpus: Vec<CpuBuffer>,
     instance: Instance,
     layout: PageLayout,
@@ -87,10 +89,10 @@ pub struct Trace {
     gaps: u64,
 }
 
-/// True if the disk has requests, which the events of issue and completion describe. Drivers that handle bios directly
-/// (zram, device-mapper, md, NVMe with several paths) have none; for them only bios can be traced.
+/// True if the driver of the disk uses requests, which have issue and completion events. Drivers that handle bios
+/// directly (zram, device-mapper, md, multipath NVMe) have no requests, so only bios can be traced.
 ///
-/// `root` is `/` but in tests. Source: the kernel makes `mq` for every disk with a request queue
+/// `root` is `/` except in tests. Source: the kernel creates `mq` for every disk with a request queue
 /// (`block/blk-mq-sysfs.c`).
 pub fn has_requests(root: &Path, (major, minor): DeviceNumber) -> bool {
     root.join(format!("sys/dev/block/{major}:{minor}/mq")).is_dir()
@@ -105,8 +107,8 @@ struct CpuBuffer {
 impl Trace {
     /// Starts recording the requests of whole disks. A partition's requests carry its disk's number.
     ///
-    /// Errors: [`TraceError::NotPermitted`] without root, [`TraceError::NoTracefs`] and
-    /// [`TraceError::NoEvent`] where the kernel cannot.
+    /// Errors: [`TraceError::NotPermitted`] without root; [`TraceError::NoTracefs`] and [`TraceError::NoEvent`] without
+    /// support in the kernel.
     pub fn start(devices: &[DeviceNumber], options: Options) -> Result<Self, TraceError> {
         if devices.is_empty() {
             return Err(TraceError::NoDevice);
@@ -131,8 +133,8 @@ impl Trace {
 
     /// Reads the events recorded so far, without waiting; returns their number.
     ///
-    /// Shape: in time order within a CPU, one CPU after the other; [`sort_by_time`] merges them. At most one buffer per
-    /// CPU and call, so a busy device cannot block the caller.
+    /// Events come one CPU after the other, in time order for each CPU; [`sort_by_time`] merges them. A call reads at
+    /// most one buffer per CPU, so a busy device cannot block the caller.
     pub fn read(&mut self, sink: &mut dyn FnMut(Event)) -> Result<u64, TraceError> {
         let Self { cpus, layout, decoder, page, pages_max, gaps, .. } = self;
         let mut events = 0;
@@ -166,8 +168,8 @@ impl Trace {
         Ok(events)
     }
 
-    /// Stops recording. Recorded events can still be read. Read them before the last call of [`Trace::lost`], because
-    /// only reading finds the gaps.
+    /// Stops the recording. Read the remaining events before the last call of [`Trace::lost`], because only reads find
+    /// the gaps.
     pub fn stop(&mut self) -> Result<Lost, TraceError> {
         self.instance.set("stopping the trace", "tracing_on", "0")?;
         self.lost()
@@ -184,9 +186,10 @@ impl Trace {
     }
 }
 
-/// The events in a page of `trace_pipe_raw`, from the kernel's texts `events/header_page` and `format` of each kind.
+/// Decodes the events in a page of `trace_pipe_raw`, with the kernel's texts `events/header_page` and `format` of each
+/// kind of event.
 ///
-/// Errors: a text lacks a field, or the page contradicts itself; a sentence.
+/// Errors, as a sentence: a text lacks a field, or the page is inconsistent.
 pub fn page_events(header_page: &str, formats: &[(EventKind, String)], page: &[u8]) -> Result<Vec<Event>, String> {
     let layout = PageLayout::parse(header_page).map_err(|error| error.to_string())?;
     let decoder = Decoder::new(formats).map_err(|error| error.to_string())?;
@@ -196,13 +199,13 @@ pub fn page_events(header_page: &str, formats: &[(EventKind, String)], page: &[u
     Ok(events)
 }
 
-/// The value in the line `name: value`, 0 if the kernel does not count it.
+/// The value in the line `name: value`; 0 if the line is missing.
 fn stat(stats: &str, name: &str) -> u64 {
     let value = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Opens the buffer of every CPU that the kernel has one for.
+/// Opens the trace buffers of all CPUs.
 fn cpu_buffers(instance: &Instance) -> Result<Vec<CpuBuffer>, TraceError> {
     let per_cpu = instance.path("per_cpu");
     let entries = std::fs::read_dir(&per_cpu);
@@ -220,7 +223,7 @@ fn cpu_buffers(instance: &Instance) -> Result<Vec<CpuBuffer>, TraceError> {
     Ok(buffers)
 }
 
-/// Switches the events on, for these devices only, and learns their format.
+/// Enables the events for these devices only, and reads the event formats.
 fn enable_events(instance: &Instance, devices: &[DeviceNumber], options: Options) -> Result<Decoder, TraceError> {
     let wanted = [
         (EventKind::Issue, "block_rq_issue", true),

@@ -12,7 +12,7 @@
 //!     31    time stamp: the same, but absolute
 //! ```
 //!
-//! Source: `include/linux/ring_buffer.h` and `kernel/trace/ring_buffer.c` of Linux 6.x. `events/header_page` gives the
+//! Source: `include/linux/ring_buffer.h` and `kernel/trace/ring_buffer.c` of Linux 6.x. `events/header_page` has the
 //! offsets of the page header. This module does not interpret the records.
 
 use super::tracefs::{Field, FormatError, parse_fields};
@@ -24,10 +24,10 @@ const TYPE_TIME_STAMP: u32 = 31;
 const DELTA_BITS: u32 = 27;
 const COMMIT_LOST: u64 = 1 << 31;
 const COMMIT_BYTES_MASK: u64 = (1 << DELTA_BITS) - 1;
-/// An absolute time stamp has 59 bits; the page's own has all 64.
+/// Bits of an absolute time stamp; the page's time stamp has 64.
 const ABSOLUTE_BITS: u32 = 59;
 
-/// Offsets within a page.
+/// Offsets of the fields in a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageLayout {
     timestamp: Field,
@@ -42,15 +42,15 @@ impl PageLayout {
         Ok(Self { timestamp: fields.get("timestamp")?, commit: fields.get("commit")?, data: fields.get("data")? })
     }
 
-    /// Bytes to ask for in one read: a smaller read would cut a page in two.
+    /// Size of a read, bytes; a smaller read would split a page.
     pub(super) fn page_bytes(&self) -> usize {
         self.data.offset + self.data.bytes
     }
 
-    /// Calls `sink` with the time and the bytes of each record, oldest first. True if events are missing before the
-    /// page.
+    /// Calls `sink` with the time and the bytes of each record, oldest first. Returns true if events were lost before
+    /// the page.
     ///
-    /// Errors: the byte from which on the page contradicts itself.
+    /// Errors: offset of the first inconsistency in the page.
     pub(super) fn records(&self, page: &[u8], mut sink: impl FnMut(u64, &[u8])) -> Result<bool, usize> {
         let later = |time_ns: u64, delta: u64, at| time_ns.checked_add(delta).ok_or(at);
         let mut time_ns = self.timestamp.unsigned(page).ok_or(self.timestamp.offset)?;
@@ -69,8 +69,8 @@ impl PageLayout {
             match type_len {
                 TYPE_PADDING if delta == 0 => break,
                 TYPE_PADDING => {
-                    // A discarded record still carries time, unless its delta is 1, which only distinguishes it from
-                    // the end of the page.
+                    // The delta of a discarded record advances the time. A delta of 1 does not: it only distinguishes
+                    // the record from the end of the page.
                     time_ns = later(time_ns, if delta == 1 { 0 } else { delta }, at)?;
                     at = body + word(data, body).ok_or(at)? as usize;
                 }
@@ -99,7 +99,8 @@ impl PageLayout {
     }
 }
 
-/// `type_len` and `time_delta`; C puts the first bit field at the low end on little-endian machines.
+/// Splits a header into `type_len` and `time_delta`. On little-endian machines C puts the first bit field into the low
+/// bits.
 fn split_header(header: u32) -> (u32, u64) {
     if cfg!(target_endian = "little") {
         (header & 0x1f, u64::from(header >> 5))
@@ -108,11 +109,11 @@ fn split_header(header: u32) -> (u32, u64) {
     }
 }
 
-/// Restores the upper bits that an absolute time stamp lacks, from the time before it.
+/// Completes an absolute time stamp with the upper bits of the preceding time.
 fn absolute(low: u64, before: u64) -> Option<u64> {
     let high = before >> ABSOLUTE_BITS << ABSOLUTE_BITS;
     let time = high | low;
-    // The low bits wrapped in between.
+    // If the result is before the preceding time, the low bits have wrapped.
     if high != 0 && time < before { time.checked_add(1 << ABSOLUTE_BITS) } else { Some(time) }
 }
 

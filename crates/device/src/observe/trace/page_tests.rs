@@ -126,7 +126,7 @@ fn a_page_that_contradicts_itself_is_an_error_and_no_panic() {
     assert_eq!(read(&length_of_zero), Err(16));
     assert_eq!(read(&[0; 10]), Err(8));
 
-    // Of a time that no clock has.
+    // Times that overflow.
     for record in [data(1, b"aaaa"), with_word(TYPE_PADDING, 2, 4), with_word(TYPE_TIME_EXTEND, 1, 0)] {
         assert_eq!(read(&page(u64::MAX, 0, &[record], &[])), Err(16));
     }

@@ -1,31 +1,32 @@
-//! Pairs events into requests: time in the kernel, and time with the device.
+//! Pairs events into requests, with their time in the kernel and their time in the device.
 //!
 //! ```text
 //! block_bio_queue        block_rq_issue        block_rq_complete
 //!       |------ queue --------|------- device ---------|
 //! ```
 //!
-//! The kernel gives a request no name; disk and first sector identify it while it is in flight. Bios that were merged
-//! into a request count as that one request, queued with the oldest of them. A bio that was split counts as several
-//! requests, all queued with it. Parts that complete on their own belong to one request until the last is done. The
-//! kernel follows a FUA write on a device without FUA support with a flush, and reports the write as complete twice:
-//! the second report counts. Without the write's bio this is unknown, and the first report counts.
+//! Requests have no identifier in the kernel's events; disk and first sector identify a request in flight.
 //!
-//! A bio that was returned because no tag was free, and is sent again, counts as queued since the first time. A
-//! request that the driver gave back stays one request; its device time begins at the last issue.
+//! * Merged bios are one request, queued when the oldest of them was queued.
+//! * A split bio is several requests, all queued when the bio was queued.
+//! * A request whose parts complete separately completes with its last part.
+//! * On a device without FUA support, the kernel adds a flush to a FUA write, and reports the write as complete twice.
+//!   The second report counts. Without the write's bio this cannot be known, and the first report counts.
 //!
-//! A device without requests (zram, device-mapper) takes bios: there each bio is the request, and its queue time is
-//! unknown.
+//! A bio that ended because no tag was free, and is sent again, counts as queued since its first event. A request that
+//! the driver requeued stays one request; its device time begins at the last issue.
 //!
-//! A request has the times that are known. A request issued before the trace began is not seen; without its bio, the
-//! queue time is missing; if it is in flight at the end, the device time is missing.
+//! On a device without requests (zram, device-mapper) each bio counts as a request, and its queue time is unknown.
+//!
+//! Requests issued before the trace began are missing. Without its bio, a request has no queue time. A request in
+//! flight at the end of the trace has no device time.
 
 use super::{Event, EventKind, EventOp, Flags, Task};
 use crate::observe::DeviceNumber;
 use crate::observe::diskstats::SECTOR_BYTES;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// One request from the block layer to the device and back.
+/// A request, from the block layer to the device and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Request {
     pub device: DeviceNumber,
@@ -36,83 +37,85 @@ pub struct Request {
     /// Operation.
     pub op: EventOp,
     pub flags: Flags,
-    /// True if it begins where one of the last few of its kind ended.
+    /// True if the request begins at the end of one of the last requests with the same operation.
     pub sequential: bool,
     /// Task that requested it.
     pub task: Task,
-    /// `CLOCK_MONOTONIC`, nanoseconds: the oldest of its bios entered the block layer; `None` if that event is missing.
+    /// Time at which the oldest bio of the request entered the block layer, `CLOCK_MONOTONIC`, nanoseconds; `None` if
+    /// that event is missing.
     pub queued_ns: Option<u64>,
-    /// Handed to the driver.
+    /// Time of the issue to the driver, on the same clock.
     pub issued_ns: u64,
-    /// The driver reported the whole request as done; `None` if that event is missing.
+    /// Time at which the whole request was complete; `None` if that event is missing.
     pub completed_ns: Option<u64>,
 }
 
 impl Request {
-    /// Bytes that it moves or discards.
+    /// Bytes that the request transfers or discards.
     pub fn bytes(&self) -> u64 {
         u64::from(self.sectors) * SECTOR_BYTES
     }
 
-    /// Time in the kernel before the device got it.
+    /// Time in the kernel before the issue to the driver.
     pub fn queue_ns(&self) -> Option<u64> {
         Some(self.issued_ns.saturating_sub(self.queued_ns?))
     }
 
-    /// Time with the device.
+    /// Time between issue and completion.
     pub fn device_ns(&self) -> Option<u64> {
         Some(self.completed_ns?.saturating_sub(self.issued_ns))
     }
 
-    /// Time at which it was queued or, if that was not seen, issued.
+    /// Time at which the request was queued; the issue time if that is unknown.
     pub fn wanted_ns(&self) -> u64 {
         self.queued_ns.unwrap_or(self.issued_ns)
     }
 
-    /// The request of `event`, as if issued at that time.
+    /// A request with the fields of `event`, issued at the time of the event.
     fn of(event: &Event) -> Self {
         let Event { device, sector, sectors, op, flags, task, time_ns: issued_ns, .. } = *event;
         Self { device, sector, sectors, op, flags, task, issued_ns, ..Self::default() }
     }
 }
 
-/// Maximum number of requests and bios in flight. A trace of issues alone would fill the memory: beyond this, requests
-/// count as not completed, as those at its end do.
+/// Maximum number of requests and bios in flight, so that a trace without completions cannot fill the memory. Beyond
+/// it, all requests in flight count as not completed, as at the end of a trace.
 const UNDER_WAY_MAX: usize = 1 << 20;
 
-/// Number of recent ends kept per kind and device: several files can be read in sequence at once.
+/// Number of recent request ends kept per operation and device, so that several parallel sequential streams are
+/// recognised.
 const ENDS: usize = 16;
 
-/// Maximum number of requests or bios in flight at one sector. No device has a longer queue; if completions or issues
-/// are missing the oldest is dropped.
+/// Maximum number of requests or bios in flight at one sector, more than the queue of any device. A longer list means
+/// missing events, so the oldest entry is dropped.
 const OF_SECTOR_MAX: usize = 1024;
 
-/// Sector of requests without one: flushes and passthrough complete in the order of their kind.
+/// Key for requests without a sector: flushes and passthrough commands are paired in FIFO order, by operation.
 const NO_SECTOR: u64 = u64::MAX;
 
-/// Entries of one key: two requests of one sector can be in flight at once, the older comes first.
+/// Requests by device and first sector. Several requests of one sector can be in flight at once, the oldest first.
 type Waiting = HashMap<(DeviceNumber, u64), VecDeque<Pending>>;
 
-/// A request in flight at the device; or a bio that waits to become requests, in the form of a request.
+/// A request in flight; or a bio that waits for its requests, represented as a request.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
     request: Request,
     /// The first sector after its last.
     end: u64,
-    /// The kernel will flush afterwards, and complete it once more.
+    /// The kernel will add a flush, and report the completion again.
     flush_follows: bool,
 }
 
-/// Pairs events, one after the other, in the order of time ([`super::sort_by_time`]).
+/// Pairs events into requests. Events must arrive in the order of time ([`super::sort_by_time`]).
 #[derive(Debug, Default)]
 pub struct Pairing {
     bios: Waiting,
-    /// Sent back, and not yet sent again.
+    /// Bios that ended with EAGAIN and were not yet sent again.
     refused: Waiting,
     issued: Waiting,
-    /// Given back by the driver, and not yet issued again.
+    /// Requests that the driver requeued and that were not yet issued again.
     requeued: Waiting,
-    /// Bios and requests in the maps since they were last emptied, less those taken.
+    /// Number of bios and requests in the maps.
     under_way: usize,
     /// Devices that have requests.
     with_requests: HashSet<DeviceNumber>,
@@ -138,26 +141,26 @@ impl Pairing {
         }
     }
 
-    /// The requests that are complete and were not drained, in the order of their completion.
+    /// Completed requests that were not drained, in the order of completion.
     pub fn requests(&self) -> &[Request] {
         &self.requests
     }
 
-    /// Takes the requests that are complete, in the order of their completion.
+    /// Removes and returns the completed requests, in the order of completion.
     pub fn drain(&mut self) -> impl Iterator<Item = Request> {
         self.requests.drain(..)
     }
 
-    /// Bios without a request that had to be dropped.
+    /// Number of dropped bios that had no request yet.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// No more events follow: requests in flight are returned as not completed.
+    /// Ends the trace: requests in flight become requests without completion.
     pub fn finish(&mut self) {
         let requeued = drained(&mut self.requeued);
         let issued = drained(&mut self.issued).chain(requeued).map(|issued| issued.request);
-        // Bios are requests where there are no others.
+        // On devices without requests, bios count as requests.
         let with_requests = &self.with_requests;
         let bios = drained(&mut self.bios).map(|bio| bio.request);
         let mut rest: Vec<_> = issued.chain(bios.filter(|bio| !with_requests.contains(&bio.device))).collect();
@@ -190,7 +193,7 @@ impl Pairing {
         self.keep_bio(key, Pending { request, end, flush_follows: false });
     }
 
-    /// Counts the request as queued now, if its bio was not seen before.
+    /// If the bio of the request is missing, its insertion counts as its queue event.
     fn insert(&mut self, event: &Event) {
         let key = (event.device, event.sector);
         let knows = |bio: &Pending| bio.request.op == event.op;
@@ -237,8 +240,7 @@ impl Pairing {
         if event.sectors > 0
             && let Some(first) = self.take_bio(event, event.sector, end)
         {
-            // The request also contains bios merged after the first one, or an older one that the first was merged in
-            // front of.
+            // The request also contains bios merged behind the first bio. Such a bio can be older than the first one.
             let (mut queued_ns, mut reached) = (first.request.issued_ns, first.end);
             while reached < end {
                 let Some(next) = self.take_bio(event, reached, end) else { break };
@@ -254,10 +256,10 @@ impl Pairing {
         self.keep_issued(key, Pending { request, end, flush_follows });
     }
 
-    /// Takes the oldest bio of the event's kind at `sector`. Its part beyond `end` stays for the next request.
+    /// Takes the oldest bio with the event's operation at `sector`. Its part beyond `end` stays for the next request.
     fn take_bio(&mut self, event: &Event, sector: u64, end: u64) -> Option<Pending> {
         let key = (event.device, sector);
-        // If several bios begin here, the one that ends with the request belongs to it.
+        // If several bios begin at this sector, the bio that ends with the request belongs to the request.
         let whole = take(&mut self.bios, key, |bio| bio.request.op == event.op && bio.end == end);
         let bio = whole.or_else(|| take(&mut self.bios, key, |bio| bio.request.op == event.op))?;
         match bio.end > end {
@@ -269,7 +271,7 @@ impl Pairing {
 
     fn complete(&mut self, event: &Event) {
         let key = (event.device, sector_key(event));
-        // A completion without sectors, of an operation that moves data, is the second one, after the flush.
+        // For an operation with data, a completion without sectors is the second report, after the flush.
         let second = event.sectors == 0;
         let matches = |issued: &Pending| {
             issued.request.op == event.op && (key.1 == NO_SECTOR || second == (issued.end == event.sector))
@@ -281,7 +283,7 @@ impl Pairing {
                 return self.keep_issued((event.device, done), issued);
             }
             if !second && issued.flush_follows {
-                // The kernel names the first sector again.
+                // The second report has the first sector of the request.
                 issued.end = issued.request.sector;
                 return self.keep_issued((event.device, issued.request.sector), issued);
             }
@@ -299,7 +301,8 @@ impl Pairing {
         }
     }
 
-    /// Stores a waiting bio. An evicted one counts as lost; on a device without requests as an unfinished request.
+    /// Stores a waiting bio. An evicted bio counts as lost; on a device without requests, as a request without
+    /// completion.
     fn keep_bio(&mut self, key: (DeviceNumber, u64), bio: Pending) {
         let Some(Pending { request, .. }) = put(&mut self.bios, key, bio) else { return };
         if !self.with_requests.contains(&request.device) {
@@ -309,7 +312,7 @@ impl Pairing {
         self.lost += 1;
     }
 
-    /// Stores an issued request. An evicted one counts as not completed.
+    /// Stores an issued request. An evicted request counts as not completed.
     fn keep_issued(&mut self, key: (DeviceNumber, u64), issued: Pending) {
         let gone = put(&mut self.issued, key, issued);
         self.unfinished(gone.map(|issued| issued.request));
@@ -321,7 +324,7 @@ impl Pairing {
     }
 }
 
-/// Appends an entry under `key`. Returns the oldest, if there is no space for it.
+/// Appends an entry under `key`. If the list is full, removes and returns the oldest entry.
 fn put(waiting: &mut Waiting, key: (DeviceNumber, u64), of: Pending) -> Option<Pending> {
     let under = waiting.entry(key).or_default();
     let gone = if under.len() == OF_SECTOR_MAX { under.pop_front() } else { None };
@@ -334,7 +337,7 @@ fn is_empty_flush(event: &Event) -> bool {
     event.sectors == 0 && event.flags.preflush && matches!(event.op, EventOp::Write | EventOp::Flush)
 }
 
-/// The sector under which a request is found again.
+/// The sector in the key of a request.
 fn sector_key(event: &Event) -> u64 {
     match event.op {
         EventOp::Flush | EventOp::Other if event.sectors == 0 => NO_SECTOR,
@@ -342,12 +345,12 @@ fn sector_key(event: &Event) -> u64 {
     }
 }
 
-/// Ends of the last requests of each kind on each device.
+/// Ends of the last requests, by device and operation.
 #[derive(Debug, Default)]
 pub(super) struct Ends(HashMap<(DeviceNumber, EventOp), ([u64; ENDS], usize)>);
 
 impl Ends {
-    /// True if `request` begins where a recent one ended; its own end is remembered.
+    /// True if `request` begins at the end of a recent request. Stores the end of `request`.
     pub(super) fn follows(&mut self, request: &Request) -> bool {
         if request.sectors == 0 {
             return false;
@@ -373,7 +376,7 @@ fn take(waiting: &mut Waiting, key: (DeviceNumber, u64), fits: impl Fn(&Pending)
     taken
 }
 
-/// All entries, sorted by key: a map has no order, and a trace must give the same requests each time.
+/// Removes all entries, sorted by key, so that a trace gives the same order each time.
 fn drained(waiting: &mut Waiting) -> impl Iterator<Item = Pending> + use<> {
     let mut entries: Vec<_> = waiting.drain().collect();
     entries.sort_unstable_by_key(|(key, _)| *key);
@@ -384,7 +387,7 @@ fn drained(waiting: &mut Waiting) -> impl Iterator<Item = Pending> + use<> {
 mod tests {
     use super::*;
 
-    /// Events as `trace` printed them, in a short form: time in microseconds, kind, letters, sector, sectors.
+    /// Events from the kernel's `trace` file, in a short form: time in seconds, kind, letters, sector, sectors.
     fn parse(text: &str) -> Vec<Event> {
         let event = |line: &str| {
             let words: Vec<_> = line.split_ascii_whitespace().collect();
@@ -414,17 +417,17 @@ mod tests {
         text.lines().filter(|line| !line.starts_with('#')).map(event).collect()
     }
 
-    /// Operation, first sector, sectors, queue and device time in microseconds of each data request with both times
+    /// Operation, first sector, sectors, queue time and device time in microseconds, of each request with both times
     /// known.
     fn paired(text: &str) -> Vec<(EventOp, u64, u32, u64, u64)> {
         let whole = |(op, sector, sectors, queue, device)| Some((op, sector, sectors, queue?, device?));
         all_of(text).into_iter().filter_map(whole).collect()
     }
 
-    /// A request with possibly missing times.
+    /// Operation, first sector, sectors, queue time and device time; times may be missing.
     type Seen = (EventOp, u64, u32, Option<u64>, Option<u64>);
 
-    /// The same for every request, with missing times.
+    /// As [`paired`], for all requests, with missing times.
     fn all_of(text: &str) -> Vec<Seen> {
         let mut pairing = Pairing::default();
         parse(text).iter().for_each(|event| pairing.add(event));
@@ -455,7 +458,7 @@ mod tests {
             (Read, 1024, 1024, 671, 6_494),
             "it waited for the second half of its bio to be cut off"
         );
-        // Two writes with O_DSYNC, each done when the flush behind it is; the flushes of fsync move no data.
+        // Two writes with O_DSYNC, each complete with its flush; the flushes of fsync move no data.
         assert_eq!(requests[11..13], [(Write, 0, 8, 17, 52), (Write, 8, 8, 1, 21)]);
         // Eight reads of 4 KiB merged into one request, queued with the first.
         assert_eq!(requests[13..], [(Read, 0, 64, 46, 31)]);
@@ -567,7 +570,7 @@ mod tests {
 
     #[test]
     fn of_one_sector_so_many_are_kept_and_the_rest_is_said() {
-        // Bios without requests, and requests without completion: of different kinds, so each is checked.
+        // Bios without requests, and requests without completion: different operations, so both limits are checked.
         let (bio, issue) = (parse("0.000001 Q R 8 8\n")[0], parse("0.000002 D W 8 8\n")[0]);
         let mut pairing = Pairing::default();
         pairing.add(&issue);

@@ -29,7 +29,7 @@ fn counters(device: &LoopDevice) -> Counters {
     disks.into_iter().find(|disk| disk.device == device.number()).expect("a loop device has statistics").counters
 }
 
-/// 23 reads of 512 bytes to 5,632, far enough apart that no two can be merged.
+/// 23 reads of 512 to 5,632 bytes, at distances that prevent merges.
 fn reads_23() -> impl Iterator<Item = (u64, usize)> {
     (0..23).map(|index| (index * 65_536 + 1024, 512 * (1 + index as usize % 11)))
 }
@@ -60,7 +60,7 @@ fn trace_diskstats_and_program_all_count_23_reads() {
     assert_eq!(completed.len(), 23);
     assert!(completed.iter().all(|event| event.error == 0));
 
-    // The kernel wakes the reader before it counts the request, so the last one may be a moment late.
+    // The kernel wakes the reader before it counts the request, so the last request may be counted late.
     let expected_sectors = reads_23().map(|(_, bytes)| bytes as u64 / 512).sum::<u64>();
     for _ in 0..1_000 {
         if counters(&device).since(&before).unwrap().read.completed >= 23 {
@@ -93,7 +93,7 @@ fn other_devices_are_filtered_out_in_the_kernel() {
 #[test]
 fn what_was_read_and_what_was_lost_add_up_to_what_happened() {
     let Some(device) = LoopDevice::make(1 << 20) else { return };
-    // Little memory for all CPUs together, or for each.
+    // A small total for all CPUs, or a small limit per CPU.
     for (buffer_bytes, cpu_buffer_bytes) in [(8 << 10, u64::MAX), (64 << 20, 4 << 10)] {
         let options = Options { buffer_bytes, cpu_buffer_bytes, complete: false, ..Options::default() };
         let Some(mut trace) = start(&[device.number()], options) else { return };
@@ -126,7 +126,7 @@ fn reading_while_it_happens_loses_nothing_and_takes_nothing_twice() {
 fn a_dropped_trace_leaves_no_instance_behind() {
     let Some(trace) = start(&[(7, 0)], Options::default()) else { return };
     let path = trace.instance.path("tracing_on");
-    // The instance owns the private mount; another mount is needed to check after it is gone.
+    // The instance owns its private mount, so the check after its end needs another mount.
     let elsewhere = Tracefs::find().unwrap();
     let name = path.parent().and_then(Path::file_name).unwrap().to_owned();
     assert!(elsewhere.instances().join(&name).exists());
@@ -155,7 +155,7 @@ fn the_instance_of_a_killed_run_is_removed_by_the_next() {
 fn a_trace_that_fails_to_start_leaves_no_instance_behind() {
     let Ok(tracefs) = Tracefs::find() else { return eprintln!("skipped: tracing needs root") };
     let own = format!("flashproof-{}-", std::process::id());
-    // A petabyte of buffers cannot be had, so the start fails halfway.
+    // A petabyte of buffers cannot be allocated, so the start fails halfway.
     let options = Options { buffer_bytes: 1 << 50, ..Options::default() };
     let error = Trace::start(&[(7, 77)], options).unwrap_err();
     assert!(matches!(error, TraceError::Io { doing: "sizing the trace buffer", .. }), "{error}");
@@ -191,10 +191,10 @@ const HEADER_PAGE: &str = include_str!("recorded/header_page.txt");
 const ISSUE: &str = include_str!("recorded/block_rq_issue_format.txt");
 const COMPLETE: &str = include_str!("recorded/block_rq_complete_format.txt");
 
-/// A page and its descriptions as Linux 6.18 on x86-64 wrote them, against the output of `trace`.
+/// A page and its format descriptions from Linux 6.18 on x86-64, compared with the kernel's `trace` file.
 ///
-/// Recorded on a loop device (7:1), one CPU: a read of 4,096 bytes at 8,192; 0.3 s later, which takes
-/// a time extend, a read of 1,536 at 65,536; a write of 512 at 512.
+/// Recorded on a loop device (7:1) and one CPU: a read of 4,096 bytes at 8,192; 0.3 s later (a time extend record) a
+/// read of 1,536 at 65,536; a write of 512 at 512.
 
 #[test]
 fn a_recorded_page_says_what_the_kernel_printed() {

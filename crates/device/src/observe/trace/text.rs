@@ -1,4 +1,4 @@
-//! Reads traces as text, from any program, into requests.
+//! Parses the text output of tracing programs into requests.
 //!
 //! ```text
 //! # ftrace: trace, trace_pipe, trace-cmd report; perf script
@@ -10,10 +10,10 @@
 //! 3272.334513     asd              17665  RS   7,2      1293793      8704      0.390
 //! ```
 //!
-//! Each line is recognised on its own; a table names its columns in its heading. Kernels differ: a request's line has
-//! bytes before the sector or not, and its priority behind it or not (since 6.10). A process can have any name, even
-//! `a: block_rq_issue: b`, so a line is tried from the left until its parts can be parsed. Unreadable lines are
-//! counted, and the first is kept to be shown. Memory is bounded for any input.
+//! Each line is recognised separately; a table has the names of its columns in its heading. Kernels differ: the bytes
+//! before the sector, and the priority behind it (since 6.10), can be missing. A process can have any name, even `a:
+//! block_rq_issue: b`, so the parser tries each `block_` from the left until the rest of the line fits. Unreadable
+//! lines are counted, and the first is stored. Memory is bounded for any input.
 
 use super::event::{EventOp, Flags, parse_letters};
 use super::pair::Ends;
@@ -24,44 +24,44 @@ use results::files::next_line;
 use std::collections::HashSet;
 use std::io::{self, BufReader, Read};
 
-/// Longest line parsed; longer ones are skipped.
+/// Maximum length of a line; longer lines are skipped.
 const LINE_BYTES_MAX: u64 = 16 << 10;
 
-/// Maximum number of devices, more than a machine has. Events of further devices are skipped.
+/// Maximum number of devices, more than any machine has. Events of further devices are skipped.
 const DEVICES_MAX: usize = 256;
 
-/// Bytes kept of an unreadable line.
+/// Bytes stored of an unreadable line.
 const SHOWN_BYTES: usize = 120;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// Statistics of reading, beside the requests.
+/// Counts of a parsed text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requests {
     pub lines: u64,
-    /// Lines that are no part of a trace.
+    /// Lines that are not part of a trace.
     pub unread_lines: u64,
-    /// Line number of the first of them, and its beginning.
+    /// Number and beginning of the first such line.
     pub first_unread: Option<(u64, String)>,
-    /// Events that the writer lost, by its own words.
+    /// Events that the tracing program reported as lost.
     pub lost: u64,
     /// Reads and writes without a recorded size (iosnoop prints 0 on recent kernels, and + for the sector).
     pub without_size: u64,
-    /// Events and requests of devices beyond [`DEVICES_MAX`].
+    /// Skipped events and requests of devices beyond [`DEVICES_MAX`].
     pub of_further_devices: u64,
     /// Requests without a recorded time (iosnoop without -s).
     pub without_time: u64,
 }
 
-/// Why a text gave no requests.
+/// The text contains no trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
     /// Read error.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// No line is part of a trace; number and beginning of its first line.
+    /// No line is part of a trace. `first`: number and beginning of the first unreadable line.
     #[error(
-        "no line of it is a block tracepoint of ftrace, trace-cmd, perf script or blkparse, or a row of iosnoop or of \
+        "no line is a block tracepoint of ftrace, trace-cmd, perf script or blkparse, or a row of iosnoop or of \
          flashproof trace --ops{}",
         .first.as_ref().map_or_else(|| " (it is empty)".to_owned(), |(line, text)| format!("; line {line}: {}", results::units::quoted(text)))
     )]
@@ -69,7 +69,8 @@ pub enum TextError {
 }
 
 impl Requests {
-    /// Reads a text to its end and passes each request to `sink`: in completion order, those without completion last.
+    /// Reads a text to its end and passes each request to `sink`, in the order of completion; requests without
+    /// completion come last.
     pub fn read(input: impl Read, sink: &mut dyn FnMut(Request)) -> Result<Self, TextError> {
         let mut reader = Reader::default();
         let mut input = BufReader::with_capacity(256 << 10, input);
@@ -128,9 +129,9 @@ impl Requests {
 enum Meaning {
     Event(Event),
     Request(Request),
-    /// This many events are missing here.
+    /// Number of lost events.
     Lost(u64),
-    /// A heading, a comment, or an event of something else.
+    /// A heading, a comment, or an event of another kind.
     Nothing,
     /// Not a trace line.
     None,
@@ -140,7 +141,7 @@ enum Meaning {
 struct Reader {
     facts: Requests,
     pairing: Pairing,
-    /// The columns of a table, once its heading was read.
+    /// Columns of the table; `None` before its heading.
     columns: Option<Columns>,
     ends: Ends,
     devices: HashSet<DeviceNumber>,
@@ -182,7 +183,7 @@ impl Reader {
     }
 }
 
-/// Number of lost events in a line.
+/// Number of lost events that a line reports.
 fn lost(text: &str) -> Option<u64> {
     if let Some(counts) = text.strip_prefix("# entries-in-buffer/entries-written:") {
         let (kept, written) = counts.split_whitespace().next()?.split_once('/')?;
@@ -199,10 +200,10 @@ fn lost(text: &str) -> Option<u64> {
 /// Text before the number of lost events in the output of `flashproof trace --ops`.
 pub const LOST_COMMENT: &str = "# lost events:";
 
-/// The event in a line of ftrace; `None` if there is none.
+/// Parses a line of ftrace; `None` for other lines.
 fn ftrace(line: &str) -> Option<Meaning> {
     for (at, _) in line.match_indices("block_") {
-        // perf script has the system before the name.
+        // perf script prints the subsystem before the event name.
         let head = line[..at].strip_suffix("block:").unwrap_or(&line[..at]);
         let Some(head) = head.trim_ascii_end().strip_suffix(':') else { continue };
         let Some((time_ns, cpu, task)) = ftrace_head(head) else { continue };
@@ -226,8 +227,8 @@ fn ftrace(line: &str) -> Option<Meaning> {
     None
 }
 
-/// `asd-17665   [001] .....  3272.334513`, of perf `asd 17665 [001]  3272.334513`; with `( 1234)`, the process of a
-/// thread, before the CPU.
+/// Parses `asd-17665   [001] .....  3272.334513`, or perf's `asd 17665 [001]  3272.334513`. `( 1234)` before the CPU is
+/// the process of the thread.
 fn ftrace_head(head: &str) -> Option<(u64, u32, Task)> {
     let (rest, time) = last_word(head)?;
     let time_ns = nanoseconds(time)?;
@@ -246,7 +247,7 @@ fn ftrace_head(head: &str) -> Option<(u64, u32, Task)> {
     Some((time_ns, cpu as u32, Task::new(number(&pid[1..])? as u32, comm.trim_ascii())))
 }
 
-/// `7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]`: only requests have bytes and command.
+/// Parses `7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]`. Only requests, not bios, have bytes and a command.
 fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &str) -> Option<Event> {
     let ([device, letters], rest) = first_words(body)?;
     let mut rest = rest.trim_ascii_start();
@@ -261,7 +262,7 @@ fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &str) -> Opt
     let task = last.filter(|_| !is_done).map_or(task, |comm| Task::new(task.pid, comm));
     let sectors = u32::try_from(number(sectors)?).ok()?;
     let (mut op, flags) = letters_of(letters)?;
-    // blkparse prints no operation letter for a flush, as it moves nothing.
+    // blkparse prints no operation letter for a flush, because a flush moves no data.
     if flags.preflush && op == EventOp::Other && sectors == 0 {
         op = EventOp::Flush;
     }
@@ -304,8 +305,8 @@ fn blkparse(line: &str) -> Option<Meaning> {
     event(kind, time_ns, cpu, Task::new(pid, ""), &body).map(Meaning::Event)
 }
 
-/// The columns of a table of requests, by position. COMM can contain blanks, so columns after it are counted from the
-/// end.
+/// Columns of a table of requests, by position. COMM can contain blanks, so the columns behind COMM are counted from
+/// the end of the line.
 #[derive(Debug, Clone, PartialEq)]
 struct Columns {
     names: Vec<String>,
@@ -367,13 +368,12 @@ fn device_number(text: &str) -> Option<DeviceNumber> {
     Some((part(major)?, part(minor)?))
 }
 
-/// A whole number, not too large.
+/// Parses a whole number without a sign; `None` if too large.
 fn number(text: &str) -> Option<u64> {
-    // Without a sign.
     text.parse().ok().filter(|_| text.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// A decimal number of seconds of any precision, in nanoseconds.
+/// Parses a decimal number of seconds as nanoseconds.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.')?;
     let digits = part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.get(..9).unwrap_or(part))?;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The requests in `text`, and the other counts.
+/// The requests in `text`, and its counts.
 fn read(text: impl AsRef<[u8]>) -> (Vec<Request>, Requests) {
     let mut requests = Vec::new();
     let facts = Requests::read(text.as_ref(), &mut |request| requests.push(request)).unwrap();
@@ -23,7 +23,8 @@ fn shorts(text: impl AsRef<[u8]>) -> Vec<String> {
 
 #[test]
 fn every_kernels_lines_of_a_request_are_read() {
-    // Since 6.10 with the priority, before without; once without the bytes, too. Linux 4.x has four flags for five.
+    // Since 6.10 with the priority, before without; the last variant without the bytes. Linux 4.x has four flags
+    // instead of five.
     for (issue, complete) in [
         ("7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]", "7,2 RS () 1293793 + 17 be,0,4 [0]"),
         ("7,2 RS 8704 () 1293793 + 17 none,0,0 [asd]", "7,2 RS () 1293793 + 17 none,0,0 [0]"),

@@ -1,13 +1,12 @@
 //! A private instance of the kernel's tracing: its own buffers, events and filters.
 //!
-//! Other traces on the machine are not affected. The instance is a directory below `instances/`; it is removed when
-//! dropped, and leftovers of dead processes are removed when the next one is created.
+//! Other traces on the machine are not affected. The instance is a directory below `instances/`. Dropping the instance
+//! removes the directory. Creating an instance removes directories of dead processes.
 //!
-//! The kernel's description of its trace records: the offset of each field.
+//! This module also parses the kernel's description of its trace records: the offset of each field.
 //!
-//! `events/*/*/format` and `events/header_page` list fields like
-//! `field:sector_t sector; offset:16; size:8; signed:0;`. Offsets differ between kernels, so they
-//! are read and never assumed. This module does not know what the fields mean.
+//! `events/*/*/format` and `events/header_page` list fields like `field:sector_t sector; offset:16; size:8; signed:0;`.
+//! Offsets differ between kernels, so they are always read. This module does not interpret the fields.
 
 use crate::discover::unescape;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -24,12 +23,12 @@ use std::time::Duration;
 /// Why a trace could not be started or read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// Nothing to filter by: tracing every device would drown the ones that matter.
+    /// No device was given. A trace of all devices would bury the relevant events.
     #[error("cannot trace block requests - no device was given - name at least one block device")]
     NoDevice,
-    /// The kernel does not let this user trace: it refused `path`.
+    /// The kernel denied access to `path`.
     #[error(
-        "cannot trace block requests - {}: {source} - run as root (CAP_SYS_ADMIN) on a kernel that is not locked down, or go without the trace",
+        "cannot trace block requests - {}: {source} - run as root (CAP_SYS_ADMIN) on a kernel that is not locked down, or run without the trace",
         path.display()
     )]
     NotPermitted { path: PathBuf, source: io::Error },
@@ -37,20 +36,20 @@ pub enum TraceError {
         "cannot trace block requests - tracefs is not mounted and mounting it failed: {source} - the kernel needs CONFIG_TRACING; before Linux 5.2: mount -t tracefs tracefs /sys/kernel/tracing"
     )]
     NoTracefs { source: io::Error },
-    /// The kernel has tracing, but not this tracepoint.
+    /// The kernel lacks this tracepoint.
     #[error(
         "cannot trace block requests - the kernel has no event block:{event} - it needs CONFIG_BLOCK and CONFIG_EVENT_TRACING"
     )]
     NoEvent { event: &'static str },
-    /// The kernel describes its records, at `path`, in a way that this version does not know.
-    #[error("cannot read the trace - {}: {reason} - this kernel is unknown to this version; go without the trace", path.display())]
+    /// The description of the records at `path` has an unknown format.
+    #[error("cannot read the trace - {}: {reason} - this version of flashproof does not know the format of this kernel; run without the trace", path.display())]
     Format { path: PathBuf, reason: String },
     #[error(
-        "cannot read the trace of CPU {cpu} - the buffer page makes no sense at byte {at_byte} - this kernel is unknown to this version; go without the trace"
+        "cannot read the trace of CPU {cpu} - the buffer page is inconsistent at byte {at_byte} - this version of flashproof does not know the format of this kernel; run without the trace"
     )]
     Page { cpu: u32, at_byte: usize },
-    /// Any other system call, for an operation such as "reading the statistics".
-    #[error("cannot trace block requests - {doing} on {}: {source} - go without the trace if this persists", path.display())]
+    /// Any other failed system call; `doing`: its purpose, such as "reading the statistics".
+    #[error("cannot trace block requests - {doing} on {}: {source} - if this persists, run without the trace", path.display())]
     Io { doing: &'static str, path: PathBuf, source: io::Error },
 }
 
@@ -68,12 +67,12 @@ impl TraceError {
 #[derive(Debug)]
 pub(super) struct Tracefs {
     root: PathBuf,
-    /// Owns the mount if it is private.
+    /// Descriptor of the private mount; `None` for the system's mount.
     _mount: Option<OwnedFd>,
 }
 
 impl Tracefs {
-    /// Takes the mounted tracefs, or mounts it where only this process sees it.
+    /// Uses the mounted tracefs, or mounts tracefs privately for this process.
     pub(super) fn find() -> Result<Self, TraceError> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         if let Some(root) = writable_mount(&mounts, "tracefs") {
@@ -94,7 +93,7 @@ impl Tracefs {
     }
 }
 
-/// Mounts `fs_type` without attaching it to a directory: nothing is left to clean up, not even after a kill.
+/// Mounts `fs_type` without attaching it to a directory, so that nothing needs cleaning up, even after a kill.
 ///
 /// Returns the root directory of the mount; `/proc/self/fd/N/` reaches the files in it. Errors: EPERM without
 /// CAP_SYS_ADMIN, ENODEV for an unknown file system, ENOSYS before Linux 5.2.
@@ -106,7 +105,7 @@ fn mount_detached(fs_type: &str) -> io::Result<OwnedFd> {
     Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 
-/// The first mount point of a whole `fs_type` in the text of mountinfo that is not read-only.
+/// First writable mount point of the root of a `fs_type`, from the text of mountinfo.
 fn writable_mount(mountinfo: &str, fs_type: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {
         // id parent major:minor root mount-point options [optional...] - type source options
@@ -119,10 +118,10 @@ fn writable_mount(mountinfo: &str, fs_type: &str) -> Option<PathBuf> {
 }
 
 const NAME: &str = "flashproof-";
-/// Several traces of one process get several instances.
+/// Number of the next instance of this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Attempts to remove an instance that is busy, and the pause between two: half a second in all.
+/// Number of attempts to remove a busy instance, and the pause between two attempts: half a second in all.
 const REMOVALS: u32 = 50;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(10);
 
@@ -133,13 +132,13 @@ fn live() -> MutexGuard<'static, Vec<PathBuf>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stops and removes the instances of this process, for an exit without drops. An instance with open buffers stays,
-/// without recording, until the next trace on this machine removes it.
+/// Stops and removes the instances of this process, for an exit without destructors. An instance with open buffers
+/// remains, without recording, until the next trace on this machine removes it.
 pub fn stop_instances() {
     let live = match LIVE.try_lock() {
         Ok(live) => live,
         Err(TryLockError::Poisoned(error)) => error.into_inner(),
-        // Another thread is making or removing an instance; the exit does not wait for it.
+        // Another thread is creating or removing an instance; the exit does not wait for that thread.
         Err(TryLockError::WouldBlock) => return,
     };
     stop(&live);
@@ -151,15 +150,15 @@ fn stop(instances: &[PathBuf]) {
     }
 }
 
-/// Switches an instance off and removes its directory. EBUSY: a process has one of its files open. Then the instance
-/// stays without recording, and a trace that starts after the end of this process removes it.
+/// Switches an instance off and removes its directory. EBUSY: a process has a file of the instance open. Then the
+/// instance remains, without recording, and a trace that starts after the end of this process removes it.
 fn remove(path: &Path) -> io::Result<()> {
     let switch = fs::OpenOptions::new().write(true).open(path.join("tracing_on"));
     let _ = switch.and_then(|mut file| file.write_all(b"0"));
     fs::remove_dir(path)
 }
 
-/// A tracefs instance; dropping it removes it. Its buffers must be closed before.
+/// A tracefs instance. Dropping this value removes the instance; its buffers must be closed before.
 #[derive(Debug)]
 pub(super) struct Instance {
     path: PathBuf,
@@ -167,13 +166,13 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Makes an instance, named after this process.
+    /// Creates an instance, named after this process.
     pub(super) fn create(tracefs: Tracefs) -> Result<Self, TraceError> {
         let instances = tracefs.instances();
         remove_stale(&instances);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = instances.join(format!("{NAME}{}-{number}", std::process::id()));
-        // An instance of this name can only be left over from an earlier process with our number.
+        // An existing instance of this name can only be a leftover of an earlier process with the same PID.
         let _ = fs::remove_dir(&path);
         fs::create_dir(&path).map_err(|source| TraceError::from_io("making the trace instance", &path, source))?;
         live().push(path.clone());
@@ -187,7 +186,7 @@ impl Instance {
     /// Sets `name` to `value`. `doing` is part of the error message.
     pub(super) fn set(&self, doing: &'static str, name: &str, value: &str) -> Result<(), TraceError> {
         let path = self.path(name);
-        // No O_TRUNC or O_CREAT: these are switches, not files.
+        // Without O_TRUNC and O_CREAT, because these files are switches.
         let written =
             fs::OpenOptions::new().write(true).open(&path).and_then(|mut file| file.write_all(value.as_bytes()));
         written.map_err(|source| TraceError::from_io(doing, &path, source))
@@ -199,8 +198,8 @@ impl Instance {
     }
 }
 
-/// Reads a file of tracefs. Some of them (`header_page`) return data only for the first read, so it must be large
-/// enough for all; the standard library begins with a small one.
+/// Reads a file of tracefs. Some files (`header_page`) return data only to the first read, so that read must be large
+/// enough for the whole file. The standard library begins with a small read.
 fn read_whole(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
     let mut step = vec![0; 64 << 10];
@@ -216,7 +215,7 @@ fn read_whole(path: &Path) -> io::Result<String> {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // A program that another thread starts at this moment has our files open until its exec.
+        // A program that another thread is just starting has the files of this process open until its exec.
         for _ in 0..REMOVALS {
             match remove(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => thread::sleep(REMOVAL_PAUSE),
@@ -227,10 +226,10 @@ impl Drop for Instance {
     }
 }
 
-/// Removes instances of processes that are gone.
+/// Removes the instances of ended processes.
 ///
-/// A live process in another PID namespace looks gone from here; the kernel refuses (EBUSY) to remove
-/// an instance whose buffers are open, so it keeps its instance.
+/// A live process in another PID namespace looks ended here. The process keeps its instance, because the kernel refuses
+/// (EBUSY) to remove an instance with open buffers.
 fn remove_stale(instances: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -241,7 +240,7 @@ fn remove_stale(instances: &Path) {
     }
 }
 
-/// Largest offset and size of a field: no page of a trace is as long.
+/// Maximum offset and size of a field, larger than any page of a trace.
 const PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Position of one field in a record.
@@ -253,12 +252,12 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// The field's bytes; `None` if the record is too short.
+    /// Bytes of the field; `None` if the record is too short.
     pub(super) fn slice(self, record: &[u8]) -> Option<&[u8]> {
         record.get(self.offset..self.offset.checked_add(self.bytes)?)
     }
 
-    /// The field as a number of 1, 2, 4 or 8 bytes in the machine's order.
+    /// Value of a field of 1, 2, 4 or 8 bytes in native byte order.
     pub(super) fn unsigned(self, record: &[u8]) -> Option<u64> {
         let bytes = self.slice(record)?;
         Some(match bytes.len() {
@@ -270,27 +269,27 @@ impl Field {
         })
     }
 
-    /// The field as a C `int`.
+    /// Value of a field with a C `int`.
     pub(super) fn int(self, record: &[u8]) -> Option<i32> {
         Some(i32::from_ne_bytes(self.slice(record)?.try_into().ok()?))
     }
 }
 
-/// A description without the needed field.
+/// The description of a record is not usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FormatError {
-    /// A field that is always there is missing.
+    /// A required field is missing.
     #[error("it has no field \"{0}\"")]
     NoField(&'static str),
-    /// A line of the description has another shape.
+    /// A line of the description has an unknown format.
     #[error("line {0:?} is not \"field:TYPE NAME; offset:N; size:N;\"")]
     Line(String),
-    /// The event has no number.
+    /// The event has no ID.
     #[error("it has no line \"ID: N\"")]
     NoId,
 }
 
-/// The fields of a description, by name.
+/// Fields of a description, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fields(HashMap<String, Field>);
 
@@ -308,7 +307,7 @@ pub(super) fn parse_fields(text: &str) -> Result<Fields, FormatError> {
         .map(Fields)
 }
 
-/// Reads the event's number, which its records carry in `common_type`.
+/// Parses the event's ID, which its records have in `common_type`.
 pub(super) fn parse_id(text: &str) -> Result<u64, FormatError> {
     let number = text.lines().find_map(|line| line.strip_prefix("ID:"));
     number.and_then(|number| number.trim().parse().ok()).ok_or(FormatError::NoId)
@@ -317,7 +316,7 @@ pub(super) fn parse_id(text: &str) -> Result<u64, FormatError> {
 fn parse_field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?.strip_prefix("field:")?;
-    // The name is the last word; an array's length is glued to it.
+    // The name is the last word; the length of an array follows without a blank.
     let name = declaration.split_whitespace().last()?.split('[').next()?;
     let mut number = |key: &str| parts.next()?.strip_prefix(key)?.parse::<usize>().ok();
     let offset = number("offset:")?;
@@ -347,9 +346,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("instances")).unwrap();
         let instance = Instance::create(Tracefs { root: dir.path().to_owned(), _mount: None }).unwrap();
-        // Outside tracefs a directory with a file in it stays, as an instance does that is open.
+        // Outside tracefs, a directory with a file cannot be removed, like an open instance.
         fs::write(instance.path("tracing_on"), "1").unwrap();
-        // Without those of other tests, which belong to this process, too.
+        // Excludes the instances of other tests in this process.
         let own: Vec<_> = live().iter().filter(|path| path.starts_with(dir.path())).cloned().collect();
         stop(&own);
         assert_eq!(fs::read_to_string(instance.path("tracing_on")).unwrap(), "0");

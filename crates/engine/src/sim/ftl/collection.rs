@@ -1,16 +1,16 @@
-//! Garbage collection alongside host writes: the less free space, the more steps run in parallel.
+//! Garbage collection in parallel to host writes.
 //!
-//! Collection works in steps of one stripe each: the valid units of the stripe are read, then the stripes that they
-//! fill are programmed. While the host fills a superblock, collection frees the next one. The less space is left, the
-//! more steps run in parallel, up to [`STEPS`] per die. If only the reserve is left, host writes wait. So this drive
-//! needs the same reserve as the untimed FTL, which collects when the host finds no space.
+//! Collection works in steps of one stripe: a step reads the valid units of the stripe, then programs the stripes that
+//! these units fill. While the host fills a superblock, collection frees the next superblock. The less free space
+//! remains, the more steps run in parallel, up to [`STEPS`] per die. If only the reserve remains, host writes wait. So
+//! this drive needs the same reserve as the untimed FTL, which collects when the host finds no space.
 
 use ftl::{Append, Ftl};
 
-/// Marker: no step waits for the work.
+/// Value of `step` for work that no step waits for.
 pub(super) const NO_STEP: u16 = u16::MAX;
 
-/// Maximum number of parallel steps per die: one programs while others read or wait for programs of other dies.
+/// Maximum number of parallel steps per die: while one step programs, others read or wait for programs of other dies.
 const STEPS: u64 = 4;
 
 /// Garbage collection in progress.
@@ -18,14 +18,14 @@ const STEPS: u64 = 4;
 pub(super) struct Collection {
     steps: Vec<Step>,
     running: u32,
-    /// By slot: dies that still have to erase their part of a superblock.
+    /// By slot: number of dies that still have to erase their part of a superblock.
     erasing: Vec<u32>,
     erasing_superblocks: u32,
-    /// Units that were read to be moved.
+    /// Units read by garbage collection.
     pub(super) read_units: u64,
 }
 
-/// A step of garbage collection. It is over when no reads and programs are left.
+/// A step of garbage collection, which ends with its last read or program.
 #[derive(Debug, Clone, Default)]
 struct Step {
     reads: u32,
@@ -35,26 +35,26 @@ struct Step {
 }
 
 impl Collection {
-    /// True if another step is due on a drive of `dies`, whose host writes under `handles`.
+    /// True if another step is due on a drive with `dies` dies, whose host writes with `handles`.
     #[inline]
     pub(super) fn is_due(&self, ftl: &Ftl, handles: &[u16], dies: u32) -> bool {
         let superblock = i64::from(ftl.superblock_units());
         let beyond_reserve = i64::from(ftl.free_superblocks()) - i64::from(ftl.spec().reserve_superblocks);
-        // Target: free space beyond the reserve equals what the handles have filled of their open superblocks. So each
-        // handle finds a free superblock when its own is full.
+        // Target: the free space beyond the reserve equals the filled space of the handles' open superblocks. So each
+        // handle finds a free superblock when its open superblock is full.
         let filled: i64 = handles.iter().map(|handle| superblock - i64::from(ftl.room(*handle))).sum();
         let short = (filled - beyond_reserve * superblock).clamp(0, superblock);
         let steps_max = (STEPS * u64::from(dies) * short as u64).div_ceil(superblock as u64) as u32;
         self.running < steps_max
     }
 
-    /// Units that the host can write under a handle before it waits for garbage collection, at most one superblock.
+    /// Units that the host can write with a handle before it waits for garbage collection; at most one superblock.
     #[inline]
     pub(super) fn room(&self, ftl: &Ftl, handle: u16) -> u32 {
         let (room, reserve) = (ftl.room(handle), ftl.spec().reserve_superblocks);
         let erased = ftl.free_superblocks().saturating_sub(self.erasing_superblocks);
         let collects = self.running > 0 || self.erasing_superblocks > 0;
-        // With a shared append point, the open superblock itself is in the reserve if garbage collection opened it.
+        // With a shared append point, an open superblock that garbage collection opened belongs to the reserve.
         let in_reserve = ftl.spec().append == Append::Shared && erased < reserve;
         match (collects, room) {
             (true, 0) if erased <= reserve => 0,
@@ -69,8 +69,8 @@ impl Collection {
         vacant(&mut self.steps, |step| step.reads + step.programs == 0)
     }
 
-    /// Begins `step` (or none), which has `reads` stripes to read and fills the stripes of `programs`. Takes `programs`
-    /// if they must wait until all stripes are read.
+    /// Begins `step` (unless [`NO_STEP`]), which reads `reads` stripes and programs the stripes of `programs`. Takes
+    /// `programs` if they must wait for the reads.
     pub(super) fn begin(&mut self, step: u16, reads: usize, programs: &mut Vec<(u32, u32)>) {
         let Some(step) = self.steps.get_mut(usize::from(step)) else { return };
         (step.reads, step.programs) = (reads as u32, programs.len() as u32);
@@ -80,8 +80,8 @@ impl Collection {
         }
     }
 
-    /// Records a finished read of `step` (or of none). After the last one, returns the stripes to program now; return
-    /// their memory by [`Self::give_back`].
+    /// Records a finished read of `step`. After the last read, returns the stripes to program now; [`Self::give_back`]
+    /// takes the memory of the list.
     pub(super) fn collected(&mut self, step: u16) -> Option<Vec<(u32, u32)>> {
         let of = self.steps.get_mut(usize::from(step))?;
         of.reads -= 1;
@@ -92,13 +92,13 @@ impl Collection {
         Some(std::mem::take(&mut of.filled))
     }
 
-    /// Keeps the memory of a step's stripes for reuse.
+    /// Keeps the memory of a step's list of stripes for reuse.
     pub(super) fn give_back(&mut self, step: u16, mut filled: Vec<(u32, u32)>) {
         filled.clear();
         self.steps[usize::from(step)].filled = filled;
     }
 
-    /// Records that a stripe filled by `step` (or by none) is programmed.
+    /// Records that a stripe filled by `step` is programmed.
     pub(super) fn programmed(&mut self, step: u16) {
         let Some(of) = self.steps.get_mut(usize::from(step)) else { return };
         of.programs -= 1;

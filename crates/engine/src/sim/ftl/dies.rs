@@ -1,8 +1,8 @@
-//! The dies of a drive: current work, waiting work, and the time when each die is free.
+//! The dies of a drive, each with its current work and its waiting work.
 //!
-//! A die does one thing at a time. Host reads have priority and, if the drive supports it, suspend a program or an
-//! erase, which resumes after them; other work is done in FIFO order. To avoid starvation, only a limited number of
-//! reads run in a row, and resumed work runs for at least the time of a read before the next suspension.
+//! A die does one piece of work at a time. Host reads have priority; on drives with suspension they suspend a program
+//! or an erase, which resumes after the reads. Other work is done in FIFO order. To avoid starvation, the number of
+//! reads in a row is limited, and resumed work runs for at least the time of a read before the next suspension.
 
 use crate::sim::spec::Flash;
 use std::collections::VecDeque;
@@ -13,7 +13,8 @@ const READS_IN_ROW: u32 = 16;
 /// Work of a die.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Work {
-    /// Host read for the operation `token`; starts at `from_ns` at the earliest, when the controller has passed it on.
+    /// Host read for the operation `token`. Starts at `from_ns` at the earliest, when the controller has processed the
+    /// operation.
     Read { token: u32, bytes: u32, from_ns: u64 },
     /// Reads valid units for a step of garbage collection.
     Collect { step: u16, bytes: u32 },
@@ -23,25 +24,25 @@ pub(super) enum Work {
     Erase { slot: u16 },
 }
 
-/// End of a die's current work; void if the work is suspended before.
+/// The end of a die's current work, as an event. Void if the work is suspended before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     die: u16,
-    /// Value of [`Die::count`] at the start: after a suspension it no longer matches.
+    /// Value of [`Die::count`] at the start of the work; after a suspension the two values differ.
     count: u32,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Die {
     work: Option<Work>,
-    /// Bytes that the array is reading; the channel transfers them afterwards.
+    /// Bytes that the array is reading, for the transfer afterwards.
     reading_bytes: u32,
     ends_ns: u64,
     /// Number of times that the die has begun or resumed work.
     count: u32,
     /// Work suspended for reads, and its remaining time.
     suspended: Option<(Work, u64)>,
-    /// The current work cannot be suspended before this time, nanoseconds.
+    /// Instant before which the current work cannot be suspended, nanoseconds.
     unbroken_ns: u64,
     reads: VecDeque<Work>,
     reads_in_row: u32,
@@ -52,7 +53,7 @@ struct Die {
 pub(super) struct Dies {
     flash: Flash,
     dies: Vec<Die>,
-    /// By channel: end of its last transfer.
+    /// By channel: end of the last transfer.
     channel_free_ns: Vec<u64>,
 }
 
@@ -69,7 +70,7 @@ impl Dies {
         self.dies.len() as u32
     }
 
-    /// Adds work to a die. If the work starts at once, returns the end of its turn.
+    /// Adds work to a die. If the work starts at once, returns its end.
     #[inline]
     pub(super) fn add(&mut self, at: u32, work: Work, now_ns: u64) -> Option<(u64, Turn)> {
         let die = &mut self.dies[at as usize];
@@ -86,7 +87,7 @@ impl Dies {
         let suspendable = matches!(current, Work::Program { .. } | Work::Erase { .. });
         let from_ns = from_ns.max(die.unbroken_ns);
         match self.flash.suspend_ns {
-            // Work that is nearly over is not worth a suspension.
+            // Work that ends before a suspension would take effect is not suspended.
             Some(suspend_ns) if suspendable && die.ends_ns > from_ns + suspend_ns => {
                 die.suspended = Some((current, die.ends_ns - from_ns + suspend_ns));
                 Some(self.begin(at, work, from_ns + suspend_ns))
@@ -99,7 +100,7 @@ impl Dies {
     }
 
     /// Ends a turn. Returns the finished work and the die's next turn. No work is finished if the turn was suspended,
-    /// or if the array read has ended and its transfer begins: only the transfer occupies the channel.
+    /// or if an array read has ended and its transfer begins. The channel is busy only during the transfer.
     #[inline]
     pub(super) fn end(&mut self, turn: Turn, now_ns: u64) -> (Option<Work>, Option<(u64, Turn)>) {
         let at = u32::from(turn.die);

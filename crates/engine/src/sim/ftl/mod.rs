@@ -1,14 +1,14 @@
-//! The model of a drive with a flash translation layer (FTL): crate `ftl`, with the time that dies take.
+//! The model of a drive with a flash translation layer (FTL): the crate `ftl`, with the timing of the dies.
 //!
 //! ```text
-//! host write -> write buffer, done -> stripe full -> program on its die -> room in the buffer
-//! host read  -> from the buffer, or a read on each die that has some of it -> done
-//! little room for the host -> steps of garbage collection: reads -> programs, erases, on the same dies
+//! host write -> write buffer, write completes -> stripe full -> program on its die -> space in the buffer
+//! host read  -> from the buffer, or a read on each die with a part of the data -> read completes
+//! little free space -> steps of garbage collection: reads -> programs, erases, on the same dies
 //! ```
 //!
 //! The FTL updates its map at once. Its flash operations become timed work of the dies, in the same order on each die.
-//! A stripe is the amount that a die programs at once. A unit stays buffered until its stripe is programmed. The write
-//! buffer survives a power loss (database drives have capacitors), so a flush has nothing to wait for.
+//! A stripe is the data that a die programs at once. A unit stays in the buffer until its stripe is programmed. The
+//! write buffer survives a power loss (database drives have capacitors), so a flush completes at once.
 //!
 //! * `dies`: scheduling of the dies; `collection`: pace of garbage collection
 
@@ -42,12 +42,13 @@ pub struct FtlModel {
     collection: Collection,
     /// Handles with at least one write.
     handles: Vec<u16>,
-    /// Operations in the drive, by token.
+    /// By token: operations in the drive.
     taken: Vec<Taken>,
     /// Writes not fully buffered yet, in FIFO order.
     writes: VecDeque<Writing>,
-    /// Capacity of the write buffer, and its fill; units of the host.
+    /// Capacity of the write buffer, host units.
     buffer_units: u32,
+    /// Host units in the write buffer.
     buffered_units: u32,
     random: Random,
     counted: Counted,
@@ -89,12 +90,12 @@ struct Writing {
 struct Stripes {
     units_each: u32,
     superblock_units: u32,
-    /// By stripe, one bit: set while the stripe is in the buffer.
+    /// One bit per stripe: set while the stripe is in the buffer.
     buffered: Vec<u64>,
-    /// Partly filled stripes, with their number of host units.
+    /// Partly filled stripes, each with its number of host units.
     begun: Vec<(u32, u32)>,
     programs: Vec<(u32, u32)>,
-    /// Stripes and the number of their units to read.
+    /// Stripes to read, each with the number of units to read.
     reads: Vec<(u32, u32)>,
     erases: Vec<u32>,
 }
@@ -119,7 +120,7 @@ impl Stripes {
         self.superblock_units / self.units_each
     }
 
-    /// The stripe of a unit.
+    /// Number of the stripe of a unit.
     #[inline]
     fn of(&self, superblock: u32, unit: u32) -> u32 {
         superblock * self.superblock_stripes() + unit / self.units_each
@@ -192,9 +193,9 @@ impl FtlModel {
         [&Counted::COLUMNS[..], &Self::COLUMNS].concat()
     }
 
-    /// A preconditioned drive with the parameters of `drive` and its `ftl`. Randomness depends on the seed of
-    /// `drive`, or on `seed` if `drive` has none. Errors: an invalid FTL; never for a description parsed from text,
-    /// which is checked.
+    /// A preconditioned drive with the parameters of `drive` and of its FTL `of`. Uses the seed of `drive`, or `seed`
+    /// if `drive` has none. Errors: an invalid FTL; never for a description that was parsed from text, because the
+    /// parser checks it.
     pub fn new(drive: &DriveSpec, of: &FtlDrive, seed: u64) -> Result<Self, SpecError> {
         let seed = drive.seed.unwrap_or(seed);
         let mut ftl = Ftl::new(&of.spec, seed)?;
@@ -203,7 +204,7 @@ impl FtlModel {
         Ok(Self::in_use(drive, of, ftl, random))
     }
 
-    /// [`Self::new`] with an existing `ftl` in its current state. Its spec must equal the spec in `of`.
+    /// As [`Self::new`], with an existing `ftl` in its current state. The spec of `ftl` must equal the spec in `of`.
     pub fn in_use(drive: &DriveSpec, of: &FtlDrive, ftl: Ftl, random: Random) -> Self {
         Self {
             controller_ns: of.flash.controller_ns.max(1),
@@ -231,7 +232,7 @@ impl FtlModel {
         self.ftl.check()
     }
 
-    /// Errno and end of an operation that fails; `None` for a valid one.
+    /// Errno and end of an operation that must fail; `None` for a valid operation.
     fn refusal(&mut self, op: &Op, now_ns: u64) -> Option<(i32, u64)> {
         let op_end = op.offset.saturating_add(op.len.into());
         let later_ns = now_ns + self.controller_ns;
@@ -245,7 +246,7 @@ impl FtlModel {
             // A drive has no page cache.
             _ if matches!(op.kind, OpKind::WriteBack(_)) => return Some((libc::EOPNOTSUPP, now_ns)),
             Some(_) if self.ftl.spec().handles == 1 => return Some((libc::EOPNOTSUPP, now_ns)),
-            // As the kernel does for an unknown write stream.
+            // Same errno as the kernel's for an unknown write stream.
             Some(placement) if !(1..=self.ftl.spec().handles).contains(&placement.0) => {
                 return Some((libc::EINVAL, now_ns));
             }
@@ -259,7 +260,7 @@ impl FtlModel {
         self.events.push(at_ns, Event::Done(Done { token, submitted_ns, errno }));
     }
 
-    /// Ends an operation at `at_ns`, with ENODEV if the drive is gone.
+    /// Counts an operation that ends at `at_ns`, with ENODEV if the drive is gone.
     #[inline]
     fn done(&mut self, at_ns: u64, mut done: Done) -> Done {
         if self.drive.is_gone(at_ns) {
@@ -270,7 +271,7 @@ impl FtlModel {
         done
     }
 
-    /// Gives work on a stripe to its die.
+    /// Adds work on a stripe to its die.
     #[inline]
     fn work(&mut self, stripe: u32, work: Work, now_ns: u64) {
         let die = stripe % self.dies.count();
@@ -279,7 +280,7 @@ impl FtlModel {
         }
     }
 
-    /// Reads the parts on each die. Buffered and unwritten units take only the controller's time.
+    /// Reads the parts of an operation on each die. Buffered and unwritten units take only the controller's time.
     #[inline]
     fn read(&mut self, op: &Op, now_ns: u64) {
         let from_ns = now_ns + self.controller_ns;
@@ -372,7 +373,7 @@ impl FtlModel {
         }
     }
 
-    /// Gives the dies the flash operations of the last FTL call: garbage collection for `step`, or a write.
+    /// Adds the flash operations of the last FTL call (garbage collection for `step`, or a write) to the dies.
     #[inline]
     fn work_of_call(&mut self, step: u16, now_ns: u64) {
         self.collection.begin(step, self.media.reads.len(), &mut self.media.programs);
@@ -406,7 +407,7 @@ impl FtlModel {
     }
 }
 
-/// Fills the drive `fills` times: once sequentially, then by random overwrites.
+/// Fills the drive `fills` times: first sequentially, then by random overwrites.
 fn precondition(ftl: &mut Ftl, fills: u32, random: &mut Random) {
     let units = ftl.units();
     if fills > 0 {

@@ -1,4 +1,4 @@
-//! The model compared with closed forms and with its own counters.
+//! Compares the model with closed forms and with its own counters.
 
 use super::*;
 use crate::sim::SimEngine;
@@ -7,10 +7,10 @@ use sys::buffer::Buf;
 use sys::op::Outcome;
 use sys::op::Placement;
 
-/// One die, and only the array's time: a queue with one server.
+/// A drive with one die and only the array's time: a queue with one server.
 const ONE_DIE: &str = "channels=1+dies=1+planes=1+read-us=50+bus-mbps=1000000+controller-us=10+superblock=1MiB";
 
-/// Four dies where only programs and erases take time, without suspension.
+/// A drive with four dies and without suspension, on which only programs and erases take time.
 const FLASH_OF_WRITES: &str = "capacity=1GiB+op=20%+superblock=4MiB+precondition=3+channels=4+dies=1+read-us=0\
     +program-us=500+erase-us=5000+bus-mbps=1000000+suspend-us=off+controller-us=0.1";
 
@@ -43,12 +43,12 @@ impl Run {
     }
 }
 
-/// Submits operations at given instants after now, in ascending order, regardless of completions.
+/// Submits operations at the given times after now, in ascending order, as an open loop.
 fn open_loop(engine: &mut SimEngine<FtlModel>, arrivals: impl Iterator<Item = (u64, OpKind, u64, u32)>) -> Run {
     open_loop_with(engine, arrivals, |_| None)
 }
 
-/// [`open_loop`] with a placement by offset.
+/// As [`open_loop`], with a placement that depends on the offset.
 fn open_loop_with(
     engine: &mut SimEngine<FtlModel>,
     arrivals: impl Iterator<Item = (u64, OpKind, u64, u32)>,
@@ -133,7 +133,7 @@ fn reads_of_one_die_wait_as_in_the_queue_m_d_1() {
         let mean_us = run.reads_ns.iter().sum::<u64>() as f64 / count as f64 / 1e3;
         let wait_us = mean_us - service_us - 10.0;
         let wanted_us = load * service_us / (2.0 * (1.0 - load));
-        // Waits of neighbouring reads are correlated, the more the higher the load: the effective sample is smaller.
+        // The waits of adjacent reads are correlated, more so at a higher load, so the effective sample is smaller.
         assert!((wait_us / wanted_us - 1.0).abs() < 0.04, "load {load}: {wait_us} us, not {wanted_us}");
     }
 }
@@ -151,7 +151,7 @@ fn reads_in_a_fixed_rhythm_wait_as_in_the_queue_d_d_c_exactly() {
         open_loop(engine, (0..400).map(|n| (n * gap_ns, OpKind::Read, stripe(n), 4096))).reads_ns
     };
     assert!(at_most(&mut engine, 12_501).iter().all(|ns| *ns == latency_ns), "below what four dies can");
-    // Above that rate each read of a die waits for the earlier ones: the n-th by n times the difference.
+    // Above that rate each read of a die waits for the earlier reads: the n-th read waits n times the difference.
     let over = at_most(&mut engine, 10_000);
     let wanted: Vec<_> = (0..400).map(|n| latency_ns + n / 4 * (50_004 - 40_000)).collect();
     assert_eq!(over, wanted);
@@ -252,7 +252,7 @@ fn sustained_writes_go_at_the_bandwidth_of_the_dies_over_the_write_amplification
     }
 }
 
-/// Time that each die is programming and erasing, by the counters, for a drive as [`FLASH_OF_WRITES`].
+/// Time for which each die programs and erases, by the counters, on a drive as [`FLASH_OF_WRITES`].
 fn busy_ns(engine: &SimEngine<FtlModel>) -> f64 {
     let programs = counter(engine, Column::SimMbmw) as f64 / 65_536.0;
     let erases = counter(engine, Column::SimMbe) as f64 / f64::from(4 << 20);
@@ -304,7 +304,7 @@ fn the_same_text_is_amplified_the_same_with_time_and_without() {
 
 #[test]
 fn a_handle_waits_no_longer_for_its_superblock_because_others_have_room() {
-    // All data has the same lifetime: handles gain nothing, and cost only open superblocks.
+    // All data has the same lifetime, so handles gain nothing and only cost open superblocks.
     let run = |placement: fn(u64) -> Option<Placement>| {
         let text =
             "capacity=512MiB+op=25%+superblock=1MiB+precondition=3+channels=4+dies=1+handles=4+append=per-handle";
@@ -314,7 +314,7 @@ fn a_handle_waits_no_longer_for_its_superblock_because_others_have_room() {
             let all = poisson(count, 6_000.0, 1).map(|at| (at, OpKind::Write, random.below(1 << 17) << 12, 4096));
             open_loop_with(&mut engine, all, placement).writes_ns
         };
-        // Collection has not prepared a handle's first superblock.
+        // Warm-up, because collection has not prepared the first superblock of each handle.
         writes(20_000);
         let mut writes_ns = writes(100_000);
         writes_ns.sort_unstable();

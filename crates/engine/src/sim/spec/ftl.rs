@@ -11,18 +11,18 @@ pub struct FtlDrive {
     pub spec: Spec,
     /// Geometry and timing of the flash.
     pub flash: Flash,
-    /// Drive fills before the run: the first sequential, the others random.
+    /// Number of drive fills before the run: the first is sequential, the others are random.
     pub precondition_fills: u32,
 }
 
-/// Flash geometry (channels x dies x planes) and its times.
+/// Flash geometry (channels x dies x planes) and timing.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Flash {
-    /// Buses, each with its own dies.
+    /// Number of channels (buses), each with its own dies.
     pub channels: u32,
     /// Dies per channel.
     pub dies: u32,
-    /// Planes per die; a die reads and programs all its planes at once.
+    /// Planes per die; a die reads and programs all of its planes at once.
     pub planes: u32,
     /// Bytes of a page; a die reads and programs one page of each plane at once.
     pub page_bytes: u32,
@@ -55,19 +55,19 @@ impl Flash {
     }
 }
 
-/// Parameters of a drive with an FTL; the parameters of all models come first.
+/// Parameters of a drive with an FTL, beginning with the parameters of all models.
 pub(super) const FTL_NAMES: &str = "capacity, min-io, error-rate, bad, gone-at-s, seed, name, op, op-of-flash, unit, \
     superblock, victim, append, handles, isolation, reserve, wear-gap, firmware, channels, dies, planes, page, read-us, \
     program-us, erase-us, bus-mbps, suspend-us, controller-us, buffer, precondition";
 
-/// Smallest and largest mapping unit.
+/// Range of the mapping unit, bytes.
 const UNIT_BYTES: RangeInclusive<u64> = 4 << 10..=64 << 10;
 
-/// Default size of a superblock: the capacity divided by this.
+/// Number of superblocks per capacity, for the default size of a superblock.
 const SUPERBLOCKS: u64 = 512;
 
 impl Default for FtlDrive {
-    /// TLC flash of 2019 to 2024, with few enough dies to be busy; no particular drive.
+    /// TLC flash of 2019 to 2024, with so few dies that they are busy; no particular drive.
     fn default() -> Self {
         Self {
             spec: Spec { superblock_bytes: 0, isolation: Isolation::Initially, reserve_superblocks: 4, ..Spec::of(0) },
@@ -122,7 +122,7 @@ impl FtlDrive {
                 }
             }
             "reserve" => spec.reserve_superblocks = number(value, 1..=10_000).ok_or("a number from 1 to 10000")?,
-            "wear-gap" => spec.wear_gap = Some(number(value, 1..=1 << 31).ok_or("a number of erases from 1 on")?),
+            "wear-gap" => spec.wear_gap = Some(number(value, 1..=1 << 31).ok_or("a number of erases, 1 or more")?),
             "firmware" => {
                 for habit in value.split('/') {
                     *match habit {
@@ -134,13 +134,13 @@ impl FtlDrive {
                 }
             }
             "channels" => flash.channels = number(value, 1..=256).ok_or("a number from 1 to 256")?,
-            "dies" => flash.dies = number(value, 1..=64).ok_or("a number of each channel, from 1 to 64")?,
+            "dies" => flash.dies = number(value, 1..=64).ok_or("a number per channel, from 1 to 64")?,
             "planes" => flash.planes = number(value, 1..=16).ok_or("a number from 1 to 16")?,
             "page" => flash.page_bytes = unit(value)?,
             "read-us" => flash.read_ns = nanoseconds(value, 1e3)?,
             "program-us" => flash.program_ns = nanoseconds(value, 1e3)?,
             "erase-us" => flash.erase_ns = nanoseconds(value, 1e3)?,
-            "bus-mbps" => flash.bus_mbps = number(value, 1..=1_000_000).ok_or("megabytes a second, from 1 on")?,
+            "bus-mbps" => flash.bus_mbps = number(value, 1..=1_000_000).ok_or("megabytes per second, 1 or more")?,
             "suspend-us" if value == "off" => flash.suspend_ns = None,
             "suspend-us" => {
                 flash.suspend_ns = Some(nanoseconds(value, 1e3).map_err(|_| "microseconds such as 10, or off")?);
@@ -165,7 +165,7 @@ impl FtlDrive {
         let unit_bytes = u64::from(spec.unit_bytes);
         let program_bytes = u64::from(flash.program_bytes());
         if !program_bytes.is_multiple_of(unit_bytes) {
-            let expected = "one that divides planes x page, which a die programs at once";
+            let expected = "a divisor of planes x page, the bytes that a die programs at once";
             return Err(("unit", unit_bytes.to_string(), expected));
         }
         spec.logical_bytes = capacity_bytes;
@@ -180,7 +180,7 @@ impl FtlDrive {
             let value = spec.superblock_bytes.to_string();
             return Err(("superblock", value, "a multiple of planes x page, which is 64KiB unless given"));
         }
-        // Each handle can have one partly filled stripe in the buffer, until later writes complete it.
+        // Each handle can have a partly filled stripe in the buffer until later writes fill it.
         if flash.buffer_bytes < program_bytes * (u64::from(spec.handles) + 1) {
             let value = flash.buffer_bytes.to_string();
             return Err(("buffer", value, "at least planes x page for each handle and one more"));

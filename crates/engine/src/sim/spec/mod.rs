@@ -1,7 +1,7 @@
 //! The text form of a simulated drive: `sim:capacity=64GiB+channels=16+read-us=80`, or with an FTL
 //! `sim:ftl+capacity=64GiB+op=7%` (parameters in `ftl.rs`).
 //!
-//! `+` joins parameters, because commas and spaces separate devices in ACT's dialect.
+//! Parameters are joined with `+`, because commas and spaces separate devices in ACT's configuration files.
 
 mod ftl;
 
@@ -26,9 +26,9 @@ pub struct DriveSpec {
     pub min_io_bytes: u32,
     /// Operations served in parallel.
     pub channels: u32,
-    /// Time that a channel works on a read, before its transfer.
+    /// Service time of a read on a channel, before the transfer.
     pub read_ns: u64,
-    /// Time that a channel works on a write, before its transfer.
+    /// Service time of a write on a channel, before the transfer.
     pub write_ns: u64,
     /// Read bandwidth of the whole drive, kB/s (1,000 bytes); 0: unlimited.
     pub read_kbps: u64,
@@ -38,26 +38,26 @@ pub struct DriveSpec {
     pub read_iops: u64,
     /// Writes per second of the whole drive; 0: unlimited.
     pub write_iops: u64,
-    /// If above 0, limits apply per window of this length, as in cloud volumes and cgroups: operations up to the limit
-    /// run at full speed, the others wait for the next window. The unused rest of a window is lost.
+    /// If above 0, limits apply per window of this length, as in cloud volumes and cgroups: operations within the limit
+    /// run at full speed, the others wait for the next window. Unused capacity of a window is lost.
     pub window_ns: u64,
-    /// Service times vary uniformly by this percentage in both directions.
+    /// Service times vary uniformly by up to this percentage in both directions.
     pub jitter_pct: u32,
-    /// Freezes of the whole drive.
+    /// Stalls of the whole drive.
     pub stalls: Stalls,
     /// Fraction of operations that fail with EIO, in [0, 1].
     pub error_rate: f64,
     /// Operations that touch these bytes fail with EIO.
     pub bad_range: Option<Range<u64>>,
-    /// Instant from which service times are longer...
+    /// Instant from which service times are multiplied by `slow_factor`; `None`: never.
     pub slow_after_ns: Option<u64>,
-    /// ...by this factor.
+    /// Factor on service times from `slow_after_ns` on.
     pub slow_factor: f64,
-    /// Instant from which the drive is gone: ENODEV.
+    /// Instant from which the drive is gone, and operations fail with ENODEV.
     pub gone_at_ns: Option<u64>,
     /// The drive's own seed; `None`: the seed of the run.
     pub seed: Option<u64>,
-    /// FTL model, if chosen; its flash then determines times and channels.
+    /// FTL model; `None`: queueing model. The flash of an FTL model determines times and channels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ftl: Option<FtlDrive>,
 }
@@ -74,7 +74,7 @@ pub struct Stalls {
 }
 
 impl Default for DriveSpec {
-    /// A drive with the size and speed of many SATA and NVMe drives, no particular one.
+    /// A drive with typical size and speed of SATA and NVMe drives; no particular drive.
     fn default() -> Self {
         Self {
             capacity_bytes: 64 << 30,
@@ -108,7 +108,7 @@ pub struct SpecError {
     why: String,
 }
 
-/// Parameters of every model.
+/// Parameters of all models.
 const NAMES_OF_ALL: &[&str] = &["capacity", "min-io", "error-rate", "bad", "gone-at-s", "seed", "name"];
 
 /// The word that selects the model with an FTL.
@@ -156,7 +156,7 @@ impl DriveSpec {
                 return Err(format!("unknown parameter {} - known are {names}", quoted(name)));
             }
             if given.contains(&name) {
-                return Err(format!("{name} is given twice - leave one of them"));
+                return Err(format!("{name} is given twice - give {name} once"));
             }
             given.push(name);
             let set = match &mut spec.ftl {
@@ -191,11 +191,15 @@ impl DriveSpec {
     /// The first parameter in `given` that has no effect, the reason, and advice.
     fn without_effect(&self, given: &[&str]) -> Option<(&'static str, &'static str, &'static str)> {
         if given.contains(&"slow-factor") && self.slow_after_ns.is_none() {
-            return Some(("slow-factor", "without slow-after-s", "say from when on the drive is slow, 0 for always"));
+            return Some((
+                "slow-factor",
+                "without slow-after-s",
+                "give slow-after-s, the time from which the drive is slow; 0 for always",
+            ));
         }
         if self.bad_range.as_ref().is_some_and(|bad| bad.start >= self.capacity_bytes) {
             let advice = "give offsets below capacity, which is 64GiB unless given";
-            return Some(("bad", "behind the end of the drive", advice));
+            return Some(("bad", "beyond the end of the drive", advice));
         }
         let unlimited =
             [self.read_kbps, self.write_kbps, self.read_iops, self.write_iops].iter().all(|limit| *limit == 0);
@@ -203,12 +207,12 @@ impl DriveSpec {
             return Some(("window-ms", "without a limit", "give read-iops, write-iops, read-mbps or write-mbps"));
         }
         if given.contains(&"op") && given.contains(&"op-of-flash") {
-            return Some(("op-of-flash", "beside op", "leave one of them"));
+            return Some(("op-of-flash", "together with op", "give one of them"));
         }
         None
     }
 
-    /// Stalls need a length and a time, and must end before the next begins.
+    /// Stalls need a length and a time, and a stall must end before the next begins.
     fn check_stalls(&self) -> Result<(), &'static str> {
         let Stalls { length_ns, every_ns, ref at_ns } = self.stalls;
         let timed = every_ns > 0 || !at_ns.is_empty();
@@ -219,7 +223,7 @@ impl DriveSpec {
             return Err("a stall-every-s longer than stall-ms");
         }
         if at_ns.windows(2).any(|pair| pair[1] - pair[0] <= length_ns) {
-            return Err("a stall-at-s whose times are further apart than stall-ms");
+            return Err("times of stall-at-s that are further apart than stall-ms");
         }
         Ok(())
     }
@@ -239,8 +243,8 @@ impl DriveSpec {
             "write-us" => self.write_ns = nanoseconds(value, 1e3)?,
             "read-mbps" => self.read_kbps = kilobytes(value)?,
             "write-mbps" => self.write_kbps = kilobytes(value)?,
-            "read-iops" => self.read_iops = value.parse().map_err(|_| "operations a second, 0 for no limit")?,
-            "write-iops" => self.write_iops = value.parse().map_err(|_| "operations a second, 0 for no limit")?,
+            "read-iops" => self.read_iops = value.parse().map_err(|_| "operations per second, 0 for no limit")?,
+            "write-iops" => self.write_iops = value.parse().map_err(|_| "operations per second, 0 for no limit")?,
             "window-ms" => self.window_ns = nanoseconds(value, 1e6)?,
             "jitter-pct" => self.jitter_pct = number(value, 0..=100).ok_or("a percentage from 0 to 100")?,
             "stall-ms" => self.stalls.length_ns = nanoseconds(value, 1e6)?,
@@ -272,7 +276,7 @@ impl DriveSpec {
 fn kilobytes(value: &str) -> Result<u64, &'static str> {
     let kbps = value.parse::<f64>().ok().map(|mbps| (mbps * 1e3).round());
     let fits = kbps.filter(|kbps| (0.0..1e15).contains(kbps) && (*kbps > 0.0 || value.parse() == Ok(0.0)));
-    fits.map(|kbps| kbps as u64).ok_or("megabytes a second, 0.001 or more, or 0 for no limit")
+    fits.map(|kbps| kbps as u64).ok_or("megabytes per second, 0.001 or more, or 0 for no limit")
 }
 
 /// Parses a number of `unit_ns` as nanoseconds, at most about a century.
