@@ -120,15 +120,15 @@ impl DeviceHeader {
             ("format", u32_at(bytes, 16).to_string(), FORMAT.to_string()),
             ("namespace", found.namespace.clone(), self.namespace.clone()),
             ("write-block-size", found.write_block_bytes.to_string(), self.write_block_bytes.to_string()),
-            ("devices", found.devices.to_string(), self.devices.to_string()),
+            ("number of devices", found.devices.to_string(), self.devices.to_string()),
             ("index of the device", found.index.to_string(), self.index.to_string()),
-            ("cores", found.cores.to_string(), self.cores.to_string()),
-            ("bytes of the device", found.device_bytes.to_string(), self.device_bytes.to_string()),
+            ("number of cores", found.cores.to_string(), self.cores.to_string()),
+            ("device size in bytes", found.device_bytes.to_string(), self.device_bytes.to_string()),
         ];
         let differences: Vec<_> = rows
             .into_iter()
             .filter(|(_, found, wanted)| found != wanted)
-            .map(|(name, found, wanted)| format!("{name} is {found:?} there and {wanted:?} here"))
+            .map(|(name, found, wanted)| format!("{name} is {found:?} on the device and {wanted:?} in the settings"))
             .collect();
         if differences.is_empty() { Plan::Open(found) } else { Plan::Differs(differences) }
     }
@@ -148,12 +148,15 @@ impl DeviceHeader {
         if blocks < BLOCKS_MIN {
             let least = DEVICE_HEADER_BYTES + BLOCKS_MIN * block * u64::from(self.cores);
             return Err(format!(
-                "it has {device_bytes} bytes, and a header and {BLOCKS_MIN} write blocks for each of {} cores take {least}",
+                "it has {device_bytes} bytes, but a header and {BLOCKS_MIN} write blocks for each of {} cores take {least} bytes",
                 self.cores
             ));
         }
         if self.cores > CORES_MAX {
-            return Err(format!("{} cores share it - a device has room for the marks of {CORES_MAX}", self.cores));
+            return Err(format!(
+                "{} cores share the device, but its header has room for {CORES_MAX} cores at most",
+                self.cores
+            ));
         }
         let begin = DEVICE_HEADER_BYTES + blocks * block * u64::from(core);
         let range: Range<u64> = begin..begin + blocks * block;
@@ -195,9 +198,9 @@ mod tests {
     fn other_settings_are_named_with_both_values() {
         let wanted = DeviceHeader { namespace: "other".to_owned(), cores: 2, ..header() }.sized(5);
         let differences = [
-            "namespace is \"test\" there and \"other\" here",
-            "cores is \"4\" there and \"2\" here",
-            "bytes of the device is \"1099511627776\" there and \"5\" here",
+            "namespace is \"test\" on the device and \"other\" in the settings",
+            "number of cores is \"4\" on the device and \"2\" in the settings",
+            "device size in bytes is \"1099511627776\" on the device and \"5\" in the settings",
         ];
         assert_eq!(wanted.plan(&header().to_bytes()), Plan::Differs(differences.map(str::to_owned).to_vec()));
     }

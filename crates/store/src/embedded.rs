@@ -125,8 +125,8 @@ impl<E: BlockEngine> Embedded<E> {
         embedded.turn_until(u64::MAX, |store| store.is_ready() || store.damage().is_some())?;
         match embedded.store.damage() {
             Some(losses) => Err(io::Error::other(format!(
-                "the records on the device are damaged: {losses} - start `flashproof engine serve --accept-losses` on it, \
-                 or clear the device and with it the records"
+                "the records on the device are damaged: {losses} - accept the losses by `flashproof engine serve \
+                 --accept-losses` on this device, or clear the device and all its records"
             ))),
             None => Ok(embedded),
         }

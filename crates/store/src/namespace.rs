@@ -122,7 +122,7 @@ impl fmt::Display for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (bytes, blocks) = (count(self.bytes, "byte"), count(self.blocks, "write block"));
         let records = count(self.records, "record");
-        write!(f, "{bytes} of {blocks} cannot be read, so that up to {records} may be missing or older than they were")
+        write!(f, "{bytes} of {blocks} cannot be read, so up to {records} may be missing or outdated")
     }
 }
 

@@ -81,7 +81,7 @@ impl FromStr for Value {
             _ => None,
         };
         value.ok_or_else(|| {
-            format!("give I (integer), S:N (string of N letters) or B:N (N bytes), with N from 1 to {VALUE_BYTES_MAX}")
+            format!("give I (integer), S:N (string of N letters) or B:N (blob of N bytes), with N from 1 to {VALUE_BYTES_MAX}")
         })
     }
 }

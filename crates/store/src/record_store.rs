@@ -112,20 +112,20 @@ impl Store {
     ) -> Result<Self, String> {
         let block_bytes = namespace.write_block_bytes;
         if !block_bytes.is_power_of_two() || !(32 << 10..=8 << 20).contains(&block_bytes) {
-            return Err(format!("a write block of {block_bytes} bytes - give a power of two from 32 KiB to 8 MiB"));
+            return Err(format!("write-block-size is {block_bytes} bytes - give a power of two from 32 KiB to 8 MiB"));
         }
         if spaces.is_empty() || spaces.len() > 128 {
-            return Err(format!("{} devices - give 1 to 128", spaces.len()));
+            return Err(format!("the namespace has {} devices - give 1 to 128", spaces.len()));
         }
         if tokens.len() < TOKENS_MIN as usize {
-            return Err(format!("{} operations in flight - give at least {TOKENS_MIN}", tokens.len()));
+            return Err(format!("at most {} operations may be in flight - allow at least {TOKENS_MIN}", tokens.len()));
         }
         if let Some(space) = spaces.iter().find(|space| {
             (space.range.end - space.range.start) / u64::from(block_bytes) < 8
                 || !space.range.start.is_multiple_of(u64::from(space.write_unit_bytes.max(space.min_io_bytes)))
         }) {
             return Err(format!(
-                "device {} has fewer than eight write blocks, or its space is not aligned to its sectors",
+                "the space on device number {} has fewer than 8 write blocks or is not aligned to the write unit",
                 space.target
             ));
         }
@@ -154,7 +154,7 @@ impl Store {
             volumes,
         };
         let Some(buf) = store.io.buffer(block_bytes as usize, disk) else {
-            return Err(format!("no memory for a buffer of {block_bytes} bytes"));
+            return Err(format!("the engine has no memory for a buffer of {block_bytes} bytes"));
         };
         store.io.recycle(buf);
         store.drive_scan(disk);
@@ -357,7 +357,10 @@ impl Store {
                 let (block, volume) = (place.block, usize::from(place.volume));
                 if done.outcome.is_done() {
                     self.statistics.corrupted += 1;
-                    self.remark(Some(volume), format!("a record in write block {block} is damaged"));
+                    self.remark(
+                        Some(volume),
+                        format!("a record in write block {block} is damaged: its checksum is wrong"),
+                    );
                 } else {
                     self.volumes[volume].counted.errors += 1;
                     let why = done.outcome;
@@ -524,7 +527,9 @@ impl Store {
         }
         if counted != [self.statistics.objects, self.statistics.tombstones] {
             let Statistics { objects, tombstones, .. } = self.statistics;
-            return Err(format!("{objects} records and {tombstones} tombstones were counted, {counted:?} are indexed"));
+            return Err(format!(
+                "{objects} records and {tombstones} tombstones are counted, but {counted:?} are indexed"
+            ));
         }
         for (number, volume) in self.volumes.iter().enumerate() {
             volume.blocks.check(|block| live.get(&(number as u8, block)).copied().unwrap_or(0))?;

@@ -543,7 +543,7 @@ impl<'a> Story<'a> {
         let remarks: Vec<_> = std::iter::from_fn(|| self.store.take_remark()).map(|remark| remark.text).collect();
         // Without a mark of its end damage to the last write looks like a crash.
         let is_vague =
-            !is_drained || remarks.iter().any(|remark| remark.contains("marks of its end are missing or damaged"));
+            !is_drained || remarks.iter().any(|remark| remark.contains("end-of-log marks are missing or damaged"));
         for cut in remarks.iter().filter(|remark| remark.contains("are incomplete")) {
             let records = cut.split_once("up to ").and_then(|(_, rest)| rest.split_once(" record"));
             said += records.unwrap().0.replace(',', "").parse::<u64>().unwrap();

@@ -124,7 +124,7 @@ impl Cluster {
             let has = asker.nodes[0].node.namespaces.iter().take(NAMESPACES_TOLD_MAX).map(|name| begin_of(name));
             let (name, has) = (quoted(namespace), has.collect::<Vec<_>>().join(", "));
             return Err(format!(
-                "cannot use namespace {name} - the cluster does not have it; it has {has} - name one of these (-n)"
+                "cannot use namespace {name} - the cluster has only these: {has} - give one of them with -n"
             ));
         }
         let has_single_bins = asker.settings().split(';').any(|pair| pair == "single-bin=true");
@@ -167,7 +167,7 @@ pub(super) fn connected(node: &Node, access: &Access) -> Connected {
 /// Errors: the system allows no further thread; a sentence.
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), String> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(body);
-    spawned.map(drop).map_err(|error| format!("cannot start a thread that asks the cluster: {error}"))
+    spawned.map(drop).map_err(|error| format!("cannot start a thread for cluster queries - {error}"))
 }
 
 /// Keeps `map` up to date until the sender of `asked` is dropped; a message triggers a query at once.
@@ -238,7 +238,7 @@ impl Asked {
         }
         let names = [&query.name(), "replicas", "rack-ids"].map(str::to_owned);
         let Ok([list, replicas, rack_ids]) = <[_; 3]>::try_from(self.node.ask(&names, access)?) else {
-            return Err("it answers nothing".to_owned());
+            return Err("the reply has no values".to_owned());
         };
         self.peers = list.and_then(|list| peers(&list).ok()).unwrap_or_default();
         self.peers.truncate(NODES_MAX);

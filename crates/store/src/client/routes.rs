@@ -94,7 +94,7 @@ impl Client {
         for node in &map.nodes {
             for _ in 0..self.slots_each.div_ceil(map.nodes.len()) {
                 let made = connected(node, &self.settings.cluster.access).map_err(|(_, error)| {
-                    io::Error::other(format!("cannot connect to node {} at {}: {error}", node.name, node.host))
+                    io::Error::other(format!("cannot connect to node {} at {} - {error}", node.name, node.host))
                 })?;
                 let Some(slot) = self.slot(node.number) else { break };
                 self.begin(slot, made);
@@ -340,7 +340,7 @@ impl Client {
             let entry = take_entry(&mut body)?;
             let answer = Answer::of(ResultCode(entry.code), entry.bins);
             let awaited = self.connections[slot].awaited.front_mut();
-            let Awaited { token, tries, part } = awaited.ok_or(Malformed::Body("replies without a request"))?;
+            let Awaited { token, tries, part } = awaited.ok_or(Malformed::Body("reply without a request"))?;
             let (token, tries) = (*token, *tries);
             let Some(part) = part else {
                 self.connections[slot].awaited.pop_front();

@@ -40,13 +40,13 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<
                     Some(closed) => {
                         open.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(closed)
                     }
-                    None => problems.add(line, "a } without a block that is open".to_owned()),
+                    None => problems.add(line, "} without an open block".to_owned()),
                 }
                 continue;
             }
             Some((name, values)) => (*name, values.to_vec()),
             None if opens => {
-                problems.add(line, "a { without a name before it".to_owned());
+                problems.add(line, "{ without a name before it".to_owned());
                 ("", Vec::new())
             }
             None => continue,
@@ -54,7 +54,10 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<
         if let Some(brace) = words.iter().find(|word| word.contains(['{', '}'])) {
             problems.add(
                 line,
-                format!("{} in the middle of a line - end the line after {{, and give }} a line", quoted(brace)),
+                format!(
+                    "{} in the middle of a line - end the line after {{, and write }} on a separate line",
+                    quoted(brace)
+                ),
             );
             if !opens {
                 continue;
@@ -63,7 +66,10 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<
         let directive = Directive { line, name, values, block: opens.then(Vec::new) };
         match opens {
             true if open.len() == DEPTH_MAX => {
-                problems.add(line, format!("more than {DEPTH_MAX} blocks in one another; the rest is not read"));
+                problems.add(
+                    line,
+                    format!("blocks are nested more than {DEPTH_MAX} deep - the rest of the file is not read"),
+                );
                 return outermost;
             }
             true => open.push(directive),
@@ -87,7 +93,7 @@ impl Problems {
 pub(super) fn text<'a>(directive: &Directive<'a>) -> Result<&'a str, String> {
     match directive.values[..] {
         [value] => Ok(value),
-        [] => Err("it has no value".to_owned()),
+        [] => Err("the value is missing".to_owned()),
         _ => Err(format!("expected one value, found {}", directive.values.len())),
     }
 }
@@ -167,14 +173,14 @@ mod tests {
             let read = read(text, &mut problems);
             (problems.to_string(), read.len())
         };
-        assert_eq!(of("}\na 1"), ("line 1: a } without a block that is open".to_owned(), 1));
+        assert_eq!(of("}\na 1"), ("line 1: } without an open block".to_owned(), 1));
         assert_eq!(
             of("a {\nb {\nc 1").0,
             "line 2: the block of \"b\" is not closed\nline 1: the block of \"a\" is not closed"
         );
-        assert_eq!(of("{\n}").0, "line 1: a { without a name before it");
+        assert_eq!(of("{\n}").0, "line 1: { without a name before it");
         assert!(of("a { b 1 }").0.starts_with("line 1: \"{\" in the middle of a line"), "{:?}", of("a { b 1 }"));
-        assert!(of(&"a {\n".repeat(100_000)).0.starts_with("line 5: more than 4 blocks in one another"));
+        assert!(of(&"a {\n".repeat(100_000)).0.starts_with("line 5: blocks are nested more than 4 deep"));
     }
 }
 

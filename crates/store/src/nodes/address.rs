@@ -30,7 +30,7 @@ impl Host {
                 let port = match port.strip_prefix(':') {
                     Some(port) => Some(port),
                     None if port.is_empty() => None,
-                    None => return Err(format!("{} after the bracket - {expected}", begin_of(port))),
+                    None => return Err(format!("unexpected {} after the bracket - {expected}", begin_of(port))),
                 };
                 (name, port)
             }
@@ -41,13 +41,13 @@ impl Host {
         let is_address = |name: &str| name.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
         let forbidden = |c: char| c.is_whitespace() || c.is_control() || "/;,=[]".contains(c);
         if name.is_empty() || name.contains(forbidden) || name.contains(':') && !is_address(name) {
-            return Err(format!("{} is no host - {expected}", begin_of(name)));
+            return Err(format!("{} is not a valid host - {expected}", begin_of(name)));
         }
         let port = match port {
             Some(port) => port.parse().ok().filter(|port| *port > 0),
             None => Some(default_port),
         };
-        let port = port.ok_or_else(|| format!("a port is a number from 1 to 65535 - {expected}"))?;
+        let port = port.ok_or_else(|| format!("the port must be a number from 1 to 65535 - {expected}"))?;
         Ok(Self { name: name.to_owned(), port })
     }
 }

@@ -142,7 +142,7 @@ fn receive(stream: &mut impl Read, buffer: &mut [u8], had: usize, timeout: Durat
             Ok(length) => filled += length,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => {
-                return Err(format!("no whole reply - {} - {} bytes came", why(&error, timeout), had + filled));
+                return Err(format!("incomplete reply - {} - received {} bytes", why(&error, timeout), had + filled));
             }
         }
     }
@@ -154,7 +154,7 @@ const ADDRESSES_MAX: usize = 8;
 
 /// Connects to the first address of `host` that answers, within `timeout` for all.
 pub(crate) fn connect(host: &Host, timeout: Duration) -> io::Result<TcpStream> {
-    let mut last = io::Error::other("the name has no address");
+    let mut last = io::Error::other("the host name has no address");
     let addresses: Vec<_> = (host.name.as_str(), host.port).to_socket_addrs()?.take(ADDRESSES_MAX).collect();
     let share = timeout / addresses.len().max(1) as u32;
     for address in addresses {
@@ -206,7 +206,7 @@ impl Write for Timed {
 /// Describes a socket error for people.
 pub(super) fn why(error: &io::Error, timeout: Duration) -> String {
     match error.kind() {
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => format!("the time was over after {} s", timeout.as_secs()),
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => format!("timed out after {} s", timeout.as_secs()),
         _ => error.to_string(),
     }
 }
@@ -239,9 +239,11 @@ impl Tls {
             Some((certificate, key)) => {
                 let parsed = PrivateKeyDer::from_pem_slice(&pem(key)?);
                 let parsed =
-                    parsed.map_err(|error| refused(key, &format!("no key without a password in it: {error}")))?;
+                    parsed.map_err(|error| refused(key, &format!("it has no unencrypted private key: {error}")))?;
                 let config = builder.with_client_auth_cert(certificates(certificate)?, parsed);
-                config.map_err(|error| refused(certificate, &format!("it does not go with its key: {error}")))?
+                config.map_err(|error| {
+                    refused(certificate, &format!("the certificate does not match its private key: {error}"))
+                })?
             }
             None => builder.with_no_client_auth(),
         };
@@ -252,7 +254,7 @@ impl Tls {
     pub(super) fn begin(&self, name: &str, socket: &mut Timed, timeout: Duration) -> Result<ClientConnection, String> {
         let wanted = self.name.as_deref().unwrap_or(name);
         let server = ServerName::try_from(wanted.to_owned());
-        let server = server.map_err(|_| format!("no certificate can be for the name {wanted} - give --tls-name"))?;
+        let server = server.map_err(|_| format!("{wanted} is not a valid name for a certificate - give --tls-name"))?;
         let connection = ClientConnection::new(self.config.clone(), server);
         let mut connection = connection.map_err(|error| format!("cannot begin TLS - {error}"))?;
         while connection.is_handshaking() {

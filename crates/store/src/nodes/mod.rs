@@ -70,7 +70,7 @@ impl Node {
         let (begin, mut errors) = (Instant::now(), Vec::new());
         for host in hosts {
             if begin.elapsed() > REACH_TIMEOUTS * access.timeout {
-                errors.push("its other addresses were not tried".to_owned());
+                errors.push("further addresses of the node were not tried".to_owned());
                 break;
             }
             let tls_name = tls_name.unwrap_or(&host.name).to_owned();
@@ -80,14 +80,14 @@ impl Node {
                 Err(error) => errors.push(format!("{host}: {error}")),
             }
         }
-        Err(if errors.is_empty() { "it advertises no address".to_owned() } else { errors.join("; ") })
+        Err(if errors.is_empty() { "the node advertises no address".to_owned() } else { errors.join("; ") })
     }
 
     /// Queries the node's identity.
     fn introduce(&mut self, access: &Access) -> Result<(), String> {
         let names = ["node", "build", "namespaces", "features"].map(str::to_owned);
         let values = self.connection(access)?.ask(&names)?;
-        let [node, build, namespaces, features] = &values[..] else { return Err("it answers nothing".to_owned()) };
+        let [node, build, namespaces, features] = &values[..] else { return Err("the reply has no values".to_owned()) };
         let said = |value: &Option<String>| match value {
             Some(value) if !is_refusal(value) => Ok(value.clone()),
             other => Err(begin_of(other.as_deref().unwrap_or("nothing"))),
@@ -97,7 +97,7 @@ impl Node {
             let is_id = !id.is_empty() && id.len() <= 32 && id.chars().all(|c| c.is_ascii_alphanumeric());
             if is_id { Ok(id) } else { Err(begin_of(&id)) }
         });
-        self.id = id.map_err(|found| format!("expected the id of a node such as BB9020011AC4202, found {found}"))?;
+        self.id = id.map_err(|found| format!("expected a node id such as BB9020011AC4202, found {found}"))?;
         let is_version = |build: &String| {
             build.len() <= BUILD_BYTES_MAX && build.starts_with(|c: char| c.is_ascii_digit()) && build.contains('.')
         };
@@ -140,7 +140,7 @@ impl Node {
                 // Another node may have this address by now.
                 let id = connection.ask(&["node".to_owned()])?.pop().flatten().unwrap_or_default();
                 if !id.eq_ignore_ascii_case(&self.id) {
-                    return Err(format!("node {} was there before, and now {} answers", self.id, begin_of(&id)));
+                    return Err(format!("expected node {} at this address, found node {}", self.id, begin_of(&id)));
                 }
             }
             self.connection = Some(connection);
@@ -158,9 +158,9 @@ impl Node {
             // The old name returns addresses without TLS only.
             [_, Some(old)] if !query.tls && !is_refusal(old) => services(old),
             [new, _] => {
-                Err(format!("it answers {} with {}", query.name(), begin_of(new.as_deref().unwrap_or("nothing"))))
+                Err(format!("unexpected reply to {}: {}", query.name(), begin_of(new.as_deref().unwrap_or("nothing"))))
             }
-            _ => Err("it answers nothing".to_owned()),
+            _ => Err("the reply has no values".to_owned()),
         }
     }
 }

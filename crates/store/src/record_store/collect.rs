@@ -128,7 +128,7 @@ impl Store {
         if live > 0 {
             volume.leave(block);
             let what = format!("{} bytes of records in write block {block}", live as usize * UNIT);
-            self.remark(Some(number), format!("{what} were not moved - {why}"));
+            self.remark(Some(number), format!("{what} could not be moved - {why}"));
         }
     }
 
@@ -142,7 +142,7 @@ impl Store {
                 Found::Seal(_) | Found::Flaw(_) => continue,
                 Found::End(_) => {
                     self.io.recycle(buf);
-                    self.leave(number, block, "they are damaged", now);
+                    self.leave(number, block, "the records are damaged", now);
                     return self.collect_next(number, disk);
                 }
             };

@@ -117,7 +117,7 @@ impl Store {
         *losses += Losses { blocks: 1, bytes, records };
         if losses.blocks <= NAMED_MAX {
             let (at, bytes, records) = (Grouped(first.at.into()), count(bytes, "byte"), count(records, "record"));
-            let lost = format!("{bytes} cannot be read, which held up to {records}");
+            let lost = format!("{bytes} that held up to {records} cannot be read");
             self.remark(Some(number), format!("write block {block} is damaged from byte {at} on: {lost}"));
         }
     }
@@ -125,19 +125,22 @@ impl Store {
     /// Adds the log lines about a volume.
     fn say(&mut self, number: usize, damaged_marks: usize, losses: &Losses, cut: &Losses) {
         if damaged_marks > 0 {
-            let why = "are missing or damaged - damage to the last writes cannot be told from a crash";
-            self.remark(Some(number), format!("{damaged_marks} of the 2 marks of its end {why}"));
+            let why = "are missing or damaged - damage to the last writes cannot be distinguished from a crash";
+            self.remark(Some(number), format!("{damaged_marks} of the 2 end-of-log marks {why}"));
         }
         if losses.blocks > NAMED_MAX {
-            self.remark(Some(number), format!("{} more are damaged", count(losses.blocks - NAMED_MAX, "write block")));
+            self.remark(
+                Some(number),
+                format!("{} are damaged but not listed", count(losses.blocks - NAMED_MAX, "write block")),
+            );
         }
         if losses.blocks > 0 {
             self.remark(Some(number), losses.to_string());
         }
         if cut.blocks > 0 {
-            let what = "the last writes before the end are incomplete, as after a loss of power";
+            let what = "the last writes before the store ended are incomplete, as after a power failure";
             let (records, bytes) = (count(cut.records, "record"), count(cut.bytes, "byte"));
-            self.remark(Some(number), format!("{what}: up to {records} of {bytes} are missing"));
+            self.remark(Some(number), format!("{what}: up to {records} in {bytes} are missing"));
         }
     }
 
@@ -174,8 +177,8 @@ impl Store {
             let losses = volume.losses();
             if self.version.max(volume.number_max()) >= NUMBER_LAST {
                 volume.refuses = true;
-                let what = "which no store reaches - writes are refused; read what is needed, then erase the device";
-                let number_of = format!("a record, block or mark has a number of {NUMBER_LAST} or more, {what}");
+                let what = "which no store reaches - writes are refused - read the records that you need, then erase the device";
+                let number_of = format!("a record, block or mark has a number of at least {NUMBER_LAST}, {what}");
                 self.remark(Some(number), number_of);
             }
             if losses.blocks > 0 {

@@ -81,7 +81,7 @@ impl Store {
             self.scan = None;
             if self.index.is_full() {
                 let records = self.index.len();
-                let what = "records take all of memory-size - no new ones are written; raise it";
+                let what = "records take all of memory-size - new records are refused - raise memory-size";
                 self.remark(None, format!("{records} {what}"));
             }
         } else if all(|progress| progress.verdict.is_some()) && self.damage().is_none() {

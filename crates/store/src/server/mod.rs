@@ -62,7 +62,7 @@ impl Server {
     /// Errors: a ring or a store cannot be set up, a sentence.
     pub fn start(mut setup: Setup) -> Result<Self, String> {
         for listener in &setup.listeners {
-            sys::net::set_backlog(listener, BACKLOG).map_err(|error| format!("cannot listen - {error}"))?;
+            sys::net::set_backlog(listener, BACKLOG).map_err(|error| format!("cannot listen for clients - {error}"))?;
         }
         let cores = usize::from(cores(&setup.config));
         // The first core accepts for all; its ring owns the listeners.
@@ -85,11 +85,11 @@ impl Server {
         let mut server = Self { state: state.clone(), threads: Vec::new() };
         for core in 0..cores {
             let spawned = thread(core, std::mem::take(&mut listeners))
-                .map_err(|error| format!("cannot start a thread - {error}"))?;
+                .map_err(|error| format!("cannot start the thread of core {core} - {error}"))?;
             server.threads.push(spawned);
         }
         for _ in 0..cores {
-            told.recv().unwrap_or_else(|_| Err("a thread ended".to_owned()))?;
+            told.recv().unwrap_or_else(|_| Err("a server thread ended while it started".to_owned()))?;
         }
         start_links(&server.state);
         Ok(server)
@@ -107,8 +107,10 @@ impl Server {
     /// Answers pending requests, writes the buffers, and ends. Errors: a ring failed, a sentence.
     pub fn stop(mut self) -> Result<(), String> {
         self.state.tell_all(|| Message::Stop);
-        let ended =
-            self.threads.drain(..).map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".to_owned())));
+        let ended = self
+            .threads
+            .drain(..)
+            .map(|thread| thread.join().unwrap_or_else(|_| Err("a server thread panicked".to_owned())));
         ended.collect()
     }
 }
@@ -134,7 +136,7 @@ fn start_links(state: &Arc<State>) {
             let (weak, link) = (Arc::downgrade(state), Arc::new(AtomicBool::new(false)));
             let run = move || keep_link(&weak, core, node, &link);
             if let Err(error) = std::thread::Builder::new().name("link".to_owned()).spawn(run) {
-                state.warn("hb", "hb.c", format!("cannot start a thread for a link - {error}"));
+                state.warn("hb", "hb.c", format!("cannot start a thread for the connection to another node - {error}"));
             }
         }
     }
@@ -176,10 +178,9 @@ fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBoo
         if waits && now_ns > waits_ns.get_or_insert(now_ns).saturating_add(SILENCE_NS) {
             waits_ns = Some(u64::MAX);
             let to = &state.setup.cluster.nodes()[node];
-            let what =
-                "it may have newer records, so until it answers requests for records with two copies get code 11";
+            let what = "until that node answers, requests for records with two copies get result code 11";
             let (name, host, port) = (to.name(), &to.host, to.port);
-            state.warn("hb", "hb.c", format!("waits for node {name} at {host}:{port} - {what} - start it"));
+            state.warn("hb", "hb.c", format!("this node waits for node {name} at {host}:{port}, which may have newer records - {what} - start that node"));
         }
         drop(state);
         std::thread::sleep(pause);

@@ -522,11 +522,11 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
     a.until("said", |of| of.lines.lock().unwrap().iter().any(|line| line.contains("is gone")));
     let own = (0..200).find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0)).unwrap();
     assert_eq!(to_a.ask(&get(own)).0, 0);
-    a.until("it takes over", |of| of.has_said("took over"));
+    a.until("it takes over", |of| of.has_said("this node took over"));
     for key in 0..200 {
         assert_eq!(to_a.ask(&put(key, b"z")), (0, 3, Vec::new()));
     }
-    a.until("said", |of| of.has_said("answers all requests"));
+    a.until("said", |of| of.has_said("this node answers all requests"));
 }
 
 #[test]

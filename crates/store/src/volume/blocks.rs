@@ -447,7 +447,7 @@ impl Blocks {
         for (number, block) in self.blocks.iter().enumerate() {
             let number = number as u32;
             if block.live != live(number) {
-                return Err(format!("block {number} has {} live units, {} are indexed", block.live, live(number)));
+                return Err(format!("block {number} has {} live units, but {} are indexed", block.live, live(number)));
             }
             total += u64::from(block.live);
             let is_pristine = number >= self.used;
@@ -459,7 +459,10 @@ impl Blocks {
         let state = |state| self.blocks.iter().filter(|block| block.state == state).count();
         let (free, queued) = (self.free.len() + self.freed.len(), self.queue.len());
         if total != self.live || free != state(State::Free) || queued != state(State::Queued) {
-            return Err(format!("{} live units of {total}, {free} free blocks, {queued} queued", self.live));
+            return Err(format!(
+                "{} live units instead of {total}, or a wrong count of {free} free blocks or {queued} queued blocks",
+                self.live
+            ));
         }
         Ok(())
     }

@@ -135,7 +135,10 @@ impl Volume {
                 self.renewals -= 1;
                 self.blocks.give_up(block);
                 self.drop_buffer(number);
-                return Some(format!("write block {block} cannot be overwritten - {} - left out", done.outcome));
+                return Some(format!(
+                    "write block {block} cannot be overwritten - {} - the block is not used any more",
+                    done.outcome
+                ));
             }
             buffer.first = buffer.flying_first.take();
             // The retry also writes what was appended meanwhile, as one piece: a torn write must not end between
@@ -153,7 +156,7 @@ impl Volume {
             }
             let remark = (failing && !self.failing).then(|| {
                 format!(
-                    "write block {} could not be written - {} - writes are refused until it is",
+                    "write block {} could not be written - {} - writes are refused until a retry succeeds",
                     buffer.block, done.outcome
                 )
             });
@@ -346,7 +349,7 @@ impl Volume {
         (self.marks.failures == TRIES).then(|| {
             self.marks.is_first = false;
             format!(
-                "the mark of the log's end could not be written - {} - the next start may take damage for a crash",
+                "the end-of-log mark could not be written - {} - the next start may mistake damage for a crash",
                 done.outcome
             )
         })

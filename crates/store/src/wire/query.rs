@@ -186,9 +186,9 @@ pub fn security_result(code: u8) -> &'static str {
         63 => "the password has expired",
         66 => "the session has expired",
         80 => "not authenticated",
-        81 => "the user's roles do not allow it",
-        82 => "this address is not on the user's whitelist",
-        90..=94 => "LDAP refused it, or is not set up",
+        81 => "the user's roles do not allow the request",
+        82 => "this client's address is not on the user's whitelist",
+        90..=94 => "LDAP refused the login or is not configured",
         _ => "refused",
     }
 }

@@ -62,7 +62,7 @@ pub enum Fault {
     #[error(transparent)]
     Malformed(#[from] Malformed),
     /// Answered with this code at once.
-    #[error("refused with result {}", .0.0)]
+    #[error("refused with result code {}", .0.0)]
     Refused(ResultCode),
 }
 

@@ -175,8 +175,8 @@ impl Shard {
                 let known = state.setup.cluster.others().any(|(_, node)| node.id == id);
                 if !known || common != state.common() {
                     if !std::mem::replace(&mut self.has_refused, true) {
-                        let what = "it has other nodes, namespaces or write blocks than this one, or in another order, or is of \
-                                    another version of flashproof";
+                        let what = "its nodes, namespaces (name, replication-factor, write-block-size, order) or version of \
+                                    flashproof differ from those of this node - make them the same";
                         state.warn("hb", "hb.c", format!("node {id:016X} was refused - {what}"));
                     }
                     return Err(NOT_SAID);
@@ -350,7 +350,7 @@ impl Shard {
         if self.core == 0 {
             *lock(&self.state.cut) = None;
             let to = &self.state.setup.cluster.nodes()[node];
-            self.state.inform("hb", "hb.c", format!("node {} at {}:{} is there", to.name(), to.host, to.port));
+            self.state.inform("hb", "hb.c", format!("connected to node {} at {}:{}", to.name(), to.host, to.port));
         }
     }
 
@@ -366,8 +366,8 @@ impl Shard {
             *lock(&self.state.cut) = Some(self.state.requests());
             let to = &self.state.setup.cluster.nodes()[node];
             let (name, host, port) = (to.name(), &to.host, to.port);
-            let what = "is gone - writes to records of which it has the other copy fail until it is back";
-            let or = if self.state.pair.takes_over() { ", or this node takes over" } else { "" };
+            let what = "is gone - writes to records with a copy on that node fail until it returns";
+            let or = if self.state.pair.takes_over() { " or this node takes over" } else { "" };
             self.state.warn("hb", "hb.c", format!("node {name} at {host}:{port} {what}{or}"));
         }
         for number in self.pending.iter().filter(|(_, of)| of.waits_for(node)).map(|(at, _)| at).collect::<Vec<_>>() {

@@ -267,8 +267,8 @@ impl Shard {
                 let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
                 format!(" {digest} of namespace {name}")
             });
-            let what = "compares all again, until it can be, or is replaced or deleted";
-            let what = format!("record{record} could not be compared or copied - result {} - {what}", result.0);
+            let what = "all records are compared again until the record is copied, replaced or deleted";
+            let what = format!("record{record} could not be compared or copied - result code {} - {what}", result.0);
             self.state.warn("migrate", "migrate.c", what);
         }
     }

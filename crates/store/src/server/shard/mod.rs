@@ -169,7 +169,7 @@ impl Shard {
             let now_ns = net.now();
             let store =
                 Store::open(&namespace, &spaces, tokens.clone(), wall_ms, seed, &mut RingDisk(&mut net, now_ns));
-            let mut store = store.map_err(|error| format!("namespace {} - {error}", namespace.name))?;
+            let mut store = store.map_err(|error| format!("cannot open namespace {} - {error}", namespace.name))?;
             store.count_into(state.io.clone());
             Ok((store, tokens))
         };
@@ -500,7 +500,7 @@ impl Shard {
         let flush_ms = self.state.setup.limits.flush_ms;
         if !idle && self.now_ns.saturating_sub(since_ns) > flush_ms * MS {
             let what = format!(
-                "what is in memory was not written in {} s - the device fails or hangs; what was not written is lost",
+                "write buffers were not written within {} s - the device fails or hangs - the data in these buffers is lost",
                 flush_ms as f64 / 1_000.0
             );
             self.state.warn("drv_ssd", "drv_ssd.c", format!("core {}: {what}", self.core));

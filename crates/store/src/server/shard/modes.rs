@@ -11,8 +11,8 @@ use crate::{Exists, Policy, Reply, ResultCode, Transaction, Ttl, Work, Write, pa
 use std::sync::atomic::Ordering;
 
 /// Log text when the only node with all records is gone.
-const NO_COPY: &str = "start the node that has them with its devices, or this one without `heartbeat` and with \
-                       `replication-factor 1` to use what it has";
+const NO_COPY: &str = "start the node that had all records, with its devices, or start this node without `heartbeat` \
+                       and with `replication-factor 1` to use the records that it has";
 
 impl State {
     /// Namespace and core of the record with this node's mode. `None`: this node never takes over.
@@ -37,8 +37,8 @@ impl State {
         let Takeover { ms, requests, failed } = takeover;
         let pct = failed as f64 * 100.0 / requests.max(1) as f64;
         let text = format!(
-            "took over the partitions of node {other}, {ms} ms after its last word - {failed} of {requests} requests failed \
-             meanwhile ({pct:.1} %)"
+            "this node took over the partitions of node {other}, {ms} ms after its last message - {failed} of {requests} requests failed \
+             in this time ({pct:.1} %)"
         );
         self.warn("hb", "hb.c", text);
         self.on_mode(Some(Mode::Ahead));
@@ -53,19 +53,21 @@ impl State {
     pub(in crate::server) fn greeted(&self, process: u64, word: Word, empty: u32, now_ns: u64) {
         self.on_mode(self.pair.greeted(process, word, empty, now_ns));
         let mode = self.pair.mode();
-        let clear = |which| format!("stop {which} and clear its devices: it gets the records of the other");
+        let clear = |which| {
+            format!("stop {which}, clear its devices and start it again: it then gets all records from its peer")
+        };
         let text = match (mode, word.mode) {
             (Mode::Ahead | Mode::NewAhead, Mode::Ahead | Mode::NewAhead) => {
-                format!("both nodes took over, and each has writes that the other lacks - {}", clear("one"))
+                format!("both nodes took over, and each has writes that the other lacks - {}", clear("one node"))
             }
             (own, other) if self.pair.is_stuck(other) => format!(
-                "both nodes lack records (damage, or new devices), and each may have those of the other - {}",
+                "both nodes lack records (damage or new devices), and each may have records that the other lacks - {}",
                 clear(match (own, other) {
                     // The node that was ahead, or was paired while the other was behind, has the newer records.
                     (Mode::NewAhead, _) | (_, Mode::Behind) => "the other node",
                     (_, Mode::NewAhead) | (Mode::Behind, _) => "this node",
                     (Mode::MaybeAhead, _) | (_, Mode::MaybeAhead) => "the node that did not take over last",
-                    _ => "one",
+                    _ => "one node",
                 })
             ),
             (Mode::Behind, Mode::Behind | Mode::Fresh) | (Mode::Fresh, Mode::Behind) => {
@@ -120,16 +122,20 @@ impl State {
         let was_fresh = self.pair.was_fresh();
         let text = match mode {
             Mode::Starting | Mode::Handing | Mode::Deciding => return,
-            Mode::Fresh => format!("has no records: waits for node {other}, which may have some"),
+            Mode::Fresh => format!("this node has no records and waits for node {other}, which may have records"),
             Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead => {
-                format!("lacks records (damage, or a new device): waits for node {other}, which may have them")
+                format!(
+                    "this node lacks records (damage or a new device) and waits for node {other}, which may have them"
+                )
             }
             Mode::Paired => format!("paired with node {other}: each node has all records"),
-            Mode::Ahead if was_fresh => format!("begins without records, as node {other} does"),
-            Mode::Behind if was_fresh => format!("has no records: gets those of node {other}"),
-            Mode::Ahead => format!("answers all requests until node {other} is there and has all records"),
+            Mode::Ahead if was_fresh => format!("this node starts without records, as node {other} does"),
+            Mode::Behind if was_fresh => format!("this node has no records and gets those of node {other}"),
+            Mode::Ahead => {
+                format!("this node answers all requests until node {other} is connected and has all records")
+            }
             Mode::Behind => {
-                format!("passes all requests on to node {other}, and gets the records that it lacks")
+                format!("this node passes all requests on to node {other} and gets the missing records from there")
             }
         };
         match mode {

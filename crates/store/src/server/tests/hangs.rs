@@ -109,7 +109,7 @@ fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
     assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
     let lines = lines.lock().unwrap();
     assert!(
-        lines.iter().any(|line| line.contains("was not written in 2.5 s - the device fails or hangs")),
+        lines.iter().any(|line| line.contains("were not written within 2.5 s - the device fails or hangs")),
         "{lines:?}"
     );
 }
