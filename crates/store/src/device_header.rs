@@ -23,10 +23,10 @@ pub const DEVICE_HEADER_BYTES: u64 = 8 << 20;
 /// Bytes of the header itself. The marks follow.
 pub const WRITTEN_BYTES: usize = 4096;
 
-/// Minimum blocks of a space: those reserved for collection, and some for records.
+/// Minimum number of blocks of a space: those reserved for defragmentation, and some for records.
 const BLOCKS_MIN: u64 = 8;
 
-/// Maximum number of cores: behind the header there is no room for the marks of more.
+/// Maximum number of cores: the space behind the header has room for the marks of so many.
 const CORES_MAX: u16 = ((DEVICE_HEADER_BYTES - WRITTEN_BYTES as u64) / MARKS_BYTES) as u16;
 
 const MAGIC: &[u8; 16] = b"flashproof store";
@@ -41,32 +41,32 @@ pub struct DeviceHeader {
     pub write_block_bytes: u32,
     /// Number of devices of the namespace.
     pub devices: u16,
-    /// Index of this device, from 0.
+    /// Index of this device in the namespace, from 0.
     pub index: u16,
     /// Number of cores that share the device.
     pub cores: u16,
-    /// The random number of the devices that were formatted together.
+    /// Random number that all devices formatted together have in common.
     pub set: u64,
     /// Size of the device when it was formatted, bytes. Determines where each core's space begins.
     pub device_bytes: u64,
 }
 
-/// Step before a device can be used.
+/// How a device can be opened, according to its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
-    /// There is no header: the data on the device are not ours, and are lost when it is formatted.
+    /// No header of flashproof. Formatting the device destroys its data.
     Format,
-    /// Ours: read its records.
+    /// A valid header with the expected settings: the records can be read.
     Open(DeviceHeader),
-    /// Ours, written with other settings: each with its value on the device and the wanted one.
+    /// A valid header with other settings: a sentence for each difference.
     Differs(Vec<String>),
-    /// There was a header and its checksum is wrong.
+    /// A header with a wrong checksum.
     Damaged,
 }
 
 impl DeviceHeader {
-    /// The header of device `index` of `devices` of `namespace` on `cores` cores. `set` is random and the same for all
-    /// of them. Formatting and planning need the device's size, see [`Self::sized`].
+    /// The header of device number `index` among the `devices` of `namespace`, on `cores` cores. `set` is random and
+    /// the same for all devices. Before formatting or planning, add the device's size with [`Self::sized`].
     pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, set: u64) -> Self {
         let (namespace, write_block_bytes) = (namespace.name.clone(), namespace.write_block_bytes);
         Self { namespace, write_block_bytes, devices, index, cores, set, device_bytes: 0 }
@@ -96,11 +96,11 @@ impl DeviceHeader {
         bytes
     }
 
-    /// Step for a device that begins with `bytes` ([`WRITTEN_BYTES`]) and should have this header. Any set is accepted.
+    /// Compares this expected header with the first bytes of a device. Any set is accepted.
     pub fn plan(&self, bytes: &[u8]) -> Plan {
         let Some(bytes) = bytes.get(..WRITTEN_BYTES) else { return Plan::Format };
         if !bytes.starts_with(MAGIC) {
-            // A damaged magic number must not make a store look like something that may be erased.
+            // A store with a damaged magic number must not look like a device that may be erased.
             let restored = [MAGIC, &bytes[MAGIC.len()..]].concat();
             return if checksum(&restored) == u32_at(bytes, 20) { Plan::Damaged } else { Plan::Format };
         }
@@ -138,10 +138,10 @@ impl DeviceHeader {
         Random::new(self.set.wrapping_add(self.index.into())).next_u64()
     }
 
-    /// The space of core `core` on a device of `device_bytes`. `target`: the device's number in the engine.
-    /// `min_io_bytes` also becomes the write unit: set a larger one afterwards.
+    /// The space of core `core` on a device of `device_bytes`. `target`: the device's number in the engine. The write
+    /// unit is `min_io_bytes`; the caller may set a larger one.
     ///
-    /// Errors: the device is too small; the message does not name it.
+    /// Errors: the device is too small, or too many cores share it. The message does not name the device.
     pub fn space(&self, device_bytes: u64, target: TargetId, core: u16, min_io_bytes: u32) -> Result<Space, String> {
         let block = u64::from(self.write_block_bytes);
         let blocks = device_bytes.saturating_sub(DEVICE_HEADER_BYTES) / block / u64::from(self.cores);

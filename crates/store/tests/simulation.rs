@@ -1,8 +1,8 @@
 //! A store on simulated drives that fail, delay, tear and lose writes, beside a plain model of what it holds.
 //!
-//! Each seed is one story: settings, a few lives of the store with random transactions, each ended by a loss of power, a kill or
-//! an orderly stop, and what is read after it. A failure names its seed; `STORE_SEED=n cargo test -p flashproof-store --test simulation`
-//! replays it, `STORE_SEEDS=n` runs the first n.
+//! Each seed is one story: settings, a few lives of the store with random transactions, each ended by a loss of power,
+//! a kill or an orderly stop, and what is read after it. A failure names its seed; `STORE_SEED=n cargo test -p
+//! flashproof-store --test simulation` replays it, `STORE_SEEDS=n` runs the first n.
 
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};

@@ -1,7 +1,8 @@
-//! The syntax of the file: directives and blocks of them, one per line. Values are numbers, sizes, times, yes and no.
+//! The syntax of the file: one directive per line, and blocks of directives. Values are numbers, sizes, times,
+//! booleans.
 //!
 //! ```text
-//! namespace test {                # a block, of which "test" is the value
+//! namespace test {                # a block with the value "test"
 //!     replication-factor 1
 //! }
 //! ```
@@ -11,9 +12,9 @@ use results::units::quoted;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// Longest file, bytes. The longest of the real server's examples has 5 KB.
+/// Longest file, bytes. The longest example of the real server has 5 KB.
 pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
-/// Maximum nesting of blocks. Examples: namespace, storage-engine; logging, file.
+/// Maximum nesting of blocks, such as storage-engine in namespace.
 const DEPTH_MAX: usize = 4;
 
 /// A directive, with the contents of its block if it has one.
@@ -25,9 +26,9 @@ pub(super) struct Directive<'a> {
     pub(super) block: Option<Vec<Directive<'a>>>,
 }
 
-/// Reads the directives of `text`. An unreadable one is a problem, and the rest is read nevertheless.
+/// Reads the directives of `text`. An unreadable directive adds a problem, and the rest is still read.
 pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<'a>> {
-    // Open blocks, the outermost first: their directives so far, and their heads.
+    // Open blocks with their directives so far, the outermost block first.
     let mut open: Vec<Directive<'a>> = Vec::new();
     let mut outermost = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {

@@ -1,6 +1,5 @@
-//! Meaning of the directives.
-//!
-//! Directives of the real server's configuration, those without effect here, and those that need a missing feature.
+//! Interprets the directives. Lists the real server's directives that have no effect in this server, and those that
+//! need a missing feature.
 
 use super::blocks::{self, Directive, FILE_BYTES_MAX, bytes, flag, number, seconds, text};
 use super::{Config, Level, Log, NamespaceConfig, Parsed, Problem, Problems};
@@ -44,7 +43,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Sets `into`, or notes why not. Returns true: the directive is known.
+    /// Sets `into`, or adds a problem if the value is invalid. Returns true, because the directive is known.
     fn set<T>(&mut self, into: &mut T, directive: &Directive<'_>, value: Result<T, String>) -> bool {
         match value {
             Ok(value) => *into = value,
@@ -53,13 +52,14 @@ impl Reader {
         true
     }
 
-    /// Notes a problem of a directive. Returns true: the directive is known.
+    /// Adds a problem of a directive. Returns true, because the directive is known.
     fn refuse(&mut self, directive: &Directive<'_>, why: String) -> bool {
         self.problems.add(directive.line, why);
         true
     }
 
-    /// Reads the directives of a block. `known` handles one; it returns `false` for an unknown name. Returns true.
+    /// Reads the directives of a block. `known` handles one directive, and returns `false` if its name is unknown. This
+    /// method returns true, because the block itself is known.
     fn block(
         &mut self,
         of: &Directive<'_>,
@@ -110,7 +110,7 @@ impl Reader {
             "namespace" => reader.namespace(directive),
             _ => false,
         });
-        // The server's default, but not more than there are nodes.
+        // The real server's default is 2, but a single node has one copy.
         let copies = if self.config.nodes.is_empty() { 1 } else { 2 };
         let left_out = self.config.namespaces.iter_mut().filter(|namespace| namespace.replication_factor == 0);
         left_out.for_each(|namespace| namespace.replication_factor = copies);
@@ -396,7 +396,7 @@ fn level_of(text: &str) -> Option<Level> {
     [Critical, Warning, Info, Debug, Detail].into_iter().find(|level| level.word().to_ascii_lowercase() == text)
 }
 
-/// Blocks, and their parents.
+/// Valid blocks: the parent, and the block's name.
 pub(super) const BLOCKS: [(&str, &str); 9] = [
     ("the file", "service"),
     ("the file", "logging"),
@@ -409,7 +409,7 @@ pub(super) const BLOCKS: [(&str, &str); 9] = [
     ("namespace", "storage-engine"),
 ];
 
-/// Directives of the real server that change nothing here, by their block.
+/// Directives of the real server that have no effect in this server, by their block.
 pub(super) const NO_EFFECT: [(&str, &str); 6] = [
     (
         "service",
@@ -461,5 +461,5 @@ pub(super) const MISSING: [(&str, &str); 24] = [
     ("feature-key-file", "features of the Enterprise Edition"),
 ];
 
-/// Values that switch a missing feature off: they are accepted.
+/// Values that switch a missing feature off. Such directives are accepted.
 pub(super) const OFF: [&str; 4] = ["false", "no", "none", "0"];

@@ -1,4 +1,4 @@
-//! Configurations as people write them.
+//! Tests with whole configuration files.
 
 use super::*;
 

@@ -2,13 +2,13 @@
 //! record may have been the newest version of its key, and an older version must not be served in its place.
 //!
 //! ```text
-//! part of a block that cannot be read:  all records of the block were obsolete -> harmless
-//!                                       it was on the device for certain (seals, marks) -> damage
-//!                                       else -> the write that a crash cut off: logged, and the store opens
+//! unreadable part of a block:  all records of the block were obsolete -> harmless
+//!                              the part was certainly durable (by seals, marks) -> damage
+//!                              else -> a crash interrupted its write: logged, and the store opens
 //! ```
 //!
-//! All blocks that are not whole get an empty header once their records are moved, so that no later cold start judges
-//! them with other evidence.
+//! All damaged and incomplete blocks get an empty header once their records are moved. So no later cold start judges
+//! these blocks by other evidence.
 
 use super::Store;
 use crate::index::Entry;
@@ -22,19 +22,19 @@ use std::collections::BTreeSet;
 /// Maximum number of damaged blocks of a device that are logged.
 const NAMED_MAX: u64 = 20;
 
-/// A block that has a header, and that is not whole to its end.
+/// A block with a valid header, but with an unreadable part or without a complete last piece.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Suspect {
     pub(super) block: u32,
     pub(super) sequence: u64,
-    /// Where the last whole piece begins and ends.
+    /// Start and end of the last intact piece, bytes.
     pub(super) last_seal: u32,
     pub(super) pieces_end: u32,
     pub(super) flaws: Vec<Flaw>,
     pub(super) records: Vec<Entry>,
-    /// Part behind the last whole piece.
+    /// The part behind the last intact piece.
     pub(super) end: Option<Flaw>,
-    /// True if there are records in that part.
+    /// True if the part behind the last intact piece holds records.
     pub(super) is_torn: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Verdict {
 }
 
 impl Store {
-    /// Judges the blocks of a volume after all were read.
+    /// Judges the suspect blocks of a volume, once all blocks were read.
     pub(super) fn judge(&mut self, number: usize) {
         let Some(mut scan) = self.scan.take() else { return };
         let progress = &mut scan.volumes[number];
@@ -72,8 +72,7 @@ impl Store {
                     (Flaw { records: sure.records.max(1), ..sure }, true)
                 }
             });
-            // The part behind the last piece was cut off only if records are in it: otherwise nothing was written
-            // there.
+            // Without records in the part behind the last piece, no write to that part was interrupted.
             let end = end.filter(|(_, is_sure)| *is_sure || suspect.is_torn);
             let (sure, unsure): (Vec<_>, Vec<_>) = inner.chain(end).partition(|(_, is_sure)| *is_sure);
             self.add(number, block, &mut verdict.losses, &sure.into_iter().map(|(flaw, _)| flaw).collect::<Vec<_>>());
@@ -83,8 +82,8 @@ impl Store {
         }
         for block in 0..progress.used {
             let Block { sequence, live, .. } = *self.volumes[number].blocks.get(block);
-            // The newer copies are lost, but seals on the device still say that the use of this block has ended: renew
-            // it, so that its records are copied first.
+            // Seals say that the use of this block has ended, but the newer copies of its records are lost. Renewing
+            // the block copies these records first.
             if live > 0 && progress.evidence.has_ended(block, sequence) {
                 verdict.renew.insert(block);
             }
@@ -144,8 +143,8 @@ impl Store {
         }
     }
 
-    /// Losses because of which the store does not open. `None` while its devices are read, without losses, and once
-    /// they are accepted.
+    /// Losses that keep the store from opening. `None` while the devices are read, if there are no losses, or after the
+    /// losses were accepted.
     pub fn damage(&self) -> Option<Losses> {
         let scan = self.scan.as_ref().filter(|scan| !scan.is_accepted)?;
         let mut losses = Losses::default();
@@ -155,7 +154,7 @@ impl Store {
         (losses.blocks > 0).then_some(losses)
     }
 
-    /// Opens the store in spite of its [`Self::damage`]. The losses stay in its statistics.
+    /// Opens the store in spite of its [`Self::damage`]. The losses stay in the statistics.
     pub fn accept_losses(&mut self, disk: &mut impl Disk) {
         if let Some(scan) = &mut self.scan {
             scan.is_accepted = true;

@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Bytes before the body.
 pub const HEADER_BYTES: usize = 8;
 
-/// The only version there is.
+/// The only protocol version.
 const VERSION: u8 = 2;
 
 /// Longest body that the real server accepts. Source: its `proto.h`, `PROTO_SIZE_MAX`.
@@ -18,9 +18,9 @@ pub const BODY_BYTES_MAX: usize = 128 << 20;
 /// Contents of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Names, and in the reply their values: text.
+    /// Text: names in the request, names and values in the reply.
     Info = 1,
-    /// A login or the like.
+    /// A login or another security message.
     Security = 2,
     /// A transaction, a batch, or an unsupported request.
     Message = 3,
@@ -37,14 +37,14 @@ pub enum Malformed {
     /// Unknown kind.
     #[error("expected a frame of kind 1 to 4, found kind {0}")]
     Kind(u8),
-    /// Longer than allowed.
+    /// The body is longer than allowed.
     #[error("expected a frame of at most {limit} bytes, found one of {bytes} bytes")]
     Length {
-        /// Length in its header.
+        /// Length according to the frame's header.
         bytes: u64,
         limit: usize,
     },
-    /// A body that contradicts its own counts.
+    /// A body that contradicts the counts in it.
     #[error("a message with an invalid part: {0}")]
     Body(&'static str),
 }

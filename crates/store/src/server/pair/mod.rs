@@ -249,8 +249,8 @@ impl Pair {
         self.mode().is_stuck(other, covers)
     }
 
-    /// A process of the other node has begun a connection; `empty` are its namespaces without records. Returns this node's
-    /// mode, if that changes.
+    /// A process of the other node has begun a connection; `empty` are its namespaces without records. Returns this
+    /// node's mode, if that changes.
     pub(super) fn greeted(&self, process: u64, word: Word, empty: u32, now_ns: u64) -> Option<Mode> {
         let mut words = lock(&self.words);
         let before = words.process.replace(process);

@@ -37,8 +37,8 @@ pub enum Mode {
     New,
     /// As [`Self::New`], but it was ahead: in the other namespaces it has all records.
     NewAhead,
-    /// Starting, and lacks records by damage or a replaced device. It was ahead, or may have been: its recorded mode may
-    /// be lost, too.
+    /// Starting, and lacks records by damage or a replaced device. It was ahead, or may have been: its recorded mode
+    /// may be lost, too.
     MaybeAhead,
 }
 

@@ -1,5 +1,5 @@
-//! Drawn stories of two nodes: kills, restarts, cuts, messages that wait, new devices, damage, and writes. However a story
-//! goes, once all is joined again both nodes have the same records, and the last acknowledged write of each key.
+//! Drawn stories of two nodes: kills, restarts, cuts, messages that wait, new devices, damage, and writes. However a
+//! story goes, once all is joined again both nodes have the same records, and the last acknowledged write of each key.
 //!
 //! A node that is not paired may lose what only it had. Then a story demands no more than what either
 //! node has left, but that to the end: until it is on both nodes, or an operator chose one of two nodes that wait.
@@ -109,7 +109,8 @@ impl Story {
         }
     }
 
-    /// A node gets the second namespace, and begins anew. A comparison under way would have no end: see `docs/serve.md`.
+    /// A node gets the second namespace, and begins anew. A comparison under way would have no end: see
+    /// `docs/serve.md`.
     fn add_namespace(&mut self, at: usize) {
         let is_behind = self.devices.iter().any(|of| of.recorded.is_some_and(|of| of.mode == Mode::Behind))
             || self.modes().contains(&Some(Mode::Behind))
