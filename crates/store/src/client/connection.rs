@@ -145,8 +145,9 @@ pub(super) type Key = (u32, Digest);
 /// Go client.
 const FLAGS: u8 = 0b101;
 
-// Flags of a key: info bytes and a time to live follow; or the rest is as in the previous key.
+/// Flags of a key: info bytes and a time to live follow.
 const INFO_AND_TTL: u8 = 0b1010;
+/// Flag of a key: except for the digest, the key is like the previous one.
 const REPEAT: u8 = 1;
 
 /// Appends the request for all bins of `keys`, which the server may work on for `timeout_ms`.
