@@ -1,10 +1,11 @@
-//! Drawn stories of two nodes: kills, restarts, cuts, messages that wait, new devices, damage, and writes. However a
-//! story goes, once all is joined again both nodes have the same records, and the last acknowledged write of each key.
+//! Random stories of two nodes: kills, restarts, network cuts, delayed messages, new devices, damage, and writes. At
+//! the end of each story the nodes are connected again. Then both nodes must have the same records, with the last
+//! acknowledged write of each key.
 //!
-//! A node that is not paired may lose what only it had. Then a story demands no more than what either
-//! node has left, but that to the end: until it is on both nodes, or an operator chose one of two nodes that wait.
+//! A node that is not paired may lose records that only it had. From then on, a story demands only the writes that one
+//! of the nodes still has. These must not get lost any more, unless the operator clears one of two nodes that wait.
 //!
-//! `PAIR_SEEDS` and `PAIR_SEED` choose how many and which.
+//! `PAIR_SEEDS` is the number of stories; `PAIR_SEED` selects a single one.
 
 use super::*;
 
@@ -109,8 +110,8 @@ impl Story {
         }
     }
 
-    /// A node gets the second namespace, and begins anew. A comparison under way would have no end: see
-    /// `docs/serve.md`.
+    /// Adds the second namespace to a node, and restarts it. Not while a node is behind: its comparison would never
+    /// end, see `docs/serve.md`.
     fn add_namespace(&mut self, at: usize) {
         let is_behind = self.devices.iter().any(|of| of.recorded.is_some_and(|of| of.mode == Mode::Behind))
             || self.modes().contains(&Some(Mode::Behind))
