@@ -69,7 +69,7 @@ impl<'a> Record<'a> {
         self.bytes().div_ceil(UNIT) as u32
     }
 
-    /// Writes the record at the begin of `out`, which must have room for it.
+    /// Writes the record at the start of `out`, which must have room for it.
     pub(crate) fn write(&self, out: &mut [u8], seed: u32) {
         let (bytes, units) = (self.bytes(), self.units());
         let out = &mut out[..units as usize * UNIT];
@@ -92,7 +92,7 @@ impl<'a> Record<'a> {
         seal(out, seed);
     }
 
-    /// The record at the begin of `bytes`; `None` if there is no valid one.
+    /// The record at the start of `bytes`; `None` if there is no valid one.
     pub(crate) fn read(bytes: &'a [u8], seed: u32) -> Option<Self> {
         let header = bytes.first_chunk::<HEADER>()?;
         let len = length(header)?;
@@ -208,7 +208,7 @@ impl BlockHeader {
         out[4..8].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The header at the begin of `bytes`, if it is that of block `block` of the device `id`, whole or damaged.
+    /// The header at the start of `bytes`, if it is that of block `block` of the device `id`, intact or damaged.
     pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> Header {
         let Some(header) = bytes.first_chunk::<BLOCK_HEADER_BYTES>() else { return Header::None };
         let found = Self {
@@ -496,7 +496,7 @@ mod walk_tests {
             let (versions, flaws, end) = walk(&block);
             let (said, lost) =
                 (flaws.iter().chain(&end).map(|flaw| flaw.records as usize).sum::<usize>(), 20 - versions.len());
-            assert!(lost <= said && lost <= 1, "byte {byte}: {lost} records are lost, {said} are said to be");
+            assert!(lost <= said && lost <= 1, "byte {byte}: {lost} records are lost, {said} are reported");
             assert_eq!(!flaws.is_empty() || end.is_some(), guarded(byte), "byte {byte}: {flaws:?} {end:?}");
         }
     }

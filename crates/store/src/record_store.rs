@@ -103,7 +103,7 @@ impl Store {
     /// `tokens`: numbers for the store's operations; `wall_ms`: time since 1970 at instant 0 of the disk's clock;
     /// `seed`: seed of random choices, different for each opening.
     ///
-    /// Errors: an invalid space or setting, a sentence.
+    /// Errors: a sentence about an invalid space or setting.
     pub fn open(
         namespace: &Namespace,
         spaces: &[Space],

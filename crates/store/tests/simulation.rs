@@ -342,7 +342,7 @@ impl<'a> Story<'a> {
                 ResultCode::NOT_FOUND => {
                     assert!(pending.is_none(), "only a deletion needs a record here");
                     let is_gone = of.current().as_ref().is_none_or(|value| value.void_time != 0);
-                    assert!(is_gone, "key {key} is not found to be deleted, but is {:?}", of.current());
+                    assert!(is_gone, "key {key} is not found by a deletion, but its state is {:?}", of.current());
                 }
                 ResultCode::SERVER_ERROR => {
                     (of.pending, of.in_doubt) = (Some(pending), true);
@@ -383,7 +383,7 @@ impl<'a> Story<'a> {
         let states = &of.history[since..];
         assert!(
             states.iter().any(|(_, state)| Self::shows(state, reply, from_sec, to_sec)),
-            "key {key} is read as {:?} {} and was {states:?}, in flight {:?}",
+            "key {key} is read as {:?} {}, but was {states:?}, in flight {:?}",
             reply.result,
             bytes_of(reply),
             of.pending
@@ -430,7 +430,7 @@ impl<'a> Story<'a> {
         self.store = open(&self.namespace, &self.spaces, wall_ms, seed, &mut self.engine);
         if let Some(losses) = self.store.damage() {
             let remarks: Vec<_> = std::iter::from_fn(|| self.store.take_remark()).map(|remark| remark.text).collect();
-            panic!("nothing is damaged, and the store says that {losses}: {remarks:?}");
+            panic!("the store reports losses on an undamaged device: {losses}: {remarks:?}");
         }
         self.check();
         self.flying.clear();
@@ -451,7 +451,7 @@ impl<'a> Story<'a> {
             let found = states.iter().rposition(|state| Self::shows(state, &reply, from_sec, to_sec));
             let Some(found) = found else {
                 panic!(
-                    "key {key} is {:?} {} after a restart and must be one of {states:?}",
+                    "key {key} is {:?} {} after a restart, but must be one of {states:?}",
                     reply.result,
                     bytes_of(&reply),
                 );
@@ -504,7 +504,7 @@ impl<'a> Story<'a> {
                 return;
             }
         }
-        panic!("all is deleted, and nothing can be written: {:?}", self.store.statistics());
+        panic!("after all records were deleted, no write succeeds: {:?}", self.store.statistics());
     }
 
     /// Damages random bytes anywhere. Before it opens, the store must report the damage, and an upper bound of the
@@ -551,7 +551,7 @@ impl<'a> Story<'a> {
             said += records.unwrap().0.replace(',', "").parse::<u64>().unwrap();
         }
         let is_cut = remarks.iter().any(|remark| remark.contains("are incomplete"));
-        assert!(is_vague || !is_cut, "nothing was cut off: {remarks:?}");
+        assert!(is_vague || !is_cut, "no write was interrupted, but the store reports one: {remarks:?}");
         let (mut lost, mut states) = (0, Vec::new());
         for key in 0..self.keys.len() {
             let (from_sec, reply) = (self.now_sec(), self.read_alone(key));
@@ -567,11 +567,11 @@ impl<'a> Story<'a> {
         }
         self.seen.lost_to_damage += lost;
         self.seen.vague += u64::from(is_vague && lost > said);
-        assert!(lost <= said || is_vague, "{lost} records are lost and {said} were said to be: {losses}, {remarks:?}");
+        assert!(lost <= said || is_vague, "{lost} records are lost, but {said} were reported: {losses}, {remarks:?}");
         self.comes_to_rest();
         let contents = std::mem::replace(&mut self.engine, SimEngine::new(Vec::new())).stop(false);
-        assert_eq!(self.reopen(contents), Losses::default(), "losses are accepted once: {losses}");
-        assert_eq!(self.store.statistics().losses, losses, "and not forgotten");
+        assert_eq!(self.reopen(contents), Losses::default(), "losses that were accepted are reported again: {losses}");
+        assert_eq!(self.store.statistics().losses, losses, "the accepted losses stay in the statistics");
         for (key, state) in states.into_iter().enumerate() {
             let again = self.read_alone(key);
             assert!(again == state || state.void_time_sec != 0, "key {key} was {state:?} and is {again:?}");

@@ -103,7 +103,7 @@ impl Cluster {
     /// Finds the cluster that has one of `seeds` as a node, for `namespace`. `alternate`: use the nodes' alternate
     /// addresses.
     ///
-    /// Errors: none of them answers, or the cluster has no such namespace; a sentence.
+    /// Errors: a sentence, if no seed answers or the cluster has no such namespace.
     pub fn find(seeds: &[Host], namespace: &str, access: Access, alternate: bool) -> Result<Arc<Self>, String> {
         let access = Arc::new(access);
         let query = PeersQuery { tls: access.tls.is_some(), alternate };
@@ -254,7 +254,7 @@ impl Asked {
 impl Asker {
     /// Queries `nodes` for `namespace`, and nodes that join them.
     ///
-    /// Errors: a thread cannot be started; a sentence.
+    /// Errors: a sentence, if a thread cannot be started.
     fn new(
         nodes: Vec<nodes::Node>,
         namespace: &str,

@@ -47,7 +47,7 @@ pub(crate) enum State {
     Renewing,
 }
 
-/// State of a write block in memory.
+/// In-memory state of a write block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
     /// Sequence number of the header on the device. Changes when the write of a new header is complete.

@@ -144,7 +144,7 @@ impl Shard {
         self.now_ns
     }
 
-    /// Sends a node this node's version of a record, and asks for the other version.
+    /// Sends this node's version of a record to another node, and asks for that node's version.
     pub(super) fn compare(&mut self, origin: Origin, node: usize, namespace: u16, digest: Digest, version: Version) {
         let number = self.pend(origin, namespace, digest);
         if let Some(pending) = self.pending.get(number) {

@@ -217,7 +217,7 @@ impl Shard {
         })
     }
 
-    /// Serves until it is stopped. Errors: the ring fails, a sentence.
+    /// Serves until the server stops. Errors: a sentence, if the ring fails.
     pub(super) fn run(mut self) -> Result<(), String> {
         let mut completions = Vec::new();
         let mut accepts = false;

@@ -195,13 +195,17 @@ impl Story {
 
     fn check_left(&self) {
         for (key, write) in &self.acknowledged {
-            assert!(self.left(*key) >= *write, "write {write} of key {key} was acknowledged, in {:?}", self.devices);
+            assert!(
+                self.left(*key) >= *write,
+                "write {write} of key {key} was acknowledged, but is lost: {:?}",
+                self.devices
+            );
         }
     }
 
     /// Handles two nodes that wait for each other: clears the devices of one. Returns false if no node has all records.
     fn resolve(&mut self, modes: [Mode; 2]) -> bool {
-        assert!(std::mem::take(&mut self.may_wait), "{modes:?} wait for each other");
+        assert!(std::mem::take(&mut self.may_wait), "nodes in modes {modes:?} wait for each other");
         self.check_left();
         *self.counts.entry("waited").or_default() += 1;
         let behind = modes.iter().position(|mode| *mode == Mode::Behind);
@@ -278,8 +282,8 @@ impl Story {
                 break;
             }
         }
-        assert_eq!(self.modes(), both, "they are paired again, from {:?}", self.devices);
-        assert_eq!(self.devices[0].records, self.devices[1].records, "the copies are the same");
+        assert_eq!(self.modes(), both, "the nodes are not paired in the end, with {:?}", self.devices);
+        assert_eq!(self.devices[0].records, self.devices[1].records, "the nodes have different records");
         self.check_left();
     }
 }
@@ -303,5 +307,5 @@ fn however_nodes_die_and_part_no_acknowledged_write_is_lost() {
         story.counts.iter().for_each(|(name, count)| *counts.entry(*name).or_insert(0) += count);
     }
     println!("{counts:?}");
-    assert!(counts.values().all(|count| *count > 0) && counts.len() == 8, "nothing happened: {counts:?}");
+    assert!(counts.values().all(|count| *count > 0) && counts.len() == 8, "an event never occurred: {counts:?}");
 }
