@@ -1,7 +1,7 @@
 //! The index: 64 bytes for each record, all in memory, found by digest.
 //!
-//! Entries are in an arena of chunks and are chained by their numbers. The buckets grow by linear hashing (Litwin 1980):
-//! each insertion splits at most one bucket, so no insertion waits until a whole table is copied.
+//! Entries are in an arena of chunks and are chained by their numbers. The buckets grow by linear hashing (Litwin
+//! 1980): each insertion splits at most one bucket, so no insertion waits until a whole table is copied.
 
 use crate::Digest;
 use crate::record::Record;
