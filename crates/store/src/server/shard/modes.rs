@@ -22,7 +22,7 @@ impl State {
         self.pair.takes_over().then_some((namespace, core))
     }
 
-    /// Takes over if the other node is gone; see [`super::super::pair::Pair::look`].
+    /// Takes over if the other node is gone; the rules are in [`super::super::pair`].
     pub(in crate::server) fn look(&self, refused_ns: Option<u64>) {
         let now_ns = self.now_ns();
         let Some(since_ns) = self.pair.look(now_ns, refused_ns) else { return };
