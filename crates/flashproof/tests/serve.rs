@@ -55,8 +55,9 @@ fn records_outlive_a_signal_and_a_kill_and_no_other_command_takes_their_file() {
         .storage("device-names: records\nfile-size-mbytes: 16\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\n", &[]);
     other.expect_error(3, &["records of flashproof engine serve, of namespace \"test\""]);
     bench.write("serve.conf", config("write-block-size 64K"));
-    let wanted =
-        ["records that were written by other settings: write-block-size is \"32768\" there and \"65536\" here"];
+    let wanted = [
+        "records that were written by other settings: write-block-size is \"32768\" on the device and \"65536\" in the settings",
+    ];
     bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &wanted);
     bench.write("serve.conf", config(SMALL).replace("16M", "20M"));
     bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["it has records and 16777216 bytes"]);
@@ -114,7 +115,7 @@ fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_nev
         bytes[blocks.start + random.below(blocks.len() as u64) as usize] ^= 1 << random.below(8);
     }
     bench.write("records", &bytes);
-    let wanted = ["cannot open namespace test - ", "may be missing or older", "start with --accept-losses"];
+    let wanted = ["cannot open namespace test - ", "may be missing or outdated", "start with --accept-losses"];
     let refused = bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &wanted);
     assert!(refused.stderr.contains("records: write block "), "the blocks are named: {}", refused.stderr);
     assert!(bench.read("records")[blocks.clone()] == bytes[blocks.clone()], "what is damaged was not touched");

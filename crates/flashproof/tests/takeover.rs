@@ -16,7 +16,7 @@ const TAKEOVER_MAX: Duration = Duration::from_secs(20);
 const NO_TAKEOVER: Duration = Duration::from_secs(6);
 
 const TOOK_OVER: &str = "took over the partitions of node";
-const LACKS: &str = "gets the records that it lacks";
+const LACKS: &str = "gets the missing records";
 
 /// Writes until that is acknowledged; before it is only refused, or not known. Returns how long that took.
 fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
@@ -243,7 +243,7 @@ fn what_a_killed_node_had_in_memory_only_is_answered_by_the_other_however_soon_i
     let mut a = pair.start(0).unwrap();
     assert_eq!(value_of(pair.addresses[0], key), b"later");
     assert!(!a.said().contains(LACKS), "{}", a.said());
-    a.wait_to_hear(" is there");
+    a.wait_to_hear("connected to node ");
     [a, b].into_iter().for_each(end);
 }
 

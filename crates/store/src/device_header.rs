@@ -23,10 +23,10 @@ pub const DEVICE_HEADER_BYTES: u64 = 8 << 20;
 /// Bytes of the header itself. The marks follow.
 pub const WRITTEN_BYTES: usize = 4096;
 
-/// Minimum blocks of a space: those reserved for collection, and some for records.
+/// Minimum number of blocks of a space: those reserved for defragmentation, and some for records.
 const BLOCKS_MIN: u64 = 8;
 
-/// Maximum number of cores: behind the header there is no room for the marks of more.
+/// Maximum number of cores: the space behind the header has room for the marks of so many.
 const CORES_MAX: u16 = ((DEVICE_HEADER_BYTES - WRITTEN_BYTES as u64) / MARKS_BYTES) as u16;
 
 const MAGIC: &[u8; 16] = b"flashproof store";
@@ -41,32 +41,32 @@ pub struct DeviceHeader {
     pub write_block_bytes: u32,
     /// Number of devices of the namespace.
     pub devices: u16,
-    /// Index of this device, from 0.
+    /// Index of this device in the namespace, from 0.
     pub index: u16,
     /// Number of cores that share the device.
     pub cores: u16,
-    /// The random number of the devices that were formatted together.
+    /// Random number that all devices formatted together have in common.
     pub set: u64,
     /// Size of the device when it was formatted, bytes. Determines where each core's space begins.
     pub device_bytes: u64,
 }
 
-/// Step before a device can be used.
+/// How a device can be opened, according to its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
-    /// There is no header: the data on the device are not ours, and are lost when it is formatted.
+    /// No header of flashproof. Formatting the device destroys its data.
     Format,
-    /// Ours: read its records.
+    /// A valid header with the expected settings: the records can be read.
     Open(DeviceHeader),
-    /// Ours, written with other settings: each with its value on the device and the wanted one.
+    /// A valid header with other settings: a sentence for each difference.
     Differs(Vec<String>),
-    /// There was a header and its checksum is wrong.
+    /// A header with a wrong checksum.
     Damaged,
 }
 
 impl DeviceHeader {
-    /// The header of device `index` of `devices` of `namespace` on `cores` cores. `set` is random and the same for all
-    /// of them. Formatting and planning need the device's size, see [`Self::sized`].
+    /// The header of device number `index` among the `devices` of `namespace`, on `cores` cores. `set` is random and
+    /// the same for all devices. Before formatting or planning, add the device's size with [`Self::sized`].
     pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, set: u64) -> Self {
         let (namespace, write_block_bytes) = (namespace.name.clone(), namespace.write_block_bytes);
         Self { namespace, write_block_bytes, devices, index, cores, set, device_bytes: 0 }
@@ -96,11 +96,11 @@ impl DeviceHeader {
         bytes
     }
 
-    /// Step for a device that begins with `bytes` ([`WRITTEN_BYTES`]) and should have this header. Any set is accepted.
+    /// Compares this expected header with the first bytes of a device. Any set is accepted.
     pub fn plan(&self, bytes: &[u8]) -> Plan {
         let Some(bytes) = bytes.get(..WRITTEN_BYTES) else { return Plan::Format };
         if !bytes.starts_with(MAGIC) {
-            // A damaged magic number must not make a store look like something that may be erased.
+            // A store with a damaged magic number must not look like a device that may be erased.
             let restored = [MAGIC, &bytes[MAGIC.len()..]].concat();
             return if checksum(&restored) == u32_at(bytes, 20) { Plan::Damaged } else { Plan::Format };
         }
@@ -120,15 +120,15 @@ impl DeviceHeader {
             ("format", u32_at(bytes, 16).to_string(), FORMAT.to_string()),
             ("namespace", found.namespace.clone(), self.namespace.clone()),
             ("write-block-size", found.write_block_bytes.to_string(), self.write_block_bytes.to_string()),
-            ("devices", found.devices.to_string(), self.devices.to_string()),
+            ("number of devices", found.devices.to_string(), self.devices.to_string()),
             ("index of the device", found.index.to_string(), self.index.to_string()),
-            ("cores", found.cores.to_string(), self.cores.to_string()),
-            ("bytes of the device", found.device_bytes.to_string(), self.device_bytes.to_string()),
+            ("number of cores", found.cores.to_string(), self.cores.to_string()),
+            ("device size in bytes", found.device_bytes.to_string(), self.device_bytes.to_string()),
         ];
         let differences: Vec<_> = rows
             .into_iter()
             .filter(|(_, found, wanted)| found != wanted)
-            .map(|(name, found, wanted)| format!("{name} is {found:?} there and {wanted:?} here"))
+            .map(|(name, found, wanted)| format!("{name} is {found:?} on the device and {wanted:?} in the settings"))
             .collect();
         if differences.is_empty() { Plan::Open(found) } else { Plan::Differs(differences) }
     }
@@ -138,22 +138,25 @@ impl DeviceHeader {
         Random::new(self.set.wrapping_add(self.index.into())).next_u64()
     }
 
-    /// The space of core `core` on a device of `device_bytes`. `target`: the device's number in the engine.
-    /// `min_io_bytes` also becomes the write unit: set a larger one afterwards.
+    /// The space of core `core` on a device of `device_bytes`. `target`: the device's number in the engine. The write
+    /// unit is `min_io_bytes`; the caller may set a larger one.
     ///
-    /// Errors: the device is too small; the message does not name it.
+    /// Errors: the device is too small, or too many cores share it. The message does not name the device.
     pub fn space(&self, device_bytes: u64, target: TargetId, core: u16, min_io_bytes: u32) -> Result<Space, String> {
         let block = u64::from(self.write_block_bytes);
         let blocks = device_bytes.saturating_sub(DEVICE_HEADER_BYTES) / block / u64::from(self.cores);
         if blocks < BLOCKS_MIN {
             let least = DEVICE_HEADER_BYTES + BLOCKS_MIN * block * u64::from(self.cores);
             return Err(format!(
-                "it has {device_bytes} bytes, and a header and {BLOCKS_MIN} write blocks for each of {} cores take {least}",
+                "it has {device_bytes} bytes, but a header and {BLOCKS_MIN} write blocks for each of {} cores take {least} bytes",
                 self.cores
             ));
         }
         if self.cores > CORES_MAX {
-            return Err(format!("{} cores share it - a device has room for the marks of {CORES_MAX}", self.cores));
+            return Err(format!(
+                "{} cores share the device, but its header has room for {CORES_MAX} cores at most",
+                self.cores
+            ));
         }
         let begin = DEVICE_HEADER_BYTES + blocks * block * u64::from(core);
         let range: Range<u64> = begin..begin + blocks * block;
@@ -195,9 +198,9 @@ mod tests {
     fn other_settings_are_named_with_both_values() {
         let wanted = DeviceHeader { namespace: "other".to_owned(), cores: 2, ..header() }.sized(5);
         let differences = [
-            "namespace is \"test\" there and \"other\" here",
-            "cores is \"4\" there and \"2\" here",
-            "bytes of the device is \"1099511627776\" there and \"5\" here",
+            "namespace is \"test\" on the device and \"other\" in the settings",
+            "number of cores is \"4\" on the device and \"2\" in the settings",
+            "device size in bytes is \"1099511627776\" on the device and \"5\" in the settings",
         ];
         assert_eq!(wanted.plan(&header().to_bytes()), Plan::Differs(differences.map(str::to_owned).to_vec()));
     }

@@ -5,8 +5,8 @@
 //! completion             <- Issuer <-       Reply <-       <-                         completions <-
 //! ```
 //!
-//! On a virtual engine a transaction takes [`VIRTUAL_CPU_NS`] of the only core, one after the other: otherwise a read
-//! from memory would take no time, and virtual time would stand still.
+//! On a virtual engine, a single core executes the transactions one after another, for [`VIRTUAL_CPU_NS`] each.
+//! Otherwise a read from memory would take no time, and virtual time would stand still.
 
 use crate::issuer::{Answer, Issuer, Seen};
 use crate::object::Object;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op};
 
-/// CPU time of a transaction on a virtual engine, ns: about that of a real one, see docs/transactions.md.
+/// CPU time of a transaction on a virtual engine, ns: about as measured on a real one, see docs/transactions.md.
 pub const VIRTUAL_CPU_NS: u64 = 2_000;
 
 impl<E: BlockEngine> Disk for E {
@@ -68,9 +68,9 @@ pub struct Embedded<E: BlockEngine> {
     now_ns: u64,
     /// Completions from the engine.
     blocks: Vec<Completion>,
-    /// Transactions that are done.
+    /// Completed operations.
     done: Vec<Completion>,
-    /// On a virtual engine: transactions by the instant at which the core is done with them.
+    /// On a virtual engine: transactions, each with the time at which the core finishes it.
     core: VecDeque<(u64, u32, Transaction)>,
     core_free_ns: u64,
     /// When the store has to be polled again.
@@ -86,9 +86,9 @@ pub struct Embedding {
     /// Maximum number of device operations in flight; the engine must allow as many.
     pub operations: u32,
     pub object: Arc<Object>,
-    /// Counts of records read, and their verification.
+    /// Counts and verifies the records that are read.
     pub verification: Arc<Verification>,
-    /// Counts its I/O.
+    /// Counts the store's I/O.
     pub counts: Arc<IoCounts>,
     /// Behaviour when a device is overloaded.
     pub overload: Arc<Overload>,
@@ -125,8 +125,8 @@ impl<E: BlockEngine> Embedded<E> {
         embedded.turn_until(u64::MAX, |store| store.is_ready() || store.damage().is_some())?;
         match embedded.store.damage() {
             Some(losses) => Err(io::Error::other(format!(
-                "the records on the device are damaged: {losses} - start `flashproof engine serve --accept-losses` on it, \
-                 or clear the device and with it the records"
+                "the records on the device are damaged: {losses} - accept the losses by `flashproof engine serve \
+                 --accept-losses` on this device, or clear the device and all its records"
             ))),
             None => Ok(embedded),
         }
@@ -136,7 +136,7 @@ impl<E: BlockEngine> Embedded<E> {
         self.store.statistics()
     }
 
-    /// Makes the store write its buffers. Waits at most [`FLUSH_NS`] for that: a device may hang.
+    /// Makes the store write its buffers. Waits at most [`FLUSH_NS`], because a device may hang.
     fn flush(&mut self) -> io::Result<()> {
         if !self.store.is_ready() {
             return Ok(());
@@ -147,7 +147,7 @@ impl<E: BlockEngine> Embedded<E> {
         self.turn_until(until_ns, Store::is_idle)
     }
 
-    /// Takes turns until the store `is_so`, or until the clock is at `end_ns`.
+    /// Repeats [`Self::turn`] until `is_so` is true for the store, or until `end_ns`.
     fn turn_until(&mut self, end_ns: u64, is_so: fn(&Store) -> bool) -> io::Result<()> {
         while !is_so(&self.store) && self.engine.now() < end_ns {
             self.poll();
@@ -184,7 +184,7 @@ impl<E: BlockEngine> Embedded<E> {
     }
 
     /// Begins the operations submitted since the last turn, in batches. The index entries of a batch are prefetched
-    /// together: one by one, each transaction would wait for memory.
+    /// together; otherwise each transaction would wait for memory.
     fn begin(&mut self) {
         if self.submitted.is_empty() {
             return;
@@ -199,7 +199,7 @@ impl<E: BlockEngine> Embedded<E> {
             }
             self.store.warm(begun.iter().map(|(_, transaction)| &transaction.digest));
             begun.drain(..).for_each(|(token, transaction)| self.start(token, transaction));
-            // An answer may be as old as the batch.
+            // A reply may have waited since the start of the batch.
             let unseen_ns = self.engine.now() - self.now_ns;
             self.take_replies(unseen_ns);
         }
@@ -207,7 +207,7 @@ impl<E: BlockEngine> Embedded<E> {
         (self.submitted, self.begun) = (submitted, begun);
     }
 
-    /// Takes replies. `unseen_ns`: upper bound of the time that the completions behind them waited to be seen.
+    /// Takes replies. `unseen_ns`: upper bound of the time that their completions waited in the completion queue.
     fn take_replies(&mut self, unseen_ns: u64) {
         while !self.replies.is_empty() {
             let seen = Seen { at_ns: self.engine.now(), unseen_ns };
@@ -228,7 +228,7 @@ impl<E: BlockEngine> Embedded<E> {
         }
     }
 
-    /// Runs the engine until something completes or `until_ns` has come, then does due work.
+    /// Runs the engine until an operation completes or until `until_ns`, then does due work.
     fn turn(&mut self, until_ns: u64) -> io::Result<()> {
         let core_ns = self.core.front().map_or(u64::MAX, |(at_ns, ..)| *at_ns);
         let until_ns = until_ns.min(self.poll_ns).min(core_ns).min(self.issuer.again_ns());
@@ -259,7 +259,7 @@ impl<E: BlockEngine> Embedded<E> {
 impl<E: BlockEngine> Drop for Embedded<E> {
     fn drop(&mut self) {
         if !self.engine.is_virtual() {
-            // An engine that fails now failed its run already.
+            // If the engine fails here, it has already failed the run.
             let _ = self.flush();
         }
     }
@@ -294,7 +294,7 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
             out.append(&mut self.done);
             self.now_ns = self.engine.now();
             self.begin();
-            // With enough completions, operations are still submitted to the drives, but nothing is waited for.
+            // With enough completions, operations are still submitted to the drives, but the engine does not wait.
             let until_ns = if out.len() + self.done.len() >= enough { 0 } else { wait.until_ns };
             self.poll();
             self.turn(until_ns)?;
@@ -394,7 +394,7 @@ mod tests {
         let (mut engine, overload) = slow(true);
         assert!(all(&mut engine, OpKind::Write, keys, 32).iter().all(|outcome| outcome.is_done()));
         let seconds = engine.now() as f64 / 1e9;
-        // All but the part that the cache may hold was written at 10 MB/s, and nothing waited for long.
+        // Everything except the contents of the write cache was written at 10 MB/s.
         assert!((0.4..0.6).contains(&seconds), "{seconds} s");
         assert!((32..keys).contains(&overload.waited()), "{} waited", overload.waited());
         assert!(all(&mut engine, OpKind::Read, keys, 32).iter().all(|outcome| outcome.is_done()));

@@ -1,8 +1,7 @@
 //! The index: 64 bytes for each record, all in memory, found by digest.
 //!
 //! Entries are in an arena of chunks and are chained by their numbers. The buckets grow by linear hashing (Litwin
-//! 1980): each insertion splits at most one bucket, so nothing is ever copied as a whole and no insertion waits for a
-//! table to double.
+//! 1980): each insertion splits at most one bucket, so no insertion waits until a whole table is copied.
 
 use crate::Digest;
 use crate::record::Record;
@@ -13,7 +12,7 @@ use sys::random::Random;
 pub(crate) struct Place {
     /// Write block of the volume.
     pub(crate) block: u32,
-    /// From the begin of the block, in units of 16 bytes.
+    /// Offset in the block, in units of 16 bytes.
     pub(crate) offset: u32,
     /// Length, in units of 16 bytes.
     pub(crate) units: u32,
@@ -27,18 +26,18 @@ pub(crate) struct Entry {
     pub(crate) digest: Digest,
     /// Number of the next entry in the bucket, or of the next unused entry.
     next: u32,
-    /// Microseconds since 1970 of its last write, but at least one more than the previous version.
+    /// Time of the last write, us since 1970, but at least one more than the previous version.
     pub(crate) version: u64,
     pub(crate) place: Place,
     /// Seconds since 2010; 0: never.
     pub(crate) void_time: u32,
     pub(crate) generation: u16,
     flags: u8,
-    /// Moves of the record before a cold start found it, modulo 128.
+    /// Number of times that the record had been moved when a cold start found it, modulo 128.
     pub(crate) moves: u8,
 }
 
-/// The sizing commands assume this size.
+// The sizing commands assume this size.
 const _: () = assert!(size_of::<Entry>() == 64);
 
 const TOMBSTONE: u8 = 1;
@@ -76,7 +75,7 @@ const SEGMENT: usize = 1 << 12;
 /// All entries of a store.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// All full except the last: memory is touched only where it is used.
+    /// Chunks of entries. All are full except the last, so that only memory in use is touched.
     chunks: Vec<Vec<Entry>>,
     unused: u32,
     len: u64,
@@ -166,7 +165,7 @@ impl Index {
     }
 
     /// Prefetches into the CPU cache the entries of `digests`, and the entries that `insertions` would move by splits.
-    /// One by one, each lookup would wait for memory two or three times. Returns the number of entries examined.
+    /// Otherwise each lookup would wait for memory two or three times. Returns the number of entries examined.
     pub(crate) fn warm<'a>(&self, digests: impl Iterator<Item = &'a Digest>, insertions: usize) -> u64 {
         let splits = (self.buckets - self.base..self.buckets).take(insertions);
         let buckets = splits.chain(digests.map(|digest| self.bucket(digest)));
@@ -182,11 +181,11 @@ impl Index {
         seen
     }
 
-    /// Sets the new place of a record that was moved.
+    /// Sets the new position of a record that was moved.
     pub(crate) fn move_to(&mut self, digest: &Digest, place: Place) {
         if let Some(number) = self.find(digest) {
             let entry = self.at_mut(number);
-            // The block that a tombstone leaves may hold an older version, so the mark goes.
+            // The old block of a tombstone may hold an older version, so the mark is removed.
             (entry.place, entry.flags) = (place, entry.flags & !MARKED);
         }
     }
@@ -293,7 +292,7 @@ impl Index {
         self.chunks.last().map_or(0, |chunk| (self.chunks.len() - 1) * CHUNK + chunk.len()) as u32
     }
 
-    /// The entry of this number, if one is there.
+    /// The entry of this number, if the number is in use.
     pub(crate) fn nth(&self, number: u32) -> Option<&Entry> {
         let entry = self.chunks.get(number as usize / CHUNK)?.get(number as usize % CHUNK)?;
         (entry.flags & UNUSED == 0).then_some(entry)

@@ -14,13 +14,13 @@ use sys::op::{Completion, Op, OpKind, TargetId, WriteSync};
 /// Purpose of an operation.
 #[derive(Debug)]
 pub(crate) enum Pending {
-    /// Read of a record for a transaction, at `place`. `seed`: start value of the record's checksum.
+    /// Read of a record for a transaction. `seed`: start value of the checksum; `skip`: bytes before the record.
     Record { number: u64, transaction: Transaction, place: Place, seed: u32, skip: u32 },
     /// Write of a volume's buffer.
     Write { volume: u8, buffer: u32 },
     /// Read of the block that a volume collects.
     Collect { volume: u8 },
-    /// Read of blocks at a cold start, and how often it was tried before.
+    /// Read of blocks at a cold start. `tries`: number of earlier attempts.
     Scan { volume: u8, blocks: Range<u32>, tries: u32 },
     /// Read of a block in the search for unneeded tombstones.
     Raid,
@@ -32,7 +32,7 @@ pub(crate) enum Pending {
     Flush { volume: u8, tries: u32 },
 }
 
-/// Operation numbers that reads of records leave to other operations.
+/// Operation numbers that are reserved for operations other than record reads.
 const RESERVED: usize = 8;
 
 /// Minimum of operation numbers that a store needs.
@@ -88,7 +88,7 @@ impl Io {
         disk.buffer(1 << class).or_else(|| larger(self))
     }
 
-    /// Returns a buffer.
+    /// Keeps a buffer for reuse.
     pub(crate) fn recycle(&mut self, buf: Buf) {
         if let Some(class) = buf.len().checked_ilog2() {
             self.buffers[class as usize].push(buf);
@@ -111,7 +111,7 @@ impl Io {
         disk.submit(Op { target, sync, token: self.first + slot, ..Op::new(kind, offset, len, buf) });
     }
 
-    /// Purpose of a completed operation.
+    /// Frees the number of a completed operation, and returns the purpose.
     pub(crate) fn take(&mut self, done: &Completion) -> Option<Pending> {
         let slot = done.token.checked_sub(self.first)?;
         let (pending, kind, bytes) = self.pending.get_mut(slot as usize)?.take()?;
@@ -131,11 +131,11 @@ pub(crate) fn read_range(begin: u64, place: Place, min_io: u64) -> (Range<u64>, 
     (aligned.clone(), (start - aligned.start) as u32)
 }
 
-/// I/O of stores, all cores together, in the order of [`IoCounted`].
+/// I/O of the stores of all cores. Same order as the fields of the snapshot.
 #[derive(Debug, Default)]
 pub struct IoCounts([AtomicU64; 5]);
 
-/// [`IoCounts`] at an instant, or their difference between two.
+/// Snapshot of [`IoCounts`], or the difference of two snapshots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IoCounted {
     /// Number of reads.
@@ -158,7 +158,7 @@ impl IoCounts {
         IoCounted { reads, read_bytes, writes, write_bytes, service_ns }
     }
 
-    /// Counts an operation that is done.
+    /// Counts a completed operation.
     pub(crate) fn add(&self, kind: OpKind, bytes: u32, service_ns: u64) {
         let [reads, read_bytes, writes, write_bytes, sum_ns] = &self.0;
         let (count, moved) = match kind {
@@ -174,12 +174,11 @@ impl IoCounts {
 }
 
 impl IoCounted {
-    /// Difference to `earlier`.
+    /// Difference from an earlier snapshot.
     pub fn since(&self, earlier: &Self) -> Self {
         self.with(earlier, |now, then| now - then)
     }
 
-    /// Sum.
     pub fn plus(&self, other: &Self) -> Self {
         self.with(other, |a, b| a + b)
     }

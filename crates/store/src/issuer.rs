@@ -3,8 +3,8 @@
 //! Behaviour of a benchmark when a device is overloaded (code 18): a measurement counts a failure; an insertion waits
 //! and retries, as Aerospike's clients with retries do.
 //!
-//! A server answers at once and does not queue, so that clients notice the overload; an insertion then runs at the
-//! drive's speed.
+//! The server refuses at once instead of queueing, so that clients notice the overload. An insertion that retries then
+//! runs at the drive's speed.
 
 use crate::object::Object;
 use crate::verification::Verifier;
@@ -22,7 +22,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) outcome: Outcome,
     /// Bins returned.
     pub(crate) bins: &'a [u8],
-    /// True if the result is unknown: the transaction may have been done, or may still be.
+    /// True if the result is unknown: the transaction may have been executed, or may still be.
     pub(crate) in_doubt: bool,
 }
 
@@ -39,16 +39,17 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// When a completion was seen, and how long at most it had waited to be seen, ns.
+/// Time at which a completion was polled, and upper bound of its time in the completion queue, ns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) at_ns: u64,
     pub(crate) unseen_ns: u64,
 }
 
-/// The completion of an operation, and the write that waited for it: its token and transaction.
+/// The completion of an operation, and the next write of the same key that waited for it: token and transaction.
 type Ended = (Completion, Option<(u32, Transaction)>);
 
+/// An operation in flight.
 #[derive(Debug)]
 struct Out {
     kind: OpKind,
@@ -59,7 +60,7 @@ struct Out {
     acknowledged: u32,
     /// For a write: its number among the writes of its key.
     write: u32,
-    /// Number of times it was held back.
+    /// Number of times that the device refused it as overloaded.
     held: u32,
     /// For a batch: each key, and its last write that was acknowledged when the batch began.
     batch: Vec<(u64, u32)>,
@@ -86,7 +87,7 @@ impl Issuer {
         Self { object, verifier, out: Vec::new(), in_flight: 0, held }
     }
 
-    /// Operations that were begun and not ended.
+    /// Number of operations in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -136,7 +137,7 @@ impl Issuer {
         Some(self.object.transaction(*kind, *key, *write))
     }
 
-    /// Ends the operation `token`, and starts the write that waited for it, if any. `None`: the operation is held back.
+    /// Ends the operation `token`, and starts the write that waited for it, if any. `None`: a retry is scheduled.
     pub(crate) fn end(&mut self, token: u32, answer: Answer<'_>, seen: Seen) -> Option<Ended> {
         let place = self.out.get_mut(token as usize)?;
         let out = place.as_mut()?;
@@ -160,7 +161,7 @@ impl Issuer {
         let Seen { at_ns: completed_ns, unseen_ns } = seen;
         let completion = Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
         let next = next.and_then(|token| {
-            // The waiting write is issued only now: until here flashproof delayed it.
+            // The waiting write counts as issued only now: flashproof itself delayed it until here.
             let out = self.out.get_mut(token as usize)?.as_mut()?;
             out.issued_ns = completed_ns;
             out.write = self.verifier.begin_write(key, token)?;
@@ -169,14 +170,14 @@ impl Issuer {
         Some((completion, next))
     }
 
-    /// The next held transaction that is due for a retry.
+    /// The next transaction whose retry is due.
     pub(crate) fn again(&mut self, now_ns: u64) -> Option<(u32, Transaction)> {
         self.held.due.peek().filter(|Reverse((due_ns, _))| *due_ns <= now_ns)?;
         let Reverse((_, token)) = self.held.due.pop()?;
         Some((token, self.transaction(token)?))
     }
 
-    /// When the next held transaction is due.
+    /// Time of the next retry, ns.
     pub(crate) fn again_ns(&self) -> u64 {
         self.held.due.peek().map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns)
     }
@@ -185,7 +186,7 @@ impl Issuer {
 /// Delay before the first retry, and the maximum, ns. Each delay is twice the previous one.
 const PAUSES_NS: std::ops::RangeInclusive<u64> = 1_000_000..=64_000_000;
 
-/// A transaction that is held back for longer fails: the drive hangs.
+/// Longest total delay of a transaction, ns. After that the transaction fails, because the drive hangs.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
 /// Overload behaviour of issuers on several threads, and its statistics.
@@ -207,16 +208,16 @@ impl Overload {
     }
 }
 
-/// Waiting transactions of one issuer.
+/// Transactions of one issuer that wait for a retry.
 #[derive(Debug)]
 struct Held {
     overload: Arc<Overload>,
-    /// Due time and token of each, the earliest first.
+    /// Due time and token of each transaction, the earliest first.
     due: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 impl Held {
-    /// Holds back `token`, which was issued at `issued_ns` and held back `before` times. `false`: it fails instead.
+    /// Schedules the next retry of `token`, issued at `issued_ns` and delayed `before` times. `false`: fail it instead.
     fn hold(&mut self, token: u32, before: u32, issued_ns: u64, now_ns: u64) -> bool {
         if !self.overload.waits.load(Ordering::Relaxed) || now_ns.saturating_sub(issued_ns) > PATIENCE_NS {
             return false;

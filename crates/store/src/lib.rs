@@ -1,5 +1,5 @@
-//! A record engine like Aerospike's: the index in memory, the records on the device, log-structured; the protocol that
-//! its clients speak; and such a client. An instrument, not a database to keep data in.
+//! A log-structured record engine like Aerospike's, with the index in memory and the records on devices; a server and a
+//! client with Aerospike's protocol. A test instrument, not a database for real data.
 //!
 //! ```text
 //! transaction -> Store (one core's part of a namespace) -> reads of records, writes of whole buffers -> Disk

@@ -7,35 +7,35 @@ use std::ops::{AddAssign, Range};
 use sys::buffer::Buf;
 use sys::op::{Op, TargetId};
 
-/// A namespace's settings, by the names that the server's configuration has for them.
+/// Settings of a namespace. Each field names its directive in the server's configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Namespace {
     pub name: String,
     /// `write-block-size`: bytes of a write block, a power of two from 32 KiB to 8 MiB.
     pub write_block_bytes: u32,
-    /// `defrag-lwm-pct`: blocks with less live data are collected, percent.
+    /// `defrag-lwm-pct`: blocks with less live data are defragmented, percent.
     pub defrag_lwm_pct: u8,
-    /// `defrag-sleep`: time between two blocks that are collected, us.
+    /// `defrag-sleep`: pause between the defragmentation of two blocks, us.
     pub defrag_sleep_us: u32,
-    /// `flush-max-ms`: how long a buffer waits to be full; 0: for ever.
+    /// `flush-max-ms`: longest time that a partly filled buffer waits for more records; 0: unlimited.
     pub flush_max_ms: u32,
-    /// `post-write-queue`: blocks that stay in memory after they were written.
+    /// `post-write-queue`: number of written blocks that stay in memory.
     pub post_write_blocks: u32,
-    /// `max-write-cache`: limit of bytes waiting to be written; beyond it writes are refused.
+    /// `max-write-cache`: writes are refused while more bytes than this wait to be written.
     pub max_write_cache_bytes: u64,
-    /// `commit-to-device`: a write is answered when it is on the device.
+    /// `commit-to-device`: a write is acknowledged once the record is on the device.
     pub commit_to_device: bool,
-    /// `default-ttl`: seconds; 0: for ever.
+    /// `default-ttl`: seconds; 0: unlimited.
     pub default_ttl_sec: u32,
     /// `nsup-period`: seconds between two searches for expired records; 0: never.
     pub nsup_period_sec: u32,
-    /// `tomb-raider-period`: seconds between two searches for tombstones that hide nothing; 0: only when memory is short.
+    /// `tomb-raider-period`: seconds between two searches for unneeded tombstones; 0: only when memory is short.
     pub tomb_raider_period_sec: u32,
-    /// `tomb-raider-sleep`: time between two blocks that this search reads, us.
+    /// `tomb-raider-sleep`: pause of this search between reads of two blocks, us.
     pub tomb_raider_sleep_us: u32,
     /// `single-bin`: records have one bin without a name.
     pub single_bin: bool,
-    /// `min-avail-pct` and the like: writes stop when the percentage of free blocks is below this.
+    /// `min-avail-pct`, `stop-writes-avail-pct`: writes are refused while fewer blocks are free, percent.
     pub min_avail_pct: u8,
     /// `memory-size`: bytes for the index of the whole namespace.
     pub memory_bytes: u64,
@@ -63,6 +63,7 @@ impl Namespace {
         }
     }
 
+    /// The settings of one core's store: memory and caches are divided by the number of cores.
     pub fn share(&self, cores: u16) -> Self {
         let cores = u64::from(cores.max(1));
         Self {
@@ -74,7 +75,7 @@ impl Namespace {
     }
 }
 
-/// A store's space on one device: the blocks of one core. The device's header is before the first.
+/// One core's part of a device: a range of write blocks. The device's header precedes the ranges of all cores.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Space {
     /// The device's number in the engine.
@@ -86,14 +87,15 @@ pub struct Space {
     /// The device's smallest direct I/O, bytes: records are read in multiples of this.
     pub min_io_bytes: u32,
     /// Unit that the device writes as a whole, bytes: its physical block, or its smallest direct I/O if that is larger.
-    /// For smaller writes the drive reads, changes and writes back the unit, and a power failure can lose the old data
-    /// with it.
+    /// On a smaller write the drive reads, modifies and writes back the whole unit. A power failure can then lose the
+    /// old data of the unit.
     pub write_unit_bytes: u32,
-    /// Random number of the device's format: data written under another is not a record.
+    /// Random number that the device got when it was formatted. Data with another number is not a record.
     pub id: u64,
 }
 
-/// The [`Space::write_unit_bytes`] of a device, at most 4 KiB: drives with a larger physical block have capacitors.
+/// The [`Space::write_unit_bytes`] of a device, at most 4 KiB: drives with a larger physical block have power-loss
+/// protection.
 pub fn write_unit_bytes(target: &Target) -> u32 {
     target.min_io_bytes().max(target.facts().physical_sector_bytes.unwrap_or(0).min(4096))
 }
@@ -105,7 +107,7 @@ pub struct Losses {
     pub blocks: u64,
     /// Unreadable bytes in these blocks.
     pub bytes: u64,
-    /// Upper bound of the records that are missing or older than they were.
+    /// Upper bound of the number of records that are missing or outdated.
     pub records: u64,
 }
 
@@ -122,7 +124,7 @@ impl fmt::Display for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (bytes, blocks) = (count(self.bytes, "byte"), count(self.blocks, "write block"));
         let records = count(self.records, "record");
-        write!(f, "{bytes} of {blocks} cannot be read, so that up to {records} may be missing or older than they were")
+        write!(f, "{bytes} of {blocks} cannot be read, so up to {records} may be missing or outdated")
     }
 }
 
@@ -131,10 +133,10 @@ pub trait Disk {
     /// The clock, ns. Never runs backwards.
     fn now_ns(&mut self) -> u64;
 
-    /// Takes an operation; the owner of the engine passes its completion to the store.
+    /// Submits an operation. The owner of the engine passes the completion to the store.
     fn submit(&mut self, op: Op);
 
-    /// A buffer from the engine's memory, or `None` if that is used up.
+    /// A buffer from the engine's memory; `None` if the memory is used up.
     fn buffer(&mut self, len: usize) -> Option<Buf>;
 }
 
@@ -177,27 +179,27 @@ pub struct Statistics {
     /// Statistics of each device.
     pub devices: Vec<DeviceStatistics>,
     pub expired: u64,
-    /// Tombstones that were dropped because a search of the devices found nothing that they hide.
+    /// Tombstones that the tomb raider removed because they hide no older version.
     pub raided: u64,
     /// Reads of records answered from memory.
     pub cache_reads: u64,
     /// Reads of records from a device.
     pub device_reads: u64,
-    /// New records are refused for want of space or memory.
+    /// True if new records are refused because space or memory is short.
     pub stop_writes: bool,
-    /// Space or memory is short, and is being reclaimed.
+    /// True if space or memory is short and is being reclaimed.
     pub hwm_breached: bool,
     /// Bytes that the index takes now.
     pub index_bytes: u64,
     /// Records with a wrong checksum.
     pub corrupted: u64,
-    /// Losses because of which the store does not open.
+    /// Losses that keep the store from opening.
     pub damage: Losses,
     /// Losses that were accepted since the devices were formatted.
     pub losses: Losses,
     /// Bytes of each read of a record from a device (`device-read-size`).
     pub read_bytes: Buckets,
-    /// Bytes of each record as it came into a write buffer (`device-write-size`).
+    /// Bytes of each record appended to a write buffer (`device-write-size`).
     pub write_bytes: Buckets,
 }
 
@@ -212,25 +214,25 @@ pub struct DeviceStatistics {
     pub pristine_wblocks: u64,
     /// Blocks waiting to be written now.
     pub write_q: u64,
-    /// Blocks that clients filled and that were written.
+    /// Written blocks with clients' records.
     pub writes: u64,
-    /// Blocks waiting to be collected now.
+    /// Blocks waiting for defragmentation now.
     pub defrag_q: u64,
-    /// Blocks queued to be collected.
+    /// Blocks queued for defragmentation.
     pub defrag_reads: u64,
-    /// Blocks that collection filled and that were written.
+    /// Written blocks with records moved by defragmentation.
     pub defrag_writes: u64,
-    /// Queued blocks that were empty before they were read.
+    /// Queued blocks that were freed without a read, because no live record was left.
     pub defrag_io_skips: u64,
-    /// Blocks that were free without having been queued.
+    /// Blocks that were freed without being queued.
     pub direct_frees: u64,
-    /// Writes of buffers that were not full.
+    /// Writes of partly filled buffers.
     pub partial_writes: u64,
     /// Operations that failed on the device.
     pub errors: u64,
     /// Time of each read of a record, us (`-read`).
     pub read_us: Buckets,
-    /// Time of each read of a block that is collected, us (`-large-block-read`).
+    /// Time of each block read for defragmentation, us (`-large-block-read`).
     pub large_block_read_us: Buckets,
     /// Time of each write, us (`-write`).
     pub write_us: Buckets,

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! value of a bin:  stamp XOR hash of the key | bytes that follow from key, stamp and bin
-//! stamp:           40 bits: when the run began, in 10 ms since 1970 | 24 bits: number of the write
+//! stamp:           40 bits: start of the run, in 10 ms since 1970 | 24 bits: number of the write
 //! ```
 //!
-//! The one idea: the content is a function of the key and of the number of its write, and contains that number. The
-//! server's own generation has 16 bits that wrap, and is unknown after a write in doubt. `verification` compares the
-//! numbers with those of the writes sent and acknowledged.
+//! The one idea: the content is a function of the key and of the number of its write, and contains that number.
+//! `verification` compares the number with those of the writes sent and acknowledged. The server's own generation does
+//! not suffice: its 16 bits wrap, and a generation is unknown after a write in doubt.
 
 use crate::ops::{self, Entry, operation, particle};
 use crate::{Digest, Exists, Policy, Transaction, Work, Write, digest};
@@ -16,7 +16,7 @@ use std::str::FromStr;
 use sys::op::{OpKind, WrongRecord};
 use sys::random::Random;
 
-/// Type of values.
+/// Type and length of a bin's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
     Integer,
@@ -52,13 +52,13 @@ impl Value {
 const NUMBER_BITS: u32 = 24;
 pub(crate) const NUMBER_MAX: u32 = (1 << NUMBER_BITS) - 1;
 
-/// No run began before 2020: an earlier time, in 10 ms since 1970, is no stamp.
+/// Earliest start of a run in a valid stamp, in 10 ms since 1970: October 2019.
 const BEGAN_MIN: u64 = 157_000_000_000;
 
 /// Longest value, bytes: a write block of 8 MiB less its headers.
 const VALUE_BYTES_MAX: u32 = (8 << 20) - 4096;
 
-/// As Aerospike's benchmarks write it.
+/// The notation of Aerospike's benchmarks.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -81,7 +81,7 @@ impl FromStr for Value {
             _ => None,
         };
         value.ok_or_else(|| {
-            format!("give I (integer), S:N (string of N letters) or B:N (N bytes), with N from 1 to {VALUE_BYTES_MAX}")
+            format!("give I (integer), S:N (string of N letters) or B:N (blob of N bytes), with N from 1 to {VALUE_BYTES_MAX}")
         })
     }
 }
@@ -94,11 +94,11 @@ pub struct Object {
     /// Bins per record. At least 1.
     pub bins: u16,
     pub value: Value,
-    /// The namespace has single bins: they have no name.
+    /// True in a `single-bin` namespace: the bin has no name.
     pub single_bin: bool,
-    /// A write removes bins that it does not write, so the server need not read the record first.
+    /// True if a write replaces the whole record, so that the server need not read the old one first.
     pub replace: bool,
-    /// Start of the run, in 10 ms since 1970: distinguishes its writes from others.
+    /// Start of the run, in 10 ms since 1970: distinguishes its writes from those of other runs.
     pub began: u64,
 }
 
@@ -169,9 +169,9 @@ impl Object {
 
     /// The start of the run that wrote the bins of `key`, and the number of the write.
     ///
-    /// Errors: no write of this client to `key` leaves such bins.
+    /// Errors: the bins cannot be the result of a write of `key` by this client.
     pub(crate) fn written(&self, key: u64, bins: &[u8]) -> Result<(u64, u32), WrongRecord> {
-        // The word with the stamp begins each value, and determines the rest of it.
+        // Each value begins with a word that contains the stamp and determines the rest of the value.
         let stamp_in = |value: &[u8]| match self.value {
             Value::String(_) => Some(word_of(value.first_chunk()?)? ^ mask(key)),
             _ => Some(u64::from_be_bytes(*value.first_chunk()?) ^ mask(key)),
@@ -185,7 +185,7 @@ impl Object {
         }
     }
 
-    /// The difference of `bins` from the `write`-th write of `key`, if at least half of the bytes are of that write.
+    /// The difference of `bins` from the `write`-th write of `key`, if at least half of the bytes match.
     pub(crate) fn torn_write(&self, key: u64, write: u32, bins: &[u8]) -> Option<WrongRecord> {
         let (torn, equal) = self.differs(key, self.stamp(write), bins)?;
         (2 * equal >= self.bytes() as usize).then_some(torn)
@@ -219,7 +219,7 @@ impl Object {
     }
 }
 
-/// Makes stamps of different keys differ.
+/// Hash of a key, XORed with its stamps so that different keys have different contents.
 fn mask(key: u64) -> u64 {
     Random::new(key).next_u64()
 }

@@ -20,9 +20,9 @@ pub mod operation {
     pub const ADD: u8 = 5;
     /// Appends to a string or blob.
     pub const APPEND: u8 = 9;
-    /// Puts before a string or blob.
+    /// Prepends to a string or blob.
     pub const PREPEND: u8 = 10;
-    /// Touches the record.
+    /// Updates only the record's generation and time to live.
     pub const TOUCH: u8 = 11;
     /// Deletes the record.
     pub const DELETE: u8 = 14;
@@ -71,7 +71,7 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
     Some(Entry { operation: header[4], particle: header[5], name, value })
 }
 
-/// All entries of `bytes`, up to the first that is not whole.
+/// All entries of `bytes`, up to the first incomplete one.
 pub fn entries(mut bytes: &[u8]) -> impl Iterator<Item = Entry<'_>> {
     std::iter::from_fn(move || take(&mut bytes))
 }
@@ -85,7 +85,8 @@ pub fn put(out: &mut Vec<u8>, entry: &Entry<'_>) {
     out.extend_from_slice(entry.value);
 }
 
-/// Maximum bytes of a reply: an operation of 8 bytes can request a whole record, and a message holds 65,535 of them.
+/// Maximum bytes of a reply. An operation of 8 bytes can request a whole record, and a message has up to 65,535
+/// operations.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// Maximum bins of a record, as in the server.
@@ -94,12 +95,12 @@ const BINS_MAX: usize = 32_767;
 /// Limit of the bytes that a transaction's prepend operations move: each moves the whole value.
 const MOVED_BYTES_MAX: usize = 64 << 20;
 
-/// Up to this many bins are searched linearly.
+/// Records with at most this many bins are searched linearly.
 const FEW: usize = 16;
 
 struct Bin<'a> {
     name: &'a [u8],
-    /// [`particle::NULL`]: it was removed.
+    /// [`particle::NULL`]: the bin was removed.
     particle: u8,
     value: Cow<'a, [u8]>,
 }
@@ -118,7 +119,7 @@ pub(crate) struct Applied {
 /// The bins of a record while operations are applied.
 struct Bins<'a> {
     list: Vec<Bin<'a>>,
-    /// Index in the list by name, once there are more than [`FEW`].
+    /// Index in the list by name, once the record has many bins.
     places: HashMap<&'a [u8], usize>,
     single_bin: bool,
     answers_each: bool,

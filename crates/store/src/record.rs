@@ -13,13 +13,13 @@
 //! block's sequence number and the number of the opening. So leftovers of earlier uses of the block or the device never
 //! pass as records.
 //!
-//! The first sector of a write block: owner, and the current use of the block.
+//! The first sector of a write block identifies the device and the current use of the block.
 //!
 //! ```text
 //! magic u32 | checksum u32 | id of the device u64 | sequence u64 | opening u64 | block u32             little-endian
 //! ```
 //!
-//! [`Walk`] goes through the pieces of a write block: its records, and the bytes that should be records and are not.
+//! A walk goes through the pieces (see `seal`) of a write block, and finds records and unreadable parts.
 
 use crate::Digest;
 use crate::seal::{SEAL, Seal};
@@ -43,7 +43,7 @@ pub(crate) const KEY_BYTES_MAX: usize = u16::MAX as usize;
 pub(crate) const MAGIC: u16 = 0xf1a5;
 const TOMBSTONE: u8 = 1;
 
-/// A record, wherever its bytes are.
+/// A record. Borrows its variable parts from a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     pub(crate) digest: Digest,
@@ -69,7 +69,7 @@ impl<'a> Record<'a> {
         self.bytes().div_ceil(UNIT) as u32
     }
 
-    /// Writes the record at the begin of `out`, which must have room for it.
+    /// Writes the record at the start of `out`, which must have room for it.
     pub(crate) fn write(&self, out: &mut [u8], seed: u32) {
         let (bytes, units) = (self.bytes(), self.units());
         let out = &mut out[..units as usize * UNIT];
@@ -92,7 +92,7 @@ impl<'a> Record<'a> {
         seal(out, seed);
     }
 
-    /// The record at the begin of `bytes`; `None` if there is no valid one.
+    /// The record at the start of `bytes`; `None` if there is no valid one.
     pub(crate) fn read(bytes: &'a [u8], seed: u32) -> Option<Self> {
         let header = bytes.first_chunk::<HEADER>()?;
         let len = length(header)?;
@@ -117,19 +117,19 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Replaces the checksum of a whole record by the one for another write block.
+/// Replaces the checksum of a record, for another write block.
 pub(crate) fn seal(record: &mut [u8], seed: u32) {
     let sum = checksum(&record[4..], seed);
     record[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Counts another move of a whole record, and replaces its checksum by the one for its new place.
+/// Increments the number of moves of a record, and replaces the checksum, for the new position.
 pub(crate) fn seal_moved(record: &mut [u8], seed: u32) {
     record[14] = record[14] & TOMBSTONE | moves(record).wrapping_add(1) << 1;
     seal(record, seed);
 }
 
-/// Moves of a record since it was written, modulo 128.
+/// Number of times that a record was moved since it was written, modulo 128.
 pub(crate) fn moves(record: &[u8]) -> u8 {
     record[14] >> 1
 }
@@ -141,18 +141,18 @@ pub(crate) fn is_later(moves: u8, other: u8) -> bool {
 
 /// Start value of the checksum of a record at byte `at` of a block with this seed. A copy elsewhere is invalid.
 pub(crate) fn seed_at(seed: u32, at: usize) -> u32 {
-    // An odd factor, so that no two positions have the same.
+    // The factor is odd, so that no two positions have the same start value.
     seed.wrapping_add((at as u32).wrapping_mul(0x9e37_79b1))
 }
 
-/// Checksum of bytes in a write block; `seed` is its start value.
+/// Checksum of bytes in a write block; `seed` is the start value.
 pub(crate) fn checksum(bytes: &[u8], seed: u32) -> u32 {
     let mut hasher = Hasher::new_with_initial(seed);
     hasher.update(bytes);
     hasher.finalize()
 }
 
-/// Length of the record by its header, bytes.
+/// Length of the record according to its header, bytes.
 pub(crate) fn length(header: &[u8; HEADER]) -> Option<usize> {
     let field = u32_at(header, 8);
     let len = (field >> 4) as usize * UNIT;
@@ -170,12 +170,12 @@ pub(crate) const FIRST_BYTE: usize = 48;
 pub(crate) struct BlockHeader {
     /// Device id.
     pub(crate) id: u64,
-    /// Grows with each block that is begun in the space.
+    /// Increases with each block that is begun in the space.
     pub(crate) sequence: u64,
-    /// A random number of the store that began it. A sequence number lost in a crash is assigned again, and this
-    /// distinguishes both uses.
+    /// Random number of the store that began the block. A sequence number that is lost in a crash is assigned again;
+    /// this number distinguishes the two uses.
     pub(crate) opening: u64,
-    /// Number in the space.
+    /// Number of the block in the space.
     pub(crate) block: u32,
 }
 
@@ -208,7 +208,7 @@ impl BlockHeader {
         out[4..8].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The header at the begin of `bytes`, if it is that of block `block` of the device `id`, whole or damaged.
+    /// The header at the start of `bytes`, if it is that of block `block` of the device `id`, intact or damaged.
     pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> Header {
         let Some(header) = bytes.first_chunk::<BLOCK_HEADER_BYTES>() else { return Header::None };
         let found = Self {
@@ -220,7 +220,7 @@ impl BlockHeader {
         let is_whole = u32_at(header, 0) == BLOCK_MAGIC && u32_at(header, 4) == crc32fast::hash(&header[8..]);
         match (found.id == id, found.block == block) {
             (true, true) if is_whole => Header::Whole(found),
-            // Recognizes one changed bit in any field, and more in most fields.
+            // Detects one changed bit in any field, and several changed bits in most fields.
             (true, _) => Header::Damaged,
             (_, true) if !is_whole && u32_at(header, 0) == BLOCK_MAGIC && (found.id ^ id).count_ones() < 4 => {
                 Header::Damaged
@@ -249,16 +249,16 @@ pub(crate) fn u64_at(bytes: &[u8], byte: usize) -> u64 {
 /// Part of a write block that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flaw {
-    /// Where it begins.
+    /// Offset in the block.
     pub(crate) at: u32,
-    /// Unreadable bytes; whole records between them do not count.
+    /// Unreadable bytes. Intact records in between do not count.
     pub(crate) bytes: u32,
-    /// Upper bound of the records that it held.
+    /// Upper bound of the number of records that the part held.
     pub(crate) records: u32,
 }
 
 impl Flaw {
-    /// Part without a seal: any bytes of it may have been records.
+    /// A part without a seal: any of its bytes may have been records.
     pub(crate) fn unsealed(at: usize, bytes: usize) -> Self {
         let records = bytes.saturating_sub(SEAL) / RECORD_MIN;
         Self { at: at as u32, bytes: bytes as u32, records: records as u32 }
@@ -270,21 +270,21 @@ impl Flaw {
 pub(crate) enum Found<'a> {
     /// A piece begins.
     Seal(Seal),
-    /// A record, where it begins, and the bytes that it takes.
+    /// A record, its offset in the block, and its length in bytes.
     Record(Record<'a>, usize, usize),
-    /// An unreadable part before a whole piece, or within one.
+    /// An unreadable part before or within an intact piece.
     Flaw(Flaw),
-    /// The end, with the unreadable part behind the last whole piece. `None`: the pieces reach the end of the block.
+    /// The end, with the unreadable part behind the last intact piece. `None`: the pieces reach the end of the block.
     End(Option<Flaw>),
 }
 
-/// A piece with a whole seal.
+/// A piece with an intact seal.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     /// End of its records.
     used: usize,
     end: usize,
-    /// Records that were not found yet.
+    /// Number of records that were not found yet.
     left: u32,
 }
 
@@ -294,9 +294,9 @@ pub(crate) struct Walk {
     at: usize,
     seed: u32,
     piece: Option<Piece>,
-    /// Where the current flaw begins, and its bytes that are not records.
+    /// Offset of the current unreadable part, and its bytes that are not records.
     flaw: Option<(usize, usize)>,
-    /// Remaining bytes in wrong checksums: crafted bytes could otherwise force a checksum at every unit.
+    /// Bytes that may still be spent on wrong checksums. Without a limit, crafted bytes could force one at every unit.
     patience: usize,
 }
 
@@ -341,7 +341,7 @@ impl Walk {
                 }
                 return Found::Record(record, begin, len);
             }
-            // Whole records follow a damaged one at its end, or at any unit if its length is wrong as well.
+            // The next intact record begins at the end of the damaged one, or at any unit if that length is wrong, too.
             self.flaw.get_or_insert((begin, 0)).1 += UNIT;
             self.at += UNIT;
             let len = rest.first_chunk::<HEADER>().and_then(length).filter(|len| *len <= rest.len());
@@ -410,7 +410,7 @@ mod tests {
                 bytes[4..6].copy_from_slice(&MAGIC.to_le_bytes());
                 bytes[9..12].fill(0);
             }
-            // With the right checksum, so that the guarded data is parsed, too.
+            // With a valid checksum, so that the data behind it is parsed, too.
             if let Some(len) = bytes.first_chunk().and_then(length).filter(|len| *len <= bytes.len()) {
                 seal(&mut bytes[..len], 1);
             }
@@ -496,7 +496,7 @@ mod walk_tests {
             let (versions, flaws, end) = walk(&block);
             let (said, lost) =
                 (flaws.iter().chain(&end).map(|flaw| flaw.records as usize).sum::<usize>(), 20 - versions.len());
-            assert!(lost <= said && lost <= 1, "byte {byte}: {lost} records are lost, {said} are said to be");
+            assert!(lost <= said && lost <= 1, "byte {byte}: {lost} records are lost, {said} are reported");
             assert_eq!(!flaws.is_empty() || end.is_some(), guarded(byte), "byte {byte}: {flaws:?} {end:?}");
         }
     }
@@ -505,12 +505,12 @@ mod walk_tests {
     fn a_damaged_record_is_one_and_what_another_use_left_is_none() {
         let mut block = block();
         block[2048 + SEAL + 3 * 80 + 60] ^= 1;
-        // A length that leads nowhere.
+        // A wrong length.
         block[48 + SEAL + 7 * 80 + 9] ^= 4;
         let flaw = |at: usize| Flaw { at: at as u32, bytes: 80, records: 1 };
         let wanted = (0..20).filter(|version| ![7, 13].contains(version)).collect();
         assert_eq!(walk(&block), (wanted, vec![flaw(48 + SEAL + 560), flaw(2048 + SEAL + 240)], None));
-        // Without its second piece the block is open.
+        // Without the second piece the block is incomplete.
         block[2048..].fill(0);
         let (versions, flaws, end) = walk(&block);
         assert_eq!((versions.len(), flaws.len(), end), (9, 1, Some(Flaw::unsealed(2048, 2048))));
@@ -543,7 +543,7 @@ mod walk_tests {
                 bytes[4..6].copy_from_slice(&MAGIC.to_le_bytes());
                 bytes[9..12].fill(0);
             }
-            // With right checksums, so that the guarded data is parsed, too.
+            // With valid checksums, so that the data behind them is parsed, too.
             let rest = block.get_mut(at..).unwrap_or_default();
             if let Some(len) = rest.first_chunk().and_then(length).filter(|len| *len <= rest.len()) {
                 seal(&mut rest[..len], seed_at(1, at));

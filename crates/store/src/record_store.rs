@@ -4,13 +4,13 @@
 //! execute -> needs the record's bytes? -> from memory, or a read of its device -> write -> volume, index -> reply
 //! ```
 //!
-//! Writes of one record are done one after another: while one write reads the record's old bytes, later ones wait.
-//! Reads continue, and use the index entry at their begin. A block can be reused during a read of it; the record's
-//! checksum detects that, and the index has the new position.
+//! Writes of one record are executed one after another: while a write reads the record's old bytes, later writes wait.
+//! Reads do not wait; each uses the current index entry. If a block is reused during a read, the record's checksum is
+//! wrong, and the index has the new position.
 //!
-//! * `transact`: execution of transactions; `scan`: the cold start; `damage`: unreadable data found by it
-//! * `collect`: defragmentation, and tombstones
-//! * `expire`: expired records; `raid`: tombstones that are no longer needed
+//! * `transact`: execution of transactions; `scan`: the cold start; `damage`: unreadable data that a cold start finds
+//! * `collect`: defragmentation. Also removes tombstones that hide nothing
+//! * `raid`: the tomb raider, which removes unneeded tombstones, and the removal of expired records
 
 mod collect;
 mod damage;
@@ -39,10 +39,10 @@ use transact::{Step, replaces};
 /// Seconds from 1970 to 2010, where the protocol's times begin.
 pub(crate) const EPOCH_SEC: u64 = 1_262_304_000;
 
-/// Writes that wait for another of the same record (`transaction-pending-limit`).
+/// Maximum number of writes that wait for another write of the same record (`transaction-pending-limit`).
 const PENDING_MAX: usize = 20;
 
-/// Writes that may wait for space or memory; more are refused.
+/// Maximum number of writes that wait for space or memory. Further writes are refused.
 const DEFERRED_MAX: usize = 10_000;
 
 /// How long a write may wait for space or memory, nanoseconds.
@@ -51,7 +51,7 @@ const DEFERRED_NS: u64 = 1_000_000_000;
 /// Maximum number of pending log lines.
 const REMARKS_MAX: usize = 100;
 
-/// Reads of records in flight on each device that [`Store::needs`] has room for.
+/// Number of record reads in flight for which [`Store::needs`] reserves resources, per device.
 const READS: usize = 256;
 
 /// Number of a transaction without a client.
@@ -63,7 +63,7 @@ type Numbered = (u64, Transaction);
 /// A line for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// Number of the device that it is about.
+    /// Number of the device, if the line is about one.
     pub device: Option<TargetId>,
     pub text: String,
 }
@@ -72,18 +72,18 @@ pub struct Remark {
 #[derive(Debug)]
 pub struct Store {
     namespace: Namespace,
-    /// Time since 1970 at instant 0 of the disk's clock.
+    /// Time since 1970 at instant 0 of the disk's clock, us.
     wall_us: u64,
     index: Index,
     volumes: Vec<Volume>,
     io: Io,
     /// Version of the last write.
     version: u64,
-    /// Records with a write that reads the old bytes, and the writes waiting for it.
+    /// Records whose current write is reading the old bytes, with the later writes that wait.
     busy: HashMap<Digest, VecDeque<Numbered>>,
     /// Transactions waiting for an operation number or a buffer.
     waiting: VecDeque<Numbered>,
-    /// Writes that wait for space or memory that is being reclaimed, with the time since when.
+    /// Writes that wait until space or memory is reclaimed: start of the wait (ns), number and transaction.
     deferred: VecDeque<(u64, u64, Transaction)>,
     scan: Option<Scan>,
     collectors: Vec<Collector>,
@@ -97,11 +97,13 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store of `namespace` on `spaces`, whose operations have the numbers `tokens`. Opening reads the existing
-    /// records; `wall_ms` is the time since 1970 at instant 0 of the disk's clock, `seed` the seed of its random
-    /// choices, a different one for each opening. Its buffers come from the disk and stay with it, see [`Self::needs`].
+    /// Opens a store of `namespace` on `spaces`, and starts to read the existing records. The store takes its buffers
+    /// from `disk` and keeps them, see [`Self::needs`].
     ///
-    /// Errors: an invalid space or setting, a sentence.
+    /// `tokens`: numbers for the store's operations; `wall_ms`: time since 1970 at instant 0 of the disk's clock;
+    /// `seed`: seed of random choices, different for each opening.
+    ///
+    /// Errors: a sentence about an invalid space or setting.
     pub fn open(
         namespace: &Namespace,
         spaces: &[Space],
@@ -112,20 +114,20 @@ impl Store {
     ) -> Result<Self, String> {
         let block_bytes = namespace.write_block_bytes;
         if !block_bytes.is_power_of_two() || !(32 << 10..=8 << 20).contains(&block_bytes) {
-            return Err(format!("a write block of {block_bytes} bytes - give a power of two from 32 KiB to 8 MiB"));
+            return Err(format!("write-block-size is {block_bytes} bytes - give a power of two from 32 KiB to 8 MiB"));
         }
         if spaces.is_empty() || spaces.len() > 128 {
-            return Err(format!("{} devices - give 1 to 128", spaces.len()));
+            return Err(format!("the namespace has {} devices - give 1 to 128", spaces.len()));
         }
         if tokens.len() < TOKENS_MIN as usize {
-            return Err(format!("{} operations in flight - give at least {TOKENS_MIN}", tokens.len()));
+            return Err(format!("at most {} operations may be in flight - allow at least {TOKENS_MIN}", tokens.len()));
         }
         if let Some(space) = spaces.iter().find(|space| {
             (space.range.end - space.range.start) / u64::from(block_bytes) < 8
                 || !space.range.start.is_multiple_of(u64::from(space.write_unit_bytes.max(space.min_io_bytes)))
         }) {
             return Err(format!(
-                "device {} has fewer than eight write blocks, or its space is not aligned to its sectors",
+                "the space on device number {} has fewer than 8 write blocks or is not aligned to the write unit",
                 space.target
             ));
         }
@@ -154,16 +156,16 @@ impl Store {
             volumes,
         };
         let Some(buf) = store.io.buffer(block_bytes as usize, disk) else {
-            return Err(format!("no memory for a buffer of {block_bytes} bytes"));
+            return Err(format!("the engine has no memory for a buffer of {block_bytes} bytes"));
         };
         store.io.recycle(buf);
         store.drive_scan(disk);
         Ok(store)
     }
 
-    /// Maximum of operations in flight, and of bytes of buffers, for a store of `namespace` on `devices` devices.
+    /// Number of operations in flight, and bytes of buffers, that a store of `namespace` on `devices` devices uses.
     ///
-    /// A store works with fewer, but its reads wait for each other.
+    /// A store also works with less; then its reads wait for each other.
     pub fn needs(namespace: &Namespace, devices: usize) -> (u32, usize) {
         let block_bytes = namespace.write_block_bytes as usize;
         let reads = READS * devices;
@@ -173,7 +175,7 @@ impl Store {
         ((reads + 16 * devices) as u32, devices * device + reads * (16 << 10))
     }
 
-    /// Counts I/O in `counts` from now on.
+    /// Makes the store count its I/O in `counts` from now on.
     pub fn count_into(&mut self, counts: Arc<IoCounts>) {
         self.io.counts = counts;
     }
@@ -228,13 +230,13 @@ impl Store {
         (self.now_us(now) / 1_000_000).saturating_sub(EPOCH_SEC) as u32
     }
 
-    /// The record's entry, if there is a record.
+    /// The record's index entry, if the record exists and has not expired.
     fn living(&self, digest: &Digest, now: u64) -> Option<Entry> {
         let is_over = |entry: &Entry| entry.void_time != 0 && entry.void_time <= self.now_sec(now);
         self.index.get(digest).filter(|entry| !entry.is_tombstone() && !is_over(entry)).copied()
     }
 
-    /// Executes a transaction, or starts the read that it needs. `held`: it is the write that its record is busy with.
+    /// Executes a transaction, or starts the read that it needs. `held`: the transaction is a write listed in `busy`.
     fn begin(&mut self, (number, transaction): Numbered, held: bool, disk: &mut impl Disk, replies: &mut Replies) {
         let now = disk.now_ns();
         let digest = transaction.digest;
@@ -280,7 +282,7 @@ impl Store {
         }
     }
 
-    /// Begins to read a record, now or when there is room.
+    /// Starts to read a record, or queues the transaction until an operation number and a buffer are free.
     fn read(&mut self, number: u64, transaction: Transaction, place: Place, disk: &mut impl Disk) {
         let volume = &self.volumes[usize::from(place.volume)];
         let space = &volume.space;
@@ -348,7 +350,7 @@ impl Store {
         let held = is_write(&transaction);
         match record {
             Some(record) => self.finish(number, &transaction, Some(&record), disk.now_ns(), replies),
-            // The record was moved or written meanwhile, and its block reused.
+            // Meanwhile the record was moved or written, and its old block reused.
             None if self.index.get(&digest).is_none_or(|entry| entry.place != place) => {
                 self.io.recycle(done.buf);
                 return self.begin((number, transaction), held, disk, replies);
@@ -357,14 +359,17 @@ impl Store {
                 let (block, volume) = (place.block, usize::from(place.volume));
                 if done.outcome.is_done() {
                     self.statistics.corrupted += 1;
-                    self.remark(Some(volume), format!("a record in write block {block} is damaged"));
+                    self.remark(
+                        Some(volume),
+                        format!("a record in write block {block} is damaged: its checksum is wrong"),
+                    );
                 } else {
                     self.volumes[volume].counted.errors += 1;
                     let why = done.outcome;
                     self.remark(Some(volume), format!("a record in write block {block} could not be read - {why}"));
                 }
                 match &transaction.work {
-                    // A replacement needs no more than the old key: go on without the damaged record.
+                    // A replacement needs only the key of the old record: continue without the damaged record.
                     Work::Write(write) if replaces(write) => {
                         self.finish(number, &transaction, None, disk.now_ns(), replies);
                     }
@@ -393,8 +398,8 @@ impl Store {
         next
     }
 
-    /// Begins writes that waited for space or memory, and refuses those that waited too long. Returns the time of the next
-    /// call.
+    /// Begins writes that waited for space or memory, and refuses those that waited too long. Returns the time of the
+    /// next call.
     fn begin_deferred(&mut self, disk: &mut impl Disk, replies: &mut Replies) -> u64 {
         if self.deferred.is_empty() {
             return u64::MAX;
@@ -418,7 +423,7 @@ impl Store {
         u64::MAX
     }
 
-    /// True if memory of deleted records can be reclaimed.
+    /// True if memory is short and deleted records may still free some.
     fn is_reclaiming(&self) -> bool {
         self.is_short_of_memory() && !self.raider.is_fruitless
     }
@@ -428,7 +433,7 @@ impl Store {
         !self.draining && self.deferred.len() < DEFERRED_MAX
     }
 
-    /// Starts transactions that waited for a number or a buffer.
+    /// Starts transactions that waited for an operation number or a buffer.
     fn resume(&mut self, disk: &mut impl Disk, replies: &mut Replies) {
         while self.io.may_read() {
             let (before, Some((number, transaction))) = (self.waiting.len(), self.waiting.pop_front()) else { break };
@@ -440,7 +445,7 @@ impl Store {
         }
     }
 
-    /// Does due work, and returns the time on the disk's clock of the next call, if nothing happens before.
+    /// Does due work. Returns the time of the next call on the disk's clock, if no other method is called before.
     pub fn poll(&mut self, disk: &mut impl Disk, replies: &mut Replies) -> u64 {
         let next = self.go_on(disk, replies);
         if self.scan.is_some() {
@@ -450,11 +455,11 @@ impl Store {
         if self.statistics.expired == before { next.min(again) } else { again.min(self.go_on(disk, replies)) }
     }
 
-    /// Starts writing all buffers, and collects nothing more until the next transaction; [`Self::is_idle`] when that is
-    /// done.
+    /// Starts to write all buffers, and stops defragmentation until the next transaction. [`Self::is_idle`] becomes
+    /// true when the buffers are written.
     pub fn flush(&mut self, disk: &mut impl Disk) {
         if self.scan.is_some() {
-            // A store in its cold start has written nothing, and knows too little to say what is durable.
+            // During its cold start a store has written nothing, and does not know yet which data is durable.
             return;
         }
         self.draining = true;
@@ -485,7 +490,7 @@ impl Store {
         self.remarks.pop_front()
     }
 
-    /// The record or tombstone of this number, if one is there; all have numbers below [`Self::end`], and keep them.
+    /// The record or tombstone with this number, if there is one. All numbers are below [`Self::end`] and never change.
     pub(crate) fn nth(&self, number: u32) -> Option<(Digest, Version)> {
         let entry = self.index.nth(number)?;
         Some((entry.digest, Version { number: entry.version, tombstone: entry.is_tombstone() }))
@@ -515,7 +520,7 @@ impl Store {
         })
     }
 
-    /// Recounts the running totals. Errors: a sentence with the difference.
+    /// Compares the running totals with a recount. Errors: a sentence with the difference.
     pub fn check(&self) -> Result<(), String> {
         let (mut live, mut counted) = (HashMap::new(), [0_u64; 2]);
         for entry in (0..self.index.end()).filter_map(|number| self.index.nth(number)) {
@@ -524,7 +529,9 @@ impl Store {
         }
         if counted != [self.statistics.objects, self.statistics.tombstones] {
             let Statistics { objects, tombstones, .. } = self.statistics;
-            return Err(format!("{objects} records and {tombstones} tombstones were counted, {counted:?} are indexed"));
+            return Err(format!(
+                "{objects} records and {tombstones} tombstones are counted, but {counted:?} are indexed"
+            ));
         }
         for (number, volume) in self.volumes.iter().enumerate() {
             volume.blocks.check(|block| live.get(&(number as u8, block)).copied().unwrap_or(0))?;

@@ -1,23 +1,23 @@
-//! Proofs of what is on a device, so that a cold start tells damage from a write that a crash cut off.
+//! Evidence of durable data, so that a cold start can distinguish damage from a write that a crash interrupted.
 //!
 //! ```text
-//! block:  header | piece | piece | ...       a piece is what one write adds: seal, records, padding to the sector
+//! block:  header | piece | piece | ...       piece: the data of one write: seal, records, padding to the sector
 //! seal:   checksum u32 | magic u32 | position u32 | length u32 | end of the records u32 | records u32 | bounds
 //! bounds: sequence u64 | closed before u64 | certain blocks u32 | 2 times: sequence u64, bytes u32
 //!         | 5 times: block u32, ended u64                                                             little-endian
 //! ```
 //!
 //! The pieces of a block follow each other without gap and are written one after the other. A block whose pieces reach
-//! its end is complete. Each seal also says what was on the device when it was written ([`Bounds`]). Such statements
-//! stay true, so a cold start joins the statements of all seals and marks, and anything that contradicts them is
+//! its end is complete. Each seal also states which data was durable when the seal was written ([`Bounds`]). Such
+//! statements stay true, so a cold start joins the statements of all seals and marks. Whatever contradicts them is
 //! damage.
 //!
 //! A drive that loses power in the middle of a write may have written any of its sectors. In a block that is used
 //! again, this destroys records of the former use. Therefore the first write to such a block waits until a durable seal
 //! or mark has announced the block: a cold start then ignores the former use.
 //!
-//! A mark: the state of a volume at rest, and the losses that were accepted. Two slots before the blocks hold marks in
-//! turn, so that one is always whole.
+//! A mark holds the state of a volume at rest, and the losses that were accepted. Marks are written in turn to two
+//! slots before the blocks, so that one mark is always intact.
 //!
 //! ```text
 //! magic u32 | checksum u32 | id of the device u64 | number u64 | bounds
@@ -45,15 +45,15 @@ pub(crate) const NEXT: usize = 5;
 /// Versions of records, sequence numbers of blocks and numbers of marks on a device are below this.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
-/// Writes are refused after a cold start that finds a number from here on: no store writes a number that the next cold
-/// start would take for damage.
+/// If a cold start finds a number of at least this, writes are refused. Otherwise a store could write a number that the
+/// next cold start takes for damage.
 pub(crate) const NUMBER_LAST: u64 = NUMBER_MAX - (1 << 50);
 
 /// No block.
 pub(crate) const NO_BLOCK: u32 = u32::MAX;
 
-/// Blocks that may be overwritten from now on, each with the sequence number up to which its uses have ended: nothing
-/// in them is needed.
+/// Blocks that may be overwritten from now on, each with the sequence number up to which its uses have ended. Data of
+/// these uses is not needed any more.
 pub(crate) type Next = [(u32, u64); NEXT];
 
 /// Contents of a volume that are durable, at one instant.
@@ -132,7 +132,7 @@ impl Seal {
         out[..4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The seal at byte `at` of a block, if there is one.
+    /// The seal at byte `at` of a block, if there is a valid one.
     pub(crate) fn read(block: &[u8], at: usize, seed: u32) -> Option<Self> {
         let bytes = block.get(at..at + SEAL)?;
         if u32_at(bytes, 4) != MAGIC
@@ -187,13 +187,13 @@ impl Evidence {
         }
     }
 
-    /// Bytes of the block of this sequence number that were on the device for certain.
+    /// Bytes of the block of this sequence number that were certainly durable.
     pub(crate) fn durable_bytes(&self, sequence: u64, block_bytes: u32) -> u32 {
         let is_complete = sequence < self.closed_before;
         self.open.get(&sequence).copied().unwrap_or(if is_complete { block_bytes } else { 0 })
     }
 
-    /// True if the use of `block` with this sequence number had ended: nothing in it was needed.
+    /// True if the use of `block` with this sequence number had ended: its data was not needed any more.
     pub(crate) fn has_ended(&self, block: u32, sequence: u64) -> bool {
         self.ended.get(&block).is_some_and(|ended| sequence <= *ended)
     }
@@ -203,16 +203,16 @@ const MARK_MAGIC: u32 = 0xf1a5_3a2c;
 const LOSSES_AT: usize = 24 + BOUNDS;
 const MARK_BYTES: usize = LOSSES_AT + 24;
 
-/// Bytes from one mark of a space to the other.
+/// Distance of a space's two marks, bytes.
 pub(crate) const SLOT_BYTES: u64 = 4096;
 
-/// Bytes of a space's marks.
+/// Bytes of a space's two marks.
 pub const MARKS_BYTES: u64 = 2 * SLOT_BYTES;
 
 /// Contents of a mark.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Grows with each mark of the space.
+    /// Increases with each mark of the space.
     pub(crate) number: u64,
     pub(crate) bounds: Bounds,
     /// All losses that were accepted since the device was formatted.
@@ -225,7 +225,7 @@ impl Mark {
         self.number % 2 * SLOT_BYTES
     }
 
-    /// Writes the mark at the begin of `out`. `id`: the device's.
+    /// Writes the mark at the start of `out`. `id`: the device's id.
     pub(crate) fn write(&self, out: &mut [u8], id: u64) {
         out.fill(0);
         out[..4].copy_from_slice(&MARK_MAGIC.to_le_bytes());

@@ -1,10 +1,10 @@
-//! For tests of engines of records.
+//! Helper for tests of record engines.
 
 use engine::{IoEngine, Wait};
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome};
 
-/// Performs `kind` on each of `keys`, this many at a time; returns the results in the order of the keys.
+/// Performs `kind` on keys 0 to `keys` - 1, at most `in_flight` at once. Returns the results in the order of the keys.
 pub(crate) fn all(
     engine: &mut impl IoEngine<Op = Op, Completion = Completion>,
     kind: OpKind,

@@ -13,11 +13,11 @@ impl ResultCode {
     pub const SERVER_ERROR: Self = Self(1);
     /// No such record.
     pub const NOT_FOUND: Self = Self(2);
-    /// The generation is not the expected one.
+    /// The record has another generation than the request expects.
     pub const GENERATION: Self = Self(3);
-    /// A parameter makes no sense.
+    /// Invalid parameter.
     pub const PARAMETER: Self = Self(4);
-    /// The record exists, and must not.
+    /// The record exists already.
     pub const EXISTS: Self = Self(5);
     /// No free space: writes have stopped.
     pub const OUT_OF_SPACE: Self = Self(8);
@@ -39,13 +39,13 @@ impl ResultCode {
     pub const BIN_NAME: Self = Self(21);
     /// Not supported by this server.
     pub const UNSUPPORTED: Self = Self(16);
-    /// Only the real server's Enterprise Edition does it.
+    /// Supported only by the real server's Enterprise Edition.
     pub const ENTERPRISE_ONLY: Self = Self(25);
-    /// The value is not fit for the operation.
+    /// The operation does not apply to values of this type.
     pub const OP_NOT_APPLICABLE: Self = Self(26);
-    /// No login available.
+    /// Logins are not supported.
     pub const NO_SECURITY: Self = Self(51);
-    /// More keys in a batch than are accepted.
+    /// Too many keys in a batch.
     pub const BATCH_REQUESTS: Self = Self(151);
 }
 
@@ -73,7 +73,7 @@ pub enum Generation {
     Any,
     /// The record's generation must be equal to this.
     Equal(u16),
-    /// This must be greater than the record's generation.
+    /// The record's generation must be less than this.
     Less(u16),
 }
 
@@ -110,7 +110,7 @@ pub struct Write {
     pub answers_each: bool,
     /// The reply must contain the record as stored on the device, for a replica.
     pub image: bool,
-    /// Written even where writes have stopped for want of space, and answered when it is on the device.
+    /// Executed even while writes are refused for lack of space, and answered once the record is on the device.
     pub is_vital: bool,
 }
 
@@ -135,13 +135,13 @@ pub enum Work {
     Exists,
     /// Reads all bins.
     ReadAll,
-    /// Reads the bins that its operations ([`crate::ops`]) name.
+    /// Reads the bins that these operations ([`crate::ops`]) name.
     Read(Vec<u8>),
     Write(Write),
     Delete(Delete),
-    /// Applies another node's write, if it is newer.
+    /// Applies another node's write, if its version is greater.
     Image(Vec<u8>),
-    /// Returns the version of the record or tombstone; 0: there is neither.
+    /// Returns the version of the record or tombstone; 0 if there is neither.
     Version,
     /// Compares with the version at the other node. If they differ, the reply has an image with a greater version.
     Compare(Version),
@@ -162,7 +162,7 @@ pub struct Reply {
     pub result: ResultCode,
     /// Current generation of the record.
     pub generation: u16,
-    /// When the record dies, seconds since 2010-01-01 UTC; 0: never.
+    /// Expiry time of the record, seconds since 2010-01-01 UTC; 0: never.
     pub void_time_sec: u32,
     /// Number of bins in `ops`.
     pub bins: u16,

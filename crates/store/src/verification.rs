@@ -1,7 +1,7 @@
-//! Verification of all that is read: which writes of a key its record may hold.
+//! Verification of the records that are read: each must hold one of the possible writes of its key.
 //!
-//! The one idea: each key has one issuer, which sends one write of it at a time. So the issuer knows which writes of
-//! the key were sent, acknowledged, and in doubt. A read must return one of the possible writes, and whole.
+//! The one idea: each key has one issuer, which sends one write of the key at a time. So the issuer knows which writes
+//! of the key were sent, acknowledged, and in doubt. A read must return one of the possible writes, completely.
 
 use crate::ResultCode;
 use crate::object::{NUMBER_MAX, Object};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::op::{Outcome, WrongRecord};
 
-/// Records that the issuers of a run read and refused.
+/// Counts of the records that the issuers of a run read, and of those that failed the verification.
 #[derive(Debug, Default)]
 pub struct Verification {
     is_on: bool,
@@ -20,12 +20,12 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// With `is_on`, records that are read are also verified.
+    /// With `is_on`, records that are read are verified, too.
     pub fn new(is_on: bool) -> Self {
         Self { is_on, ..Self::default() }
     }
 
-    /// True if all data read are verified.
+    /// True if records that are read are verified.
     pub fn is_on(&self) -> bool {
         self.is_on
     }
@@ -37,14 +37,14 @@ impl Verification {
     }
 }
 
-/// One issuer's knowledge of the keys that only it writes: the possible writes of each.
+/// The possible writes of each key of one issuer. No other issuer writes these keys.
 #[derive(Debug, Default)]
 pub(crate) struct Verifier {
     verification: Arc<Verification>,
     /// Number of the last write, if nothing is verified.
     writes: u32,
     keys: HashMap<u64, Writes>,
-    /// Writes that may have been done or may still be, by key: their answer never came.
+    /// Writes that never got an answer, by key. Each may have been executed, or may still be.
     in_doubt: HashMap<u64, Vec<u32>>,
     /// Tokens of writes that wait for an earlier write of their key.
     waiting: HashMap<u64, VecDeque<u32>>,
@@ -66,7 +66,7 @@ impl Verifier {
     }
 
     /// Number of a new write of `key`. `None`: another write of the key is in flight, and the new one, `token`, has to
-    /// wait. With two in flight the last one would be unknown.
+    /// wait. With two writes in flight, the order of their execution would be unknown.
     pub(crate) fn begin_write(&mut self, key: u64, token: u32) -> Option<u32> {
         if !self.verification.is_on {
             self.writes = self.writes.wrapping_add(1);
@@ -78,13 +78,13 @@ impl Verifier {
             return None;
         }
         writes.is_out = true;
-        // No benchmark writes a key more often.
+        // No benchmark writes a key as often as that.
         writes.sent = (writes.sent + 1).min(NUMBER_MAX);
         Some(writes.sent)
     }
 
-    /// A write was answered. `done`: with success; `in_doubt`: it may still be done. Returns the token of the write
-    /// that waited for it.
+    /// Handles the answer to a write. `done`: the write succeeded; `in_doubt`: the write may still be executed. Returns
+    /// the token of the next waiting write of the key.
     pub(crate) fn end_write(&mut self, key: u64, done: bool, in_doubt: bool) -> Option<u32> {
         let writes = self.keys.get_mut(&key)?;
         writes.is_out = false;
@@ -124,7 +124,7 @@ impl Verifier {
         let sent = self.keys.get(&key).map_or(0, |writes| writes.sent);
         let wrong = match outcome {
             Outcome::Done => self.wrong(object, (key, acknowledged, sent), bins),
-            // If nothing is acknowledged yet, the first write may be in doubt: the record need not exist.
+            // If no write is acknowledged yet, the first write may be in doubt, and the record need not exist.
             Outcome::Result(code) if code == ResultCode::NOT_FOUND.0 && (acknowledged > 0 || sent == 0) => {
                 Some(WrongRecord::Missing { acknowledged })
             }

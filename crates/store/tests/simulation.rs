@@ -1,8 +1,9 @@
-//! A store on simulated drives that fail, delay, tear and lose writes, beside a plain model of what it holds.
+//! Random tests of a store on simulated drives that fail, delay, tear and lose writes. A simple model holds the
+//! expected records.
 //!
-//! Each seed is one story: settings, a few lives of the store with random transactions, each ended by a loss of power, a kill or
-//! an orderly stop, and what is read after it. A failure names its seed; `STORE_SEED=n cargo test -p flashproof-store --test simulation`
-//! replays it, `STORE_SEEDS=n` runs the first n.
+//! Each seed is one story: settings, and a few lives of the store with random transactions. Each life ends with a power
+//! failure, a kill or an orderly stop; then all records are read. A failure prints its seed. `STORE_SEED=n cargo test
+//! -p flashproof-store --test simulation` replays this seed, `STORE_SEEDS=n` runs the first n seeds.
 
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
@@ -33,7 +34,7 @@ impl std::fmt::Debug for Value {
     }
 }
 
-/// The numbers of the writes that bytes come from: the first and the last.
+/// Prints the numbers of the first and the last write that these bytes come from, and their length.
 struct Writes<'a>(&'a [u8]);
 
 impl std::fmt::Display for Writes<'_> {
@@ -50,16 +51,16 @@ fn bytes_of(reply: &Reply) -> String {
 
 type State = Option<Value>;
 
-/// Knowledge of a key.
+/// The expected states of a key.
 #[derive(Debug, Clone)]
 struct Key {
     /// States in this life of the store, with their times.
     history: Vec<(u64, State)>,
-    /// The last of them that must be on the device.
+    /// Index of the last state that must be on the device.
     durable: usize,
     /// State after the write in flight.
     pending: Option<State>,
-    /// True if that write failed without certainty that it was not done.
+    /// True if that write failed, but may have been executed.
     in_doubt: bool,
 }
 
@@ -90,11 +91,11 @@ struct Seen {
     expired: u64,
     raided: u64,
     errors: u64,
-    /// Stories that ended on a damaged device, those whose damage did harm, and records lost by that.
+    /// Stories that ended on a damaged device, those of them with reported losses, and records lost.
     damaged: u64,
     found: u64,
     lost_to_damage: u64,
-    /// Stories where damage to the last write before a crash could not be told from the crash.
+    /// Stories where damage to the last write before a crash could not be distinguished from the crash.
     vague: u64,
 }
 
@@ -105,14 +106,14 @@ struct Story<'a> {
     spec: String,
     engine: SimEngine,
     store: Store,
-    /// Time before this life of the store.
+    /// Duration of the previous lives of the store.
     past_ns: u64,
     keys: Vec<Key>,
     /// Key of each write, by its number.
     writes: Vec<usize>,
     next_number: u64,
     flying: HashMap<u64, (usize, bool, u64)>,
-    /// Completions until power is cut.
+    /// Number of completions until the power failure.
     completions_left: u64,
     seen: &'a mut Seen,
 }
@@ -206,7 +207,7 @@ impl<'a> Story<'a> {
         (WALL_MS / 1_000 + self.now_ns() / 1_000_000_000 - 1_262_304_000) as u32
     }
 
-    /// Lets some time pass, or all that is in flight end.
+    /// Runs the store for some time, or until the power failure.
     fn run(&mut self, for_ns: u64) {
         let until_ns = self.engine.now() + for_ns;
         let (mut replies, mut done) = (Vec::new(), Vec::new());
@@ -232,7 +233,7 @@ impl<'a> Story<'a> {
             if self.flying.is_empty() || self.completions_left == 0 {
                 return;
             }
-            // A day at most: there is nothing to wait for that takes so long.
+            // At most 100 s in total: no transaction takes so long.
             self.run(10_000_000);
         }
         panic!("{} transactions have no answer", self.flying.len());
@@ -283,7 +284,7 @@ impl<'a> Story<'a> {
         self.write(key, len as usize, ttl);
     }
 
-    /// Writes so many bytes, or appends some if that is none.
+    /// Writes `len` bytes; 0: appends 8 bytes, or writes them if there is no record.
     fn write(&mut self, key: usize, len: usize, ttl: u32) {
         let now_sec = self.now_sec();
         let current = self.keys[key].current().clone().filter(|value| value.void_time == 0);
@@ -341,7 +342,7 @@ impl<'a> Story<'a> {
                 ResultCode::NOT_FOUND => {
                     assert!(pending.is_none(), "only a deletion needs a record here");
                     let is_gone = of.current().as_ref().is_none_or(|value| value.void_time != 0);
-                    assert!(is_gone, "key {key} is not found to be deleted, but is {:?}", of.current());
+                    assert!(is_gone, "key {key} is not found by a deletion, but its state is {:?}", of.current());
                 }
                 ResultCode::SERVER_ERROR => {
                     (of.pending, of.in_doubt) = (Some(pending), true);
@@ -354,7 +355,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// True if a read of a state may give `reply`: the state itself, or nothing if it expired.
+    /// True if a read of a state may return `reply`: the state itself, or no record if the state expired.
     fn shows(state: &State, reply: &Reply, from_sec: u32, to_sec: u32) -> bool {
         let Some(value) = state else { return reply.result == ResultCode::NOT_FOUND };
         if reply.result == ResultCode::NOT_FOUND {
@@ -377,12 +378,12 @@ impl<'a> Story<'a> {
             }
             return;
         }
-        // Possible states during the read; a write at the instant of its begin may come after it.
+        // The possible states during the read. A write at the time of its start may be executed after the read.
         let since = of.history.partition_point(|(at, _)| *at < since_ns).saturating_sub(1);
         let states = &of.history[since..];
         assert!(
             states.iter().any(|(_, state)| Self::shows(state, reply, from_sec, to_sec)),
-            "key {key} is read as {:?} {} and was {states:?}, in flight {:?}",
+            "key {key} is read as {:?} {}, but was {states:?}, in flight {:?}",
             reply.result,
             bytes_of(reply),
             of.pending
@@ -392,7 +393,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Reads a key when nothing else is asked for.
+    /// Reads a key while no other transaction is in flight.
     fn read_alone(&mut self, key: usize) -> Reply {
         let (mut replies, mut done) = (Vec::new(), Vec::new());
         let transaction = Transaction { digest: digest_of(key), set: (*b"set").into(), work: Work::ReadAll };
@@ -416,10 +417,10 @@ impl<'a> Story<'a> {
         self.seen.raided += before.raided;
         self.seen.crashes += u64::from(crash);
         if crash && self.random.below(2) == 0 {
-            // In the middle of writes.
+            // The crash then comes in the middle of writes.
             self.store.flush(&mut self.engine);
         }
-        // A store is told the time in milliseconds.
+        // A store gets the time in milliseconds.
         self.past_ns = (self.past_ns + self.engine.now()).next_multiple_of(1_000_000);
         let spare = SimEngine::new(Vec::new());
         let contents = std::mem::replace(&mut self.engine, spare).stop(power_fails);
@@ -429,7 +430,7 @@ impl<'a> Story<'a> {
         self.store = open(&self.namespace, &self.spaces, wall_ms, seed, &mut self.engine);
         if let Some(losses) = self.store.damage() {
             let remarks: Vec<_> = std::iter::from_fn(|| self.store.take_remark()).map(|remark| remark.text).collect();
-            panic!("nothing is damaged, and the store says that {losses}: {remarks:?}");
+            panic!("the store reports losses on an undamaged device: {losses}: {remarks:?}");
         }
         self.check();
         self.flying.clear();
@@ -450,7 +451,7 @@ impl<'a> Story<'a> {
             let found = states.iter().rposition(|state| Self::shows(state, &reply, from_sec, to_sec));
             let Some(found) = found else {
                 panic!(
-                    "key {key} is {:?} {} after a restart and must be one of {states:?}",
+                    "key {key} is {:?} {} after a restart, but must be one of {states:?}",
                     reply.result,
                     bytes_of(&reply),
                 );
@@ -470,13 +471,13 @@ impl<'a> Story<'a> {
                 (statistics.objects, statistics.tombstones, used)
             };
             let ((objects, tombstones, used), found) = (of(&before), of(&after));
-            // Tombstones that were dropped are there again while their blocks are not used again.
+            // Dropped tombstones reappear as long as their blocks are not reused.
             assert!(found.0 == objects && found.1 >= tombstones, "before {before:?}, after {after:?}");
             assert_eq!(found.2, used + (found.1 - tombstones) * 64);
         }
     }
 
-    /// A store that was full is not any more when all is deleted.
+    /// Checks that a full store takes writes again after all records were deleted.
     fn comes_back(&mut self) {
         for key in 0..self.keys.len() {
             for _ in 0..100 {
@@ -487,7 +488,7 @@ impl<'a> Story<'a> {
                 self.keys[key].pending = Some(None);
                 self.submit(key, Work::Delete(Delete::default()));
                 self.run(10_000_000);
-                // Of a record whose time is over a deletion finds nothing.
+                // A deletion does not find an expired record.
                 if self.keys[key].current().as_ref().is_some_and(|value| value.void_time != 0) {
                     self.run(1_000_000_000);
                     self.keys[key].history.push((u64::MAX, None));
@@ -503,16 +504,17 @@ impl<'a> Story<'a> {
                 return;
             }
         }
-        panic!("all is deleted, and nothing can be written: {:?}", self.store.statistics());
+        panic!("after all records were deleted, no write succeeds: {:?}", self.store.statistics());
     }
 
-    /// Damages random bytes anywhere: the store says so before it opens, and how much is lost at most. Opened all the
-    /// same, it serves nothing older without having said so, and after that the device is whole again.
+    /// Damages random bytes anywhere. Before it opens, the store must report the damage, and an upper bound of the
+    /// losses. After the losses are accepted, the store must not return more outdated records than it reported. A later
+    /// opening must find no damage.
     fn damage(&mut self) {
         let is_drained = self.random.below(2) == 0;
         if is_drained {
             self.drain();
-            // With the next transaction, what an earlier crash cut off is moved.
+            // After the next transaction, records of incomplete blocks from an earlier crash are moved.
             self.read_alone(0);
             self.comes_to_rest();
         }
@@ -520,7 +522,7 @@ impl<'a> Story<'a> {
         let flips = [1, 1, 10, 100][self.random.below(4) as usize];
         for _ in 0..flips {
             let drive = self.random.below(contents.len() as u64) as usize;
-            // Marks are hit as often as blocks.
+            // A quarter of the damage is to marks.
             let begin = if self.random.below(4) == 0 { HEADER / 2 } else { HEADER };
             let end = if begin == HEADER { self.spaces[drive].range.end } else { HEADER };
             let offset = begin + self.random.below(end - begin);
@@ -528,7 +530,7 @@ impl<'a> Story<'a> {
             contents[drive].read(sector, &mut bytes);
             match self.random.below(8) {
                 0 => bytes.fill(0),
-                // A sector of somewhere else.
+                // The contents of another sector.
                 1 => contents[drive]
                     .read(HEADER + self.random.below(self.spaces[drive].range.end / 512) * 512, &mut bytes),
                 _ => bytes[(offset - sector) as usize] ^= 1 << self.random.below(8),
@@ -541,15 +543,15 @@ impl<'a> Story<'a> {
         self.seen.found += u64::from(losses != Losses::default());
         let mut said = losses.records;
         let remarks: Vec<_> = std::iter::from_fn(|| self.store.take_remark()).map(|remark| remark.text).collect();
-        // Without a mark of its end damage to the last write looks like a crash.
+        // Without an end-of-log mark, damage to the last write looks like a crash.
         let is_vague =
-            !is_drained || remarks.iter().any(|remark| remark.contains("marks of its end are missing or damaged"));
+            !is_drained || remarks.iter().any(|remark| remark.contains("end-of-log marks are missing or damaged"));
         for cut in remarks.iter().filter(|remark| remark.contains("are incomplete")) {
             let records = cut.split_once("up to ").and_then(|(_, rest)| rest.split_once(" record"));
             said += records.unwrap().0.replace(',', "").parse::<u64>().unwrap();
         }
         let is_cut = remarks.iter().any(|remark| remark.contains("are incomplete"));
-        assert!(is_vague || !is_cut, "nothing was cut off: {remarks:?}");
+        assert!(is_vague || !is_cut, "no write was interrupted, but the store reports one: {remarks:?}");
         let (mut lost, mut states) = (0, Vec::new());
         for key in 0..self.keys.len() {
             let (from_sec, reply) = (self.now_sec(), self.read_alone(key));
@@ -565,18 +567,18 @@ impl<'a> Story<'a> {
         }
         self.seen.lost_to_damage += lost;
         self.seen.vague += u64::from(is_vague && lost > said);
-        assert!(lost <= said || is_vague, "{lost} records are lost and {said} were said to be: {losses}, {remarks:?}");
+        assert!(lost <= said || is_vague, "{lost} records are lost, but {said} were reported: {losses}, {remarks:?}");
         self.comes_to_rest();
         let contents = std::mem::replace(&mut self.engine, SimEngine::new(Vec::new())).stop(false);
-        assert_eq!(self.reopen(contents), Losses::default(), "losses are accepted once: {losses}");
-        assert_eq!(self.store.statistics().losses, losses, "and not forgotten");
+        assert_eq!(self.reopen(contents), Losses::default(), "losses that were accepted are reported again: {losses}");
+        assert_eq!(self.store.statistics().losses, losses, "the accepted losses stay in the statistics");
         for (key, state) in states.into_iter().enumerate() {
             let again = self.read_alone(key);
             assert!(again == state || state.void_time_sec != 0, "key {key} was {state:?} and is {again:?}");
         }
     }
 
-    /// Opens the store whatever is lost.
+    /// Opens the store and accepts all losses. Returns the losses.
     fn reopen(&mut self, contents: Vec<Contents>) -> Losses {
         let seed = self.random.next_u64();
         let spec = format!("{}+error-rate=0", self.spec.split_once("+error").unwrap().0);
@@ -594,7 +596,7 @@ impl<'a> Story<'a> {
         losses
     }
 
-    /// Lets the store move what lies in blocks that are not whole, and write all.
+    /// Runs the store until the records of incomplete blocks are moved and all buffers are written.
     fn comes_to_rest(&mut self) {
         let mut done = Vec::new();
         for turn in 0..2_000 {
@@ -613,7 +615,7 @@ impl<'a> Story<'a> {
     }
 
     fn tell(mut self) {
-        // Many short lives find what follows from a crash after a crash.
+        // Many short lives test a crash that follows another crash.
         let (lives, longest) = if self.random.below(4) == 0 { (12, 12) } else { (2 + self.random.below(3), 400) };
         for _ in 0..lives {
             let steps = self.random.below(longest);
@@ -634,7 +636,7 @@ impl<'a> Story<'a> {
                         _ => self.check(),
                     }
                 }
-                // A good drive has what is older than the longest wait and some writes.
+                // On a drive without errors, records older than the longest wait and a few writes must be durable.
                 if self.spec.ends_with("=0") && self.namespace.flush_max_ms > 0 {
                     let wait_ns = u64::from(self.namespace.flush_max_ms) * 1_000_000 + 50_000_000;
                     let before_ns = self.now_ns().saturating_sub(wait_ns);
@@ -668,7 +670,7 @@ impl<'a> Story<'a> {
     }
 }
 
-/// Power is cut after each completion of a story, one after the other.
+/// Repeats a story with a power failure after each of its completions.
 #[test]
 fn power_may_be_cut_after_any_operation() {
     let mut seen = Seen::default();

@@ -3,11 +3,11 @@
 //! ```text
 //! once a second, or when a node lacked a partition that it had reported:
 //!   nodes that answer -> generations -> if changed: peers, partitions, racks -> Map
-//!   nodes that do not, peers that are unknown, seeds -> a thread of their own -> nodes that answer
+//!   other nodes, unknown peers, seeds -> a separate thread -> nodes that answer
 //! ```
 //!
-//! A node keeps its number for the run, also when it returns under another address. Replies are not trusted: an empty
-//! map, or a truncated or endless reply, costs the node its partitions, and nothing else.
+//! A node keeps its number for the run, even if it returns with another address. Replies are not trusted: after an
+//! empty map, or a truncated or endless reply, the node only loses its partitions.
 
 use super::replies::{COPIES_MAX, Owned, owned, rack};
 use crate::nodes::{self, Access, Connection, Host, NODES_MAX, Peer, PeersQuery, at_once, connect, peers};
@@ -35,14 +35,14 @@ const NAMESPACES_TOLD_MAX: usize = 32;
 pub struct Node {
     /// Number among the nodes of a run; never changes.
     pub number: usize,
-    /// The server's name: 16 hex digits.
+    /// The id of the server: 16 hex digits.
     pub name: String,
     pub host: Host,
-    /// The name in its certificate.
+    /// The name in the node's certificate.
     tls_name: String,
     /// Session token: replaces the password on further connections.
     session: Option<Vec<u8>>,
-    /// Rack of the node in the namespace; `None` if its server reports none, as servers without racks do.
+    /// Rack of the node in the namespace; `None` if the server reports none.
     pub rack: Option<u32>,
     /// Server version.
     pub build: String,
@@ -53,7 +53,7 @@ pub struct Node {
 /// Owners of partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Map {
-    /// Indexed by [`Node::number`].
+    /// Indexed by the number of the node.
     pub nodes: Vec<Node>,
     /// Number of the node, by copy and partition. The first copy is the master's.
     copies: Vec<Vec<Option<u16>>>,
@@ -86,7 +86,7 @@ impl Map {
     }
 }
 
-/// A cluster that is queried until it is dropped.
+/// A cluster. A thread queries the nodes until this is dropped.
 pub struct Cluster {
     pub(super) access: Arc<Access>,
     map: Arc<Mutex<Arc<Map>>>,
@@ -96,14 +96,14 @@ pub struct Cluster {
     pub(super) ask: Sender<()>,
 }
 
-/// A connection to a node. Errors: the error number for operations that waited for it, and a sentence.
+/// A connection to a node. Errors: the error number for the waiting operations, and a sentence.
 pub(super) type Connected = Result<Connection, (i32, String)>;
 
 impl Cluster {
     /// Finds the cluster that has one of `seeds` as a node, for `namespace`. `alternate`: use the nodes' alternate
     /// addresses.
     ///
-    /// Errors: none of them answers, or the cluster has no such namespace; a sentence.
+    /// Errors: a sentence, if no seed answers or the cluster has no such namespace.
     pub fn find(seeds: &[Host], namespace: &str, access: Access, alternate: bool) -> Result<Arc<Self>, String> {
         let access = Arc::new(access);
         let query = PeersQuery { tls: access.tls.is_some(), alternate };
@@ -112,7 +112,7 @@ impl Cluster {
             let (why, advice) = (missing.join("; "), "check host, port, login and TLS, and that the server runs");
             return Err(format!("cannot find the cluster - no seed answered: {why} - {advice}"));
         }
-        // The run is named after the first node, so seeds come first.
+        // Seeds come first, because the run is named after the first node.
         nodes.sort_by_key(|node| seeds.iter().position(|seed| *seed == node.host).unwrap_or(seeds.len()));
         let mut asker = Asker::new(nodes, namespace, seeds, query, access.clone())?;
         let map = asker.ask();
@@ -124,7 +124,7 @@ impl Cluster {
             let has = asker.nodes[0].node.namespaces.iter().take(NAMESPACES_TOLD_MAX).map(|name| begin_of(name));
             let (name, has) = (quoted(namespace), has.collect::<Vec<_>>().join(", "));
             return Err(format!(
-                "cannot use namespace {name} - the cluster does not have it; it has {has} - name one of these (-n)"
+                "cannot use namespace {name} - the cluster has only these: {has} - give one of them with -n"
             ));
         }
         let has_single_bins = asker.settings().split(';').any(|pair| pair == "single-bin=true");
@@ -140,7 +140,7 @@ impl Cluster {
         self.map.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Requests a connection; it is sent to `made` with its slot.
+    /// Starts a thread that connects to `node`, and sends `slot` and the connection to `made`.
     pub(super) fn connect(&self, node: Node, slot: usize, made: Sender<(usize, Connected)>, waker: Waker) {
         let (access, failed) = (self.access.clone(), made.clone());
         let spawned = spawn("connect", move || {
@@ -164,10 +164,10 @@ pub(super) fn connected(node: &Node, access: &Access) -> Connected {
 
 /// Starts a thread.
 ///
-/// Errors: the system allows no further thread; a sentence.
+/// Errors: a sentence, if the system allows no further thread.
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), String> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(body);
-    spawned.map(drop).map_err(|error| format!("cannot start a thread that asks the cluster: {error}"))
+    spawned.map(drop).map_err(|error| format!("cannot start a thread for cluster queries - {error}"))
 }
 
 /// Keeps `map` up to date until the sender of `asked` is dropped; a message triggers a query at once.
@@ -176,7 +176,8 @@ fn tend(mut asker: Asker, map: &Mutex<Arc<Map>>, asked: &Receiver<()>) {
         match asked.recv_timeout(TEND) {
             Err(RecvTimeoutError::Disconnected) => return,
             Ok(()) => {
-                // Requests during this time are combined into one query, which must not disturb the measurement.
+                // Requests during this delay are combined into one query, so that queries do not disturb the
+                // measurement.
                 thread::sleep(ASK_AGAIN);
                 while asked.try_recv().is_ok() {}
             }
@@ -196,19 +197,20 @@ struct Asker {
     access: Arc<Access>,
     query: PeersQuery,
     seeds: Vec<Host>,
-    /// Indexed by [`Node::number`].
+    /// Indexed by the number of the node.
     nodes: Vec<Asked>,
-    /// Peers for the thread that looks for them, and the nodes that it found.
+    /// Sends peers to the thread that looks for them, and receives the nodes that the thread found.
     wanted: Sender<Vec<Peer>>,
     found: Receiver<Vec<nodes::Node>>,
     is_looking: bool,
 }
 
+/// A node, and the results of its last queries.
 struct Asked {
     node: nodes::Node,
     /// Why the last query failed, if it did.
     failed: Option<String>,
-    /// Generations of peers and partitions at the last reply about them, and the number of that reply's connection.
+    /// Generations of peers and partitions at the last query, and the number of that query's connection.
     generations: Option<(Vec<String>, u64)>,
     peers: Vec<Peer>,
     owned: Option<Owned>,
@@ -226,19 +228,19 @@ impl Asked {
 
     /// Queries the node for its generations, and for peers and partitions if they changed or are unknown.
     ///
-    /// Errors: the node does not answer, or answers nonsense; a sentence. Its last valid replies stay in use.
+    /// Errors: a sentence, if the node does not answer or sends an invalid reply. Its last valid replies stay in use.
     fn refresh(&mut self, namespace: &str, query: PeersQuery, access: &Access) -> Result<(), String> {
         let names = ["peers-generation", "partition-generation"].map(str::to_owned);
         let generations = self.node.ask(&names, access)?;
         let known = generations.into_iter().map(|value| value.filter(|value| !is_refusal(value)));
-        // After a restart of the node its generations may be the same by chance.
+        // The connection counts, too: after a restart of the node, its generations may be the same by chance.
         let generations = known.collect::<Option<Vec<_>>>().map(|known| (known, self.node.connections));
         if generations.is_some() && generations == self.generations {
             return Ok(());
         }
         let names = [&query.name(), "replicas", "rack-ids"].map(str::to_owned);
         let Ok([list, replicas, rack_ids]) = <[_; 3]>::try_from(self.node.ask(&names, access)?) else {
-            return Err("it answers nothing".to_owned());
+            return Err("the reply has no values".to_owned());
         };
         self.peers = list.and_then(|list| peers(&list).ok()).unwrap_or_default();
         self.peers.truncate(NODES_MAX);
@@ -252,7 +254,7 @@ impl Asked {
 impl Asker {
     /// Queries `nodes` for `namespace`, and nodes that join them.
     ///
-    /// Errors: a thread cannot be started; a sentence.
+    /// Errors: a sentence, if a thread cannot be started.
     fn new(
         nodes: Vec<nodes::Node>,
         namespace: &str,
@@ -276,8 +278,8 @@ impl Asker {
         Ok(Self { namespace, access, query, seeds, nodes, wanted, found, is_looking: false })
     }
 
-    /// Queries all nodes that answer for their partitions. Another thread looks for the rest, because that takes
-    /// timeouts.
+    /// Queries the nodes that answered last time for their partitions. Another thread looks for all other nodes,
+    /// because they may cost timeouts.
     fn ask(&mut self) -> Map {
         while let Ok(found) = self.found.try_recv() {
             self.is_looking = false;
@@ -293,8 +295,8 @@ impl Asker {
         self.map()
     }
 
-    /// Peers to look for: nodes that do not answer, at their last address and at those that peers name; unknown peers;
-    /// and the seeds, while a node does not answer.
+    /// Peers to look for: nodes that do not answer, at the last address and at the addresses that peers report; unknown
+    /// peers; and the seeds, while a node does not answer.
     fn missing(&self) -> Vec<Peer> {
         let (here, away): (Vec<_>, Vec<_>) = self.nodes.iter().partition(|asked| asked.answers());
         let named = here.iter().flat_map(|asked| &asked.peers);
@@ -307,11 +309,11 @@ impl Asker {
         named.into_values().chain(last).chain(seeds).take(NODES_MAX).collect()
     }
 
-    /// Adds a node, or a new address of one that no longer answers at its last one.
+    /// Adds a node, or the new address of a known node that no longer answers at the old one.
     fn add(&mut self, node: nodes::Node) {
         if let Some(known) = self.nodes.iter_mut().find(|asked| asked.node.id == node.id) {
             if !known.answers() {
-                // Its partitions hold until it is queried, unless another node reports them.
+                // The node keeps its partitions until it is queried, unless another node reports them.
                 *known = Asked { owned: known.owned.take(), ..Asked::new(node) };
             }
         } else if self.nodes.len() < NODES_MAX {
@@ -324,7 +326,7 @@ impl Asker {
     fn map(&self) -> Map {
         let most = self.nodes.iter().filter_map(|asked| Some(asked.owned.as_ref()?.copies.len())).max();
         let mut copies = vec![vec![None; usize::from(PARTITIONS)]; most.unwrap_or(1).min(COPIES_MAX)];
-        // A node that does not answer now keeps its partitions, unless another reports them.
+        // A node that does not answer keeps its partitions, unless another node reports them.
         let mut nodes: Vec<_> =
             self.nodes.iter().enumerate().filter_map(|(at, asked)| Some((at, asked, asked.owned.as_ref()?))).collect();
         nodes.sort_by_key(|(_, asked, owned)| (asked.answers(), owned.regime));
@@ -348,7 +350,7 @@ impl Asker {
         Map { nodes: self.nodes.iter().enumerate().map(node).collect(), copies }
     }
 
-    /// Namespace settings as a node reports them; empty if none does.
+    /// Namespace settings from the first node that reports them; empty if no node does.
     fn settings(&mut self) -> String {
         let query = [format!("namespace/{}", self.namespace)];
         let values = self.nodes.iter_mut().find_map(|asked| asked.node.ask(&query, &self.access).ok()?.pop().flatten());

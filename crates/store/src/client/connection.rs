@@ -1,9 +1,9 @@
-//! One connection to a node: requests, and their replies in the same order.
+//! One connection to a node: requests, and replies in the same order.
 //!
-//! Reads of several records in one request to each node, by the batch-index protocol.
+//! Batch reads: one request per node for several records, by the batch-index protocol.
 //!
 //! ```text
-//! operation (keys) -> a part for each node: u32 position | digest, the rest as in the key before
+//! operation (keys) -> a part for each node: u32 position | digest, the rest as in the previous key
 //!                  <- entries in any order, in one frame or several, then one with the "last" flag
 //! ```
 
@@ -29,25 +29,25 @@ pub(super) fn put_request(out: &mut Vec<u8>, namespace: &[u8], transaction: &Tra
 /// A request with an outstanding reply.
 #[derive(Debug)]
 pub(super) struct Awaited {
-    /// The transaction's token; `None` if nobody waits for it.
+    /// The transaction's token; `None` if the transaction has ended.
     pub(super) token: Option<u32>,
     /// Number of nodes that were tried before.
     pub(super) tries: usize,
-    /// For a batch: its keys on this node.
+    /// For a batch: the keys for this node.
     pub(super) part: Option<Part>,
 }
 
 /// A connection, or a free slot for one.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
-    /// Number of its node.
+    /// Number of the connection's node.
     pub(super) node: usize,
     pub(super) socket: Option<Arc<TcpStream>>,
-    /// TLS between requests and replies, and the socket.
+    /// TLS state, if the connection has TLS.
     pub(super) tls: Option<Box<ClientConnection>>,
     /// True while the connection is being made.
     pub(super) is_wanted: bool,
-    /// True while the connection closes: its operations on the ring are not back yet.
+    /// True while the connection closes: some of its operations on the ring are not complete.
     pub(super) is_ending: bool,
     /// Requests with an outstanding reply, in the order of the replies.
     pub(super) awaited: VecDeque<Awaited>,
@@ -57,21 +57,21 @@ pub(super) struct Connection {
     pub(super) unsent: Vec<u8>,
     pub(super) is_sending: bool,
     pub(super) is_receiving: bool,
-    /// True if it is in the list of connections with bytes to send.
+    /// True if the connection is in the list of connections with bytes to send.
     pub(super) is_listed: bool,
-    /// True if it is in its node's list of free connections.
+    /// True if the connection is in its node's list of free connections.
     pub(super) is_free: bool,
 }
 
 impl Connection {
-    /// True if it can take a request; at most `most` may be in flight on it.
+    /// True if the connection can take a request. `most`: maximum number of requests in flight.
     pub(super) fn takes(&self, most: usize) -> bool {
-        // Behind a request that has timed out, further requests would time out as well.
+        // Requests behind one that has timed out would time out, too.
         let is_stuck = self.awaited.front().is_some_and(|first| first.token.is_none());
         self.socket.is_some() && !self.is_ending && !is_stuck && self.awaited.len() < most
     }
 
-    /// True if there is something to send.
+    /// True if there are bytes to send.
     pub(super) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
@@ -96,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// The bytes of replies in `bytes` from the socket, decrypted if the connection has TLS. Errors: invalid TLS.
+    /// The replies in `bytes` from the socket, decrypted if the connection has TLS. Errors: invalid TLS.
     pub(super) fn received<'a>(&mut self, mut bytes: &'a [u8]) -> io::Result<Cow<'a, [u8]>> {
         let Some(tls) = &mut self.tls else { return Ok(Cow::Borrowed(bytes)) };
         let mut plain = Vec::new();
@@ -110,7 +110,7 @@ impl Connection {
         Ok(Cow::Owned(plain))
     }
 
-    /// True if all its operations are back, so that its slot can be reused.
+    /// True if all operations of a closing connection are complete, so that its slot can be reused.
     pub(super) fn is_over(&self) -> bool {
         self.is_ending && !self.is_sending && !self.is_receiving
     }
@@ -133,8 +133,8 @@ pub type Keys = Box<dyn FnMut() -> u64>;
 pub struct BatchReads {
     /// Records of a batch. At least 2.
     pub records: u32,
-    /// Makes the source of further keys for an issuing thread, from the thread's number and the number of threads. Each
-    /// thread has its own keys.
+    /// Makes the source of further keys for an issuing thread, from the thread's number and the number of threads. No
+    /// key belongs to two threads.
     pub keys: Arc<dyn Fn(usize, usize) -> Keys + Send + Sync>,
 }
 
@@ -145,8 +145,9 @@ pub(super) type Key = (u32, Digest);
 /// Go client.
 const FLAGS: u8 = 0b101;
 
-/// Flags of a key: info bytes and a time to live follow; everything is as in the previous key.
+/// Flags of a key: info bytes and a time to live follow.
 const INFO_AND_TTL: u8 = 0b1010;
+/// Flag of a key: except for the digest, the key is like the previous one.
 const REPEAT: u8 = 1;
 
 /// Appends the request for all bins of `keys`, which the server may work on for `timeout_ms`.

@@ -1,18 +1,18 @@
-//! A client of Aerospike's protocol, as an engine of the run loop: against this crate's server, or any real one.
+//! A client with Aerospike's protocol, as an engine of the run loop, for this crate's server or any real server.
 //!
 //! ```text
-//! operation -> Issuer -> Transaction -> its partition's node -> a connection -> Net (one ring a thread)
-//! Cluster (threads): who has which partition; connections that are to be made
+//! operation -> Issuer -> Transaction -> its partition's node -> a connection -> Net (one ring per thread)
+//! Cluster (threads): owners of the partitions; new connections
 //! ```
 //!
 //! * [`cluster`]: nodes and partitions; `routes`: connections to them, and requests waiting for one
-//! * `connection`: requests, of one record or several; [`replies`]: their replies, whose consequences are in `routes`
+//! * `connection`: requests for one record or several; [`replies`]: parses replies, which `routes` then handles
 //!
 //! The one idea: an issuing thread waits only in its ring. Requests for a missing node wait for a connection until
-//! their timeout, so that a returning server is used at once, and a missing one does not cause a storm of failures. A
-//! read whose node fails goes to another node with a copy, if [`Replica`] allows it; a write never does. Replies come
-//! in the order of their connection's requests. A connection has one request in flight, as in Aerospike's own clients,
-//! or several if the server supports that.
+//! their timeout. So a server that returns is used at once, and a missing server does not cause a storm of failures. A
+//! read whose node fails goes to another node with a copy, if [`Replica`] allows it; a write never does. On each
+//! connection, replies come in the order of the requests. A connection has one request in flight, as in Aerospike's own
+//! clients, or several if the server supports that.
 
 pub mod cluster;
 mod connection;
@@ -40,7 +40,7 @@ use sys::buffer::Buf;
 use sys::net::{Op as NetOp, Outcome as NetOutcome};
 use sys::op::{Completion, Op, OpKind};
 
-/// Number of nodes that may join during a run.
+/// Number of nodes that may join during a run without reusing the connections of others.
 const NODES_SPARE: usize = 2;
 
 /// Number of receive buffers.
@@ -53,11 +53,11 @@ pub struct ClientSettings {
     pub cluster: Arc<Cluster>,
     pub namespace: String,
     pub object: Arc<Object>,
-    /// Counts of records read, and their verification.
+    /// Counts and verifies the records that are read.
     pub verification: Arc<Verification>,
-    /// Batch reads; `None`: each read is of one record.
+    /// Settings of batch reads; `None`: each read is for one record.
     pub batch: Option<BatchReads>,
-    /// Nodes that reads go to.
+    /// Choice of the nodes for reads.
     pub replica: Replica,
     /// Rack of this client.
     pub rack: Option<u32>,
@@ -72,9 +72,9 @@ pub struct ClientSettings {
 /// A transaction in flight.
 #[derive(Debug, Default)]
 struct Out {
-    /// Distinguishes it from earlier users of its token; 0: unused.
+    /// Distinguishes the transaction from earlier ones with the same token; 0: unused.
     number: u64,
-    /// Records without an answer.
+    /// Number of records without an answer.
     left: u32,
     /// Connections on which its requests were sent.
     slots: Vec<usize>,
@@ -87,29 +87,29 @@ pub struct Client {
     map: Arc<Map>,
     map_ns: u64,
     issuer: Issuer,
-    /// Further keys of batches.
+    /// Source of the further keys of batches.
     keys: Option<Keys>,
     connections: Vec<Connection>,
     slots_max: usize,
     slots_each: usize,
     nodes: Vec<ToNode>,
-    /// Requests whose partition has no node now.
+    /// Requests whose partition has no known owner.
     unowned: VecDeque<Waiting>,
     /// Indexed by token.
     out: Vec<Out>,
     numbers: u64,
-    /// Deadlines, in the order of issue.
+    /// Deadline (ns), token and number of each transaction, in the order of issue.
     deadlines: VecDeque<(u64, u32, u64)>,
     done: Vec<Completion>,
     events: Vec<NetCompletion>,
-    /// Connections with something to send.
+    /// Connections with bytes to send.
     listed: Vec<usize>,
     made: Receiver<(usize, Connected)>,
     tell_made: Sender<(usize, Connected)>,
 }
 
 impl Client {
-    /// Client number `shard.0` of `shard.1`, with as many connections as `setup` needs for its transactions in flight.
+    /// Client number `shard.0` of `shard.1`. Makes enough connections for the transactions in flight of `setup`.
     ///
     /// Errors: a node refuses; no io_uring.
     pub fn new(settings: ClientSettings, shard: (usize, usize), setup: Setup) -> io::Result<Self> {
@@ -208,7 +208,7 @@ impl Client {
         let seen = Seen { at_ns: self.net.now(), unseen_ns: 0 };
         for Awaited { token, tries, part } in std::mem::take(&mut self.connections[slot].awaited) {
             let Some(token) = token else { continue };
-            // The request was sent, or may have been.
+            // The request may have been sent.
             let lost = Answer::lost(errno, true);
             match part {
                 Some(part) => part.rest().for_each(|key| self.record(token, key, tries, lost, seen)),

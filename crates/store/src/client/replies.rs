@@ -1,6 +1,5 @@
-//! Parses servers' replies, without trusting them.
-//!
-//! Checks before a run if the existing records can be verified.
+//! Parses servers' replies, without trusting them. Also reads a sample record before a run, to check if the existing
+//! records can be verified.
 
 use super::ClientSettings;
 use super::cluster::connected;
@@ -15,10 +14,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use sys::op::OpKind;
 
-/// Longest reply, bytes: a record of the largest write block, with room.
+/// Longest reply, bytes: more than a record of the largest write block.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
-/// Copies of a record that are used; more are ignored.
+/// Maximum number of copies of a record. Further copies are ignored.
 pub(super) const COPIES_MAX: usize = 8;
 
 /// Bytes of a bitmap with a bit for each partition.
@@ -28,9 +27,9 @@ const MAP_BYTES: usize = PARTITIONS as usize / 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
     pub code: u8,
-    /// In a batch: position of its key in the request.
+    /// In a batch: position of the key in the request.
     pub index: u32,
-    /// True for the end of a batch's reply, which is about no record.
+    /// True for the entry that ends a batch's reply and is about no record.
     pub is_last: bool,
     pub bins: &'a [u8],
 }
@@ -53,25 +52,25 @@ pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<Entry<'a>, Malformed> {
     Ok(Entry { code: header.result, index: header.timeout, is_last, bins })
 }
 
-/// Partitions that a node has.
+/// Partitions of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owned {
-    /// Grows with each change of masters; of two nodes that claim a partition the one with the higher regime is right.
+    /// Increases with each change of masters. If two nodes claim a partition, the one with the higher regime has it.
     pub regime: u32,
     /// A bitmap for each copy: the partitions of which the node is master, then those of which it is a replica.
     pub copies: Vec<Vec<u8>>,
 }
 
-/// The partitions that a node has in `namespace`: `ns:regime,columns,map,map..;ns:..`, each map in Base64. `None`: it
-/// does not have the namespace.
+/// Parses the partitions of a node in `namespace`: `ns:regime,columns,map,map..;ns:..`, each map in Base64. `None`: the
+/// node does not have the namespace.
 ///
-/// Errors: the maps are malformed; a sentence.
+/// Errors: a sentence, if the maps are malformed.
 pub fn owned(replicas: &str, namespace: &str) -> Result<Option<Owned>, String> {
     let Some(value) = of_namespace(replicas, namespace) else { return Ok(None) };
     let wrong = || format!("expected partitions such as {namespace}:0,1,MAP, found {}", begin_of(value));
     let mut parts = value.split(',');
     let regime = parts.next().and_then(|regime| regime.parse().ok()).ok_or_else(wrong)?;
-    // Decoded only if it has about the right length: a reply may have 16 MiB.
+    // Maps of a wrong length are not decoded: a reply may have 16 MiB.
     let short = |map: &&str| map.len() < 2 * MAP_BYTES;
     let decoded = |map: &str| BASE64.decode(Some(map).filter(short)?).ok().filter(|map| map.len() == MAP_BYTES);
     let copies: Vec<_> = parts.skip(1).take(COPIES_MAX).map(decoded).collect::<Option<_>>().ok_or_else(wrong)?;
@@ -88,7 +87,7 @@ pub fn rack(rack_ids: &str, namespace: &str) -> Option<u32> {
     of_namespace(rack_ids, namespace)?.parse().ok()
 }
 
-/// Contents of a record.
+/// Number of bins, and type of the values, of an existing record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
     /// Number of bins.
@@ -98,9 +97,10 @@ pub struct Stored {
 }
 
 impl ClientSettings {
-    /// Contents of the record of `key`. `None` if there is none, or if a benchmark does not write such records.
+    /// Reads the record of `key` and describes it. `None` if there is no record, or one that a benchmark does not
+    /// write.
     ///
-    /// Errors: its node cannot be queried, or gives an unexpected answer, a sentence.
+    /// Errors: a sentence, if the record's node cannot be queried or sends an unexpected reply.
     pub fn stored(&self, key: u64) -> Result<Option<Stored>, String> {
         let transaction = self.object.transaction(OpKind::Read, key, 0);
         let map = self.cluster.map();

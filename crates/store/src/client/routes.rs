@@ -1,6 +1,7 @@
 //! Routes to the nodes: connections, and requests that wait for one.
 //!
-//! Answers: replies, and requests whose reply is lost or late. Each ends a transaction or is sent to another node.
+//! Also handles replies, and requests whose reply is lost or late: each ends its transaction, or the request is sent to
+//! another node.
 
 use super::Client;
 use super::cluster::connected;
@@ -26,11 +27,11 @@ const RETRY_NS: u64 = 50_000_000;
 /// Maximum number of concurrent attempts to connect to a node.
 const ATTEMPTS_MAX: usize = 64;
 
-/// Nodes that reads go to; writes go to the master. As `Replica` of Aerospike's clients.
+/// Choice of the nodes for reads, as `Replica` in Aerospike's clients. Writes go to the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replica {
     Master,
-    /// The master; while it fails, the replicas.
+    /// The master; while the master fails, the replicas.
     Sequence,
     /// Master and replicas in turn.
     Any,
@@ -38,7 +39,7 @@ pub enum Replica {
     PreferRack,
 }
 
-/// As Aerospike's benchmark writes it.
+/// The words of Aerospike's benchmark.
 impl FromStr for Replica {
     type Err = &'static str;
 
@@ -73,28 +74,28 @@ pub(super) struct Waiting {
 /// An issuing thread's state for one node.
 #[derive(Debug, Default)]
 pub(super) struct ToNode {
-    /// Slots of its connections.
+    /// Slots of the node's connections.
     pub(super) slots: Vec<usize>,
     /// Connections that may accept requests; some entries are stale.
     pub(super) free: Vec<usize>,
     /// Requests waiting for a connection.
     pub(super) waiting: VecDeque<Waiting>,
-    /// Connections that are being made.
+    /// Number of connections that are being made.
     pub(super) wanted: usize,
-    /// No attempt before this instant.
+    /// Earliest time of the next attempt to connect.
     pub(super) retry_ns: u64,
-    /// Why the last attempt failed.
+    /// Error of the last attempt to connect, if it failed.
     pub(super) errno: Option<i32>,
 }
 
 impl Client {
-    /// Makes connections for the expected depth, spread over the nodes, before the first transaction.
+    /// Before the first transaction, makes connections for the expected queue depth, spread over the nodes.
     pub(super) fn connect_ahead(&mut self) -> io::Result<()> {
         let map = self.map.clone();
         for node in &map.nodes {
             for _ in 0..self.slots_each.div_ceil(map.nodes.len()) {
                 let made = connected(node, &self.settings.cluster.access).map_err(|(_, error)| {
-                    io::Error::other(format!("cannot connect to node {} at {}: {error}", node.name, node.host))
+                    io::Error::other(format!("cannot connect to node {} at {} - {error}", node.name, node.host))
                 })?;
                 let Some(slot) = self.slot(node.number) else { break };
                 self.begin(slot, made);
@@ -117,7 +118,7 @@ impl Client {
                 self.connections.push(Connection::default());
                 self.connections.len() - 1
             }
-            // Reuse the slot of a node that left.
+            // Reuse a slot of a node that left.
             false => (0..self.connections.len()).find(is_empty)?,
         };
         let Connection { node: before, is_listed, .. } = self.connections[slot];
@@ -203,7 +204,8 @@ impl Client {
         }
     }
 
-    /// The node for a request about a record, after `tries` others; `number` spreads requests over copies.
+    /// The node for a request about a record, after attempts with `tries` other nodes. `number` spreads requests over
+    /// the copies.
     fn node_of(&self, digest: &Digest, replica: Replica, number: u64, tries: usize) -> Option<usize> {
         if replica == Replica::Master {
             return self.map.master(digest);
@@ -212,7 +214,7 @@ impl Client {
         let count = nodes.len().max(1);
         match replica {
             Replica::Any => nodes.rotate_left(number as usize % count),
-            // The sort is stable: the master of the rest comes first.
+            // The sort is stable, so the master comes before the other nodes of its group.
             Replica::PreferRack => nodes.sort_by_key(|node| self.map.nodes[*node].rack != self.settings.rack),
             Replica::Master | Replica::Sequence => {}
         }
@@ -224,7 +226,7 @@ impl Client {
         nodes.iter().find(is_up).or(nodes.first()).copied()
     }
 
-    /// Checks the partition map, and requests connections for waiting requests.
+    /// Checks the partition map, and starts to connect for waiting requests.
     pub(super) fn tend(&mut self, now_ns: u64) {
         if now_ns < self.map_ns {
             return;
@@ -243,7 +245,7 @@ impl Client {
         }
     }
 
-    /// Routes requests anew, except those that have ended.
+    /// Routes requests again, except those of ended transactions.
     fn route_again(&mut self, waiting: Vec<Waiting>) {
         for waiting in waiting {
             if self.out[waiting.token as usize].number == waiting.number {
@@ -340,7 +342,7 @@ impl Client {
             let entry = take_entry(&mut body)?;
             let answer = Answer::of(ResultCode(entry.code), entry.bins);
             let awaited = self.connections[slot].awaited.front_mut();
-            let Awaited { token, tries, part } = awaited.ok_or(Malformed::Body("replies without a request"))?;
+            let Awaited { token, tries, part } = awaited.ok_or(Malformed::Body("reply without a request"))?;
             let (token, tries) = (*token, *tries);
             let Some(part) = part else {
                 self.connections[slot].awaited.pop_front();
@@ -364,7 +366,7 @@ impl Client {
         }
     }
 
-    /// Sends a read to another node with a copy of its record; `false`: there is none, or it is not a read.
+    /// Sends a read to another node with a copy of the record. `false`: no such node is left, or `token` is not a read.
     pub(super) fn retry_read(&mut self, token: u32, tries: usize) -> bool {
         let read = self.issuer.transaction(token).filter(|transaction| matches!(transaction.work, Work::ReadAll));
         read.is_some_and(|read| self.retry(token, tries, read.digest, Request::One(read)))
@@ -395,7 +397,7 @@ impl Client {
         }
     }
 
-    /// True if the node has no copy of the record; triggers a query of the nodes then.
+    /// True if the outcome says that the node has no copy of the record. In this case the nodes are queried again.
     fn is_elsewhere(&self, outcome: Outcome) -> bool {
         let is_elsewhere = outcome == Outcome::Result(ResultCode::UNAVAILABLE.0);
         if is_elsewhere {
@@ -405,7 +407,7 @@ impl Client {
         is_elsewhere
     }
 
-    /// Ends expired transactions.
+    /// Ends transactions that have timed out.
     pub(super) fn expire(&mut self, now_ns: u64) {
         while let Some((until_ns, token, number)) = self.deadlines.front().copied() {
             let present = self.out[token as usize].number;
@@ -419,7 +421,7 @@ impl Client {
             let seen = Seen { at_ns: now_ns, unseen_ns: 0 };
             let slots = std::mem::take(&mut self.out[token as usize].slots);
             if slots.is_empty() {
-                // The request was never sent: that is certain. The node's error, if any, gives the reason.
+                // The request was certainly never sent. The reason is the node's error, if there is one.
                 let refused = self.nodes.iter().filter(|node| !node.waiting.is_empty()).find_map(|node| node.errno);
                 self.finish(token, Answer::lost(refused.unwrap_or(libc::ETIMEDOUT), false), seen);
                 continue;

@@ -1,4 +1,4 @@
-//! Tests against a server with records in memory, with injected faults.
+//! Tests with a server that has its records in memory and injects faults.
 
 mod batch;
 mod fake;
@@ -25,7 +25,7 @@ fn refusal(address: SocketAddr, namespace: &str, access: Access) -> String {
     Cluster::find(&[seed(address)], namespace, access, false).err().expect("a cluster was found")
 }
 
-/// Without sockets on the kernel's ring the test is skipped.
+/// False if the kernel has no io_uring with sockets: the test is skipped.
 fn has_ring() -> bool {
     let is_there = Net::new(Vec::new(), Arrivals { buffers: 1, bytes: 4096 }, Setup::new(1, 0));
     if let Err(error) = &is_there {
@@ -47,7 +47,7 @@ fn what_is_written_is_read_on_as_many_connections_as_are_needed_and_no_more() {
         for kind in [OpKind::Write, OpKind::Read, OpKind::Write, OpKind::Read] {
             assert!(all(&mut client, kind, 300, 8).iter().all(|outcome| outcome.is_done()), "{kind}");
         }
-        // And one connection for cluster queries.
+        // One more connection is for cluster queries.
         assert_eq!(server.state.connections.load(Ordering::Relaxed), connections + 1);
         let most_at_once = server.state.most_at_once.load(Ordering::Relaxed);
         assert!(most_at_once <= pipeline, "{most_at_once} at once, {pipeline} allowed");
@@ -71,7 +71,7 @@ fn what_a_server_forgets_or_changes_is_told() {
     assert!(outcomes[10..].iter().all(|outcome| outcome.is_done()));
     server.set(Manner::Flips);
     let outcomes = all(&mut client, OpKind::Read, 20, 8);
-    // Behind the header and the name of its bin, of 12 bytes.
+    // Header and name of the bin are 12 bytes.
     let is_torn = |outcome: &Outcome| {
         matches!(outcome, Outcome::Wrong { wrong: WrongRecord::Torn { bin: 1, at: 88, found: Some(_), .. }, .. })
     };
@@ -83,7 +83,7 @@ fn what_a_server_forgets_or_changes_is_told() {
     let acknowledged = (0..30).zip([2; 10].into_iter().chain([1; 10]).chain([0; 10]));
     assert_eq!(outcomes, acknowledged.map(missing).collect::<Vec<_>>());
     let read = client.settings.verification.take();
-    // Records that were old are torn and missing later, and counted once.
+    // Each old record is torn and missing later, but counts once.
     let refused = Refused { old: 10, missing: 10, foreign: 0, torn: 10 };
     assert_eq!((read.records, read.refused), (40, Some(refused)));
 }
@@ -183,7 +183,7 @@ fn each_connection_logs_in_by_the_session_of_the_first() {
     assert!(all(&mut client, OpKind::Write, 60, 8).iter().all(|outcome| outcome.is_done()));
     assert!(client.settings.stored(0).unwrap().is_some(), "a probe logs in, too");
     assert_eq!(logins(), [1, 3]);
-    // New connections log in as the first ones did.
+    // New connections log in by the same session.
     server.set(Manner::Closes);
     all(&mut client, OpKind::Write, 20, 8);
     server.set(Manner::Serves);
@@ -224,7 +224,7 @@ fn over_tls_records_of_any_size_are_written_and_read() {
         let tls = Tls::new(&file("ca.pem"), None, Some(name.to_owned())).unwrap();
         Access { tls: Some(tls), ..me("secret") }
     };
-    // The longest are longer than all of TLS's buffers.
+    // The longest records are longer than the buffers of TLS.
     for bytes in [8, 20_000, 400_000] {
         let mut client = server.client_with(access("node.test"), bytes, 4, PATIENT_MS);
         for kind in [OpKind::Write, OpKind::Read] {

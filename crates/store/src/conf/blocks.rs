@@ -1,7 +1,8 @@
-//! The syntax of the file: directives and blocks of them, one per line. Values are numbers, sizes, times, yes and no.
+//! The syntax of the file: one directive per line, and blocks of directives. Values are numbers, sizes, times,
+//! booleans.
 //!
 //! ```text
-//! namespace test {                # a block, of which "test" is the value
+//! namespace test {                # a block with the value "test"
 //!     replication-factor 1
 //! }
 //! ```
@@ -11,9 +12,9 @@ use results::units::quoted;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// Longest file, bytes. The longest of the real server's examples has 5 KB.
+/// Longest file, bytes. The longest example of the real server has 5 KB.
 pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
-/// Maximum nesting of blocks. Examples: namespace, storage-engine; logging, file.
+/// Maximum nesting of blocks, such as storage-engine in namespace.
 const DEPTH_MAX: usize = 4;
 
 /// A directive, with the contents of its block if it has one.
@@ -25,9 +26,9 @@ pub(super) struct Directive<'a> {
     pub(super) block: Option<Vec<Directive<'a>>>,
 }
 
-/// Reads the directives of `text`. An unreadable one is a problem, and the rest is read nevertheless.
+/// Reads the directives of `text`. An unreadable directive adds a problem, and the rest is still read.
 pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<'a>> {
-    // Open blocks, the outermost first: their directives so far, and their heads.
+    // Open blocks with their directives so far, the outermost block first.
     let mut open: Vec<Directive<'a>> = Vec::new();
     let mut outermost = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {
@@ -40,13 +41,13 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<
                     Some(closed) => {
                         open.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(closed)
                     }
-                    None => problems.add(line, "a } without a block that is open".to_owned()),
+                    None => problems.add(line, "} without an open block".to_owned()),
                 }
                 continue;
             }
             Some((name, values)) => (*name, values.to_vec()),
             None if opens => {
-                problems.add(line, "a { without a name before it".to_owned());
+                problems.add(line, "{ without a name before it".to_owned());
                 ("", Vec::new())
             }
             None => continue,
@@ -54,7 +55,10 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<
         if let Some(brace) = words.iter().find(|word| word.contains(['{', '}'])) {
             problems.add(
                 line,
-                format!("{} in the middle of a line - end the line after {{, and give }} a line", quoted(brace)),
+                format!(
+                    "{} in the middle of a line - end the line after {{, and write }} on a separate line",
+                    quoted(brace)
+                ),
             );
             if !opens {
                 continue;
@@ -63,7 +67,10 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<
         let directive = Directive { line, name, values, block: opens.then(Vec::new) };
         match opens {
             true if open.len() == DEPTH_MAX => {
-                problems.add(line, format!("more than {DEPTH_MAX} blocks in one another; the rest is not read"));
+                problems.add(
+                    line,
+                    format!("blocks are nested more than {DEPTH_MAX} deep - the rest of the file is not read"),
+                );
                 return outermost;
             }
             true => open.push(directive),
@@ -87,7 +94,7 @@ impl Problems {
 pub(super) fn text<'a>(directive: &Directive<'a>) -> Result<&'a str, String> {
     match directive.values[..] {
         [value] => Ok(value),
-        [] => Err("it has no value".to_owned()),
+        [] => Err("the value is missing".to_owned()),
         _ => Err(format!("expected one value, found {}", directive.values.len())),
     }
 }
@@ -167,14 +174,14 @@ mod tests {
             let read = read(text, &mut problems);
             (problems.to_string(), read.len())
         };
-        assert_eq!(of("}\na 1"), ("line 1: a } without a block that is open".to_owned(), 1));
+        assert_eq!(of("}\na 1"), ("line 1: } without an open block".to_owned(), 1));
         assert_eq!(
             of("a {\nb {\nc 1").0,
             "line 2: the block of \"b\" is not closed\nline 1: the block of \"a\" is not closed"
         );
-        assert_eq!(of("{\n}").0, "line 1: a { without a name before it");
+        assert_eq!(of("{\n}").0, "line 1: { without a name before it");
         assert!(of("a { b 1 }").0.starts_with("line 1: \"{\" in the middle of a line"), "{:?}", of("a { b 1 }"));
-        assert!(of(&"a {\n".repeat(100_000)).0.starts_with("line 5: more than 4 blocks in one another"));
+        assert!(of(&"a {\n".repeat(100_000)).0.starts_with("line 5: blocks are nested more than 4 deep"));
     }
 }
 

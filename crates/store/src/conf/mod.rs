@@ -1,7 +1,7 @@
 //! The configuration: the supported part of the real server's `aerospike.conf`.
 //!
-//! Every error is reported with its line. A directive of the real server without effect here gets a note; one of a
-//! missing feature, or an unknown one, is an error.
+//! Every error is reported with its line. A directive of the real server that has no effect in this server gets a note.
+//! An unknown directive, or one of a missing feature, is an error.
 
 mod blocks;
 mod read;
@@ -14,36 +14,36 @@ use crate::Namespace;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// A configuration. Defaults are the server's own, except the address: loopback.
+/// A configuration. Defaults are those of the real server, except that the server listens on loopback.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     pub cluster_name: Option<String>,
     /// `node-id`: hexadecimal.
     pub node_id: Option<u64>,
-    /// `service-threads`: cores; `None`: all available.
+    /// `service-threads`: number of cores; `None`: all available.
     pub service_threads: Option<u16>,
-    /// `proto-fd-max`: connections of clients.
+    /// `proto-fd-max`: maximum number of client connections.
     pub proto_fd_max: u32,
-    /// `proto-fd-idle-ms`: a connection that is idle for longer is closed; 0: never.
+    /// `proto-fd-idle-ms`: a client connection that is idle for longer is closed; 0: never.
     pub proto_fd_idle_ms: u32,
-    /// `batch-max-requests`: keys of a batch.
+    /// `batch-max-requests`: maximum number of keys of a batch.
     pub batch_max_requests: u32,
-    /// `transaction-max-ms`: timeout of a transaction whose client gives none.
+    /// `transaction-max-ms`: timeout of a transaction if the client sets none.
     pub transaction_max_ms: u32,
-    /// `ticker-interval`: seconds between two sets of lines in the log.
+    /// `ticker-interval`: seconds between two sets of periodic log lines.
     pub ticker_interval_sec: u32,
     /// `microsecond-histograms`: latencies are counted in us, not in ms.
     pub microsecond_histograms: bool,
-    /// `log-millis`: the time of a line has milliseconds.
+    /// `log-millis`: log times have milliseconds.
     pub log_millis: bool,
-    /// `logging`: where lines go.
+    /// `logging`: destinations of log lines.
     pub logs: Vec<Log>,
     /// `network`, `service`, `address` and `port`: addresses and port for clients.
     pub listen: Listen,
-    /// `access-address` and `access-port`: the address advertised to clients, if it differs.
+    /// `access-address` and `access-port`: address advertised to clients, if it differs from the listening one.
     pub access: Option<(IpAddr, u16)>,
     /// `network`, `heartbeat`, `mesh-seed-address-port`: host and service port of each node of the cluster, including
-    /// this one; empty: there is no other.
+    /// this one; empty: a single node.
     pub nodes: Vec<(String, u16)>,
     pub namespaces: Vec<NamespaceConfig>,
 }
@@ -75,7 +75,7 @@ impl Default for Config {
 pub struct Listen {
     /// Addresses of this machine.
     pub addresses: Vec<IpAddr>,
-    /// The port; 0: any that is free.
+    /// The port; 0: any free port.
     pub port: u16,
 }
 
@@ -108,24 +108,24 @@ pub struct Log {
 /// A namespace and its devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamespaceConfig {
-    /// Settings of its stores.
+    /// Settings of the namespace's stores.
     pub settings: Namespace,
     /// `replication-factor`: number of nodes that have each record. Default: 2 if there are other nodes, else 1.
     pub replication_factor: u8,
-    /// `write-commit-level-override master`: a write is answered before the replica has it.
+    /// `write-commit-level-override master`: a write is acknowledged before the replica has the record.
     pub answers_before_replica: bool,
-    /// `migrate-sleep`: time between two records that a core sends to a node that lacks them, us.
+    /// `migrate-sleep`: pause of a core between two records that it sends to a node without them, us.
     pub migrate_sleep_us: u32,
     /// Values of `device` or `file`.
     pub devices: Vec<String>,
     /// `filesize`, bytes, when the devices are files.
     pub file_bytes: Option<u64>,
-    /// `enable-benchmarks-storage`: times of each device's operations are in the log.
+    /// `enable-benchmarks-storage`: the log has histograms of the times of each device's operations.
     pub benchmarks_storage: bool,
 }
 
 impl NamespaceConfig {
-    /// Name of its devices in statistics: `device`, or `file`.
+    /// Word for the namespace's devices in statistics: `device`, or `file`.
     pub(crate) fn device_kind(&self) -> &'static str {
         if self.file_bytes.is_some() { "file" } else { "device" }
     }
@@ -152,7 +152,7 @@ pub struct Problem {
     pub text: String,
 }
 
-/// All that is wrong with a configuration, a line each.
+/// All errors of a configuration, one line each.
 #[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -174,10 +174,10 @@ impl fmt::Display for Problems {
     }
 }
 
-/// A configuration without mistakes.
+/// A valid configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
     pub config: Config,
-    /// Directives without effect.
+    /// A note for each directive without effect.
     pub notes: Vec<Problem>,
 }

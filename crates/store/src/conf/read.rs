@@ -1,6 +1,5 @@
-//! Meaning of the directives.
-//!
-//! Directives of the real server's configuration, those without effect here, and those that need a missing feature.
+//! Interprets the directives. Lists the real server's directives that have no effect in this server, and those that
+//! need a missing feature.
 
 use super::blocks::{self, Directive, FILE_BYTES_MAX, bytes, flag, number, seconds, text};
 use super::{Config, Level, Log, NamespaceConfig, Parsed, Problem, Problems};
@@ -18,11 +17,14 @@ pub fn parse(file: &[u8]) -> Result<Parsed, Problems> {
     let mut problems = Problems::default();
     let whole = |text: String| Problems(vec![Problem { line: None, text }]);
     if file.len() > FILE_BYTES_MAX {
-        return Err(whole(format!("{} bytes are no configuration: at most {FILE_BYTES_MAX} are read", file.len())));
+        return Err(whole(format!(
+            "the configuration has {} bytes - at most {FILE_BYTES_MAX} bytes are read",
+            file.len()
+        )));
     }
     let text = std::str::from_utf8(file).map_err(|error| {
         let line = 1 + file[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        whole(format!("line {line}: it is no text in UTF-8"))
+        whole(format!("line {line}: invalid UTF-8"))
     })?;
     let directives = blocks::read(text, &mut problems);
     let mut reader = Reader { config: Config::default(), problems, notes: Vec::new() };
@@ -41,7 +43,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Sets `into`, or notes why not. Returns true: the directive is known.
+    /// Sets `into`, or adds a problem if the value is invalid. Returns true, because the directive is known.
     fn set<T>(&mut self, into: &mut T, directive: &Directive<'_>, value: Result<T, String>) -> bool {
         match value {
             Ok(value) => *into = value,
@@ -50,13 +52,14 @@ impl Reader {
         true
     }
 
-    /// Notes a problem of a directive. Returns true: the directive is known.
+    /// Adds a problem of a directive. Returns true, because the directive is known.
     fn refuse(&mut self, directive: &Directive<'_>, why: String) -> bool {
         self.problems.add(directive.line, why);
         true
     }
 
-    /// Reads the directives of a block. `known` handles one; it returns `false` for an unknown name. Returns true.
+    /// Reads the directives of a block. `known` handles one directive, and returns `false` if its name is unknown. This
+    /// method returns true, because the block itself is known.
     fn block(
         &mut self,
         of: &Directive<'_>,
@@ -65,18 +68,18 @@ impl Reader {
         mut known: impl FnMut(&mut Self, &Directive<'_>) -> bool,
     ) -> bool {
         let Some(directives) = &of.block else {
-            return self.refuse(of, format!("{context} is a block: give {context} {{, and }} on a line of its own"));
+            return self.refuse(of, format!("{context} needs a block - give {context} {{, and }} on a separate line"));
         };
         let mut seen: HashMap<&str, usize> = HashMap::new();
         for directive in directives {
             if !repeated.contains(&directive.name)
                 && let Some(first) = seen.insert(directive.name, directive.line)
             {
-                self.refuse(directive, format!("{} is there already, in line {first}", printable(directive.name)));
+                self.refuse(directive, format!("{} was already given in line {first}", printable(directive.name)));
             } else if !known(self, directive) {
                 self.unknown(directive, context);
             } else if directive.block.is_some() && !BLOCKS.contains(&(context, directive.name)) {
-                self.refuse(directive, format!("{} is no block", directive.name));
+                self.refuse(directive, format!("{} takes no block", directive.name));
             }
         }
         true
@@ -88,12 +91,12 @@ impl Reader {
         let missing = MISSING.iter().find(|(missing, _)| *missing == name);
         let is_off = directive.block.is_none() && matches!(directive.values[..], [value] if OFF.contains(&value));
         if has_no_effect || missing.is_some() && is_off {
-            let text = format!("{name} has no effect here");
+            let text = format!("{name} has no effect in this server");
             return self.notes.push(Problem { line: Some(line), text });
         }
         let text = match missing {
             Some((_, what)) => format!("{name}: this server does not have {what}"),
-            None => format!("{} is not known in {context}", quoted(name)),
+            None => format!("unknown directive {} in {context}", quoted(name)),
         };
         self.problems.add(line, text);
     }
@@ -107,13 +110,14 @@ impl Reader {
             "namespace" => reader.namespace(directive),
             _ => false,
         });
-        // The server's default, but not more than there are nodes.
+        // The real server's default is 2, but a single node has one copy.
         let copies = if self.config.nodes.is_empty() { 1 } else { 2 };
         let left_out = self.config.namespaces.iter_mut().filter(|namespace| namespace.replication_factor == 0);
         left_out.for_each(|namespace| namespace.replication_factor = copies);
         if self.config.namespaces.is_empty() && self.problems.0.is_empty() {
             let text =
-                "it has no namespace: give namespace NAME { with storage-engine device { and a device".to_owned();
+                "the configuration has no namespace - give namespace NAME { with storage-engine device { and a device"
+                    .to_owned();
             self.problems.0.push(Problem { line: None, text });
         }
     }
@@ -152,12 +156,17 @@ impl Reader {
                 ("context", [context, level]) => match (level_of(level), *context) {
                     (Some(level), "any") => reader.set(&mut log.any, d, Ok(level)),
                     (Some(level), "drv_ssd") => reader.set(&mut log.drv_ssd, d, Ok(Some(level))),
-                    (Some(_), _) => reader.refuse(d, format!("context {}: there are any and drv_ssd", quoted(context))),
-                    (None, _) => {
-                        reader.refuse(d, format!("{}: give critical, warning, info, debug or detail", quoted(level)))
+                    (Some(_), _) => {
+                        reader.refuse(d, format!("unknown context {} - give any or drv_ssd", quoted(context)))
                     }
+                    (None, _) => reader.refuse(
+                        d,
+                        format!("unknown level {} - give critical, warning, info, debug or detail", quoted(level)),
+                    ),
                 },
-                ("context", _) => reader.refuse(d, "give context any info".to_owned()),
+                ("context", _) => {
+                    reader.refuse(d, "context needs a name and a level - give for example context any info".to_owned())
+                }
                 _ => false,
             });
             reader.config.logs.push(log);
@@ -207,7 +216,7 @@ impl Reader {
     fn heartbeat(&mut self, of: &Directive<'_>, config: &mut Config) -> bool {
         self.block(of, "heartbeat", &["mesh-seed-address-port"], |reader, d| match d.name {
             "mode" if text(d) == Ok("mesh") => true,
-            "mode" => reader.refuse(d, "mode: this server has mesh alone".to_owned()),
+            "mode" => reader.refuse(d, "mode: this server supports only mesh".to_owned()),
             "mesh-seed-address-port" => match d.values[..] {
                 [host, port] if port.parse::<u16>().is_ok_and(|port| port > 0) => {
                     config.nodes.push((host.to_owned(), port.parse().unwrap_or_default()));
@@ -225,10 +234,10 @@ impl Reader {
             Err(why) => return self.refuse(of, format!("namespace: {why}")),
         };
         if self.config.namespaces.iter().any(|other| other.settings.name == name) {
-            return self.refuse(of, format!("a second namespace {}", quoted(&name)));
+            return self.refuse(of, format!("namespace {} was already given", quoted(&name)));
         }
         if self.config.namespaces.len() == NAMESPACES_MAX {
-            return self.refuse(of, format!("more than {NAMESPACES_MAX} namespaces"));
+            return self.refuse(of, format!("too many namespaces - give at most {NAMESPACES_MAX}"));
         }
         let mut namespace = NamespaceConfig {
             settings: Namespace::new(&name),
@@ -267,7 +276,13 @@ impl Reader {
             }
         });
         if !has_storage && of.block.is_some() {
-            self.refuse(of, format!("namespace {}: give storage-engine device {{ with a device", quoted(&name)));
+            self.refuse(
+                of,
+                format!(
+                    "namespace {} has no storage-engine - give storage-engine device {{ with a device",
+                    quoted(&name)
+                ),
+            );
         }
         self.config.namespaces.push(namespace);
         true
@@ -289,7 +304,7 @@ impl Reader {
                 "write-block-size" => {
                     let value = bytes(d, 32 << 10..=8 << 20).and_then(|bytes: u32| match bytes.is_power_of_two() {
                         true => Ok(bytes),
-                        false => Err(format!("{bytes} is no power of two")),
+                        false => Err(format!("{bytes} is not a power of two")),
                     });
                     reader.set(&mut settings.write_block_bytes, d, value)
                 }
@@ -315,7 +330,7 @@ impl Reader {
             (true, true, _) => "give device PATH, or file PATH and filesize",
             (false, false, _) => "give devices or files, not both",
             (true, false, None) => "a file needs filesize",
-            (false, true, Some(_)) => "filesize is for files: a device is used as large as it is",
+            (false, true, Some(_)) => "filesize applies only to files - a device is used with its full size",
             _ => "",
         };
         if !wrong.is_empty() && of.block.is_some() {
@@ -334,10 +349,10 @@ impl Reader {
         };
         let mut taken = self.config.namespaces.iter().flat_map(|namespace| &namespace.devices).chain(&*devices);
         if taken.any(|other| other == path) {
-            return self.refuse(directive, format!("{} is used already", quoted(path)));
+            return self.refuse(directive, format!("{} was already given", quoted(path)));
         }
         if devices.len() == DEVICES_MAX {
-            return self.refuse(directive, format!("more than {DEVICES_MAX} devices"));
+            return self.refuse(directive, format!("too many devices - give at most {DEVICES_MAX}"));
         }
         devices.push(path.to_owned());
         true
@@ -350,7 +365,9 @@ fn name(directive: &Directive<'_>, bytes_max: usize) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.$".contains(c);
     match text.len() <= bytes_max && text.chars().all(allowed) {
         true => Ok(text.to_owned()),
-        false => Err(format!("{} is no name: at most {bytes_max} letters, digits and _-.$", quoted(text))),
+        false => {
+            Err(format!("{} is not a valid name - give at most {bytes_max} letters, digits and _-.$", quoted(text)))
+        }
     }
 }
 
@@ -370,7 +387,7 @@ fn own_address(directive: &Directive<'_>) -> Result<IpAddr, String> {
     match text(directive)? {
         "any" => Ok(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         "local" | "localhost" => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        text => text.parse().map_err(|_| format!("{}, any or local", expected_address(text))),
+        text => text.parse().map_err(|_| format!("{} - give an address, any or local", expected_address(text))),
     }
 }
 
@@ -379,7 +396,7 @@ fn level_of(text: &str) -> Option<Level> {
     [Critical, Warning, Info, Debug, Detail].into_iter().find(|level| level.word().to_ascii_lowercase() == text)
 }
 
-/// Blocks, and their parents.
+/// Valid blocks: the parent, and the block's name.
 pub(super) const BLOCKS: [(&str, &str); 9] = [
     ("the file", "service"),
     ("the file", "logging"),
@@ -392,7 +409,7 @@ pub(super) const BLOCKS: [(&str, &str); 9] = [
     ("namespace", "storage-engine"),
 ];
 
-/// Directives of the real server that change nothing here, by their block.
+/// Directives of the real server that have no effect in this server, by their block.
 pub(super) const NO_EFFECT: [(&str, &str); 6] = [
     (
         "service",
@@ -444,5 +461,5 @@ pub(super) const MISSING: [(&str, &str); 24] = [
     ("feature-key-file", "features of the Enterprise Edition"),
 ];
 
-/// Values that switch a missing feature off: they are accepted.
+/// Values that switch a missing feature off. Such directives are accepted.
 pub(super) const OFF: [&str; 4] = ["false", "no", "none", "0"];

@@ -1,4 +1,4 @@
-//! Configurations as people write them.
+//! Tests with whole configuration files.
 
 use super::*;
 
@@ -34,10 +34,10 @@ fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
     assert_eq!(
         said,
         [
-            "line 3: user has no effect here",
-            "line 13: interval has no effect here",
-            "line 18: fabric has no effect here",
-            "line 35: compression has no effect here",
+            "line 3: user has no effect in this server",
+            "line 13: interval has no effect in this server",
+            "line 18: fabric has no effect in this server",
+            "line 35: compression has no effect in this server",
         ]
     );
     assert_eq!(
@@ -79,8 +79,8 @@ fn all_mistakes_are_told_at_once_each_with_its_line() {
                 security {\n}\n\
                 namespace test {\n  storage-engine memory {\n  }\n}\n";
     let expected = "line 2: proto-fd-max: expected a whole number, found \"many\"\n\
-                    line 3: proto-fd-max is there already, in line 2\n\
-                    line 4: \"colour\" is not known in service\n\
+                    line 3: proto-fd-max was already given in line 2\n\
+                    line 4: unknown directive \"colour\" in service\n\
                     line 6: security: this server does not have logins: anybody who can connect may read and write\n\
                     line 9: storage-engine \"memory\": this server supports only device";
     assert_eq!(problems(text), expected);
@@ -92,13 +92,16 @@ fn what_contradicts_itself_or_is_out_of_range_is_told() {
     assert_eq!(of(""), "line 2: give device PATH, or file PATH and filesize");
     assert_eq!(of("file a"), "line 2: a file needs filesize");
     assert_eq!(of("device a\nfile b\nfilesize 1G"), "line 2: give devices or files, not both");
-    assert_eq!(of("device a\nfilesize 1G"), "line 2: filesize is for files: a device is used as large as it is");
-    assert_eq!(of("device a\ndevice a"), "line 4: \"a\" is used already");
+    assert_eq!(
+        of("device a\nfilesize 1G"),
+        "line 2: filesize applies only to files - a device is used with its full size"
+    );
+    assert_eq!(of("device a\ndevice a"), "line 4: \"a\" was already given");
     assert_eq!(
         of("device a b"),
         "line 2: give device PATH, or file PATH and filesize\nline 3: this server does not have shadow devices"
     );
-    assert_eq!(of("device a\nwrite-block-size 100K"), "line 4: write-block-size: 102400 is no power of two");
+    assert_eq!(of("device a\nwrite-block-size 100K"), "line 4: write-block-size: 102400 is not a power of two");
     assert_eq!(of("device a\nwrite-block-size 16M"), "line 4: write-block-size: 16M is out of range: 32768 to 8388608");
     assert_eq!(
         of("device a\nread-page-cache true"),
@@ -108,20 +111,23 @@ fn what_contradicts_itself_or_is_out_of_range_is_told() {
     assert_eq!(problems("namespace a b {\n}\n"), "line 1: namespace: expected one value, found 2");
     assert_eq!(
         problems("namespace a;b {\n}\n"),
-        "line 1: namespace: \"a;b\" is no name: at most 31 letters, digits and _-.$"
+        "line 1: namespace: \"a;b\" is not a valid name - give at most 31 letters, digits and _-.$"
     );
     let twice = minimal("device a").repeat(2);
-    assert_eq!(problems(&twice), "line 6: a second namespace \"test\"");
+    assert_eq!(problems(&twice), "line 6: namespace \"test\" was already given");
     let shared = minimal("device a") + &minimal("device a").replace("test", "other");
     assert_eq!(problems(&shared).lines().next().unwrap(), "line 7: give device PATH, or file PATH and filesize");
-    assert_eq!(problems(""), "it has no namespace: give namespace NAME { with storage-engine device { and a device");
+    assert_eq!(
+        problems(""),
+        "the configuration has no namespace - give namespace NAME { with storage-engine device { and a device"
+    );
     assert_eq!(
         problems("namespace test"),
-        "line 1: namespace is a block: give namespace {, and } on a line of its own"
+        "line 1: namespace needs a block - give namespace {, and } on a separate line"
     );
     assert_eq!(
         problems("namespace test {\n}"),
-        "line 1: namespace \"test\": give storage-engine device { with a device"
+        "line 1: namespace \"test\" has no storage-engine - give storage-engine device { with a device"
     );
 }
 
@@ -129,10 +135,10 @@ fn what_contradicts_itself_or_is_out_of_range_is_told() {
 fn hostile_files_are_refused_in_one_harmless_line() {
     assert_eq!(
         problems("service {\n\u{1b}[2J\u{7} 1\n}\n").lines().next().unwrap(),
-        r#"line 2: "\u001b[2J\u0007" is not known in service"#
+        r#"line 2: unknown directive "\u001b[2J\u0007" in service"#
     );
-    assert_eq!(problems("\u{1b}\n\u{1b}\n").lines().nth(1).unwrap(), r"line 2: \u001b is there already, in line 1");
-    assert_eq!(parse(b"a\n\xff").unwrap_err().to_string(), "line 2: it is no text in UTF-8");
+    assert_eq!(problems("\u{1b}\n\u{1b}\n").lines().nth(1).unwrap(), r"line 2: \u001b was already given in line 1");
+    assert_eq!(parse(b"a\n\xff").unwrap_err().to_string(), "line 2: invalid UTF-8");
     let long = vec![b'a'; (1 << 20) + 1];
-    assert!(parse(&long).unwrap_err().to_string().ends_with("bytes are no configuration: at most 1048576 are read"));
+    assert!(parse(&long).unwrap_err().to_string().ends_with("bytes - at most 1048576 bytes are read"));
 }

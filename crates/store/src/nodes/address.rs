@@ -4,7 +4,7 @@ use crate::wire::query::begin_of;
 use std::fmt;
 use std::net::Ipv6Addr;
 
-/// The port of the database's clients.
+/// Default port for clients of the database.
 pub const DEFAULT_PORT: u16 = 3000;
 
 /// Maximum number of addresses of one node.
@@ -30,7 +30,7 @@ impl Host {
                 let port = match port.strip_prefix(':') {
                     Some(port) => Some(port),
                     None if port.is_empty() => None,
-                    None => return Err(format!("{} after the bracket - {expected}", begin_of(port))),
+                    None => return Err(format!("unexpected {} after the bracket - {expected}", begin_of(port))),
                 };
                 (name, port)
             }
@@ -41,13 +41,13 @@ impl Host {
         let is_address = |name: &str| name.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
         let forbidden = |c: char| c.is_whitespace() || c.is_control() || "/;,=[]".contains(c);
         if name.is_empty() || name.contains(forbidden) || name.contains(':') && !is_address(name) {
-            return Err(format!("{} is no host - {expected}", begin_of(name)));
+            return Err(format!("{} is not a valid host - {expected}", begin_of(name)));
         }
         let port = match port {
             Some(port) => port.parse().ok().filter(|port| *port > 0),
             None => Some(default_port),
         };
-        let port = port.ok_or_else(|| format!("a port is a number from 1 to 65535 - {expected}"))?;
+        let port = port.ok_or_else(|| format!("the port must be a number from 1 to 65535 - {expected}"))?;
         Ok(Self { name: name.to_owned(), port })
     }
 }
@@ -61,33 +61,33 @@ impl fmt::Display for Host {
     }
 }
 
-/// Another node, as a node reports it.
+/// A node that another node reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
     /// Node id, upper case; empty if the server is too old to report it.
     pub node: String,
-    /// The name in its certificate.
+    /// The name in the node's certificate.
     pub tls_name: Option<String>,
-    /// Addresses on which it listens.
+    /// Addresses on which the node listens.
     pub hosts: Vec<Host>,
 }
 
-/// Form of the other nodes' addresses in a query.
+/// Selects the kind of addresses in a query for peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeersQuery {
     pub tls: bool,
-    /// Asks for alternate addresses.
+    /// True for alternate addresses.
     pub alternate: bool,
 }
 
 impl PeersQuery {
-    /// The name to ask for: `peers-clear-std`.
+    /// Name of the info request, such as `peers-clear-std`.
     pub fn name(self) -> String {
         let (tls, alternate) = (if self.tls { "tls" } else { "clear" }, if self.alternate { "alt" } else { "std" });
         format!("peers-{tls}-{alternate}")
     }
 
-    /// The name to ask for on servers before 3.10, which have no TLS.
+    /// Name of the info request for servers before 3.10, which have no TLS.
     pub fn old_name(self) -> &'static str {
         if self.alternate { "services-alternate" } else { "services" }
     }
@@ -123,7 +123,8 @@ pub fn peers(value: &str) -> Result<Vec<Peer>, String> {
     if rest.is_empty() { Ok(found) } else { Err(wrong()) }
 }
 
-/// Hosts up to the closing bracket, and the text behind it. IPv6 addresses have brackets of their own.
+/// Parses hosts up to the closing bracket. Returns the hosts, and the text behind the bracket. IPv6 addresses have
+/// their own brackets.
 fn hosts_of(list: &str, default_port: u16) -> Option<(Vec<Host>, &str)> {
     let (mut hosts, mut rest) = (Vec::new(), list);
     loop {
@@ -139,7 +140,7 @@ fn hosts_of(list: &str, default_port: u16) -> Option<(Vec<Host>, &str)> {
     }
 }
 
-/// Reads `services`: `10.0.0.1:3000;10.0.0.2:3000`, an address for each peer, or several.
+/// Parses the value of `services`: `10.0.0.1:3000;10.0.0.2:3000`, one or more addresses for each peer.
 pub fn services(value: &str) -> Result<Vec<Peer>, String> {
     let peers = value.split(';').filter(|host| !host.is_empty()).map(|host| {
         let host = Host::parse(host, DEFAULT_PORT)?;

@@ -1,10 +1,9 @@
-//! A blocking connection to a node: plain or TLS, logged in, with a time limit for each exchange.
+//! A blocking connection to a node: plain or TLS, with login, and with a time limit for each exchange.
 //!
 //! The limit holds for the whole exchange, so a server that sends one byte per second cannot block the caller.
 //!
-//! Sockets to nodes: connecting, and reads and writes until a deadline.
-//!
-//! TLS to nodes: their certificates are checked against given authorities, and against a name.
+//! Reads and writes of a socket have one common deadline. With TLS, the certificate of the node is checked against
+//! given authorities and a name.
 
 use super::Host;
 use crate::wire::frame::{HEADER_BYTES, Kind};
@@ -46,8 +45,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Begins TLS, and logs in if there is a login: by the `session` of an earlier connection to the node, or by
-    /// password, which begins a session. `tls_name` is the name in the node's certificate.
+    /// Begins TLS and logs in, as far as `access` says. The login uses the `session` of an earlier connection to the
+    /// node, or the password, which begins a session. `tls_name`: the name in the node's certificate.
     pub(crate) fn begin(
         socket: TcpStream,
         tls_name: &str,
@@ -66,19 +65,19 @@ impl Connection {
     /// The socket and the TLS state, for use in a ring.
     pub(crate) fn into_parts(self) -> (TcpStream, Option<Box<ClientConnection>>) {
         let Timed { socket, .. } = self.socket;
-        // The ring has deadlines of its own.
+        // Users of the ring have their own deadlines.
         let _ = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
         (socket, self.tls)
     }
 
-    /// Asks for the values of `names`; `None` for names that the server skips.
+    /// Queries the values of `names`; `None` for names that the server skips.
     pub fn ask(&mut self, names: &[String]) -> Result<Vec<Option<String>>, String> {
         let body = self.exchange(Kind::Info, &info_request(names))?;
         info_replies(names, &body)
     }
 
     fn log_in(&mut self, login: &Login, session: &mut Option<Vec<u8>>) -> Result<(), String> {
-        // An expired session is refused: the password starts a new one.
+        // If the session has expired, the server refuses it, and the password starts a new session.
         if let Some(token) = session
             && self.security(&login.session_request(token))?.0 == 0
         {
@@ -133,7 +132,7 @@ trait ReadWrite: Read + Write {}
 
 impl<T: Read + Write> ReadWrite for T {}
 
-/// Fills `buffer`. `had`: bytes received before.
+/// Fills `buffer`. `had`: bytes of the reply received before.
 fn receive(stream: &mut impl Read, buffer: &mut [u8], had: usize, timeout: Duration) -> Result<(), String> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -142,7 +141,7 @@ fn receive(stream: &mut impl Read, buffer: &mut [u8], had: usize, timeout: Durat
             Ok(length) => filled += length,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => {
-                return Err(format!("no whole reply - {} - {} bytes came", why(&error, timeout), had + filled));
+                return Err(format!("incomplete reply - {} - received {} bytes", why(&error, timeout), had + filled));
             }
         }
     }
@@ -152,15 +151,15 @@ fn receive(stream: &mut impl Read, buffer: &mut [u8], had: usize, timeout: Durat
 /// Maximum number of addresses of one host name that are tried.
 const ADDRESSES_MAX: usize = 8;
 
-/// Connects to the first address of `host` that answers, within `timeout` for all.
+/// Connects to the first address of `host` that answers. `timeout`: for all addresses together.
 pub(crate) fn connect(host: &Host, timeout: Duration) -> io::Result<TcpStream> {
-    let mut last = io::Error::other("the name has no address");
+    let mut last = io::Error::other("the host name has no address");
     let addresses: Vec<_> = (host.name.as_str(), host.port).to_socket_addrs()?.take(ADDRESSES_MAX).collect();
     let share = timeout / addresses.len().max(1) as u32;
     for address in addresses {
         match TcpStream::connect_timeout(&address, share) {
             Ok(socket) => {
-                // A request is one write; waiting for more would only delay it.
+                // Each request is a single write, so Nagle's algorithm would only delay it.
                 let _ = socket.set_nodelay(true);
                 return Ok(socket);
             }
@@ -203,21 +202,21 @@ impl Write for Timed {
     }
 }
 
-/// Describes a socket error for people.
+/// Describes a socket error for a message.
 pub(super) fn why(error: &io::Error, timeout: Duration) -> String {
     match error.kind() {
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => format!("the time was over after {} s", timeout.as_secs()),
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => format!("timed out after {} s", timeout.as_secs()),
         _ => error.to_string(),
     }
 }
 
-/// Maximum bytes of a certificate file. The bundle of a whole system has 200 kB.
+/// Maximum bytes of a certificate file. The bundle of a Linux distribution has 200 kB.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 
 /// TLS settings.
 pub struct Tls {
     config: Arc<ClientConfig>,
-    /// The name in the certificates, where one was given for all.
+    /// The name in the certificates of all nodes, if the user gave one.
     name: Option<String>,
 }
 
@@ -225,7 +224,7 @@ impl Tls {
     /// Trusts the `authorities` of a PEM file. `client`: files with this client's certificate and key, if it has one.
     /// `name`: the name in the certificates of all nodes.
     ///
-    /// Errors: a file that cannot be used, a sentence.
+    /// Errors: a sentence about a file that cannot be used.
     pub fn new(authorities: &Path, client: Option<(&Path, &Path)>, name: Option<String>) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         let (taken, _) = roots.add_parsable_certificates(certificates(authorities)?);
@@ -239,20 +238,22 @@ impl Tls {
             Some((certificate, key)) => {
                 let parsed = PrivateKeyDer::from_pem_slice(&pem(key)?);
                 let parsed =
-                    parsed.map_err(|error| refused(key, &format!("no key without a password in it: {error}")))?;
+                    parsed.map_err(|error| refused(key, &format!("it has no unencrypted private key: {error}")))?;
                 let config = builder.with_client_auth_cert(certificates(certificate)?, parsed);
-                config.map_err(|error| refused(certificate, &format!("it does not go with its key: {error}")))?
+                config.map_err(|error| {
+                    refused(certificate, &format!("the certificate does not match its private key: {error}"))
+                })?
             }
             None => builder.with_no_client_auth(),
         };
         Ok(Self { config: Arc::new(config), name })
     }
 
-    /// Does the TLS handshake with a node. Its certificate must be for `name`, or for the name given for all.
+    /// Does the TLS handshake with a node. The certificate must be for `name`, or for the name that the user gave.
     pub(super) fn begin(&self, name: &str, socket: &mut Timed, timeout: Duration) -> Result<ClientConnection, String> {
         let wanted = self.name.as_deref().unwrap_or(name);
         let server = ServerName::try_from(wanted.to_owned());
-        let server = server.map_err(|_| format!("no certificate can be for the name {wanted} - give --tls-name"))?;
+        let server = server.map_err(|_| format!("{wanted} is not a valid name for a certificate - give --tls-name"))?;
         let connection = ClientConnection::new(self.config.clone(), server);
         let mut connection = connection.map_err(|error| format!("cannot begin TLS - {error}"))?;
         while connection.is_handshaking() {

@@ -1,5 +1,5 @@
-//! Nodes of a cluster, for the commands that query them and for the client. Found from a few of them, each once, by its
-//! id.
+//! Nodes of a cluster, for the commands that query nodes, and for the client. All nodes are found from a few seeds. The
+//! id of a node identifies it, whatever its address.
 //!
 //! ```text
 //! seeds -> find -> Node -> Connection: TCP, then TLS, then the login, all optional but the first
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Instant;
 
-/// Time limit for all addresses of a node, in timeouts of one address.
+/// Time limit for all addresses of a node, as a multiple of the timeout for one address.
 const REACH_TIMEOUTS: u32 = 4;
 
 /// Maximum rounds of queries for peers. Each node knows all others, so two usually suffice.
@@ -42,9 +42,9 @@ pub(crate) const NODES_MAX: usize = 256;
 pub struct Node {
     /// Upper case; letters and digits.
     pub id: String,
-    /// Address at which it was reached.
+    /// Address at which the node was reached.
     pub host: Host,
-    /// The name in its certificate.
+    /// The name in the node's certificate.
     pub tls_name: String,
     /// Server version: `8.0.0.15`.
     pub build: String,
@@ -58,19 +58,19 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node known from before, not queried yet.
+    /// A node with known id and address that was not queried yet.
     pub fn known(id: String, host: Host, tls_name: String, build: String) -> Self {
         let (namespaces, features) = (Vec::new(), String::new());
         Self { id, host, tls_name, build, namespaces, features, connection: None, connections: 0, session: None }
     }
 
-    /// The first of `hosts` that answers. A host that does not answer costs a timeout, so there is a limit for all
-    /// together.
+    /// Connects to the first of `hosts` that answers. Each host without an answer costs a timeout, so the total time is
+    /// limited, too.
     pub(crate) fn reach(hosts: &[Host], tls_name: Option<&str>, access: &Access) -> Result<Self, String> {
         let (begin, mut errors) = (Instant::now(), Vec::new());
         for host in hosts {
             if begin.elapsed() > REACH_TIMEOUTS * access.timeout {
-                errors.push("its other addresses were not tried".to_owned());
+                errors.push("further addresses of the node were not tried".to_owned());
                 break;
             }
             let tls_name = tls_name.unwrap_or(&host.name).to_owned();
@@ -80,14 +80,14 @@ impl Node {
                 Err(error) => errors.push(format!("{host}: {error}")),
             }
         }
-        Err(if errors.is_empty() { "it advertises no address".to_owned() } else { errors.join("; ") })
+        Err(if errors.is_empty() { "the node advertises no address".to_owned() } else { errors.join("; ") })
     }
 
     /// Queries the node's identity.
     fn introduce(&mut self, access: &Access) -> Result<(), String> {
         let names = ["node", "build", "namespaces", "features"].map(str::to_owned);
         let values = self.connection(access)?.ask(&names)?;
-        let [node, build, namespaces, features] = &values[..] else { return Err("it answers nothing".to_owned()) };
+        let [node, build, namespaces, features] = &values[..] else { return Err("the reply has no values".to_owned()) };
         let said = |value: &Option<String>| match value {
             Some(value) if !is_refusal(value) => Ok(value.clone()),
             other => Err(begin_of(other.as_deref().unwrap_or("nothing"))),
@@ -97,7 +97,7 @@ impl Node {
             let is_id = !id.is_empty() && id.len() <= 32 && id.chars().all(|c| c.is_ascii_alphanumeric());
             if is_id { Ok(id) } else { Err(begin_of(&id)) }
         });
-        self.id = id.map_err(|found| format!("expected the id of a node such as BB9020011AC4202, found {found}"))?;
+        self.id = id.map_err(|found| format!("expected a node id such as BB9020011AC4202, found {found}"))?;
         let is_version = |build: &String| {
             build.len() <= BUILD_BYTES_MAX && build.starts_with(|c: char| c.is_ascii_digit()) && build.contains('.')
         };
@@ -109,7 +109,7 @@ impl Node {
         Ok(())
     }
 
-    /// Queries the node, over a new connection if there is none or the old one is broken.
+    /// Queries the node. Makes a new connection if there is none, or if the old one is broken.
     pub fn ask(&mut self, names: &[String], access: &Access) -> Result<Vec<Option<String>>, String> {
         if let Some(connection) = &mut self.connection {
             if let Ok(values) = connection.ask(names) {
@@ -125,7 +125,7 @@ impl Node {
         values
     }
 
-    /// As [`Self::ask`], each value with its name. Names that the server skips are left out.
+    /// As [`Self::ask`], but returns each value with its name, without the names that the server skips.
     pub fn replies(&mut self, names: Vec<String>, access: &Access) -> Result<Vec<(String, String)>, String> {
         let values = self.ask(&names, access)?;
         Ok(names.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?))).collect())
@@ -140,7 +140,7 @@ impl Node {
                 // Another node may have this address by now.
                 let id = connection.ask(&["node".to_owned()])?.pop().flatten().unwrap_or_default();
                 if !id.eq_ignore_ascii_case(&self.id) {
-                    return Err(format!("node {} was there before, and now {} answers", self.id, begin_of(&id)));
+                    return Err(format!("expected node {} at this address, found node {}", self.id, begin_of(&id)));
                 }
             }
             self.connection = Some(connection);
@@ -150,17 +150,17 @@ impl Node {
     }
 
     fn peers(&mut self, query: PeersQuery, access: &Access) -> Result<Vec<Peer>, String> {
-        // Servers before 3.10 know only the second name.
+        // Servers before 3.10 know only the old name.
         let values = self.ask(&[query.name(), query.old_name().to_owned()], access)?;
         let valid = |value: &Option<String>| value.clone().filter(|value| !value.is_empty() && !is_refusal(value));
         match &values[..] {
             [new, _] if valid(new).is_some() => peers(&valid(new).unwrap_or_default()),
-            // The old name returns addresses without TLS only.
+            // The old name returns only addresses without TLS.
             [_, Some(old)] if !query.tls && !is_refusal(old) => services(old),
             [new, _] => {
-                Err(format!("it answers {} with {}", query.name(), begin_of(new.as_deref().unwrap_or("nothing"))))
+                Err(format!("unexpected reply to {}: {}", query.name(), begin_of(new.as_deref().unwrap_or("nothing"))))
             }
-            _ => Err("it answers nothing".to_owned()),
+            _ => Err("the reply has no values".to_owned()),
         }
     }
 }
@@ -171,15 +171,15 @@ impl std::fmt::Display for Node {
     }
 }
 
-/// A cluster, as far as it was found; no nodes if no seed answered.
+/// The nodes of a cluster that were found. Without nodes if no seed answered.
 pub struct Cluster {
     /// By id.
     pub nodes: Vec<Node>,
-    /// Nodes that could not be reached or queried, each a sentence.
+    /// A sentence for each node that could not be reached or queried.
     pub missing: Vec<String>,
 }
 
-/// Finds the nodes of a cluster from `seeds`; their peers, too, unless `query` is `None`.
+/// Finds the nodes of a cluster: the `seeds`, and their peers unless `query` is `None`.
 pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Cluster {
     let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
     let mut missing = Vec::new();
@@ -225,7 +225,7 @@ pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Clust
     Cluster { nodes: nodes.into_values().collect(), missing }
 }
 
-/// Does `work` on all `items` concurrently: an item that does not answer delays no other.
+/// Does `work` on all `items` concurrently, with a thread for each, so that a slow item does not delay the others.
 pub fn at_once<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     let work = &work;
     thread::scope(|scope| {

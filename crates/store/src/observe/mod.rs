@@ -1,4 +1,4 @@
-//! The server's own state: counters, log lines, facts for info requests.
+//! The server's state for observers: counters, log lines, and facts for info requests.
 //!
 //! ```text
 //! a core: Counts --copied now and then--> Facts (all cores) --Ticker--> Lines --Logs--> files, console
@@ -7,7 +7,7 @@
 //!
 //! The log has the format of the real server 7.0, so that the same tools can read it.
 //!
-//! Each core counts for itself; the printing thread adds the cores up.
+//! Each core has its own counts. The thread that writes the log adds them up.
 
 mod ticker;
 
@@ -17,13 +17,13 @@ use crate::{Buckets, Losses, ResultCode, Statistics, Work, server};
 use std::net::IpAddr;
 pub use ticker::{Line, Logs, Ticker, start_lines};
 
-/// The version of the real server with this protocol, log and statistics; clients and tools check it.
+/// The version of the real server whose protocol, log and statistics this server has. Clients and tools check it.
 pub const BUILD: &str = "7.0.0.26";
 
 /// One bit per partition, the most significant bit first.
 pub type Bitmap = [u8; 512];
 
-/// This node in its cluster.
+/// This node and its view of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub id: u64,
@@ -49,13 +49,13 @@ pub struct Node {
 pub struct Takeover {
     /// Time since the other node's last message, ms.
     pub ms: u64,
-    /// Clients' requests since the link was lost, and those among them that were refused or timed out.
+    /// Number of clients' requests since the link was lost, and of those that were refused or timed out.
     pub requests: u64,
     pub failed: u64,
 }
 
 impl Node {
-    /// A node without others.
+    /// A single node.
     pub fn alone(id: u64, address: (IpAddr, u16)) -> Self {
         Self {
             id,
@@ -91,8 +91,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Numbers of records of which this node is the master, of which it is the replica, and of others. Estimated from
-    /// its shares of the partitions, because stores do not distinguish them.
+    /// Number of records of which this node is the master, of which it is the replica, and of others. Estimated from
+    /// the node's shares of the partitions, because stores do not distinguish these records.
     pub(crate) fn split_objects(&self, namespace: usize) -> [u64; 3] {
         let objects = self.counts.namespaces.get(namespace).map_or(0, |counts| counts.store.objects);
         let count = |bitmap: &Bitmap| bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum();
@@ -114,7 +114,7 @@ impl Facts {
         }
     }
 
-    /// Partitions of all namespaces that are not compared yet with the other node's.
+    /// Number of partitions of all namespaces that are not compared yet with the other node.
     pub(crate) fn partitions_remaining(&self) -> u64 {
         let migrations = self.counts.namespaces.iter().map(|counts| &counts.migration);
         migrations.map(|migration| migration.tx_remaining + migration.rx_remaining).sum()
@@ -141,7 +141,7 @@ pub enum Origin {
     /// A client's message for one record.
     Client,
     Batch,
-    /// Another node's client.
+    /// A client of another node.
     Proxy,
 }
 
@@ -155,7 +155,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Kind of `work`. `None` for another node's write or comparison.
+    /// Kind of `work`. `None` for a write or comparison of another node.
     pub fn of(work: &Work) -> Option<Self> {
         match work {
             Work::Exists | Work::ReadAll | Work::Read(_) => Some(Self::Read),
@@ -173,7 +173,7 @@ pub struct Outcomes {
     pub error: u64,
     /// Timed out.
     pub timeout: u64,
-    /// There was no record to read or delete.
+    /// The record to read or delete did not exist.
     pub not_found: u64,
 }
 
@@ -196,7 +196,7 @@ pub struct Transactions {
     pub delete: Outcomes,
     /// Transactions that another node carried out.
     pub proxy: Outcomes,
-    /// Transactions whose partition no node could serve (`tsvc_error`).
+    /// Number of transactions whose partition no node could serve (`tsvc_error`).
     pub refused: u64,
     /// Times of reads, in the unit of the configuration (`{ns}-read`, `{ns}-batch-sub-read`).
     pub read_times: Buckets,
@@ -205,7 +205,7 @@ pub struct Transactions {
 }
 
 impl Transactions {
-    /// Number of transactions, and of those among them that were refused for want of a node or timed out.
+    /// Number of transactions, and of failed ones: those that timed out, or whose partition no node could serve.
     pub(crate) fn requests(&self) -> [u64; 2] {
         let kinds = [self.read, self.write, self.delete, self.proxy];
         let ended: u64 = kinds.iter().map(|of| of.success + of.error + of.not_found).sum();
@@ -214,7 +214,7 @@ impl Transactions {
     }
 }
 
-/// Copying of records to the other node, or from it.
+/// Counts of records that are copied to or from the other node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Migration {
     /// Partitions that are not compared yet, at the sending node and at the receiving one.
@@ -236,12 +236,12 @@ pub struct NamespaceCounts {
     pub batch_sub: Transactions,
     /// Transactions of clients of other nodes.
     pub from_proxy: Transactions,
-    /// Refused because too many wait for the same record.
+    /// Refused because too many transactions wait for the same record.
     pub key_busy: u64,
     /// Refused because the record is too big.
     pub record_too_big: u64,
     pub migration: Migration,
-    /// Statistics of its stores.
+    /// Statistics of the namespace's stores.
     pub store: Statistics,
 }
 
@@ -292,11 +292,11 @@ impl NamespaceCounts {
 pub struct Counts {
     /// Each namespace, in the order of the configuration.
     pub namespaces: Vec<NamespaceCounts>,
-    /// Connections of clients that were opened.
+    /// Number of client connections opened.
     pub connections_opened: u64,
-    /// Connections of clients that were closed.
+    /// Number of client connections closed.
     pub connections_closed: u64,
-    /// Connections that the server closed because they were idle or stalled, or to free memory.
+    /// Number of connections that the server closed because they were idle or stalled, or to free memory.
     pub connections_reaped: u64,
     /// Malformed frames.
     pub malformed: u64,
@@ -308,7 +308,7 @@ pub struct Counts {
     pub in_progress: u64,
 }
 
-/// Counters that are added up: over cores, and within a core's report.
+/// Counters that can be summed over cores.
 pub(crate) trait Merge {
     fn merge(&mut self, other: &Self);
 }
@@ -340,7 +340,7 @@ impl<T: Merge + Default> Merge for Vec<T> {
     }
 }
 
-/// Merges field by field. All fields have to be named.
+/// Implements [`Merge`] field by field. All fields have to be listed.
 macro_rules! merged {
     ($type:ident: $($field:ident),*) => {
         impl Merge for $type {

@@ -1,4 +1,4 @@
-//! The log as sizing reads it, and latencies as info requests have them.
+//! Tests of the log, as the sizing commands parse it, and of the latencies for info requests.
 
 use super::*;
 use crate::conf::{self, Level};
@@ -34,8 +34,8 @@ fn buckets(values: &[(u64, u64)]) -> Buckets {
     buckets
 }
 
-/// Counts of one of two cores after `seconds`: 100 blocks a second are written, by clients and by defragmentation, and
-/// as many are freed.
+/// Counts of one of two cores after `seconds`. Clients and defragmentation write 100 blocks per second, and as many are
+/// freed.
 fn core_after(seconds: u64) -> Counts {
     let device = DeviceStatistics {
         used_bytes: 1_000_000,
@@ -76,7 +76,7 @@ fn core_after(seconds: u64) -> Counts {
     Counts { namespaces: vec![namespace], connections_opened: 5, connections_closed: 2, ..Counts::default() }
 }
 
-/// Runs a ticker over a minute of such cores. Returns the log's text, and the facts at its end.
+/// Runs a ticker for a minute with the counts of two such cores. Returns the log's text, and the facts at the end.
 fn minute() -> (String, Facts) {
     let begin: Timestamp = "2026-11-20T23:00:00Z".parse().unwrap();
     let mut facts = facts();
@@ -91,7 +91,7 @@ fn minute() -> (String, Facts) {
         facts.counts = core_after(seconds);
         facts.counts.merge(&core_after(seconds));
         let at = begin + SignedDuration::from_secs(seconds as i64);
-        // Twice at the same instant is once.
+        // A second call at the same time returns no lines.
         let lines = ticker.tick(due_ms, &mut facts);
         assert!(!lines.is_empty() && ticker.tick(due_ms, &mut facts).is_empty());
         lines.iter().for_each(|line| text.push_str(&line.stamped(at, true)));
@@ -160,7 +160,7 @@ fn the_ticker_says_what_is_there() {
 fn latencies_are_those_of_the_last_interval() {
     let (_, facts) = minute();
     let [(name, read), _, (_, batch_read), (_, batch_write)] = &facts.latencies[..] else { panic!() };
-    // A quarter each took 0, 1, 5 us, and a second.
+    // A quarter of the reads each took 0 us, 1 us, 5 us, and a second.
     assert_eq!((name.as_str(), &read[..32]), ("{test}-read", "usec,8.0,75.00,50.00,50.00,25.00"));
     assert!(read.split(',').count() == 2 + 17 && read.ends_with(",25.00"), "{read}");
     assert!(!batch_read.is_empty() && batch_write.is_empty());

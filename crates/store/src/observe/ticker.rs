@@ -1,7 +1,5 @@
-//! Periodic lines of the server's log: counters (the ticker), histograms, one line for each device. Latencies of an
-//! interval.
-//!
-//! The log's lines, and where they go.
+//! Periodic lines of the server's log: counters (the ticker), histograms, and a line for each device. Also computes the
+//! latencies of each interval, and writes the lines to their destinations.
 
 use super::{BUILD, Facts, Migration, NamespaceCounts, Outcomes, Transactions};
 use crate::conf::{Config, Level, Log};
@@ -13,8 +11,8 @@ use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 
-/// Devices have lines in one of this many sets of ticker lines: every 20 s as in the real server, at the default
-/// interval of 10 s.
+/// Number of ticker intervals between two lines of a device: 20 s at the default interval of 10 s, as in the real
+/// server.
 const DEVICES_EVERY: u64 = 2;
 
 /// Writes the periodic lines when they are due.
@@ -29,12 +27,12 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    /// A ticker that begins at `now_ms`, on any clock that does not go back.
+    /// A ticker that begins at `now_ms`, on any monotonic clock.
     pub fn new(now_ms: u64) -> Self {
         Self { begin_ms: now_ms, ticks: 0, device_ticks: 0, before: (now_ms, Vec::new()), devices_before: Vec::new() }
     }
 
-    /// When something is due next.
+    /// Time of the next due line, ms.
     pub fn next_ms(&self, facts: &Facts) -> u64 {
         self.ticker_due(facts).min(self.devices_due(facts))
     }
@@ -74,7 +72,7 @@ impl Ticker {
             let name = &namespace.settings.name;
             for (device, (path, now)) in namespace.devices.iter().zip(&counts.store.devices).enumerate() {
                 let before = self.devices_before.get(index).and_then(|devices| devices.get(device)).unwrap_or(&default);
-                // As in the real server, which divides by the nominal interval whatever its clock shows.
+                // As in the real server: the difference is divided by the nominal interval, not by the measured time.
                 let rate = |of: fn(&DeviceStatistics) -> u64| {
                     let rate = of(now).saturating_sub(of(before)) as f64 / seconds;
                     format!("({},{rate:.1})", of(now))
@@ -189,7 +187,7 @@ impl Ticker {
 /// Thresholds of a latency: 1, 2, 4 and so on, of its unit.
 const COLUMNS: usize = 17;
 
-/// Latencies between two counts: unit, transactions per second, percentages that took at least each threshold.
+/// Latencies between two counts: unit, transactions per second, and percentages that took at least each threshold.
 fn latency(unit: &str, seconds: f64, now: &Buckets, before: &Buckets) -> String {
     let differences = now.counts().iter().zip(before.counts()).map(|(now, before)| now.saturating_sub(*before));
     let differences: Vec<u64> = differences.collect();
@@ -212,7 +210,7 @@ fn unit(facts: &Facts) -> &'static str {
     if facts.config.microsecond_histograms { "usec" } else { "msec" }
 }
 
-/// Times of a namespace's transactions, by the server's names.
+/// Times of a namespace's transactions, with the real server's names.
 fn times(counts: &NamespaceCounts) -> [(&'static str, &Buckets); 4] {
     [
         ("read", &counts.client.read_times),
@@ -234,7 +232,7 @@ fn cache_read_pct(now: &Statistics, before: Option<&Statistics>) -> f64 {
     cached as f64 * 100.0 / all.max(1) as f64
 }
 
-/// `tsvc (..) ... lang (..)`, or nothing where there was no transaction.
+/// `tsvc (..) ... lang (..)`; `None` if there was no transaction.
 fn transactions(of: &Transactions) -> Option<String> {
     let all = |of: &Outcomes| of.success + of.error + of.timeout + of.not_found;
     let three = |of: &Outcomes| format!("{},{},{}", of.success, of.error, of.timeout);
@@ -304,13 +302,13 @@ pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<Line> {
     lines
 }
 
-/// A line without its time.
+/// A log line, without its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     pub level: Level,
     /// The server's log context: `info`, `drv_ssd`.
     pub context: &'static str,
-    /// The real server's file that prints such lines: tools look at it.
+    /// Source file of the real server that prints such lines. Tools check the name.
     pub source: &'static str,
     pub text: String,
 }
@@ -324,7 +322,7 @@ impl Line {
         Self { level: Level::Warning, context, source, text }
     }
 
-    /// The line as written to the log. No character of its text ends the line or moves a cursor.
+    /// The line as written to the log. Control characters of the text are replaced, so that it stays one line.
     pub fn stamped(&self, at: Timestamp, millis: bool) -> String {
         let format = if millis { "%b %d %Y %H:%M:%S%.3f GMT" } else { "%b %d %Y %H:%M:%S GMT" };
         let level = self.level.word();
@@ -341,7 +339,7 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Opens the destinations; files are appended to. Errors: the path and why.
+    /// Opens the destinations. Lines are appended to files. Errors: the path and the error.
     pub fn open(config: &Config) -> Result<Self, (String, io::Error)> {
         let console = Log { path: None, any: Level::Info, drv_ssd: None };
         let logs = if config.logs.is_empty() { vec![console] } else { config.logs.clone() };
@@ -367,7 +365,7 @@ impl Logs {
                 _ => line.level <= log.any,
             };
             let text: String = lines.iter().filter(wanted).map(|line| line.stamped(at, self.millis)).collect();
-            // One write for all lines, so that a reader of the file seldom sees half a line.
+            // All lines are one write, so that a reader of the file seldom sees half a line.
             let written = sink.write_all(text.as_bytes());
             result = result.and(written);
         }

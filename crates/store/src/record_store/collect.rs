@@ -1,12 +1,14 @@
 //! Defragmentation: appends the live records of a mostly dead block again, and frees the block.
 //!
-//! A record keeps its version. A tombstone is dropped when no block on the device, used or free, can hold an older
-//! version of its record. For that it stores the first sequence number assigned after it was written. All blocks with
-//! that number or a greater one were begun when the older versions were dead, and dead records are never appended
-//! again. So once every block that a cold start would read has such a number, the tombstone is no longer needed.
+//! A moved record keeps its version. A tombstone is dropped when no block on the device, used or free, can hold an
+//! older version of its record. For this check, each tombstone stores the first sequence number that was assigned after
+//! the tombstone was written. When a block with that number or a greater one was begun, the older versions were already
+//! dead, and dead records are never appended again. So once every block that a cold start would read has such a number,
+//! the tombstone is no longer needed.
 //!
-//! A block that is never collected, because most of it stays live, preserves the tombstones of its time; `raid`
-//! searches for those. When few blocks are free, the emptiest is collected whatever the low-water mark.
+//! A block that stays mostly live is never collected, and so keeps the tombstones of its time from being dropped. The
+//! tomb raider (`raid`) searches for these tombstones. When few blocks are free, the emptiest block is collected even
+//! if more of it is live than the low-water mark allows.
 
 use super::Store;
 use crate::Disk;
@@ -16,10 +18,10 @@ use crate::record::{Found, UNIT, Walk};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
-/// Bytes of records that are moved in one turn.
+/// Maximum bytes of records that are moved in one turn.
 const SLICE: usize = 256 << 10;
 
-/// Number of times that a failed read of a block is repeated before the block is left as it is.
+/// Maximum number of retries of a failed block read. After that the block is left as it is.
 const TRIES: u32 = 3;
 
 /// Delay before a retry for lack of space, nanoseconds.
@@ -32,7 +34,7 @@ const FULL_NS: u64 = 20_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     stage: Stage,
-    /// When the next block may be read.
+    /// Earliest time of the next block read.
     next_ns: u64,
 }
 
@@ -78,7 +80,8 @@ impl Store {
         if now < self.collectors[number].next_ns {
             return self.collectors[number].next_ns;
         }
-        // Long records leave gaps at the ends of blocks, and so do their copies: such a block need not be collected.
+        // Long records leave gaps at the ends of blocks. Their copies leave the same gaps, so collecting would gain
+        // nothing.
         if volume.blocks.queue.is_empty() && !volume.blocks.queue_emptiest(volume.packed_units / 8 * 7) {
             self.collectors[number].next_ns = now + FULL_NS;
             return now + FULL_NS;
@@ -128,7 +131,7 @@ impl Store {
         if live > 0 {
             volume.leave(block);
             let what = format!("{} bytes of records in write block {block}", live as usize * UNIT);
-            self.remark(Some(number), format!("{what} were not moved - {why}"));
+            self.remark(Some(number), format!("{what} could not be moved - {why}"));
         }
     }
 
@@ -142,7 +145,7 @@ impl Store {
                 Found::Seal(_) | Found::Flaw(_) => continue,
                 Found::End(_) => {
                     self.io.recycle(buf);
-                    self.leave(number, block, "they are damaged", now);
+                    self.leave(number, block, "the records are damaged", now);
                     return self.collect_next(number, disk);
                 }
             };

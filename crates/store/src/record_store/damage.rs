@@ -2,13 +2,13 @@
 //! record may have been the newest version of its key, and an older version must not be served in its place.
 //!
 //! ```text
-//! part of a block that cannot be read:  all records of the block were obsolete -> harmless
-//!                                       it was on the device for certain (seals, marks) -> damage
-//!                                       else -> the write that a crash cut off: logged, and the store opens
+//! unreadable part of a block:  all records of the block were obsolete -> harmless
+//!                              the part was certainly durable (by seals, marks) -> damage
+//!                              else -> a crash interrupted its write: logged, and the store opens
 //! ```
 //!
-//! All blocks that are not whole get an empty header once their records are moved, so that no later cold start judges
-//! them with other evidence.
+//! All damaged and incomplete blocks get an empty header once their records are moved. So no later cold start judges
+//! these blocks by other evidence.
 
 use super::Store;
 use crate::index::Entry;
@@ -22,19 +22,19 @@ use std::collections::BTreeSet;
 /// Maximum number of damaged blocks of a device that are logged.
 const NAMED_MAX: u64 = 20;
 
-/// A block that has a header, and that is not whole to its end.
+/// A block with a valid header, but with an unreadable part or without a complete last piece.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Suspect {
     pub(super) block: u32,
     pub(super) sequence: u64,
-    /// Where the last whole piece begins and ends.
+    /// Start and end of the last intact piece, bytes.
     pub(super) last_seal: u32,
     pub(super) pieces_end: u32,
     pub(super) flaws: Vec<Flaw>,
     pub(super) records: Vec<Entry>,
-    /// Part behind the last whole piece.
+    /// The part behind the last intact piece.
     pub(super) end: Option<Flaw>,
-    /// True if there are records in that part.
+    /// True if the part behind the last intact piece holds records.
     pub(super) is_torn: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Verdict {
 }
 
 impl Store {
-    /// Judges the blocks of a volume after all were read.
+    /// Judges the suspect blocks of a volume, once all blocks were read.
     pub(super) fn judge(&mut self, number: usize) {
         let Some(mut scan) = self.scan.take() else { return };
         let progress = &mut scan.volumes[number];
@@ -72,8 +72,7 @@ impl Store {
                     (Flaw { records: sure.records.max(1), ..sure }, true)
                 }
             });
-            // The part behind the last piece was cut off only if records are in it: otherwise nothing was written
-            // there.
+            // Without records in the part behind the last piece, no write to that part was interrupted.
             let end = end.filter(|(_, is_sure)| *is_sure || suspect.is_torn);
             let (sure, unsure): (Vec<_>, Vec<_>) = inner.chain(end).partition(|(_, is_sure)| *is_sure);
             self.add(number, block, &mut verdict.losses, &sure.into_iter().map(|(flaw, _)| flaw).collect::<Vec<_>>());
@@ -83,8 +82,8 @@ impl Store {
         }
         for block in 0..progress.used {
             let Block { sequence, live, .. } = *self.volumes[number].blocks.get(block);
-            // The newer copies are lost, but seals on the device still say that the use of this block has ended: renew
-            // it, so that its records are copied first.
+            // Seals say that the use of this block has ended, but the newer copies of its records are lost. Renewing
+            // the block copies these records first.
             if live > 0 && progress.evidence.has_ended(block, sequence) {
                 verdict.renew.insert(block);
             }
@@ -117,7 +116,7 @@ impl Store {
         *losses += Losses { blocks: 1, bytes, records };
         if losses.blocks <= NAMED_MAX {
             let (at, bytes, records) = (Grouped(first.at.into()), count(bytes, "byte"), count(records, "record"));
-            let lost = format!("{bytes} cannot be read, which held up to {records}");
+            let lost = format!("{bytes} that held up to {records} cannot be read");
             self.remark(Some(number), format!("write block {block} is damaged from byte {at} on: {lost}"));
         }
     }
@@ -125,24 +124,27 @@ impl Store {
     /// Adds the log lines about a volume.
     fn say(&mut self, number: usize, damaged_marks: usize, losses: &Losses, cut: &Losses) {
         if damaged_marks > 0 {
-            let why = "are missing or damaged - damage to the last writes cannot be told from a crash";
-            self.remark(Some(number), format!("{damaged_marks} of the 2 marks of its end {why}"));
+            let why = "are missing or damaged - damage to the last writes cannot be distinguished from a crash";
+            self.remark(Some(number), format!("{damaged_marks} of the 2 end-of-log marks {why}"));
         }
         if losses.blocks > NAMED_MAX {
-            self.remark(Some(number), format!("{} more are damaged", count(losses.blocks - NAMED_MAX, "write block")));
+            self.remark(
+                Some(number),
+                format!("{} are damaged but not listed", count(losses.blocks - NAMED_MAX, "write block")),
+            );
         }
         if losses.blocks > 0 {
             self.remark(Some(number), losses.to_string());
         }
         if cut.blocks > 0 {
-            let what = "the last writes before the end are incomplete, as after a loss of power";
+            let what = "the last writes before the store ended are incomplete, as after a power failure";
             let (records, bytes) = (count(cut.records, "record"), count(cut.bytes, "byte"));
-            self.remark(Some(number), format!("{what}: up to {records} of {bytes} are missing"));
+            self.remark(Some(number), format!("{what}: up to {records} in {bytes} are missing"));
         }
     }
 
-    /// Losses because of which the store does not open. `None` while its devices are read, without losses, and once
-    /// they are accepted.
+    /// Losses that keep the store from opening. `None` while the devices are read, if there are no losses, or after the
+    /// losses were accepted.
     pub fn damage(&self) -> Option<Losses> {
         let scan = self.scan.as_ref().filter(|scan| !scan.is_accepted)?;
         let mut losses = Losses::default();
@@ -152,7 +154,7 @@ impl Store {
         (losses.blocks > 0).then_some(losses)
     }
 
-    /// Opens the store in spite of its [`Self::damage`]. The losses stay in its statistics.
+    /// Opens the store in spite of its [`Self::damage`]. The losses stay in the statistics.
     pub fn accept_losses(&mut self, disk: &mut impl Disk) {
         if let Some(scan) = &mut self.scan {
             scan.is_accepted = true;
@@ -174,8 +176,8 @@ impl Store {
             let losses = volume.losses();
             if self.version.max(volume.number_max()) >= NUMBER_LAST {
                 volume.refuses = true;
-                let what = "which no store reaches - writes are refused; read what is needed, then erase the device";
-                let number_of = format!("a record, block or mark has a number of {NUMBER_LAST} or more, {what}");
+                let what = "which no store reaches - writes are refused - read the records that you need, then erase the device";
+                let number_of = format!("a record, block or mark has a number of at least {NUMBER_LAST}, {what}");
                 self.remark(Some(number), number_of);
             }
             if losses.blocks > 0 {

@@ -1,16 +1,18 @@
-//! Removes unneeded tombstones although older blocks were never collected: the server's tomb raider.
+//! The tomb raider: removes tombstones that hide nothing, even if older blocks were never collected.
 //!
-//! All tombstones are marked, and all records appended until then are written. Then every block that a cold start would
-//! read is read. A tombstone loses its mark when a version of its record is found in another block than its own:
-//! versions in its own block are overwritten together with it. Deleted records are never appended again, so tombstones
-//! that keep their mark hide nothing. A block whose header is being written can read differently after a power failure,
-//! so it is read after the write. An unreadable block ends the search.
+//! First, all tombstones are marked, and all records appended until then are written. Then every block is read that a
+//! cold start would read. A tombstone loses its mark when an older version of its record is found in another block.
+//! Versions in the tombstone's own block do not count, because they are overwritten together with the tombstone.
+//! Deleted records are never appended again, so tombstones that keep their mark hide nothing. A block whose header is
+//! being written is read only after that write, because after a power failure the block could hold other records. An
+//! unreadable block ends the search.
 //!
-//! When memory for the index is short, the search begins at once and does not rest. Before it, free blocks get an empty
-//! header, so that their old versions need no tombstones; after it, blocks with hidden versions are collected.
+//! When memory for the index is short, the search begins at once and does not sleep between blocks. Before an urgent
+//! search, free blocks get an empty header, so that their old versions need no tombstones. Blocks in which it finds
+//! hidden versions are queued for defragmentation.
 //!
-//! Turns expired records into tombstones, a part of the index at a time: an older version with a longer life may still
-//! be on the device.
+//! This module also replaces expired records by tombstones, a part of the index at a time. A tombstone is needed,
+//! because an older version with a longer lifetime may still be on the device.
 
 use super::transact::tombstone;
 use super::{NOBODY, Store};
@@ -20,7 +22,7 @@ use crate::{Disk, Reply, ResultCode};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
-/// Entries of the index, or records of a block, that are examined in one turn.
+/// Maximum number of index entries, or of records of a block, that are examined in one turn.
 const TURN: u32 = 2_000;
 
 /// Delay before the next turn, or before a retry for lack of space, nanoseconds.
@@ -34,14 +36,14 @@ const REST_NS: u64 = 5_000_000_000;
 pub(super) struct Raider {
     stage: Stage,
     next_ns: u64,
-    /// True if this search began because memory is short.
+    /// True if memory is short: the search does not sleep between blocks.
     is_urgent: bool,
     /// True if the last search gained little.
     pub(super) is_fruitless: bool,
     /// Number of tombstones that this search removed, and of blocks that it queued for collection.
     gained: u64,
     began_ns: u64,
-    /// When the next urgent search may begin.
+    /// Earliest start of the next urgent search.
     again_ns: u64,
 }
 
@@ -49,19 +51,19 @@ pub(super) struct Raider {
 enum Stage {
     #[default]
     Waiting,
-    /// Free blocks get an empty header.
+    /// Give free blocks an empty header.
     Emptying,
-    /// Tombstones are marked, from this entry on.
+    /// Mark tombstones, from this index entry on.
     Marking(u32),
-    /// Each volume writes its records up to this number.
+    /// Wait until each volume has written its records up to this number.
     Writing(Vec<u64>),
-    /// This block of this volume is read next.
+    /// Next read: volume and block.
     Looking(usize, u32),
-    /// The block is being read, and has this seed.
+    /// Read in flight: volume, block, and the block's seed.
     Reading(usize, u32, u32),
-    /// The block was read.
+    /// Examine the records of a block that was read: volume, block, contents, position.
     Walking(usize, u32, Buf, Walk),
-    /// Marked tombstones are removed, from this entry on.
+    /// Remove marked tombstones, from this index entry on.
     Removing(u32),
 }
 
@@ -93,7 +95,7 @@ impl Store {
                 (Stage::Waiting, period)
             }
             _ if self.draining => (Stage::Waiting, period),
-            // An unreadable block may hold anything.
+            // An unreadable block may hold any version of a record.
             Stage::Waiting if self.volumes.iter().any(|volume| volume.blocks.has_bad()) => (Stage::Waiting, period),
             Stage::Waiting if self.raider.is_urgent => {
                 self.volumes.iter_mut().for_each(|volume| volume.blocks.begin_to_empty());
@@ -218,7 +220,7 @@ impl Store {
         }
         self.io.recycle(done.buf);
         if done.outcome.is_done() {
-            // The block was reused meanwhile.
+            // The block was reused during the read.
             self.raider.stage = Stage::Looking(number, block);
         } else {
             self.volumes[number].counted.errors += 1;
@@ -229,7 +231,7 @@ impl Store {
     }
 }
 
-/// A search through the index.
+/// The search for expired records.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
     /// The next entry to look at.
@@ -258,7 +260,7 @@ impl Store {
             if self.busy.contains_key(&digest) {
                 continue;
             }
-            // The version is just above the record's: the other node may have a later write, by another clock.
+            // Only one more than the record's version: the other node, with its own clock, may have a later write.
             let body = self.tombstone_body(&digest);
             let tombstone = tombstone(digest, entry.version + 1, entry.generation, &body);
             self.version = self.version.max(tombstone.version);

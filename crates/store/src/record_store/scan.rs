@@ -1,9 +1,9 @@
 //! The cold start: reads every write block, and indexes the greatest version of each record.
 //!
-//! Blocks are read in large chunks, several at once, in whatever order they come. A block whose header is not of this
-//! device is unused. Blocks are allocated from the first on, so the search ends after more unused blocks in a row than
-//! can have been begun and not written. Then `damage` judges what could not be read. A flush ends the cold start,
-//! because the data may have been in the drive's cache only.
+//! Blocks are read in large chunks, several at once, and examined in the order of completion. A block without a header
+//! of this device is unused. Blocks are allocated from the first on. So the search ends after a row of unused blocks
+//! that is longer than the number of blocks that can be begun and not written. Then `damage` judges the unreadable
+//! parts. The cold start ends with a flush, because the data may have been only in the drive's cache.
 
 use super::Store;
 use super::damage::{Suspect, Verdict};
@@ -18,7 +18,7 @@ use std::ops::Range;
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
-/// Maximum number of chunks of one volume that are being read.
+/// Maximum number of chunk reads in flight on one volume.
 pub(super) const DEPTH: usize = 8;
 
 /// Maximum number of retries of a failed read or flush.
@@ -42,22 +42,23 @@ pub(super) struct Scan {
     pub(super) is_accepted: bool,
 }
 
+/// Cold start of one volume.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Progress {
     /// Next block to read.
     next: u32,
     /// One past the last used block.
     pub(super) used: u32,
-    /// Blocks whose read failed, and the number of the next retry.
+    /// Blocks whose read failed, each with the number of the next retry.
     again: Vec<(Range<u32>, u32)>,
-    /// True if the marks are read, or being read.
+    /// True once the read of the marks has begun.
     reads_marks: bool,
     flying: usize,
     /// The newest mark.
     pub(super) mark: Option<Mark>,
     pub(super) damaged_marks: usize,
     pub(super) evidence: Evidence,
-    /// Blocks that have a header, and that are not whole to their ends.
+    /// Blocks with a valid header that are damaged or incomplete.
     pub(super) suspects: Vec<Suspect>,
     pub(super) verdict: Option<Verdict>,
     pub(super) is_started: bool,
@@ -71,7 +72,7 @@ impl Scan {
 }
 
 impl Store {
-    /// Continues reading. No work is due by time.
+    /// Continues the cold start. Returns `u64::MAX`, because no work is due at a certain time.
     pub(super) fn drive_scan(&mut self, disk: &mut impl Disk) -> u64 {
         for number in 0..self.volumes.len() {
             while self.read_chunk(number, disk) {}
@@ -81,7 +82,7 @@ impl Store {
             self.scan = None;
             if self.index.is_full() {
                 let records = self.index.len();
-                let what = "records take all of memory-size - no new ones are written; raise it";
+                let what = "records take all of memory-size - new records are refused - raise memory-size";
                 self.remark(None, format!("{records} {what}"));
             }
         } else if all(|progress| progress.verdict.is_some()) && self.damage().is_none() {
@@ -200,7 +201,7 @@ impl Store {
         }
         progress.used = progress.used.max(block + 1);
         let header = match header {
-            // Greater numbers are in crafted bytes only: no store reaches them.
+            // Only crafted bytes have greater numbers; no store reaches them.
             Header::Whole(header) if header.sequence < NUMBER_MAX => header,
             _ => return volume.blocks.damaged(block),
         };
@@ -249,7 +250,7 @@ impl Store {
             }
             let blocks = &mut self.volumes[usize::from(entry.place.volume)].blocks;
             let known = self.index.get(&entry.digest).copied();
-            // A moved record is in two blocks as the same version; the last copy is valid.
+            // A moved record is in two blocks with the same version. The copy that was moved more often is valid.
             let is_newer = |known: &Entry| match entry.version.cmp(&known.version) {
                 Ordering::Equal => is_later(entry.moves, known.moves),
                 order => order.is_gt(),

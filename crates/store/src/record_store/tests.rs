@@ -1,4 +1,4 @@
-//! Tests of a store on simulated drives that the simulation does not cover.
+//! Tests of a store on simulated drives, in addition to the random tests in `tests/simulation.rs`.
 
 use super::*;
 use crate::record::{BlockHeader, seed_at};
@@ -111,7 +111,7 @@ fn value(reply: &Reply) -> Vec<u8> {
     ops::entries(&reply.ops).next().map_or(Vec::new(), |bin| bin.value.to_vec())
 }
 
-/// Fills blocks until a record is not in memory.
+/// Fills blocks until earlier records are no longer in memory.
 fn push_out(bench: &mut Bench) {
     for key in 1_000..1_040 {
         bench.submit(key, key, Work::Write(write(&[1; 2_000], Exists::CreateOrReplace)));
@@ -194,7 +194,7 @@ fn what_blocks_become_balances_with_what_is_written() {
     let mut bench = Bench::new(|namespace| namespace.defrag_sleep_us = 8_000, 64);
     let mut random = Random::new(4);
     for round in 0..4_000 {
-        // In turns of records that are soon written again and of many, so that blocks die in all ways.
+        // Phases with 3 keys and with 200 keys alternate, so that blocks are freed in all ways.
         let keys = if round / 200 % 2 == 0 { 3 } else { 200 };
         bench.submit(round, random.below(keys), Work::Write(write(&[7; 3_000], Exists::CreateOrReplace)));
         bench.run(1);
@@ -219,7 +219,7 @@ fn what_blocks_become_balances_with_what_is_written() {
 #[test]
 fn a_block_that_is_free_needs_no_write_to_be_used() {
     let mut bench = Bench::new(|namespace| (namespace.min_avail_pct, namespace.defrag_sleep_us) = (0, 2_000_000), 8);
-    // Full, except for the reserve.
+    // Fill the device, except for the reserve.
     let mut code = ResultCode::OK;
     for number in 0..1_000 {
         code = bench.ask(number, Work::Write(write(&[1; 10_000], Exists::CreateOnly))).result;
@@ -233,7 +233,7 @@ fn a_block_that_is_free_needs_no_write_to_be_used() {
         assert_eq!(bench.ask(key, Work::Delete(Delete::default())).result, ResultCode::OK);
     }
     bench.write_out();
-    // The store collects again with a transaction, and nothing is dirty when a block turns out to be empty.
+    // A transaction lets the store collect again. No buffer is dirty when a queued block turns out to be empty.
     assert_eq!(bench.ask(0, Work::Exists).result, ResultCode::NOT_FOUND);
     bench.run(20_000);
     assert!(bench.store.statistics().devices[0].defrag_io_skips > 0);
@@ -258,7 +258,7 @@ fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
         assert_eq!(reply.result, ResultCode::OK);
         bench.run(20);
     }
-    // These are still hidden by their tombstones.
+    // The old versions of these records stay on the device, hidden by tombstones.
     for key in 270..280 {
         assert_eq!(bench.ask(key, Work::Delete(Delete::default())).result, ResultCode::OK);
     }
@@ -338,18 +338,18 @@ fn a_device_of_another_size_is_not_written_over() {
     let namespace = bench.store.namespace.clone();
     let contents = bench.engine.stop(false);
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
-    // As the second core's part of a device that grew.
+    // Like the space of the second core, after the device grew.
     let space =
         Space { target: 0, range: BLOCK..65 * BLOCK, marks: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
     let mut bench = Bench::on(&namespace, &[space], SimEngine::holding(vec![model], contents));
     let losses = bench.store.damage();
     assert!(!bench.store.is_ready() && losses.is_some_and(|losses| losses.blocks > 2), "{losses:?}");
-    // Its owner ends.
+    // The owner closes the store.
     bench.store.flush(&mut bench.engine);
     assert_eq!(bench.engine.in_flight(), 0, "nothing is written");
 }
 
-/// A store on a device with these contents, whatever of them is lost.
+/// Opens a store on a device with these contents, and accepts all losses.
 fn opened(namespace: &Namespace, contents: Contents) -> Bench {
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
     let space =
@@ -384,7 +384,7 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
                 let record = Record { digest, version, generation, void_time, tombstone, set, key, body };
                 let seed = seed_at(header.seed(), at);
                 record.write(&mut bytes[at..], seed);
-                // Some with other lengths than they have, and the checksum of that.
+                // Some records get a wrong length, with a valid checksum.
                 let units = record.units() as usize * UNIT;
                 if random.below(3) == 0 {
                     bytes[at + [6, 7, 8, 15][random.below(4) as usize]] ^= random.next_u64() as u8;

@@ -1,4 +1,4 @@
-//! Executes a transaction: by its index entry, then by the record's bytes.
+//! Executes a transaction, first with the index entry alone, then with the record's bytes if they are needed.
 
 use super::{NOBODY, Store};
 use crate::index::{Entry, Place};
@@ -54,7 +54,7 @@ impl Store {
                 let version = self.index.get(&transaction.digest).map_or(0, |entry| entry.version);
                 Step::Reply(Reply { version, ..Reply::of(ResultCode::OK) })
             }
-            // Expired records count, too: each exists until a tombstone replaces it.
+            // An expired record still has a version here, until a tombstone replaces the record.
             (Work::Compare(other), _) => match self.index.get(&transaction.digest) {
                 Some(own) if own.version == other.number => Step::Reply(Reply::of(ResultCode::OK)),
                 Some(own) if !own.is_tombstone() => Step::Needs(own.place),
@@ -105,7 +105,7 @@ impl Store {
         self.volumes[self.volume_of(digest)].is_overloaded()
     }
 
-    /// Finishes a transaction, with the record's bytes if it needs them.
+    /// Finishes a transaction. `record`: the record's bytes, if the transaction needs them.
     pub(super) fn finish(
         &mut self,
         number: u64,
@@ -129,7 +129,7 @@ impl Store {
         match result {
             Ok(None) => {}
             Ok(Some(reply)) => replies.push((number, reply)),
-            // The write waits: blocks will become free.
+            // Blocks will become free, so the write waits.
             Err(ResultCode::DEVICE_OVERLOAD) if self.may_defer() && !self.is_overloaded(&transaction.digest) => {
                 self.deferred.push_back((now, number, transaction.clone()));
             }
@@ -207,7 +207,7 @@ impl Store {
         (self.volumes[self.volume_of(digest)].sequence + 1).to_le_bytes()
     }
 
-    /// Applies another node's write. Errors: the version here is newer.
+    /// Applies another node's write. Errors: this node has a newer version, or cannot take the write now.
     fn take_over(&mut self, number: u64, digest: &Digest, image: &[u8], now: u64) -> Answer {
         let record = Record::read(image, IMAGE_SEED).filter(|record| record.digest == *digest);
         let record = record.filter(|record| record.version <= self.now_us(now) + AHEAD_US);
@@ -216,7 +216,7 @@ impl Store {
         match entry.map_or(Ordering::Less, |entry| entry.version.cmp(&record.version)) {
             Ordering::Less => {}
             Ordering::Equal => return Ok(Some(Reply::of(ResultCode::OK))),
-            // This node's clock was ahead of the other's: the other node has to write the record again.
+            // The clock of this node was ahead: the other node has to write the record again.
             Ordering::Greater => return Err(ResultCode::GENERATION),
         }
         if let Some(code) = self.refusal(digest).filter(|_| !record.tombstone) {
@@ -229,9 +229,10 @@ impl Store {
         self.save(number, &record, false, Reply::of(ResultCode::OK), now)
     }
 
-    /// The image of a record of which the other node has another version. If the other version is greater, perhaps
-    /// nobody acknowledged it: the record here then gets an even greater version. The reply has the version that is
-    /// sent; 0: none. Errors: the other version is more than a day ahead of this node's clock.
+    /// Replies to a comparison with the image of a record whose version differs at the other node. A greater version of
+    /// the other node may be a write that nobody acknowledged; then this node's record gets an even greater version.
+    /// The reply has the version of the image; 0: no image. Errors: the other version is more than a day ahead of this
+    /// node's clock.
     fn differ(
         &mut self,
         number: u64,
@@ -268,7 +269,7 @@ impl Store {
         }
     }
 
-    /// Writes a record, and answers now or when it is on the device.
+    /// Appends a record. Answers now, or with `commit-to-device` once the record is on the device.
     pub(super) fn save(&mut self, number: u64, record: &Record<'_>, image: bool, reply: Reply, now: u64) -> Answer {
         let volume = self.volume_of(&record.digest);
         let volume = &mut self.volumes[volume];
@@ -301,7 +302,7 @@ impl Store {
         self.statistics.tombstones = self.statistics.tombstones + of(new, true) - of(old, true);
     }
 
-    /// The next version: greater than all before, and at least the current time, us since 1970.
+    /// The next version: greater than all previous ones, and at least the current time, us since 1970.
     fn next_version(&mut self, now: u64) -> u64 {
         self.version = (self.version + 1).max(self.now_us(now));
         self.version

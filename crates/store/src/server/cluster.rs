@@ -1,10 +1,10 @@
 //! Partition map, and the protocol between nodes.
 //!
-//! The list of nodes never changes and is the same on each. Partitions go to nodes by rendezvous hashing: the node with
-//! the highest hash of itself and the partition is the master, the next the replica.
+//! The list of nodes never changes, and is the same on each node. Partitions go to nodes by rendezvous hashing: the
+//! node with the highest hash of node and partition is the master, the next node is the replica.
 //!
 //! ```text
-//! u8 0xfb | u8 what | u16 namespace or result | u32 bytes of the body | u64 number | body      little-endian
+//! u8 0xfb | u8 kind | u16 namespace, result or mode | u32 bytes of the body | u64 number | body      little-endian
 //! ```
 
 use super::pair::Word;
@@ -12,7 +12,7 @@ use crate::wire::Malformed;
 use crate::{Digest, PARTITIONS, ResultCode, Version, digest};
 use sys::random::Random;
 
-/// First byte of messages between nodes; frames of clients begin with the version, 2.
+/// First byte of messages between nodes. Frames of clients begin with their version, 2.
 pub(super) const MAGIC: u8 = 0xfb;
 
 /// Bytes before the body.
@@ -26,12 +26,12 @@ pub struct Node {
     /// Host for clients.
     pub host: String,
     pub port: u16,
-    /// Number that selects its partitions.
+    /// Number of the node, from which its partitions follow.
     pub id: u64,
 }
 
 impl Node {
-    /// The node at `host` and `port`, which determine its number.
+    /// The node at `host` and `port`. Its number is a hash of both.
     pub fn new(host: &str, port: u16) -> Self {
         let hash = digest(b"node", 0, format!("{host}:{port}").as_bytes());
         // Some clients treat 0 as missing.
@@ -39,7 +39,7 @@ impl Node {
         Self { host: host.to_owned(), port, id }
     }
 
-    /// Number in the protocol's format.
+    /// The number in the format of the protocol.
     pub fn name(&self) -> String {
         format!("{:016X}", self.id)
     }
@@ -54,7 +54,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster of `nodes`; this node is number `own`.
+    /// A cluster of `nodes`; `own` is the index of this node.
     pub fn new(nodes: Vec<Node>, own: usize) -> Self {
         let owners = (0..PARTITIONS).map(|partition| owners(&nodes, partition)).collect();
         Self { nodes, own, owners }
@@ -68,7 +68,7 @@ impl Cluster {
         &self.nodes[self.own]
     }
 
-    /// The others, with their indices.
+    /// The other nodes, with their indices.
     pub fn others(&self) -> impl Iterator<Item = (usize, &Node)> {
         self.nodes.iter().enumerate().filter(|(at, _)| *at != self.own)
     }
@@ -104,7 +104,7 @@ fn hash(number: u64) -> u64 {
 /// A message between nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Said<'a> {
-    /// Node id, mode, number of the process, namespaces without records, and what all nodes must have in common.
+    /// Node id, mode, number of the process, namespaces without records, and the settings that all nodes must share.
     Hello { id: u64, word: Word, process: u64, empty: u32, common: &'a [u8] },
     /// Asks for an answer with the same number.
     Ping { number: u64, word: Word },
@@ -112,15 +112,15 @@ pub enum Said<'a> {
     Pong { number: u64, word: Word },
     /// A record written by the sender.
     Image { number: u64, namespace: u16, digest: Digest, image: &'a [u8] },
-    /// Result of a [`Said::Image`].
+    /// Result of an `Image`.
     Done { number: u64, result: ResultCode },
-    /// A client's transaction on a partition of the receiver, in the client's protocol.
+    /// A client's transaction on a partition of the receiver, in the format of clients.
     Proxy { number: u64, word: Word, message: &'a [u8] },
-    /// The reply to a [`Said::Proxy`], in the client's protocol.
+    /// The reply to a `Proxy`, in the format of clients.
     Answer { number: u64, reply: &'a [u8] },
     /// The version that the sender has of a record.
     Compare { number: u64, namespace: u16, digest: Digest, version: Version },
-    /// Answer to a [`Said::Compare`]: the answering node's version of the record, before or after it got a newer one.
+    /// Answer to a `Compare`: the version of the record at the answering node, which may just have got a newer one.
     Compared { number: u64, version: u64 },
     /// Core `core` of the sender's `cores` has compared all its records, in the comparison of this number.
     ComparedAll { comparison: u16, core: u32, cores: u32 },

@@ -13,20 +13,20 @@ const WAITING_MAX: usize = 512;
 /// Initial estimate of a reply's size, bytes.
 const REPLY_BYTES: usize = 4 << 10;
 
-/// Bytes of replies that a client may leave unread before no more of its requests are taken.
+/// While a client leaves this many bytes of replies unread, no more of its requests are taken.
 pub(super) const UNSENT_BYTES_MAX: usize = 1 << 20;
 
-/// A buffer that grew beyond this for a record or a batch is released.
+/// Larger buffers are released instead of being reused, bytes.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A client, or a peer that has sent nothing yet.
+    /// A client, or a node that has sent nothing yet.
     Client,
-    /// A node that sends its writes.
+    /// Another node, which sends its writes to this one.
     Inbound,
-    /// A node, by its index, that receives the writes of this one.
+    /// Another node, by its index, which receives the writes of this one.
     Outbound(usize),
 }
 
@@ -34,50 +34,50 @@ pub(super) enum Role {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: Arc<TcpStream>,
-    /// Distinguishes it from an earlier connection of the same number.
+    /// Distinguishes the connection from an earlier one with the same number.
     pub(super) serial: u32,
     pub(super) role: Role,
-    /// For a node: number of its process, and number of this node's mode changes when the connection was greeted.
+    /// For a node: number of the node's process, and number of this node's mode changes when the greeting came.
     pub(super) process: u64,
     pub(super) greeted: u16,
     /// Bytes received and not parsed yet.
     pub(super) input: Vec<u8>,
-    /// Since when `input` has held an incomplete frame.
+    /// Time since which `input` has held an incomplete frame.
     pub(super) half_since_ns: Option<u64>,
-    /// When bytes arrived last.
+    /// Time when bytes last arrived.
     pub(super) arrived_ns: u64,
     /// For a link: send time of the last message that the node has answered.
     pub(super) heard_ns: u64,
-    /// For a link: when the node was last asked for an answer.
+    /// For a link: send time of the last ping.
     pub(super) pinged_ns: u64,
-    /// True while the ring receives for it.
+    /// True while a receive operation is in the ring.
     pub(super) receives: bool,
-    /// For a connection to a node: cleared when the link is lost, which tells the thread that connects.
+    /// For a connection to a node: cleared when the link is lost, so that the connecting thread makes a new one.
     pub(super) link: Option<Arc<AtomicBool>>,
-    /// True if receiving is being cancelled.
+    /// True while the receive operation is being cancelled.
     pub(super) cancels: bool,
-    /// The other side sends no more.
+    /// True if the other side has closed its sending direction.
     pub(super) parts: bool,
-    /// Closed by this side.
+    /// True if this side has closed the connection.
     pub(super) ended: bool,
-    /// Number of the oldest request that is not answered.
+    /// Number of the oldest unanswered request.
     first: u64,
-    /// Requests from `first` on, each with its reply if that came before its turn.
+    /// Requests from `first` on, each with its reply if the reply is ready but not due.
     waiting: VecDeque<Option<Vec<u8>>>,
-    /// The batch among these requests, always the last, and about how many bytes of memory it takes.
+    /// The batch among these requests, always the last one, and the approximate bytes of memory that it takes.
     pub(super) batch: Option<(u32, usize)>,
     /// Bytes of the largest reply.
     reply_bytes: usize,
-    /// Bytes of replies that came before their turn.
+    /// Bytes of replies that are ready but not due.
     early_bytes: usize,
     out: Vec<u8>,
-    /// A buffer that was sent, emptied for reuse.
+    /// An empty buffer for reuse.
     spare: Vec<u8>,
     /// Bytes of the send in flight.
     sending: usize,
     /// Start of the send, nanoseconds.
     pub(super) sending_since_ns: u64,
-    /// True if it is in the list of connections with bytes to send.
+    /// True if the connection is in the list of connections with bytes to send.
     pub(super) is_listed: bool,
 }
 
@@ -112,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// Numbers a request with a reply.
+    /// Returns the number of a new request that gets a reply.
     pub(super) fn ask(&mut self) -> u64 {
         self.waiting.push_back(None);
         self.first + self.waiting.len() as u64 - 1
@@ -154,12 +154,12 @@ impl Connection {
         &mut self.out
     }
 
-    /// Bytes that the client has not taken.
+    /// Bytes of replies whose send is not complete.
     pub(super) fn unsent(&self) -> usize {
         self.sending + self.out.len()
     }
 
-    /// True if another request may be taken: always the first, more while the expected replies are not too large.
+    /// True if another request may be taken. Limits the number of waiting requests, and the bytes of expected replies.
     pub(super) fn may_take(&self) -> bool {
         let expected = self.waiting.len() * self.reply_bytes;
         // A batch may be a hundred times as large in memory as its frame.
@@ -174,7 +174,7 @@ impl Connection {
         self.input.capacity() + self.early_bytes + self.unsent() + self.batch.map_or(0, |(_, bytes)| bytes)
     }
 
-    /// True if all requests are answered, and the replies sent.
+    /// True if all requests are answered and all replies are sent.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.unsent() == 0
     }
@@ -225,7 +225,7 @@ impl Connection {
             self.ended = true;
             (self.input, self.out, self.early_bytes) = (Vec::new(), Vec::new(), 0);
             self.waiting.clear();
-            // The other side may have closed it already.
+            // The other side may have closed the connection already.
             let _ = self.socket.shutdown(Shutdown::Both);
         }
     }
@@ -321,7 +321,7 @@ mod tests {
         assert!(!connection.may_take(), "the kernel has it, and the client has not");
         connection.sent(bytes);
         assert!(connection.may_take());
-        // As large as that one, two would be too much.
+        // Two replies as large as the last one would be too much.
         let number = connection.ask();
         assert!(!connection.may_take());
         connection.answer(number, |_| ());

@@ -4,13 +4,13 @@
 //!  connection -> Shard (frames, replies in order) -> own Store, or the Mailbox of the shard that has the partition
 //!                                                     -> Link: a master's write goes to its replica on another node,
 //!                                                        a transaction to the node that has its partition
-//!  Pair: which of two nodes answers for which partitions
+//!  Pair: which of two nodes serves which partitions
 //! ```
 //!
 //! Only mailboxes and observers' data are shared. Partition p belongs to shard p modulo the number of shards, on any
 //! device, so the devices' headers contain the number of shards.
 //!
-//! Connections to the other nodes: threads of their own make them, and make them again after a loss.
+//! Separate threads connect to the other nodes, and connect again after a loss.
 
 pub mod cluster;
 mod connection;
@@ -31,16 +31,16 @@ use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Connections that wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// Number of cores that serve with `config`. The devices' headers contain it, too.
+/// Number of cores that serve with `config`. The devices' headers contain this number, too.
 pub fn cores(config: &Config) -> u16 {
     let all = || std::thread::available_parallelism().map_or(1, |all| all.get().min(u16::MAX.into()) as u16);
     config.service_threads.unwrap_or_else(all).max(1)
 }
 
-/// Ends the server if a shard fails or panics: no other can continue without its part.
+/// Ends the server if a shard fails or panics: the other shards cannot continue without its part.
 struct Failure<'a>(&'a State);
 
 impl Drop for Failure<'_> {
@@ -59,10 +59,10 @@ pub struct Server {
 impl Server {
     /// Starts the threads of a server. The server accepts transactions once [`State::is_ready`].
     ///
-    /// Errors: a ring or a store cannot be set up, a sentence.
+    /// Errors: a sentence, if a ring or a store cannot be set up.
     pub fn start(mut setup: Setup) -> Result<Self, String> {
         for listener in &setup.listeners {
-            sys::net::set_backlog(listener, BACKLOG).map_err(|error| format!("cannot listen - {error}"))?;
+            sys::net::set_backlog(listener, BACKLOG).map_err(|error| format!("cannot listen for clients - {error}"))?;
         }
         let cores = usize::from(cores(&setup.config));
         // The first core accepts for all; its ring owns the listeners.
@@ -85,11 +85,11 @@ impl Server {
         let mut server = Self { state: state.clone(), threads: Vec::new() };
         for core in 0..cores {
             let spawned = thread(core, std::mem::take(&mut listeners))
-                .map_err(|error| format!("cannot start a thread - {error}"))?;
+                .map_err(|error| format!("cannot start the thread of core {core} - {error}"))?;
             server.threads.push(spawned);
         }
         for _ in 0..cores {
-            told.recv().unwrap_or_else(|_| Err("a thread ended".to_owned()))?;
+            told.recv().unwrap_or_else(|_| Err("a server thread ended while it started".to_owned()))?;
         }
         start_links(&server.state);
         Ok(server)
@@ -99,16 +99,18 @@ impl Server {
         &self.state
     }
 
-    /// True if a thread has ended, which happens by itself only when its ring fails.
+    /// True if a thread has ended. Unless the server is stopped, this happens only when a ring fails.
     pub fn has_ended(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Answers pending requests, writes the buffers, and ends. Errors: a ring failed, a sentence.
+    /// Answers pending requests, writes the buffers, and ends. Errors: a sentence, if a ring failed.
     pub fn stop(mut self) -> Result<(), String> {
         self.state.tell_all(|| Message::Stop);
-        let ended =
-            self.threads.drain(..).map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".to_owned())));
+        let ended = self
+            .threads
+            .drain(..)
+            .map(|thread| thread.join().unwrap_or_else(|_| Err("a server thread panicked".to_owned())));
         ended.collect()
     }
 }
@@ -123,7 +125,7 @@ impl Drop for Server {
 /// Timeout for connecting to a node.
 const TRY: Duration = Duration::from_millis(500);
 
-/// Delay before the next attempt to connect, after a failure and after a lost link.
+/// Delay before the next attempt to connect: after a failed attempt, and after a successful one.
 const AGAIN: Duration = Duration::from_millis(100);
 const AGAIN_AFTER_LOSS: Duration = Duration::from_secs(1);
 
@@ -134,16 +136,16 @@ fn start_links(state: &Arc<State>) {
             let (weak, link) = (Arc::downgrade(state), Arc::new(AtomicBool::new(false)));
             let run = move || keep_link(&weak, core, node, &link);
             if let Err(error) = std::thread::Builder::new().name("link".to_owned()).spawn(run) {
-                state.warn("hb", "hb.c", format!("cannot start a thread for a link - {error}"));
+                state.warn("hb", "hb.c", format!("cannot start a thread for the connection to another node - {error}"));
             }
         }
     }
 }
 
 fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBool>) {
-    // Since when all attempts to connect have been refused.
+    // Time since which all attempts to connect have been refused.
     let mut refused_ns = None;
-    // Since when this node, which answers for nothing yet, has been waiting for the other.
+    // Time since which this node has been waiting for the other, without serving any partition.
     let mut waits_ns: Option<u64> = None;
     while let Some(state) = state.upgrade() {
         let mut pause = AGAIN;
@@ -176,10 +178,9 @@ fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBoo
         if waits && now_ns > waits_ns.get_or_insert(now_ns).saturating_add(SILENCE_NS) {
             waits_ns = Some(u64::MAX);
             let to = &state.setup.cluster.nodes()[node];
-            let what =
-                "it may have newer records, so until it answers requests for records with two copies get code 11";
+            let what = "until that node answers, requests for records with two copies get result code 11";
             let (name, host, port) = (to.name(), &to.host, to.port);
-            state.warn("hb", "hb.c", format!("waits for node {name} at {host}:{port} - {what} - start it"));
+            state.warn("hb", "hb.c", format!("this node waits for node {name} at {host}:{port}, which may have newer records - {what} - start that node"));
         }
         drop(state);
         std::thread::sleep(pause);

@@ -1,6 +1,6 @@
-//! State that all threads of a server share, and the messages between them.
+//! State that all threads of a server share, and the messages between these threads.
 //!
-//! Messages between the threads of cores: a lock-free queue, and a wake-up if the receiver sleeps.
+//! A mailbox is a lock-free queue of messages for the thread of a core, with a wake-up if the thread sleeps.
 
 use super::cluster::Cluster;
 use super::pair::{self, Found, Mode, Pair};
@@ -24,19 +24,19 @@ const FACTS_AGE: Duration = Duration::from_millis(5);
 pub(super) enum Message {
     /// A new client connection.
     Accepted(TcpStream),
-    /// A new connection to a node. Its shard clears `link` when the connection is lost.
+    /// A new connection to a node. The receiving shard clears `link` when the connection is lost.
     Linked { node: usize, socket: TcpStream, link: Arc<AtomicBool> },
     /// A transaction to execute on this core.
     Transaction { from: usize, number: u32, namespace: u16, transaction: Transaction, at_master: bool },
     /// Result of a transaction forwarded to this core.
     Reply { number: u32, reply: Reply },
-    /// Record this node's mode.
+    /// Write the record of this node's mode.
     Record,
-    /// This node's mode is recorded.
+    /// The record of this node's mode is on the device.
     Recorded,
-    /// Take no more requests, and end when all are answered.
+    /// Take no more requests, and end when all requests are answered.
     Stop,
-    /// Fails for this reason, as when its ring does.
+    /// End with this error, as after a failure of the ring.
     #[cfg(test)]
     Fail(String),
 }
@@ -44,18 +44,18 @@ pub(super) enum Message {
 /// Limits on clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// `proto-fd-max`: connections.
+    /// `proto-fd-max`: maximum number of connections.
     pub connections: usize,
-    /// `proto-fd-idle-ms`: how long a connection may be idle; 0: for ever.
+    /// `proto-fd-idle-ms`: longest time that a connection may be idle; 0: unlimited.
     pub idle_ms: u64,
-    /// Timeout for the rest of a frame, and for a client to read its reply, ms.
+    /// Timeout for the rest of a frame, and for a client to read a reply, ms.
     pub stalled_ms: u64,
     /// Timeout for writing buffers when the server ends, ms.
     pub flush_ms: u64,
     /// Longest body of a frame, bytes.
     pub frame_bytes: usize,
-    /// Limit on all bytes received and not handled, or to be sent. Beyond it the connections with the most bytes are
-    /// closed.
+    /// Limit of the bytes that are received and not handled, or not sent yet. Above the limit, the connections with the
+    /// most bytes are closed.
     pub memory_bytes: usize,
     /// Limits of batches.
     pub batch: crate::wire::Limits,
@@ -90,7 +90,7 @@ pub struct Setup {
     /// Limits on clients.
     pub limits: Limits,
     pub cluster: Cluster,
-    /// Opens damaged devices, whatever is lost.
+    /// True: open damaged devices, and accept all losses.
     pub accept_losses: bool,
     /// Receives log lines.
     pub log: Box<dyn Fn(Line) + Send + Sync>,
@@ -101,33 +101,33 @@ pub struct State {
     pub(super) setup: Setup,
     pub(super) began: Instant,
     pub(super) mailboxes: Vec<Mailbox<Message>>,
-    /// Counts of each shard, at most some milliseconds old.
+    /// Counts of each shard, at most a few milliseconds old.
     pub(super) counts: Vec<Mutex<Counts>>,
-    /// Facts derived from the counts, and their time.
+    /// Facts derived from the counts, and the time of their last update.
     facts: Mutex<(Facts, Instant)>,
     pub(super) connections: AtomicUsize,
-    /// Number of shards with indexed records.
+    /// Number of shards that have indexed all their records.
     pub(super) ready: AtomicUsize,
-    /// Number of shards that have reported what they found on their devices, and all their findings.
+    /// Number of shards that have reported the contents of their devices, and all these contents together.
     pub(super) start: Mutex<(usize, Found)>,
     /// Number of shards that do not open because of damage.
     pub(super) refused: AtomicUsize,
     /// Number of shards' links to other nodes that are up.
     pub(super) links: AtomicUsize,
     pub(super) pair: Pair,
-    /// Number of the other node's process, and both modes, at the last log line that the nodes cannot pair.
+    /// Process of the other node, and both modes, when the log last said that the nodes cannot pair.
     pub(super) warned: Mutex<Option<(u64, Mode, Mode)>>,
     /// Number of this process: the time of its start, ns since 1970.
     pub(super) process: u64,
     /// Digest of the record with this node's mode, which no client writes.
     pub(super) record_digest: Digest,
-    /// Numbers of requests, and of failed ones among them, at the time when the link to a node was lost.
+    /// Numbers of requests and of failed requests, when the link to a node was lost.
     pub(super) cut: Mutex<Option<[u64; 2]>>,
-    /// I/O of all stores.
+    /// Counts of the I/O of all stores.
     pub(super) io: Arc<IoCounts>,
-    /// Shards that take no more requests and have answered all.
+    /// Number of shards that take no more requests and have answered all.
     pub(super) quiet: AtomicUsize,
-    /// True if a shard failed: then no other waits for it.
+    /// True if a shard failed. The other shards then do not wait for it.
     pub(super) has_failed: AtomicBool,
 }
 
@@ -181,7 +181,7 @@ impl State {
         state
     }
 
-    /// Calls `read` with the current facts; its changes are kept.
+    /// Calls `read` with the current facts. Changes of the facts by `read` are kept.
     pub fn facts<T>(&self, read: impl FnOnce(&mut Facts) -> T) -> T {
         let (facts, at) = &mut *lock(&self.facts);
         if facts.wall_ms == 0 || at.elapsed() >= FACTS_AGE {
@@ -194,7 +194,7 @@ impl State {
         read(facts)
     }
 
-    /// Current connections.
+    /// Current number of connections.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
@@ -216,14 +216,14 @@ impl State {
         names.zip(counts.namespaces.iter().map(|of| of.store.damage)).filter(|(_, losses)| losses.blocks > 0).collect()
     }
 
-    /// True if each core has its link to each other node, and no node lacks records: before that, writes of two copies
+    /// True if each core has a link to each other node, and no node lacks records. Before that, writes with two copies
     /// are refused or wait.
     pub fn is_linked(&self) -> bool {
         let wanted = self.mailboxes.len() * self.setup.cluster.others().count();
         self.links.load(Ordering::Acquire) == wanted && self.pair.mode() == Mode::Paired
     }
 
-    /// I/O of its stores.
+    /// Counts of the I/O of the server's stores.
     pub fn io(&self) -> IoCounted {
         self.io.now()
     }
@@ -235,8 +235,8 @@ impl State {
         wire::parse(message, self.setup.limits.batch, namespace_of)
     }
 
-    /// Properties that all nodes must have in common, a line each: the nodes in order, the namespaces with their copies
-    /// and the bytes of their write blocks.
+    /// Settings that all nodes must share, one per line: the nodes in order, then the namespaces with replication
+    /// factor and write-block size.
     pub(super) fn common(&self) -> Vec<u8> {
         let nodes = self.setup.cluster.nodes().iter().map(|node| format!("{}\n", node.name()));
         let namespaces = self.setup.config.namespaces.iter();
@@ -258,7 +258,8 @@ impl State {
         }
     }
 
-    /// Requests of clients so far, and those among them that were refused for want of a node or timed out.
+    /// Number of clients' requests so far, and of failed ones: those that timed out, or whose partition no node could
+    /// serve.
     pub(super) fn requests(&self) -> [u64; 2] {
         let mut sums = [0; 2];
         for counts in &self.counts {
@@ -272,7 +273,7 @@ impl State {
         sums
     }
 
-    /// Tells clients which partitions this node has now, and which nodes there are.
+    /// Updates the partitions and nodes that this node reports to clients.
     pub(super) fn show_cluster(&self) {
         let (cluster, mode) = (&self.setup.cluster, self.pair.mode());
         let is_linked = self.links.load(Ordering::Acquire) > 0;
@@ -340,15 +341,15 @@ impl<T> Mailbox<T> {
         let _ = self.waker.set(waker);
     }
 
-    /// Leaves a message; [`Self::wake`] after the last of several.
+    /// Adds a message. After the last message, call [`Self::wake`].
     pub(super) fn push(&self, message: T) {
         self.queue.push(message);
     }
 
-    /// Wakes the thread if it sleeps, or is about to.
+    /// Wakes the thread if it sleeps or is about to sleep.
     pub(super) fn wake(&self) {
-        // Paired with the fence of `may_sleep`: either this thread sees that the other sleeps, or the other sees the
-        // message.
+        // Paired with the fence in `may_sleep`: either this thread sees that the other one sleeps, or the other thread
+        // sees the message.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
             self.waker.get().inspect(|waker| waker.wake());

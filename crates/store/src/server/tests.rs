@@ -21,7 +21,7 @@ fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
-/// A server of namespace "test", in a file.
+/// A server with namespace "test" in a file.
 struct Bench {
     server: Option<Server>,
     address: SocketAddr,
@@ -243,7 +243,7 @@ fn a_frame_may_come_in_any_pieces() {
         client.0.write_all(&[*byte]).unwrap();
     }
     assert_eq!((client.result(), client.result()), ((0, 1, Vec::new()), (0, 1, vec![7; 300])));
-    // Larger than a buffer of the ring, and the next request begins in the same piece.
+    // A request larger than a buffer of the ring, followed by the next requests in the same write.
     let large = vec![9; 200_000];
     client.0.write_all(&[put(2, &large), get(2), get(1)].concat()).unwrap();
     assert_eq!(client.result(), (0, 1, Vec::new()));
@@ -273,7 +273,7 @@ fn what_is_no_frame_closes_its_connection_and_no_other() {
         bench.until("it is counted", |bench| bench.counted(|of| of.malformed) == at);
     }
     assert_eq!(good.ask(&get(1)), (0, 1, b"x".to_vec()));
-    // An unsupported request is answered: a login.
+    // An unsupported request, such as a login, is answered.
     good.0.write_all(&[2, 2, 0, 0, 0, 0, 0, 0]).unwrap();
     assert_eq!(good.reply().unwrap().0, Kind::Security);
     let mut other = put(3, b"z");
@@ -290,7 +290,7 @@ fn half_a_frame_and_silence_are_not_waited_for() {
     half.0.write_all(&put(1, b"x")[..20]).unwrap();
     assert!(half.is_closed() && silent.is_closed());
     bench.until("both are counted", |bench| bench.counted(|of| of.connections_reaped) == 2);
-    // With time to spare it is served.
+    // With a longer limit, the client is served.
     let limits = Limits { idle_ms: 60_000, ..Limits::default() };
     let Some(bench) = Bench::new(1, limits) else { return };
     assert_eq!(bench.client().ask(&put(1, b"x")), (0, 1, Vec::new()));
@@ -303,7 +303,8 @@ fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
     assert_eq!(good.ask(&put(1, &[5; 20_000])).0, 0);
     let mut greedy = bench.client();
     greedy.0.set_nonblocking(true).unwrap();
-    // Each request of 60 bytes asks for 100,000: the requests handled are bounded, so the kernel receives no more.
+    // Each request of about 70 bytes asks for 20,000 bytes. The server handles a limited number, then receives no
+    // more.
     let requests = get(1).repeat(200);
     let (mut asked, mut full) = (0, Instant::now());
     while full.elapsed() < Duration::from_millis(300) {
@@ -313,7 +314,7 @@ fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
         }
     }
     assert_eq!(good.ask(&get(1)).2.len(), 20_000);
-    // 1 MiB and the waiting requests, the kernel's buffers of the socket, and far less than requested.
+    // Answered: 1 MiB, the waiting requests, and the kernel's socket buffers. That is far less than requested.
     let answered = bench.counted(|of| of.namespaces[0].client.read.success) as usize * 20_000;
     assert!(answered < 50 << 20 && answered < asked / get(1).len() * 20_000, "{answered}");
     // Once the client reads, it gets all replies.
@@ -356,7 +357,7 @@ fn who_sends_no_more_still_gets_what_was_asked_for() {
 #[test]
 fn thousands_of_connections_are_served_and_one_too_many_is_closed() {
     let files = sys::process::raise_open_files().unwrap();
-    // Each has two ends here; 10,000 if so many files may be open.
+    // Each connection has both ends in this process. 10,000 connections, if so many files may be open.
     let count = 10_000.min((files as usize).saturating_sub(500) / 2);
     if count < 10_000 {
         println!("skipped: 10,000 connections (only {count}: the limit of open files is {files})");
@@ -406,7 +407,7 @@ fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
     for key in 0..500 {
         assert_eq!(client.ask(&put(key, &vec![key as u8; 10_000])).0, 0);
     }
-    // 5 MB, twice: more than is gathered for a client that does not read.
+    // Twice 5 MB: more than the server buffers for a client that does not read.
     client.0.write_all(&[get(0), batch(0..501), batch(0..501), get(1)].concat()).unwrap();
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(client.result().2.len(), 10_000);
@@ -450,7 +451,7 @@ fn the_end_answers_what_was_asked_and_closes_connections() {
 fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have() {
     let listener = listener();
     let cluster = Cluster::new(vec![Node::new("127.0.0.1", listener.local_addr().unwrap().port())], 0);
-    // Nothing is written before its time.
+    // Partly filled buffers are not written before the end.
     let settings = "flush-max-ms 0";
     let Some(mut bench) = Bench::with(40 << 20, settings, listener, 2, Limits::default(), cluster) else { return };
     // One client on each core.
@@ -463,7 +464,7 @@ fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have()
     let (server, why) = (bench.server.take().unwrap(), "the ring of core 1 failed");
     server.state.mailboxes[1].push(Message::Fail(why.to_owned()));
     server.state.mailboxes[1].wake();
-    // Requests to it now are neither answered nor waited for.
+    // Requests to the failed core are neither answered nor waited for.
     clients.iter_mut().for_each(|client| _ = client.0.write_all(&get(7)));
     assert!(clients.iter_mut().all(|client| client.reply().is_err() || client.is_closed()));
     let begin = Instant::now();
@@ -506,7 +507,7 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
         let NamespaceCounts { client, from_proxy, .. } = &of.namespaces[0];
         [client.proxy.success, from_proxy.write.success, client.read.success, from_proxy.read.success]
     };
-    // Replicas answer reads themselves.
+    // Replicas serve reads themselves.
     for (node, own) in [(&a, masters[1]), (&b, masters[0])] {
         node.until("all are counted", |node| {
             let mut counted = [0; 4];
@@ -517,16 +518,16 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
             counted == [200 - own, own, 200 - own, 0]
         });
     }
-    // The loss of a node is logged; transactions that need it fail, others continue.
+    // The loss of a node is logged. Transactions that need the node fail; others continue.
     b.stop();
     a.until("said", |of| of.lines.lock().unwrap().iter().any(|line| line.contains("is gone")));
     let own = (0..200).find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0)).unwrap();
     assert_eq!(to_a.ask(&get(own)).0, 0);
-    a.until("it takes over", |of| of.has_said("took over"));
+    a.until("it takes over", |of| of.has_said("this node took over"));
     for key in 0..200 {
         assert_eq!(to_a.ask(&put(key, b"z")), (0, 3, Vec::new()));
     }
-    a.until("said", |of| of.has_said("answers all requests"));
+    a.until("said", |of| of.has_said("this node answers all requests"));
 }
 
 #[test]

@@ -3,31 +3,32 @@
 //! ```text
 //! pristine, free -> open -> used -> (live below the low-water mark) queued -> collecting -> freed -> free
 //!                             \-> (nothing live) -----------------------------------------> freed
-//! found incomplete or damaged at the cold start: as used, then freed -> renewing (gets an empty header) -> free
+//! incomplete or damaged at the cold start: like used, then freed -> renewing (gets an empty header) -> free
 //! ```
 //!
-//! A freed block is not free yet: it may be overwritten only when everything that made its records obsolete is on the
-//! device. Otherwise a crash would lose both the new records and the old ones. Appended records are numbered. A freed
-//! block notes the last number, and is free when all records up to it are durable. So the last durable version of a
-//! record stays on the device until a newer one is durable, and a cold start never finds an older version to be the
-//! greatest: it need not tell free blocks from used ones.
+//! A freed block is not free yet. The block may be overwritten only when all records that replaced its records are on
+//! the device; otherwise a crash would lose both the new records and the old ones. Appended records are numbered. A
+//! freed block notes the last number, and becomes free when all records up to that number are durable. So the last
+//! durable version of a record stays on the device until a newer version is durable. A cold start therefore never takes
+//! an older version for the newest, and need not distinguish free blocks from used ones.
 
 use crate::seal::{Bounds, NEXT, NO_BLOCK, Next};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const NO_BUFFER: u32 = u32::MAX;
 
-/// Sequence number of a block without data that a cold start would read.
+/// Sequence number of a block that has no data for a cold start.
 const NOTHING: u64 = u64::MAX;
 
-/// Free blocks that get an empty header at once, and free blocks kept for writes.
+/// Maximum number of free blocks that get an empty header at once.
 const EMPTIED: usize = 16;
+/// Minimum number of free blocks that are kept for writes meanwhile.
 const LEFT: usize = 4;
 
-/// Number of blocks in which the emptiest is searched when few are free.
+/// Number of blocks among which the emptiest is searched when few blocks are free.
 const LOOKED_AT: usize = 10_000;
 
-/// Blocks that are examined at each allocation, to know the oldest.
+/// Number of blocks that each allocation examines, to find the oldest.
 const SWEPT: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,15 +39,15 @@ pub(crate) enum State {
     Used,
     Queued,
     Collecting,
-    /// Collected, but for records that could not be read.
+    /// Collected except for records that could not be moved, or with a damaged header.
     Stuck,
-    /// Could not be read at the cold start.
+    /// Could not be read at the cold start, or cannot be overwritten.
     Bad,
     /// Gets an empty header before it is free.
     Renewing,
 }
 
-/// State of a write block in memory.
+/// In-memory state of a write block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
     /// Sequence number of the header on the device. Changes when the write of a new header is complete.
@@ -55,16 +56,16 @@ pub(crate) struct Block {
     pub(crate) seed: u32,
     /// Units of live records.
     pub(crate) live: u32,
-    /// Its buffer, if it is in memory.
+    /// Number of the block's buffer, if the block is in memory.
     pub(crate) buffer: u32,
     pub(crate) state: State,
-    /// Has to get an empty header before it is used again.
+    /// True if the block has to get an empty header before reuse.
     pub(crate) renew: bool,
-    /// Has an empty header: no versions of records.
+    /// True if the block has an empty header, or none: no versions of records are in it.
     pub(crate) is_empty: bool,
 }
 
-/// Numbers of blocks that took each path, since the start.
+/// Numbers of blocks since the start: queued for collection, skipped because empty, and freed without being queued.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Flows {
     pub(crate) queued: u64,
@@ -79,22 +80,22 @@ pub(crate) struct Blocks {
     free: VecDeque<u32>,
     /// Freed blocks, each with the number of the last record that must be durable before it is free.
     freed: VecDeque<(u64, u32)>,
-    /// Blocks that were ever used, counted from the first.
+    /// Number of blocks that were ever used. Blocks are first used in the order of their numbers.
     pub(crate) used: u32,
     /// Blocks that wait to be collected.
     pub(crate) queue: VecDeque<u32>,
     collecting: Option<u32>,
-    /// Blocks that wait for an empty header. True: all of the block has to be overwritten.
+    /// Blocks that wait for an empty header. True: the whole block has to be overwritten.
     pub(crate) renewable: VecDeque<(u32, bool)>,
     /// Number of blocks that get an empty header or wait for it.
     renewing: usize,
-    /// Number of free blocks that are still to be examined for old versions.
+    /// Number of free blocks that still have to be checked for old versions.
     to_empty: usize,
     /// Blocks before the pristine ones that have no header on the device.
     bare: BTreeSet<u32>,
     /// Blocks in use again that are not written yet, with their new sequence numbers, in this order.
     unwritten: VecDeque<(u32, u64)>,
-    /// By block: sequence number up to which its uses have ended, by a durable seal or mark.
+    /// By block: sequence number up to which its uses have ended, according to a durable seal or mark.
     announced: BTreeMap<u32, u64>,
     /// Blocks with fewer live units are collected.
     low_water: u32,
@@ -142,7 +143,7 @@ impl Blocks {
         self.blocks.len() - self.used as usize
     }
 
-    /// True if a block could not be read at the cold start.
+    /// True if a block could not be read at the cold start, or cannot be overwritten.
     pub(crate) fn has_bad(&self) -> bool {
         self.blocks.iter().any(|block| block.state == State::Bad)
     }
@@ -200,7 +201,7 @@ impl Blocks {
         next
     }
 
-    /// Notes that these bounds are on the device.
+    /// Records that these bounds are durable.
     pub(crate) fn announce(&mut self, bounds: &Bounds) {
         for (block, ended) in bounds.next.into_iter().filter(|(block, _)| (*block as usize) < self.blocks.len()) {
             let known = self.announced.entry(block).or_default();
@@ -208,14 +209,14 @@ impl Blocks {
         }
     }
 
-    /// True if a torn write to the block can be told from damage: the block has no former use, or that use has ended
-    /// for certain.
+    /// True if a torn write to the block can be distinguished from damage: the block has no former use, or that use
+    /// ended for certain.
     pub(crate) fn may_be_torn(&self, block: u32) -> bool {
         let is_used = self.unwritten.iter().any(|(unwritten, _)| *unwritten == block);
         !is_used || self.announced.get(&block).is_some_and(|ended| self.get(block).sequence <= *ended)
     }
 
-    /// Notes that the header with this sequence number is on the device.
+    /// Records that the header with this sequence number is on the device.
     pub(crate) fn written(&mut self, block: u32, sequence: u64) {
         self.get_mut(block).sequence = sequence;
         self.bare.remove(&block);
@@ -223,7 +224,8 @@ impl Blocks {
         self.announced.remove(&block);
     }
 
-    /// Examines a few more blocks. Sequence numbers only grow, so the minimum of one pass is a lower bound of all.
+    /// Examines a few more blocks. Sequence numbers only grow, so the minimum of one pass is a lower bound for all
+    /// blocks.
     fn look_for_oldest(&mut self, sequence: u64) {
         let count = self.blocks.len();
         for _ in 0..SWEPT.min(count) {
@@ -244,7 +246,7 @@ impl Blocks {
         self.live += u64::from(units);
     }
 
-    /// Removes an obsolete record of `units` in the block from the counts.
+    /// Subtracts an obsolete record of `units` in the block.
     pub(crate) fn remove(&mut self, block: u32, units: u32) {
         let of = self.get_mut(block);
         of.live -= units;
@@ -252,7 +254,7 @@ impl Blocks {
         self.look_at(block);
     }
 
-    /// Closes an open block: all of it is written.
+    /// Closes an open block that is completely written.
     pub(crate) fn close(&mut self, block: u32) {
         self.get_mut(block).state = State::Used;
         self.look_at(block);
@@ -282,7 +284,7 @@ impl Blocks {
         self.freed.push_back((self.appended, block));
     }
 
-    /// All records up to number `durable` are on the device: blocks that waited for that become free.
+    /// Makes blocks free that waited until all records up to number `durable` are on the device.
     pub(crate) fn settle(&mut self, durable: u64) {
         while let Some((_, block)) = self.freed.front().copied().filter(|(appended, _)| *appended <= durable) {
             self.freed.pop_front();
@@ -294,7 +296,7 @@ impl Blocks {
         }
     }
 
-    /// Frees a block that has its empty header now.
+    /// Frees a block whose empty header is written.
     pub(crate) fn renewed(&mut self, block: u32) {
         let of = self.get_mut(block);
         (of.state, of.renew, of.is_empty) = (State::Free, false, true);
@@ -308,7 +310,7 @@ impl Blocks {
     }
 
     /// Starts to give an empty header to some free blocks with old versions of records. Returns true if all blocks that
-    /// were free at the begin have one, or if too few blocks are free for more.
+    /// were free at the start have an empty header, or if too few blocks are free for more.
     pub(crate) fn empty_some(&mut self) -> bool {
         let may_begin = self.available().saturating_sub(LEFT).min(EMPTIED).saturating_sub(self.renewing);
         let mut left = may_begin;
@@ -342,8 +344,8 @@ impl Blocks {
         is_used
     }
 
-    /// Queues the used block with the fewest live units among the next ones, if it has fewer than `units`. Returns true if
-    /// there is one.
+    /// Queues the used block with the fewest live units among the next ones, if it has fewer than `units`. Returns true
+    /// if a block was queued.
     pub(crate) fn queue_emptiest(&mut self, units: u32) -> bool {
         let count = self.used as usize;
         let looked = LOOKED_AT.min(count);
@@ -358,7 +360,7 @@ impl Blocks {
         emptiest.is_some()
     }
 
-    /// The block cannot be written and is never used again.
+    /// Gives up a block that cannot be overwritten. The block is never used again.
     pub(crate) fn give_up(&mut self, block: u32) {
         self.bad(block);
         self.renewing -= 1;
@@ -379,7 +381,7 @@ impl Blocks {
         None
     }
 
-    /// Ends the collection of a block: nothing in it is live, or the rest could not be moved.
+    /// Ends the collection of a block: no record in it is live, or the rest could not be moved.
     pub(crate) fn collected(&mut self, block: u32) {
         self.collecting = None;
         self.get_mut(block).state = State::Stuck;
@@ -393,19 +395,19 @@ impl Blocks {
         self.queue.push_front(block);
     }
 
-    /// A block that the cold start found by its header.
+    /// Sets the state of a block with a valid header, at the cold start.
     pub(crate) fn found(&mut self, block: u32, sequence: u64, seed: u32) {
         let of = self.get_mut(block);
         (of.sequence, of.seed, of.state, of.is_empty) = (sequence, seed, State::Open, false);
     }
 
-    /// A block with a damaged header: nothing in it can be read.
+    /// Sets the state of a block with a damaged header: its records cannot be read.
     pub(crate) fn damaged(&mut self, block: u32) {
         let of = self.get_mut(block);
         (of.state, of.is_empty) = (State::Stuck, false);
     }
 
-    /// A block that the cold start could not read.
+    /// Sets the state of a block that the cold start could not read.
     pub(crate) fn bad(&mut self, block: u32) {
         let of = self.get_mut(block);
         (of.sequence, of.state, of.is_empty) = (0, State::Bad, false);
@@ -436,18 +438,18 @@ impl Blocks {
                 self.bare.insert(block);
             }
         }
-        // Blocks without our header first, then in the order of their sequence.
+        // Blocks without a header of this device come first, then in the order of the sequence numbers.
         free.sort_unstable();
         self.free = free.into_iter().map(|(_, block)| block).collect();
     }
 
-    /// Recounts the running totals. Errors: the difference, a sentence.
+    /// Compares the running totals with a recount. Errors: a sentence with the difference.
     pub(crate) fn check(&self, live: impl Fn(u32) -> u32) -> Result<(), String> {
         let mut total = 0;
         for (number, block) in self.blocks.iter().enumerate() {
             let number = number as u32;
             if block.live != live(number) {
-                return Err(format!("block {number} has {} live units, {} are indexed", block.live, live(number)));
+                return Err(format!("block {number} has {} live units, but {} are indexed", block.live, live(number)));
             }
             total += u64::from(block.live);
             let is_pristine = number >= self.used;
@@ -459,7 +461,10 @@ impl Blocks {
         let state = |state| self.blocks.iter().filter(|block| block.state == state).count();
         let (free, queued) = (self.free.len() + self.freed.len(), self.queue.len());
         if total != self.live || free != state(State::Free) || queued != state(State::Queued) {
-            return Err(format!("{} live units of {total}, {free} free blocks, {queued} queued", self.live));
+            return Err(format!(
+                "{} live units instead of {total}, or a wrong count of {free} free blocks or {queued} queued blocks",
+                self.live
+            ));
         }
         Ok(())
     }
@@ -476,7 +481,7 @@ mod tests {
             let mut random = Random::new(seed);
             let count = 1 + random.below(40) as usize;
             let mut blocks = Blocks::new(count, 0);
-            // For each block the possible findings of a cold start: before and after a write in flight.
+            // For each block the sequence numbers that a cold start may find: before and after a write in flight.
             let mut device = vec![[NOTHING; 2]; count];
             let (mut sequence, mut open, mut risen) = (0, Vec::new(), 0);
             for _ in 0..2_000 {

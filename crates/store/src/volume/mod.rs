@@ -1,13 +1,13 @@
-//! A log on one device: records are appended to write buffers. A buffer is written when it is full or old, or by a
-//! flush.
+//! A log on one device. Records are appended to write buffers. A buffer is written when it is full, after a time limit,
+//! or by a flush.
 //!
 //! ```text
-//! append -> current buffer (one for clients, one for collection) -> writes -> on the device, and a while in memory
+//! append -> current buffer (one for clients, one for collection) -> write -> on the device, and for a while in memory
 //! ```
 //!
-//! A buffer has its own memory, from which records are read as long as it is kept; writes copy it. A write covers the
-//! bytes added since the last, in whole sectors, with a seal before them: a sector on the device is not rewritten while
-//! it holds a record.
+//! A buffer has its own memory; records are read from that memory as long as the buffer is kept. Writes use a copy.
+//! Each write covers the bytes added since the previous write, in whole sectors that begin with a seal. So a sector is
+//! never rewritten while it holds a record.
 //!
 //! * `writes`: times of writes, durability, and marks of the state at rest; `blocks`: states of blocks
 
@@ -26,17 +26,19 @@ use writes::Marks;
 /// Maximum number of spare buffers kept for the next blocks.
 const SPARE_MAX: usize = 8;
 
-/// Free blocks that clients' records leave to tombstones, and that tombstones leave to collection.
+/// Numbers of free blocks at which new blocks are refused: to clients' records, and to tombstones. Collection may use
+/// all blocks.
 const RESERVED: [usize; 2] = [4, 2];
 
 /// Maximum number of empty headers that are being written.
 const RENEWALS_MAX: usize = 4;
 
-/// Free blocks above the limits for writes, in blocks and in percent of all, at which collection becomes urgent.
+/// Distance from the limits for writes, in free blocks and in percent of all blocks, at which collection becomes
+/// urgent.
 const SHORT: usize = 2;
 
-/// Maximum number of blocks of this size that are begun and not written yet. A cold start that finds more unused blocks
-/// in a row has seen all used ones.
+/// Maximum number of blocks of this size that are begun and not written yet. So after a longer row of unused blocks, a
+/// cold start has seen all used ones.
 pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
     ((512 << 20) / block_bytes).max(64) as u32
 }
@@ -49,9 +51,9 @@ pub(crate) enum Purpose {
     Record,
     /// A tombstone, in the buffer of clients.
     Tombstone,
-    /// A live record of a block that is collected.
+    /// A live record that is moved out of a block.
     Collected,
-    /// An empty header.
+    /// An empty header for a block.
     Renewal,
 }
 
@@ -133,12 +135,13 @@ pub(crate) struct Volume {
     active: Vec<u32>,
     /// Buffers to be written now.
     pub(crate) queue: VecDeque<u32>,
-    /// On the device and kept in memory, oldest first.
+    /// Written buffers that are kept in memory for reads, oldest first.
     kept: VecDeque<u32>,
+    /// Number of closed buffers that are not completely written.
     closed: usize,
     /// Empty headers that are being written.
     renewals: usize,
-    /// Filled units of the block that collection closed last.
+    /// Filled units of the last block that collection closed.
     pub(crate) packed_units: u32,
     flying: usize,
     /// Sequence numbers of blocks whose pieces do not reach the end.
@@ -146,11 +149,11 @@ pub(crate) struct Volume {
     marks: Marks,
     /// When the last write ended.
     rested_ns: u64,
-    /// The last write failed too often: the device is considered read-only.
+    /// True after too many failures of a write: the device is considered read-only.
     failing: bool,
-    /// Writes are refused for good.
+    /// True if writes are permanently refused.
     pub(crate) refuses: bool,
-    /// Counters that are not kept elsewhere.
+    /// Counters that `blocks` and other fields do not hold.
     pub(crate) counted: DeviceStatistics,
 }
 
@@ -170,7 +173,7 @@ impl Volume {
             min_avail_pct: namespace.min_avail_pct,
             packed_units: (block_bytes / UNIT) as u32,
             post_write_blocks: namespace.post_write_blocks as usize,
-            // Fewer than the unused blocks in a row after which a cold start ends.
+            // Fewer blocks than the row of unused blocks that ends a cold start.
             write_cache_blocks: ((namespace.max_write_cache_bytes / block_bytes as u64) as usize)
                 .clamp(1, unwritten_max(block_bytes) as usize / 2),
             opening,
@@ -202,13 +205,13 @@ impl Volume {
         }
     }
 
-    /// True if so few blocks are free that writes will soon be refused: any block whose collection gains space helps.
+    /// True if so few blocks are free that writes will soon be refused. Collection of any block then helps.
     pub(crate) fn is_short_of_blocks(&self) -> bool {
         let free = self.blocks.free();
         free <= RESERVED[0] + SHORT || free * 100 < (usize::from(self.min_avail_pct) + SHORT) * self.blocks.len()
     }
 
-    /// The rest of the block's records cannot be moved: the next cold start judges the block as it is.
+    /// Handles a block whose remaining records cannot be moved. The next cold start judges the block as it is.
     pub(crate) fn leave(&mut self, block: u32) {
         let sequence = self.blocks.get(block).sequence;
         self.incomplete.retain(|incomplete| *incomplete != sequence);
@@ -219,7 +222,7 @@ impl Volume {
         self.closed >= self.write_cache_blocks
     }
 
-    /// Contents that are durable now.
+    /// The contents that are durable now.
     fn bounds(&self) -> Bounds {
         let open = self.current.map(|number| {
             let buffer = number.and_then(|number| self.buffers[number as usize].as_ref());
@@ -236,9 +239,10 @@ impl Volume {
         }
     }
 
-    /// Appends a record of this many units. `write` gets the record's room and the start value of its checksum. Returns
-    /// the record's place.
-    /// Errors: the result for the client.
+    /// Appends a record of this many units, and returns its position. `write` fills the given bytes, and gets the start
+    /// value of the checksum.
+    ///
+    /// Errors: the result code for the client.
     pub(crate) fn append(
         &mut self,
         purpose: Purpose,
@@ -274,7 +278,7 @@ impl Volume {
         Ok(Place { block: buffer.block, offset: (at / UNIT) as u32, units, volume: self.number })
     }
 
-    /// Takes a new block for a current buffer, and has the previous buffer written.
+    /// Begins a new block for a current buffer, and queues the previous buffer for a write.
     fn begin(&mut self, purpose: Purpose, which: usize) -> Result<u32, ResultCode> {
         if purpose != Purpose::Collected && self.is_overloaded() {
             return Err(ResultCode::DEVICE_OVERLOAD);
@@ -286,7 +290,7 @@ impl Volume {
         };
         self.blocks.settle(self.durable());
         if self.blocks.available() <= reserved {
-            // Freed blocks become free when the buffers are written.
+            // Blocks in `freed` become free when the buffers are written.
             self.flush();
             let is_passing = self.blocks.free() > reserved || self.blocks.is_collecting();
             return Err(if is_passing { ResultCode::DEVICE_OVERLOAD } else { ResultCode::OUT_OF_SPACE });
@@ -319,7 +323,7 @@ impl Volume {
         number
     }
 
-    /// Starts to write empty headers to blocks that wait for one.
+    /// Starts to write empty headers to the blocks that wait for one.
     fn renew(&mut self) {
         while self.renewals < RENEWALS_MAX
             && let Some((block, whole)) = self.blocks.renewable.pop_front()
@@ -332,7 +336,7 @@ impl Volume {
         }
     }
 
-    /// Closes a buffer: nothing more is appended.
+    /// Closes a buffer: no more records are appended.
     fn close(&mut self, number: u32) {
         let Some(buffer) = &mut self.buffers[number as usize] else { return };
         let used = buffer.filled;
@@ -364,7 +368,7 @@ impl Volume {
         buffer.bytes.get(place.offset as usize * UNIT..(place.offset + place.units) as usize * UNIT)
     }
 
-    /// Drops the buffer of a block that will be reused.
+    /// Drops the buffer that still holds the old contents of a block.
     fn forget(&mut self, block: u32) {
         let number = self.blocks.get(block).buffer;
         if number != NO_BUFFER {
@@ -382,13 +386,13 @@ impl Volume {
         }
     }
 
-    /// True if the block's header is durably on the device.
+    /// True if the block's header is durable.
     pub(crate) fn is_certain(&self, block: u32) -> bool {
         let buffer = self.buffers.get(self.blocks.get(block).buffer as usize).and_then(Option::as_ref);
         buffer.is_none_or(|buffer| buffer.written > 0)
     }
 
-    /// Copies a record into another block. `bytes` are those on the device.
+    /// Copies a record into another block. `bytes`: the record as on the device.
     pub(crate) fn append_copy(&mut self, bytes: &[u8], now: u64) -> Result<Place, ResultCode> {
         self.append(Purpose::Collected, (bytes.len() / UNIT) as u32, now, |room, seed| {
             room.copy_from_slice(bytes);

@@ -1,7 +1,7 @@
-//! Writes of a volume's buffers: their times, durability, and the buffers kept afterwards.
+//! Writes of a volume's buffers: their schedule, durability, and the buffers that are kept afterwards.
 //!
-//! Marks of a volume are written at rest, so that a cold start knows where the log ended. Others announce a block that
-//! is to be overwritten, where no seal does.
+//! A mark is written when the volume is at rest, so that a cold start knows where the log ended. A mark is also written
+//! to announce a block that will be overwritten, if no seal announces it.
 
 use super::blocks::State;
 use super::{Buffer, Piece, Purpose, Volume};
@@ -13,13 +13,13 @@ use crate::{Disk, Losses, Replies, Reply, ResultCode};
 use std::collections::BTreeSet;
 use sys::op::{Completion, OpKind};
 
-/// Writes in flight at once.
+/// Maximum number of writes in flight.
 const WRITES_MAX: usize = 4;
 
-/// Failures of one write after which clients get an error, and attempts to write a mark.
+/// Number of failures of a write after which clients get an error, and maximum number of attempts to write a mark.
 const TRIES: u32 = 5;
 
-/// Delay before the retry of a failed write, times its failures.
+/// Delay before the retry of a failed write, ns: multiplied by the number of failures.
 const RETRY_NS: u64 = 10_000_000;
 
 /// Time without writes after which the volume is at rest, ns.
@@ -43,7 +43,7 @@ impl Volume {
         }
     }
 
-    /// Sends `reply` once the record at `place` is on the device. Triggers the write.
+    /// Triggers the write of the record at `place`, and sends `reply` once the record is on the device.
     pub(crate) fn answer_when_durable(&mut self, place: Place, number: u64, reply: Reply) {
         let index = self.blocks.get(place.block).buffer;
         let Some(buffer) = self.buffers.get_mut(index as usize).and_then(Option::as_mut) else { return };
@@ -119,7 +119,7 @@ impl Volume {
         next
     }
 
-    /// A write ended. Returns a new problem, if there is one.
+    /// Handles the completion of a write. Returns a log line if there is a new problem.
     pub(crate) fn on_written(&mut self, number: u32, done: &Completion, replies: &mut Replies) -> Option<String> {
         self.flying -= 1;
         let buffer = self.buffers.get_mut(number as usize)?.as_mut()?;
@@ -135,11 +135,14 @@ impl Volume {
                 self.renewals -= 1;
                 self.blocks.give_up(block);
                 self.drop_buffer(number);
-                return Some(format!("write block {block} cannot be overwritten - {} - left out", done.outcome));
+                return Some(format!(
+                    "write block {block} cannot be overwritten - {} - the block is not used any more",
+                    done.outcome
+                ));
             }
             buffer.first = buffer.flying_first.take();
-            // The retry also writes what was appended meanwhile, as one piece: a torn write must not end between
-            // pieces.
+            // The retry writes one piece, including the records appended meanwhile: a torn write must not end between
+            // two pieces.
             if let Some((piece, _)) = buffer.flying_piece.take() {
                 let (used, records) = buffer.piece.map_or((piece.used, 0), |more| (more.used, more.records));
                 buffer.piece = Some(Piece { used, records: piece.records + records, ..piece });
@@ -153,7 +156,7 @@ impl Volume {
             }
             let remark = (failing && !self.failing).then(|| {
                 format!(
-                    "write block {} could not be written - {} - writes are refused until it is",
+                    "write block {} could not be written - {} - writes are refused until a retry succeeds",
                     buffer.block, done.outcome
                 )
             });
@@ -205,14 +208,14 @@ impl Volume {
         None
     }
 
-    /// All records up to this number are on the device.
+    /// The number up to which all records are on the device.
     pub(crate) fn durable(&self) -> u64 {
         let firsts = self.active.iter().filter_map(|number| self.buffers[*number as usize].as_ref());
         let first = firsts.filter_map(|buffer| buffer.flying_first.or(buffer.first)).min();
         first.map_or(self.blocks.appended, |first| first - 1)
     }
 
-    /// Keeps clients' writes in memory for a while.
+    /// Keeps a written buffer in memory for reads, if clients filled it.
     fn keep(&mut self, number: u32, purpose: Purpose) {
         if purpose == Purpose::Collected {
             return self.drop_buffer(number);
@@ -234,7 +237,7 @@ pub(super) struct Marks {
     failures: u32,
     /// True if a mark has to be written as soon as the volume is at rest.
     is_hurried: bool,
-    /// True if a mark has to be written before anything else.
+    /// True if a mark has to be written at once, before any block gets an empty header.
     is_first: bool,
 }
 
@@ -253,7 +256,7 @@ impl Volume {
         self.blocks.announce(&self.marks.last.bounds);
     }
 
-    /// The greatest number that the cold start found, of a block or mark.
+    /// The greatest number of a block or mark that the cold start found.
     pub(crate) fn number_max(&self) -> u64 {
         self.sequence.max(self.marks.last.number)
     }
@@ -263,7 +266,7 @@ impl Volume {
         self.marks.last.losses
     }
 
-    /// Adds losses that were accepted now.
+    /// Adds newly accepted losses.
     pub(crate) fn accept(&mut self, losses: Losses) {
         self.marks.last.losses += losses;
         self.marks.last.bounds = Bounds::default();
@@ -271,20 +274,20 @@ impl Volume {
         self.marks.is_first = true;
     }
 
-    /// Has a mark written as soon as the volume is at rest.
+    /// Writes all buffers, then a mark, as soon as possible.
     pub(crate) fn finish(&mut self) {
         self.flush();
         self.marks.is_hurried = true;
     }
 
-    /// True if nothing is or has to be written.
+    /// True if no write is in flight or needed.
     pub(crate) fn is_at_rest(&self) -> bool {
         let is_marked =
             self.failing || self.refuses || self.marks.failures >= TRIES || !self.needs_mark(&self.bounds());
         self.active.is_empty() && self.queue.is_empty() && self.flying == 0 && !self.marks.is_flying && is_marked
     }
 
-    /// True if the last mark has older bounds, or the other slot is still empty.
+    /// True if the bounds differ from those of the last mark, or if the second slot is still empty.
     fn needs_mark(&self, bounds: &Bounds) -> bool {
         *bounds != self.marks.last.bounds || self.marks.last.number == 1
     }
@@ -294,8 +297,8 @@ impl Volume {
         if self.flying > 0 || self.marks.is_flying || self.marks.failures >= TRIES || self.refuses {
             return u64::MAX;
         }
-        // A mark is urgent if buffers wait and no write can announce their blocks. The second mark follows the first at
-        // once.
+        // A mark is urgent if buffers wait for the announcement of their blocks. The second mark directly follows the
+        // first.
         let are_unannounced = self.queue.iter().any(|number| {
             let buffer = self.buffers[*number as usize].as_ref();
             buffer.is_some_and(|buffer| buffer.retry_ns <= now && !self.may_be_written(buffer))
@@ -323,13 +326,13 @@ impl Volume {
         u64::MAX
     }
 
-    /// True if a crash during the buffer's first write can be told from damage, or marks cannot be written.
+    /// True if a crash during the buffer's first write can be distinguished from damage, or if marks cannot be written.
     fn may_be_written(&self, buffer: &Buffer) -> bool {
         let is_renewal = buffer.purpose == Purpose::Renewal;
         buffer.written > 0 || is_renewal || self.blocks.may_be_torn(buffer.block) || self.marks.failures >= TRIES
     }
 
-    /// The write of a mark has ended. Returns a problem if it failed too often.
+    /// Handles the completion of a mark's write. Returns a log line if the write failed too often.
     pub(crate) fn on_marked(&mut self, done: &Completion) -> Option<String> {
         self.marks.is_flying = false;
         if done.outcome.is_done() {
@@ -339,14 +342,14 @@ impl Volume {
         }
         self.counted.errors += 1;
         self.marks.failures += 1;
-        // The slot may be torn: the next attempt writes it again.
+        // The slot may be torn: the next attempt writes the same slot again.
         self.marks.last.number -= 1;
         self.marks.last.bounds = Bounds::default();
         self.marks.is_hurried = true;
         (self.marks.failures == TRIES).then(|| {
             self.marks.is_first = false;
             format!(
-                "the mark of the log's end could not be written - {} - the next start may take damage for a crash",
+                "the end-of-log mark could not be written - {} - the next start may mistake damage for a crash",
                 done.outcome
             )
         })

@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Bytes before the body.
 pub const HEADER_BYTES: usize = 8;
 
-/// The only version there is.
+/// The only protocol version.
 const VERSION: u8 = 2;
 
 /// Longest body that the real server accepts. Source: its `proto.h`, `PROTO_SIZE_MAX`.
@@ -18,9 +18,9 @@ pub const BODY_BYTES_MAX: usize = 128 << 20;
 /// Contents of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Names, and in the reply their values: text.
+    /// Text: names in the request, names and values in the reply.
     Info = 1,
-    /// A login or the like.
+    /// A login or another security message.
     Security = 2,
     /// A transaction, a batch, or an unsupported request.
     Message = 3,
@@ -32,20 +32,20 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// Unknown version.
-    #[error("a frame of version {0}, expected {VERSION}: the other side does not speak this protocol, or TLS")]
+    #[error("expected a frame of version {VERSION}, found version {0}: the other side speaks TLS or another protocol")]
     Version(u8),
     /// Unknown kind.
-    #[error("a frame of kind {0}, expected 1 to 4")]
+    #[error("expected a frame of kind 1 to 4, found kind {0}")]
     Kind(u8),
-    /// Longer than allowed.
-    #[error("a frame of {bytes} bytes, at most {limit} are accepted")]
+    /// The body is longer than allowed.
+    #[error("expected a frame of at most {limit} bytes, found one of {bytes} bytes")]
     Length {
-        /// Length in its header.
+        /// Length according to the frame's header.
         bytes: u64,
         limit: usize,
     },
-    /// A body that contradicts its own counts.
-    #[error("a message whose {0} do not fit in it")]
+    /// A body that contradicts the counts in it.
+    #[error("a message with an invalid part: {0}")]
     Body(&'static str),
 }
 
@@ -115,13 +115,13 @@ mod tests {
         let of = |first: [u8; 8]| take(&mut &first[..], 100).unwrap_err().to_string();
         assert_eq!(
             of(*b"GET / HT"),
-            "a frame of version 71, expected 2: the other side does not speak this protocol, or TLS"
+            "expected a frame of version 2, found version 71: the other side speaks TLS or another protocol"
         );
-        assert_eq!(of([2, 5, 0, 0, 0, 0, 0, 0]), "a frame of kind 5, expected 1 to 4");
-        assert_eq!(of([2, 3, 0, 0, 0, 0, 0, 101]), "a frame of 101 bytes, at most 100 are accepted");
+        assert_eq!(of([2, 5, 0, 0, 0, 0, 0, 0]), "expected a frame of kind 1 to 4, found kind 5");
+        assert_eq!(of([2, 3, 0, 0, 0, 0, 0, 101]), "expected a frame of at most 100 bytes, found one of 101 bytes");
         assert_eq!(
             of([2, 3, 255, 255, 255, 255, 255, 255]),
-            "a frame of 281474976710655 bytes, at most 100 are accepted"
+            "expected a frame of at most 100 bytes, found one of 281474976710655 bytes"
         );
     }
 }

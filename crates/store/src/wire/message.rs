@@ -7,7 +7,7 @@
 //! field: u32 bytes of what follows | u8 type | value           operation: see crate::ops
 //! ```
 //!
-//! In an entry of a batch's reply the key's index replaces a request's timeout.
+//! In the reply to a batch, each entry has the index of its key in the field of the timeout.
 
 use super::frame::{self, Kind, Malformed};
 use super::query::put_security;
@@ -22,7 +22,7 @@ pub mod info1 {
     /// All bins.
     pub const GET_ALL: u8 = 1 << 1;
     pub const BATCH: u8 = 1 << 3;
-    /// No bins: generation and time to live alone.
+    /// No bins: only generation and time to live.
     pub const GET_NO_BINS: u8 = 1 << 5;
     /// The read consults all copies.
     pub const CONSISTENCY_ALL: u8 = 1 << 6;
@@ -30,13 +30,13 @@ pub mod info1 {
 
 /// Bits of the second info byte: writes.
 pub mod info2 {
-    /// Request that writes.
+    /// The request writes.
     pub const WRITE: u8 = 1;
     /// Deletes the record.
     pub const DELETE: u8 = 1 << 1;
-    /// The record's generation must be the one given.
+    /// The record's generation must be equal to the request's.
     pub const GENERATION: u8 = 1 << 2;
-    /// The generation given must be greater than the record's.
+    /// The record's generation must be less than the request's.
     pub const GENERATION_GREATER: u8 = 1 << 3;
     /// A deletion that leaves a tombstone.
     pub const DURABLE_DELETE: u8 = 1 << 4;
@@ -56,8 +56,8 @@ pub mod info3 {
     pub const CREATE_OR_REPLACE: u8 = 1 << 4;
     /// The record must exist, and bins that are not written are removed.
     pub const REPLACE_ONLY: u8 = 1 << 5;
-    /// Mode of a read, together with [`READ_RELAX`]. Neither: session; only this: linearizable; only the other: any
-    /// replica.
+    /// Mode of a read, together with [`READ_RELAX`]. Neither bit: session consistency; only `READ_TYPE`: linearizable;
+    /// only `READ_RELAX`: any replica.
     pub const READ_TYPE: u8 = 1 << 6;
     pub const READ_RELAX: u8 = 1 << 7;
 }
@@ -81,7 +81,7 @@ pub mod field {
     pub const FUNCTION: u8 = 30;
     /// Keys of a batch, and the operations on each.
     pub const BATCH: u8 = 41;
-    /// The same, as older clients number it.
+    /// As [`BATCH`], from older clients.
     pub const BATCH_WITH_SET: u8 = 42;
     /// An expression that records must satisfy.
     pub const FILTER: u8 = 43;
@@ -100,7 +100,7 @@ pub struct Header {
     pub timeout: u32,
     /// Number of fields that follow.
     pub fields: u16,
-    /// Operations that follow them.
+    /// Number of operations that follow the fields.
     pub ops: u16,
 }
 
@@ -109,7 +109,7 @@ impl Header {
     pub fn take(bytes: &mut &[u8]) -> Result<Self, Malformed> {
         let torn = Malformed::Body("header");
         let Some((header, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Err(torn) };
-        // The first byte is the header's length, so that a later version may have a longer one.
+        // The first byte is the length of the header, which may be longer in a later version.
         let length = usize::from(header[0]);
         *bytes = bytes.get(length..).filter(|_| length >= HEADER_BYTES).ok_or(torn)?;
         let u32_at = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
@@ -154,7 +154,7 @@ pub(super) fn take_field<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     field.split_first().map(|(kind, value)| (*kind, value))
 }
 
-/// Fields used here. If one occurs twice, the later counts.
+/// The fields that this server uses. If a field occurs twice, the later one counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fields<'a> {
     pub(super) namespace: Option<&'a [u8]>,
@@ -162,7 +162,7 @@ pub(crate) struct Fields<'a> {
     pub(super) key: &'a [u8],
     pub(super) digest: Option<&'a [u8]>,
     pub(super) batch: Option<&'a [u8]>,
-    /// The answer to a field of an unsupported feature: a transaction over several records, a function, a filter.
+    /// Result code if a field needs an unsupported feature: a transaction over several records, a function, a filter.
     pub(super) refused: Option<ResultCode>,
 }
 
@@ -206,7 +206,7 @@ pub fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
 
 /// Appends one key's part of the reply to a batch, to a frame that [`frame::begin`] began.
 ///
-/// The parts may come in any order and in several frames, so a reply need not be gathered.
+/// The parts may come in any order and in several frames, so the server need not wait for all parts.
 pub fn put_entry(out: &mut Vec<u8>, index: u32, reply: &Reply) {
     let Reply { result, generation, void_time_sec, bins, ops, .. } = reply;
     let (result, generation, ttl) = (result.0, u32::from(*generation), *void_time_sec);
@@ -214,7 +214,7 @@ pub fn put_entry(out: &mut Vec<u8>, index: u32, reply: &Reply) {
     out.extend_from_slice(ops);
 }
 
-/// The reply that [`put_entry`] appended.
+/// Parses a reply that [`put_entry`] appended.
 pub fn parse_reply(mut body: &[u8]) -> Result<Reply, Malformed> {
     let Header { result, generation, ttl: void_time_sec, ops: bins, .. } = Header::take(&mut body)?;
     let ops = take_ops(&mut body, bins)?.to_vec();
@@ -226,7 +226,7 @@ pub fn put_last(out: &mut Vec<u8>, result: ResultCode) {
     Header { info: [0, 0, info3::LAST, 0], result: result.0, ..Header::default() }.put(out);
 }
 
-/// Appends the refusal of the message `body`: one reply, marked as the last if the client expects several.
+/// Appends the refusal of the message `body`: one reply, marked as the last one if the client expects several.
 pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
     let begin = frame::begin(out, Kind::Message);
     match expects_last(body) {

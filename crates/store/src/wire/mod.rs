@@ -1,4 +1,4 @@
-//! The protocol of Aerospike's clients: bytes to transactions, replies to bytes; and a client's queries
+//! The protocol of Aerospike's clients: parses bytes to transactions, and formats replies; also a client's queries
 //! ([`query`]). Independent of sockets and stores.
 //!
 //! ```text

@@ -3,10 +3,10 @@
 //! ```text
 //! info      "name\nname\n" -> "name\tvalue\nname\tvalue\n", in the same order
 //! security  scheme, result, command, fields (a byte each), 12 unused; then fields:
-//!           32 bits: bytes that follow | id | value
+//!           length, 32 bits | id | value
 //! ```
 //!
-//! Sources: the server's `proto.h` and `security.h`; names of commands and fields are those of the Go client.
+//! Sources: the server's `proto.h` and `security.h`; the names of commands and fields are from the Go client.
 
 use super::frame::{self, HEADER_BYTES, Kind, Malformed};
 use super::message;
@@ -34,7 +34,7 @@ const COST: u32 = 10;
 /// Bytes of the fixed part of a security message.
 const SECURITY_BYTES: usize = 16;
 
-/// Bytes of the body behind the header of a reply of `kind`. Errors: a sentence.
+/// Length of the body behind the header of a reply of `kind`, bytes. Errors: a sentence.
 pub fn body_bytes(header: [u8; HEADER_BYTES], kind: Kind) -> Result<usize, String> {
     match frame::header(header, REPLY_BYTES_MAX) {
         Ok((found, bytes)) if found == kind => Ok(bytes),
@@ -63,8 +63,8 @@ pub fn info_request(names: &[String]) -> Vec<u8> {
     out
 }
 
-/// The values of the requested `names`. `None` for a name that the server skipped, as older servers do with unknown
-/// names. Errors: a sentence.
+/// The values of the requested `names`. `None` for a name that the server skipped: older servers skip unknown names.
+/// Errors: a sentence.
 pub fn info_replies(names: &[String], body: &[u8]) -> Result<Vec<Option<String>>, String> {
     let mut values = vec![None; names.len()];
     let mut next = 0;
@@ -97,7 +97,7 @@ pub(crate) fn is_refusal(value: &str) -> bool {
     word.eq_ignore_ascii_case("error") || word.eq_ignore_ascii_case("fail")
 }
 
-/// The beginning of `text`, for people.
+/// The quoted beginning of `text`, for messages.
 pub(crate) fn begin_of(text: &str) -> String {
     let begin: String = text.chars().take(SHOWN_CHARS).collect();
     if begin.len() < text.len() { format!("{}...", quoted(&begin)) } else { quoted(text) }
@@ -107,14 +107,14 @@ pub(crate) fn begin_of(text: &str) -> String {
 #[derive(Clone)]
 pub struct Login {
     pub(crate) user: String,
-    /// bcrypt of the password with the database's fixed salt, as text; the server compares this.
+    /// bcrypt hash of the password with the database's fixed salt, as text. The server compares the hashes.
     credential: String,
     /// The password itself, if an external directory (LDAP) checks it. Sent only over TLS.
     clear_password: Option<String>,
 }
 
 impl Login {
-    /// A login by `password`. With `is_external`, the password is also sent as it is: an external directory checks it.
+    /// A login by `password`. With `is_external`, the password is also sent in clear, for an external directory.
     ///
     /// Errors: the password cannot be hashed.
     pub fn new(user: &str, password: String, is_external: bool) -> Result<Self, bcrypt::BcryptError> {
@@ -122,19 +122,19 @@ impl Login {
         Ok(Self { user: user.to_owned(), credential, clear_password: is_external.then_some(password) })
     }
 
-    /// A login by user and password.
+    /// Request of a login by user and password.
     pub fn request(&self) -> Vec<u8> {
         let clear_password = self.clear_password.as_ref().map(|password| (CLEAR_PASSWORD, password.as_bytes()));
         let fields = [(USER, self.user.as_bytes()), (CREDENTIAL, self.credential.as_bytes())];
         security_request(LOGIN, &fields.into_iter().chain(clear_password).collect::<Vec<_>>())
     }
 
-    /// A login for servers without sessions, before 4.
+    /// Request of a login to a server without sessions, before version 4.
     pub fn old_request(&self) -> Vec<u8> {
         security_request(AUTHENTICATE, &[(USER, self.user.as_bytes()), (CREDENTIAL, self.credential.as_bytes())])
     }
 
-    /// A further connection of the session that `token` stands for.
+    /// Request of a further connection in the session with this `token`.
     pub fn session_request(&self, token: &[u8]) -> Vec<u8> {
         security_request(AUTHENTICATE, &[(USER, self.user.as_bytes()), (SESSION_TOKEN, token)])
     }
@@ -157,10 +157,10 @@ pub(crate) fn put_security(out: &mut Vec<u8>, result: u8, command: u8, fields: &
     frame::end(out, begin);
 }
 
-/// Codes that mean that no login is needed: security is not in the edition, or not configured.
+/// Result codes of servers that need no login: the edition has no security, or security is not configured.
 pub const NO_SECURITY: [u8; 2] = [51, 52];
 
-/// Unknown command: the server has no sessions.
+/// Result code of an unknown command, from a server without sessions.
 pub const UNKNOWN_COMMAND: u8 = 54;
 
 /// Reads the reply to a login: its result code (0: success), and the token of the session for further connections.
@@ -186,9 +186,9 @@ pub fn security_result(code: u8) -> &'static str {
         63 => "the password has expired",
         66 => "the session has expired",
         80 => "not authenticated",
-        81 => "the user's roles do not allow it",
-        82 => "this address is not on the user's whitelist",
-        90..=94 => "LDAP refused it, or is not set up",
+        81 => "the user's roles do not allow the request",
+        82 => "this client's address is not on the user's whitelist",
+        90..=94 => "LDAP refused the login or is not configured",
         _ => "refused",
     }
 }

@@ -27,7 +27,7 @@ impl Default for Limits {
     }
 }
 
-/// A transaction and where it belongs.
+/// A transaction and its namespace.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Index of the namespace.
@@ -40,13 +40,13 @@ pub struct Request {
 /// One key of a batch.
 #[derive(Debug, Clone)]
 pub struct Keyed {
-    /// Index that its reply repeats.
+    /// Index of the key, which the reply repeats.
     pub index: u32,
     /// The request, or the reason for its refusal.
     pub request: Result<Request, ResultCode>,
 }
 
-/// A parsed message. `timeout_ms` is the client's; 0: not given.
+/// A parsed message. `timeout_ms`: timeout from the client; 0: none.
 #[derive(Debug, Clone)]
 pub enum Command {
     /// One transaction.
@@ -61,12 +61,12 @@ pub enum Fault {
     /// Not a message: close the connection.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// Answered with this code at once.
-    #[error("refused with result {}", .0.0)]
+    /// Answer with this result code at once.
+    #[error("refused with result code {}", .0.0)]
     Refused(ResultCode),
 }
 
-/// Reads the message `body`. `namespace_of` gives the index of a namespace's name.
+/// Parses the message `body`. `namespace_of` returns the index of a namespace by name.
 pub fn parse(body: &[u8], limits: Limits, namespace_of: impl Fn(&[u8]) -> Option<usize>) -> Result<Command, Fault> {
     let mut rest = body;
     let header = Header::take(&mut rest)?;
@@ -83,7 +83,7 @@ pub fn parse(body: &[u8], limits: Limits, namespace_of: impl Fn(&[u8]) -> Option
     Ok(Command::Single { request, timeout_ms: header.timeout })
 }
 
-/// Request on one record. Without a digest it would be a scan or a query.
+/// Parses a request for one record. A message without a digest is a scan or a query, which are not supported.
 fn request(
     header: &Header,
     fields: &Fields<'_>,
@@ -173,7 +173,7 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         };
     }
     let generation = match () {
-        // A client sends a generation that it received: that has 16 bits.
+        // Clients send generations that they received, which have 16 bits.
         () if writes & info2::GENERATION != 0 => Generation::Equal(header.generation as u16),
         () if writes & info2::GENERATION_GREATER != 0 => Generation::Less(header.generation as u16),
         () => Generation::Any,
@@ -194,7 +194,7 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
     Ok(Work::Write(Write { policy, key: key.to_vec(), ops: ops.to_vec(), answers_each, ..Write::default() }))
 }
 
-/// Checks that a store supports all of `ops`. Errors that depend on the record show only when they are applied.
+/// Checks that a store supports all of `ops`. Errors that depend on the record are found when a store applies `ops`.
 fn check_ops(ops: &[u8], may_write: bool) -> Result<(), ResultCode> {
     for entry in ops::entries(ops) {
         if entry.name.len() > ops::NAME_BYTES_MAX {
@@ -221,7 +221,7 @@ fn check_ops(ops: &[u8], may_write: bool) -> Result<(), ResultCode> {
 
 /// Flag bits of a key of a batch.
 mod batch_bits {
-    /// Same as the previous key, except for the digest: nothing more follows.
+    /// Except for the digest, the key is like the previous one: nothing more follows.
     pub(super) const REPEAT: u8 = 1;
     /// Three info bytes follow; without this bit, only the first.
     pub(super) const INFO: u8 = 1 << 1;
@@ -284,7 +284,7 @@ fn batch_of(
             None if bits & batch_bits::REPEAT != 0 => return Err(Malformed::Body("keys").into()),
             _ => *row.insert(take_row(&mut bytes, bits)?),
         };
-        // A key of 25 bytes may repeat the operations of the one before.
+        // A key of 25 bytes may repeat the operations of the previous key.
         copied += ops.len() + fields.key.len();
         if copied > limits.batch_bytes {
             return Err(Fault::Refused(ResultCode::PARAMETER));
@@ -298,7 +298,7 @@ fn batch_of(
     Ok(requests)
 }
 
-/// True if the client of the message `body` reads replies until one has the "last" flag: a batch, a scan or a query.
+/// True for a batch, a scan or a query: the client reads replies to the message `body` until one has the "last" flag.
 pub(super) fn expects_last(body: &[u8]) -> bool {
     let mut rest = body;
     let Ok(header) = Header::take(&mut rest) else { return false };

@@ -1,4 +1,4 @@
-//! Recorded requests of real clients, and other possible ones.
+//! Tests with recorded requests of real clients, and with constructed ones.
 
 use super::message::{self, Header, field, info1, info2, info3};
 use super::request::Keyed;
@@ -41,7 +41,7 @@ fn single(body: &[u8]) -> Result<Transaction, ResultCode> {
     }
 }
 
-/// A message of these info bytes, fields and operations.
+/// A message with these info bytes, fields and operations.
 fn message(info: [u8; 4], fields: &[(u8, &[u8])], ops: &[Entry<'_>]) -> Vec<u8> {
     let header = Header { info, fields: fields.len() as u16, ops: ops.len() as u16, ..Header::default() };
     let mut body = Vec::new();
@@ -63,7 +63,7 @@ fn what_real_clients_ask_is_understood() {
         let keys = [format!("{}key1", &client[..1]), "nokey".to_owned()];
         let [key, missing] = keys.map(|key| digest(set.as_bytes(), particle::STRING, key.as_bytes()));
         let mut bodies = recorded(client, ">");
-        // Only Python's was asked by a digest of its own, too.
+        // Only the Python client was also asked for a record by a digest.
         bodies.retain(|body| !body.windows(20).any(|bytes| bytes == [1; 20]));
         let [put, get, replace, exists, select, get_missing, batch, delete] = bodies.try_into().unwrap();
         let of = |body: &[u8], digest: Digest| {
@@ -311,7 +311,7 @@ fn a_batch_that_would_take_too_much_is_refused_and_a_torn_one_is_malformed() {
     assert_eq!(refused(&batch(3, &[]), limits), ResultCode::BATCH_REQUESTS);
     assert_eq!(refused(&batch(u32::MAX, &[]), limits), ResultCode::BATCH_REQUESTS);
     assert_eq!(refused(&batch(0, &[]), limits), ResultCode::PARAMETER);
-    // 19 bytes of operations, once sent and twice meant.
+    // 19 bytes of operations, sent once for two keys.
     assert!(parse(&batch(2, &[&write, &[1]]), limits, namespace_of).is_ok());
     assert_eq!(refused(&batch(2, &[&write, &[1]]), Limits { batch_bytes: 37, ..limits }), ResultCode::PARAMETER);
     for torn in [batch(2, &[&write]), batch(1, &[&[1]]), batch(1, &[&write[..write.len() - 1]])] {

@@ -8,14 +8,14 @@ use store::{Transaction, Work, Write, ops};
 const BLOCK: u64 = 32 << 10;
 const BLOCKS: u64 = 16;
 const MARKS: u64 = BLOCKS * BLOCK;
-/// An input has so many bytes from the begin of each block.
+/// Bytes at the start of each block that come from the input.
 const PIECE: usize = 1536;
 const PIECES: usize = 12;
 const MAGIC: [u8; 2] = 0xf1a5_u16.to_le_bytes();
 const SEAL_MAGIC: [u8; 4] = 0xf1a5_5ea1_u32.to_le_bytes();
 const SEAL: usize = 128;
 const MARK: usize = 152;
-/// From one mark to the other.
+/// Distance of the two marks.
 const SLOT: u64 = 4096;
 
 /// A store and its drive.
@@ -55,7 +55,7 @@ impl Open {
         open
     }
 
-    /// Lets time pass until that is so.
+    /// Runs the store until `is_done` is true.
     fn run(&mut self, is_done: impl Fn(&Self) -> bool) {
         let mut done = Vec::new();
         for _ in 0..10_000 {
@@ -112,8 +112,8 @@ fn value(number: u8, len: usize) -> Work {
     Work::Write(Write { policy, ops: entries, ..Write::default() })
 }
 
-/// Opens a store on the device described by `bytes`: the first byte selects right checksums, and marks; then come the
-/// marks, and the begins of blocks. Returns true if a record was read.
+/// Opens a store on the device described by `bytes`. The first byte has two flags: valid checksums, and marks. Then
+/// come the marks, and the starts of blocks. Returns true if a record was read.
 pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
     let Some((flags, mut bytes)) = bytes.split_first() else { return false };
     let mut contents = Contents::new(512, 1);
@@ -149,7 +149,7 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
     // A second opening finds the same records, moved or not.
     let mut open = Open::on(open.close());
     assert_eq!(open.read(&digests), found);
-    // And what is written there is there.
+    // Records that are written now are found after another opening.
     let mut wanted = Vec::new();
     for (number, digest) in digests.iter().enumerate() {
         let is_deleted = number % 3 == 0;
@@ -172,7 +172,7 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
     found.iter().any(|(result, ..)| *result == ResultCode::OK)
 }
 
-/// Makes the checksums of a block's begin right, so that what they guard is looked at, too.
+/// Sets valid checksums in the start of a block, so that the data behind them is parsed, too.
 fn seal(piece: &mut [u8]) {
     if piece.len() < 36 {
         return;

@@ -1,4 +1,4 @@
-//! Properties of a client for any bytes of a server's replies.
+//! Properties of a client for arbitrary bytes in a server's replies.
 
 use store::client::replies::{owned, rack, take_entry, take_reply};
 use store::nodes::{Host, peers, services};
@@ -19,7 +19,7 @@ pub(crate) fn assert_replies_property(bytes: &[u8]) -> bool {
                 ops::take(&mut bins).expect("a whole bin");
             }
         }
-        // While less of it has arrived, it is the same or nothing yet.
+        // A reply without its last byte is incomplete.
         let len = bytes.len() - rest.len();
         if replies == 1 {
             let torn = take_reply(&mut &bytes[..len - 1]);

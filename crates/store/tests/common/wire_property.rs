@@ -1,4 +1,4 @@
-//! Properties of the server for any bytes that a client sends.
+//! Properties of the server for arbitrary bytes from a client.
 
 use store::conf;
 use store::observe::{Counts, Facts, Node};
@@ -7,7 +7,7 @@ use store::wire::message::{self, Header, info3};
 use store::wire::{Command, Fault, Limits, info, parse};
 use store::{Reply, ResultCode, Work, ops};
 
-/// Longest body, and what a batch may ask for.
+/// Longest body, bytes.
 const BODY_BYTES_MAX: usize = 1 << 16;
 const LIMITS: Limits = Limits { batch_requests: 100, batch_bytes: 1 << 12 };
 
@@ -21,7 +21,7 @@ pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
             Kind::Info => {
                 info::put(&mut out, body, &facts);
                 let names = body.split(|byte| *byte == b'\n').filter(|name| !name.is_empty()).count();
-                // A length may have such a byte.
+                // The length in the header may contain this byte, too.
                 let lines = out[frame::HEADER_BYTES..].iter().filter(|byte| **byte == b'\n').count();
                 assert!(names == 0 && lines > 0 || lines == names.min(257), "{names} names, {lines} lines");
             }
@@ -69,7 +69,7 @@ fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Operations that a store gets are whole, and their names fit. Returns their bytes.
+/// Checks that operations for a store are complete, and that names are not too long. Returns the operations' bytes.
 fn assert_work(work: &Work) -> usize {
     let bytes = match work {
         Work::Read(bytes) => bytes,
@@ -84,7 +84,7 @@ fn assert_work(work: &Work) -> usize {
     bytes.len()
 }
 
-/// A client that follows the protocol can read all answers.
+/// Checks that a client that follows the protocol can read all replies.
 fn assert_frames(mut out: &[u8]) {
     while !out.is_empty() {
         let (kind, mut body) = frame::take(&mut out, usize::MAX).expect("a frame").expect("all of it");

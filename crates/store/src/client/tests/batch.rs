@@ -10,7 +10,7 @@ use std::io::Write;
 
 const RECORDS: u32 = 5;
 
-/// Reads five records at once: the key of the operation, then keys 0 to 19 in turn.
+/// Makes each read a batch of five records: the key of the operation, then keys 0 to 19 in turn.
 fn batches(settings: &mut ClientSettings) {
     let keys = |_, _| -> Keys {
         let mut next = 0;
@@ -22,7 +22,7 @@ fn batches(settings: &mut ClientSettings) {
     settings.batch = Some(BatchReads { records: RECORDS, keys: Arc::new(keys) });
 }
 
-/// Two servers that know each other, each master of half of the partitions and replica of the others.
+/// Two servers that know each other. Each is master of half of the partitions, and replica of the other half.
 fn pair() -> [Server; 2] {
     let half = |first: u8, second: u8| BASE64.encode([[first; 256], [second; 256]].concat());
     let [first, second] = [half(255, 0), half(0, 255)];
@@ -52,7 +52,7 @@ fn a_batch_is_read_from_all_of_its_nodes_and_every_record_of_it_is_verified() {
     let requests = servers.iter().map(Server::requests).sum::<u32>() - before;
     assert!((20..=40).contains(&requests), "one or two for each: {requests}");
     assert_eq!(client.settings.verification.take().records, u64::from(20 * RECORDS));
-    // One record is old, and no operation begins with it.
+    // Two records are old. Later batches read these as further keys.
     for server in &servers {
         server.set(Manner::Forgets);
     }
@@ -64,7 +64,7 @@ fn a_batch_is_read_from_all_of_its_nodes_and_every_record_of_it_is_verified() {
         outcomes[2..].iter().all(|outcome| outcome.is_done() || [old(0), old(1)].contains(outcome)),
         "{outcomes:?}"
     );
-    // Both are in the first batch.
+    // The first two batches have both records.
     assert!(outcomes[..2].iter().all(|outcome| [old(0), old(1)].contains(outcome)), "{outcomes:?}");
     assert!(outcomes[2..].iter().any(|outcome| !outcome.is_done()), "in a batch of another key: {outcomes:?}");
     let read = client.settings.verification.take();
@@ -72,7 +72,7 @@ fn a_batch_is_read_from_all_of_its_nodes_and_every_record_of_it_is_verified() {
     assert_eq!(read.refused, Some(Refused { old: 2, ..Refused::default() }));
 }
 
-/// Answers each message with these entries for one record, by position and code, in a frame that ends the batch.
+/// Answers each message with an entry for each position and code, and with a last entry if `last` has a code.
 fn entries(entries: &'static [(u32, u8)], last: Option<u8>) -> Liar {
     Arc::new(move |kind, _, out: &mut dyn Write| {
         let mut bytes = Vec::new();
@@ -100,10 +100,10 @@ fn a_batch_that_is_answered_wrongly_or_not_at_all_fails_and_the_next_is_read() {
     for (lie, last, outcome) in [
         (&[(5, 1)][..], Some(0), protocol),
         (&[(u32::MAX, 1)], None, protocol),
-        // Ends too early, and has nothing in it.
+        // The first ends too early; the second has no entries.
         (&[], Some(0), protocol),
         (&[], None, protocol),
-        // An error of a record goes before that of its batch.
+        // An error of a record takes precedence over that of its batch.
         (&[(0, 1), (0, 1)], Some(0), Outcome::Result(1)),
         (&[(0, 1)], Some(0), Outcome::Result(1)),
         (&[(0, 1)], None, Outcome::Result(1)),

@@ -33,10 +33,10 @@ pub(super) enum Manner {
     Overloaded(u32),
 }
 
-/// Takes a request, and answers it: true if the connection stays open; `None`: the server answers.
+/// Answers a request instead of the server, and returns true if the connection stays open. `None`: the server answers.
 pub(super) type Liar = Arc<dyn Fn(Kind, &[u8], &mut dyn Write) -> Option<bool> + Send + Sync>;
 
-/// A server; gone when dropped.
+/// A server. It stops when this is dropped.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     pub(super) state: Arc<State>,
@@ -55,17 +55,17 @@ pub(super) struct State {
     pub(super) racks: Mutex<String>,
     /// Answers instead of the server, if it can.
     pub(super) liar: Mutex<Option<Liar>>,
-    /// The server has gone: it closes all connections.
+    /// True if the server has stopped: it closes all connections.
     pub(super) is_over: AtomicBool,
-    /// The server closes new connections at once.
+    /// True if the server closes new connections at once.
     pub(super) is_away: AtomicBool,
     pub(super) regime: AtomicU32,
-    /// Queries for partitions.
+    /// Number of queries for partitions.
     pub(super) maps: AtomicU32,
     pub(super) name: String,
-    /// If there is one, nobody is served without a login.
+    /// If set, clients are served only after a login.
     pub(super) password: Mutex<Option<&'static str>>,
-    /// Logins by password and by session.
+    /// Numbers of logins by password and by session.
     pub(super) logins: [AtomicU32; 2],
     pub(super) tls: Option<Arc<rustls::ServerConfig>>,
 }
@@ -135,7 +135,7 @@ impl Server {
         server
     }
 
-    /// Tells of other nodes.
+    /// Sets the other nodes that this server reports.
     pub(super) fn names(&self, others: &[(&str, SocketAddr)]) {
         let generation = self.state.generation.fetch_add(1, Ordering::SeqCst) + 1;
         let others: Vec<_> = others.iter().map(|(id, address)| format!("[{id},,[{address}]]")).collect();
@@ -202,7 +202,7 @@ fn settings(cluster: Arc<Cluster>, bytes: u32, timeout_ms: u32) -> ClientSetting
 impl State {
     fn serve(&self, socket: TcpStream) {
         socket.set_nodelay(true).unwrap();
-        // Looks now and then whether the server has gone.
+        // A short timeout, so that the thread notices when the server stops.
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         match &self.tls {
             Some(config) => {
@@ -289,7 +289,7 @@ impl State {
         frame::end(out, begin);
     }
 
-    /// Handles a transaction; true if the connection stays open.
+    /// Handles a transaction. Returns true if the connection stays open.
     fn transaction(&self, body: &[u8], out: &mut Vec<u8>) -> bool {
         let manner = *self.manner.lock().unwrap();
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
@@ -297,7 +297,7 @@ impl State {
             Ok(Command::Single { request, .. }) => request.transaction,
             Ok(Command::Batch { requests, .. }) => {
                 let begin = frame::begin(out, Kind::Message);
-                // In another order than asked.
+                // In reverse order of the request.
                 for wire::Keyed { index, request } in requests.into_iter().rev() {
                     let mut answer = self.read(request.unwrap().transaction.digest);
                     if let Manner::Refuses(code) = manner {

@@ -1,4 +1,4 @@
-//! Servers that answer nonsense, at each place of the protocol: an error within the time-out, in bounded memory.
+//! Servers that send nonsense at each point of the protocol. The client reports an error in time, with bounded memory.
 
 use super::fake::{Liar, Server};
 use super::*;
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
-/// Nonsense instead of a reply: what it is, and how it is sent. True: the connection stays open.
+/// Nonsense instead of a reply: its name, and the function that sends it. True: the connection stays open.
 type Nonsense = (&'static str, fn(Kind, &mut dyn Write) -> bool);
 
 /// Bytes of endless replies.
@@ -44,7 +44,7 @@ const NONSENSE: [Nonsense; 12] = [
     ("zeros in a frame", |kind, out| out.write_all(&header(kind, 64)).and(out.write_all(&[0; 64])).is_ok()),
 ];
 
-/// Where a server lies: a kind of message, and for info a name in the request.
+/// Point of the protocol where a server lies: a kind of message, and for info a name in the request.
 type Point = (Kind, &'static str);
 
 fn lies(place: Point, nonsense: fn(Kind, &mut dyn Write) -> bool) -> Liar {
@@ -70,13 +70,13 @@ fn nonsense_at_the_start_is_an_error_in_time() {
             let (begin, sent) = (Instant::now(), SENT.load(Ordering::Relaxed));
             let found = Cluster::find(&[seed(server.address)], "test", impatient(login), false);
             let Err(error) = found else {
-                // As of a server before generations.
+                // Older servers have no generations, so an empty reply is valid here.
                 assert_eq!((place.1, what), ("generation", "an empty body"));
                 continue;
             };
             assert!(begin.elapsed() < Duration::from_secs(20), "{place:?}, {what}: {:?}", begin.elapsed());
             assert!(error.starts_with("cannot ") && error.len() < 2_000 && !error.contains('\n'), "{what}: {error}");
-            // Unread bytes stay in the sockets' buffers.
+            // Bytes that the client does not read stay in the sockets' buffers.
             let sent = SENT.load(Ordering::Relaxed) - sent;
             assert!(sent < 64 << 20, "{place:?}, {what}: {sent} bytes");
         }
@@ -136,7 +136,7 @@ fn values_of_any_length_and_content_are_refused_in_one_line() {
 
 #[test]
 fn peers_without_an_end_are_asked_up_to_a_limit() {
-    // Each connection meets a node with another id, which names many more at the same address.
+    // On each connection the node has another id, and reports many more peers at the same address.
     let server = Server::new();
     let (address, met) = (server.address, AtomicUsize::new(0));
     let liar: Liar = Arc::new(move |kind, body, out| {

@@ -5,7 +5,7 @@ use super::*;
 use crate::wire::frame::Kind;
 use std::time::{Duration, Instant};
 
-/// Maps of a cluster of two, of which the second has the half of the partitions with the higher numbers.
+/// A map of partitions: byte `first` for the lower half of the partitions, byte `second` for the upper half.
 fn half(first: u8, second: u8) -> String {
     BASE64.encode([[first; 256], [second; 256]].concat())
 }
@@ -34,7 +34,7 @@ fn a_node_that_returns_under_another_address_is_found_by_its_peers_and_requests_
     assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
     let other = other.moved();
     one.names(&[("A2", other.address)]);
-    // Requests in flight on the old connections fail, all others wait for the node.
+    // Requests in flight on the old connections fail. All other requests wait for the node.
     let outcomes = all(&mut client, OpKind::Write, 200, 8);
     let failed = outcomes.iter().filter(|outcome| !outcome.is_done()).count();
     assert!(failed <= 8, "{failed} of 200 failed");
@@ -53,7 +53,7 @@ fn a_node_that_joins_gets_its_partitions_and_no_write_is_lost() {
     let mut client = one.client(4, PATIENT_MS);
     assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
     let queries = one.state.maps.load(Ordering::Relaxed);
-    // The newcomer claims its half with a higher regime, while the other still reports all.
+    // The new node claims half of the partitions with a higher regime, while the old node still reports all.
     let other = Server::with("A2", &half(0, 255));
     *other.state.records.lock().unwrap() = one.state.records.lock().unwrap().clone();
     other.state.regime.store(1, Ordering::SeqCst);
@@ -114,7 +114,7 @@ fn a_node_that_hangs_delays_neither_requests_to_others_nor_the_map_of_those_that
     one.names(&[("A2", other.address)]);
     let mut client = one.client(1, 3_000);
     assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
-    // Neither queries nor transactions are answered any more, on old and new connections.
+    // The node answers neither queries nor transactions any more, on old and new connections.
     *other.state.liar.lock().unwrap() = Some(Arc::new(|_: Kind, _: &[u8], _: &mut dyn std::io::Write| Some(true)));
     let own = |client: &Client, key| client.map.master(&client.settings.object.digest(key)) == Some(0);
     let outcomes = all(&mut client, OpKind::Write, 16, 8);

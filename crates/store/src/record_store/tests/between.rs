@@ -1,4 +1,4 @@
-//! Tests of interleavings: reads of records, searches of blocks, full queues, and a drive that ends.
+//! Tests of interleavings: reads of records, searches of blocks, full queues, and a drive that fails.
 
 use super::*;
 use sys::op::Outcome;
@@ -27,7 +27,7 @@ fn a_record_that_is_written_while_it_is_read_and_its_block_used_again_is_read_wh
     let mut done = Vec::new();
     bench.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
     for mut done in done {
-        // As if its block were another by now.
+        // As if the block had been reused meanwhile.
         done.buf.fill(0);
         bench.store.on_completion(done, &mut bench.engine, &mut bench.replies);
     }
@@ -44,7 +44,7 @@ fn a_damaged_record_can_be_replaced_and_deleted() {
         assert_eq!(bench.ask(key, Work::Write(with_key)).result, ResultCode::OK);
     }
     push_out(&mut bench);
-    // Asks while the drive returns other bytes than those written.
+    // Executes a transaction while the drive returns damaged bytes.
     let mut ask = |key: u64, work: Work| {
         bench.submit(77, key, work);
         while bench.replies.is_empty() {
@@ -73,7 +73,7 @@ fn what_is_in_memory_is_written_before_blocks_are_searched_for_what_tombstones_h
     assert_eq!(bench.ask(1, put(b"x")).result, ResultCode::OK);
     bench.write_out();
     bench.run(5_500);
-    // In a block that the drive is still writing when the search begins; the tombstone is in a later one.
+    // When the search begins, the drive is still writing the block of this record; the tombstone is in a later block.
     assert_eq!(bench.ask(2, put(b"y")).result, ResultCode::OK);
     for key in 1_000..1_020 {
         bench.submit(key, key, put(&[1; 2_000]));
@@ -217,7 +217,7 @@ fn what_is_over_when_its_bytes_come_is_written_as_new() {
     let append = Write { ops: entry(ops::operation::APPEND, b"new"), ..Write::default() };
     assert_eq!(bench.ask(1, Work::Exists).result, ResultCode::OK);
     let reply = bench.ask(1, Work::Write(append));
-    // The record existed when the read began.
+    // The record still existed when the read began.
     assert_eq!((reply.result, reply.generation), (ResultCode::OK, 1));
     assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"new");
 }
@@ -228,7 +228,7 @@ fn a_tombstone_notes_a_block_that_is_not_begun() {
     for key in 0..100 {
         assert_eq!(bench.ask(key, put(&[1; 2_000])).result, ResultCode::OK);
         let noted = bench.store.tombstone_body(&crate::digest(b"s", 1, &key.to_be_bytes()));
-        // Blocks begun may hold hidden versions, later ones may not.
+        // Blocks that are begun may hold hidden versions; later blocks cannot.
         assert_eq!(u64::from_le_bytes(noted), bench.store.volumes[0].sequence + 1);
     }
 }
@@ -240,14 +240,14 @@ fn deletions_have_blocks_of_their_own_when_a_device_is_full() {
     while bench.ask(key, put(b"x")).result != ResultCode::OUT_OF_SPACE {
         key += 1;
     }
-    // Every other, so that no block is empty.
+    // Delete every other record, so that no block becomes empty.
     let codes = (0..key).step_by(2).map(|key| bench.ask(key, Work::Delete(Delete::default())).result);
     let deleted = codes.filter(|code| *code == ResultCode::OK).count();
     let of_a_block = (BLOCK as usize - 512) / 80;
     assert!(deleted > of_a_block * 5 / 4, "{deleted} of {key}, a block holds at most {of_a_block}");
 }
 
-/// A store that was closed, and opened again on a drive whose first `failures` flushes fail.
+/// A store that was closed and opened again on a drive whose first `failures` flushes fail.
 fn opened_where_flushes_fail(failures: u64) -> Bench {
     let mut bench = Bench::new(|_| {}, 64);
     assert_eq!(bench.ask(1, put(b"kept")).result, ResultCode::OK);
@@ -288,7 +288,7 @@ fn a_cold_start_whose_flush_fails_tries_again_and_then_refuses_writes_but_reads(
         device == Some(0) && text.contains("could not be flushed - ") && text.contains("writes are refused"),
         "{text}"
     );
-    // The data may have been in the drive's cache only, so nothing may be based on it.
+    // The data may be only in the drive's cache, so no write may build on it.
     assert_eq!(never.ask(2, put(b"new")).result, ResultCode::SERVER_ERROR);
     assert_eq!(value(&never.ask(1, Work::ReadAll)), b"kept");
 }
@@ -311,7 +311,7 @@ fn a_device_that_a_burst_filled_takes_writes_again_when_records_are_deleted() {
     for commit in [false, true] {
         let mut bench = Bench::new(|namespace| namespace.commit_to_device = commit, 64);
         let mut key = 0;
-        // As fast as the device is full, and more.
+        // More writes than the device has space for, without a pause.
         for _ in 0..2_000 {
             bench.submit(key, key, put(&[1; 3_000]));
             key += 1;

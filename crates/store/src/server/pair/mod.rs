@@ -1,61 +1,61 @@
-//! Takeover between two nodes, and the way back: the mode of this node, and the partitions for which it answers in that
-//! mode.
+//! Takeover between two nodes, and the way back: the mode of this node, and the partitions that it serves in this mode.
 //!
 //! ```text
-//!          the other's process is gone, or begins anew
+//!          the other process is gone, or has restarted
 //! Paired ----------------------------------------------> Ahead ----> Handing ----> Paired
-//!                          one of two that start -------->      the other has all
+//!                one of two nodes that start ----------->   the other node has all records
 //!
-//!            the other is ahead         the other is paired
+//!          the other node is ahead   the other node is paired
 //! Starting, Paired -------> Behind -------------------------> Paired
 //! ```
 //!
-//! **No acknowledged write is lost.** While the nodes are paired, a master acknowledges a write when its replica has
-//! it: each node has all acknowledged writes. A node that is ahead refuses the other node's writes, so the other cannot
-//! acknowledge any, however late it learns of the takeover. Before a node acknowledges a write without the other, it
-//! records on its own device that it is ahead. With that record it is ahead after a restart, too. Without the record a
-//! starting node answers for nothing until the other has said its mode.
+//! **No acknowledged write is lost.** While the nodes are paired, a master acknowledges a write only when the replica
+//! has the record. So each node has all acknowledged writes. A node that is ahead refuses the other node's writes, so
+//! the other node cannot acknowledge any, however late it learns of the takeover. Before a node acknowledges a write
+//! without the other node, it records on its own device that it is ahead. With that record, the node is ahead after a
+//! restart, too. Without that record, a starting node serves no partition until it knows the mode of the other node.
 //!
-//! **Migration.** A node that is behind passes all requests on to the node that is ahead, and compares records with it.
-//! The node that is ahead sends the records that differ (`shard::migration`) and, from the begin of the comparison on,
-//! each write. The number of a comparison is the number of mode changes of the node that is ahead. When a message is
-//! lost or refused, the comparison begins again under the next number. After the comparison, new writes wait
-//! (`Handing`) until none is in flight. Then the node that was ahead records that it no longer is, and tells the other.
-//! If either dies before that, the one that was ahead is ahead again. A node that is behind records that, too: when
-//! both start, neither takes its records for complete.
+//! **Migration.** A node that is behind passes all requests on to the node that is ahead, and both compare their
+//! records. The node that is ahead sends the records that differ (`shard::migration`) and, from the start of the
+//! comparison on, each write. The number of a comparison is the number of mode changes of the node that is ahead. When
+//! a message is lost or refused, the comparison begins again with the next number. After the comparison, new writes
+//! wait (`Handing`) until no write is in flight. Then the node that was ahead records that it is paired, and tells the
+//! other node. If either node dies before that, the node that was ahead is ahead again. A node also records that it is
+//! behind: when both nodes start, neither takes its own records for complete.
 //!
-//! **A process that begins** gets the other's records, even if nothing was written meanwhile: it may lack what it had
-//! only in memory, and may have writes that nobody acknowledged. If both begin, the second gets the records of the
-//! first. A node without records gets those of the other.
+//! **A restarted process** gets the other node's records, even if nothing was written meanwhile. Data that was only in
+//! memory may be lost, and its device may have writes that nobody acknowledged. If both nodes restart, the second gets
+//! the records of the first. A node without records gets those of the other node.
 //!
-//! **New devices** of a namespace look the same whether the namespace is new or a device was replaced: the other node
-//! may have its records. So the node answers for nothing, and records its mode apart from that namespace
-//! ([`Mode::New`], [`Mode::NewAhead`]). Each node tells in which namespaces it has no records. If the other node has no
-//! records there either, this node lacks nothing because of new devices, and continues as if it had no such namespace.
-//! What a node tells of that is valid while it starts, because it takes no records then.
+//! **New devices** of a namespace look the same whether the namespace is new or a device was replaced. In the second
+//! case the other node has the records. So the node serves no partition, and records its mode without that namespace
+//! ([`Mode::New`], [`Mode::NewAhead`]). Each node tells the other in which namespaces it has no records. If the other
+//! node has no records there either, this node lacks nothing because of new devices, and continues as if the namespace
+//! did not exist. This information is valid while a node starts, because a starting node takes no records.
 //!
-//! **Damage** leaves older versions of records, and of the record of the mode if that was in the damaged store. A node
-//! that was paired gets all records from the other ([`Mode::Damaged`]). A node that was ahead, or may have been
-//! ([`Mode::MaybeAhead`]), follows another that is ahead, or gives its records to one without records. Otherwise both
-//! wait, because no rule keeps each acknowledged write: a record that is only here may be newer than the other node's
-//! state, or older; a record that is only there was lost here, or deleted; and the greater of two versions may be one
-//! that nobody acknowledged.
+//! **Damage** leaves older versions of records. The record of the mode may be older, too, if it was in the damaged
+//! store. A node that was paired gets all records from the other node ([`Mode::Damaged`]). A node that was ahead, or
+//! may have been ([`Mode::MaybeAhead`]), follows a node that is ahead, or gives its records to a node without records.
+//! Otherwise both nodes wait, because no rule keeps every acknowledged write. A record that only this node has may be
+//! newer or older than the state of the other node. A record that only the other node has may have been lost or deleted
+//! here. The greater of two versions may be a write that nobody acknowledged.
 //!
-//! **A crash** before the mode is recorded hides neither: the record names the devices for which it was written
-//! ([`Recorded`]).
+//! **A crash** before the mode is recorded hides neither new devices nor damage: the record of the mode identifies the
+//! devices for which it was written.
 //!
-//! **Dead or silent.** A refused connection proves that the host answers and the process is gone. Either node takes
-//! over after [`REFUSED_NS`] in which all attempts were refused. The second does so only if the refusals began within
-//! [`SILENCE_NS`] of the first's last answer: later, the first may have taken over before it died. Silence may be a
-//! network split or a stopped process, and the other may still serve clients. Then one node must not write, and both
-//! must know which: the first node of the list takes over after [`SILENCE_NS`], the second never. A reset by anything
-//! but the node's host defeats the proof: a firewall that rejects, a forwarded port, an address that moved to another
-//! host.
+//! **Dead or silent.** A refused connection proves that the host answers and that the process is gone. Either node
+//! takes over after all attempts were refused for [`REFUSED_NS`]. The second node does so only if the refusals began
+//! within [`SILENCE_NS`] of the first node's last answer: later, the first node may have taken over before it died.
+//! Silence may mean a network split or a stopped process, and the other node may still serve clients. Then one node
+//! must not write, and both must know which one: the first node of the list takes over after [`SILENCE_NS`], the second
+//! never. A reset by anything but the node's host defeats the proof: a firewall that rejects, a forwarded port, or an
+//! address that moved to another host.
 //!
-//! **Lease.** With `write-commit-level-override master` an acknowledgement does not need the replica. Such a node
-//! acknowledges until [`LEASE_NS`] after it sent the last message that the other answered as one of a pair. It checks
-//! that by its own monotonic clock at each acknowledgement. The first node takes over [`SILENCE_NS`] after it received
-//! the last message: one second after any lease ends. Clocks need not agree, only run at about the same speed.
+//! **Lease.** With `write-commit-level-override master`, an acknowledgement does not need the replica. Such a node
+//! acknowledges writes until [`LEASE_NS`] after it sent the last message that the other node answered in mode `Paired`.
+//! The node checks this at each acknowledgement, by its own monotonic clock. The first node takes over [`SILENCE_NS`]
+//! after it received the last message, which is one second after any lease ends. Clocks need not agree; they only have
+//! to run at about the same speed.
 
 mod mode;
 
@@ -70,19 +70,19 @@ use std::sync::{Mutex, MutexGuard};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A link is down if its last answered message was sent longer ago than this.
+/// A link is down if its last answered message was sent longer ago than this, ns.
 pub(super) const LEASE_NS: u64 = 2 * SECOND_NS;
 
-/// The first node takes over when no message of the second has come for this long.
+/// The first node takes over if no message of the second node came for this long, ns.
 pub(super) const SILENCE_NS: u64 = 3 * SECOND_NS;
 
-/// Time in which all attempts to connect must have been refused.
+/// Time for which all attempts to connect must have been refused before a takeover, ns.
 const REFUSED_NS: u64 = SECOND_NS;
 
-/// If two checks are further apart, this process was stopped: the silence in between says nothing about the other node.
+/// If two checks are further apart than this, this process was stopped, and silence proves nothing. Nanoseconds.
 const STOPPED_NS: u64 = 2 * SECOND_NS;
 
-/// Time between two messages that ask the other node for an answer.
+/// Time between two pings of the other node, ns.
 pub(super) const PING_NS: u64 = SECOND_NS / 5;
 
 /// Set, key and bin of the record with this node's mode, which no client writes.
@@ -90,7 +90,7 @@ pub(super) const RECORD_SET: &[u8] = b"<flashproof";
 const RECORD_KEY: &[u8] = b"ahead";
 pub(super) const RECORD_BIN: &[u8] = b"mode";
 
-/// No mode is on the device for certain.
+/// Value of `recorded` if the mode on the device is unknown.
 const UNRECORDED: u8 = u8::MAX;
 
 pub(super) fn record_digest() -> Digest {
@@ -99,29 +99,30 @@ pub(super) fn record_digest() -> Digest {
 
 #[derive(Debug, Default)]
 struct Words {
-    /// When the last message of the other node came.
+    /// Time of the other node's last message.
     word_ns: u64,
     looked_ns: u64,
-    /// Number of the other node's process, and its last word.
+    /// Number of the other node's process, and its last reported mode.
     process: Option<u64>,
     word: Option<Word>,
-    /// Namespaces without records, a bit each: at this node, 0 once it takes records, and at the other.
+    /// Bits of the namespaces without records: at this node (0 once it takes records), and at the other node.
     empty: [u32; 2],
-    /// The mode before was [`Mode::Fresh`].
+    /// True if the previous mode was [`Mode::Fresh`].
     was_fresh: bool,
-    /// Cores of this node, and of the other, that have compared all their records in `comparison`.
+    /// Cores of this node, and of the other node, that have compared all their records in `comparison`.
     compared: [HashSet<usize>; 2],
     comparison: u16,
-    /// Cores of the other node.
+    /// Number of cores of the other node.
     other_cores: usize,
-    /// Cores of this node without a pending write that the other must have.
+    /// Cores of this node without a pending write that the other node must get.
     drained: HashSet<usize>,
     /// This node's devices, as found at its start.
     devices: Devices,
 }
 
 impl Words {
-    /// First: true if the other node has no records in any namespace where this node has none. Second: the reverse.
+    /// First: true if the other node, too, has no records in each namespace where this node has none. Second: the same
+    /// with the nodes exchanged.
     fn covers(&self) -> [bool; 2] {
         let [own, other] = self.empty;
         [own & !other == 0, other & !own == 0]
@@ -131,15 +132,15 @@ impl Words {
 /// The state of this node, which all threads share.
 #[derive(Debug)]
 pub(super) struct Pair {
-    /// False in a cluster without a second copy of every record: then the mode is always [`Mode::Paired`].
+    /// False in a cluster of another size, or without second copies: the mode is always [`Mode::Paired`].
     takes_over: bool,
     is_first: bool,
     cores: usize,
-    /// [`Word::number`] of this node. Changed only with `words` locked.
+    /// Encoded mode of this node, with the number of changes. Changed only with `words` locked.
     word: AtomicU16,
-    /// Number of mode changes when this node took over last.
+    /// Number of mode changes at the last takeover by this node.
     since: AtomicU16,
-    /// Send time of the last message that the other node has answered as one of a pair.
+    /// Send time of the last message that the other node answered in mode `Paired`.
     answered_ns: AtomicU64,
     words: Mutex<Words>,
     /// The mode that is on the device.
@@ -148,7 +149,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// `has_copies`: a namespace has two copies of each record.
+    /// `has_copies`: at least one namespace has two copies of each record.
     pub(super) fn new(cluster: &Cluster, has_copies: bool, cores: usize) -> Self {
         let takes_over = cluster.nodes().len() == 2 && has_copies;
         let mode = if takes_over { Mode::Starting } else { Mode::Paired };
@@ -177,15 +178,15 @@ impl Pair {
         self.word().mode
     }
 
-    /// The word for the other node. The other is told that this node is ahead only once that is recorded: otherwise a
-    /// crash would leave neither with all records. A node that is behind takes no records before that is recorded.
+    /// The mode to tell the other node. `Ahead` is told only once it is recorded; otherwise a crash could leave no node
+    /// that is ahead. `Behind` is told only once it is recorded, because before that the node takes no records.
     pub(super) fn told(&self) -> Word {
         let word = self.word();
         let is_sure = !matches!(word.mode, Mode::Ahead | Mode::Behind) || self.is_recorded();
         Word { mode: if is_sure { word.mode } else { Mode::Deciding }, ..word }
     }
 
-    /// True if the mode before was [`Mode::Fresh`].
+    /// True if the previous mode was [`Mode::Fresh`].
     pub(super) fn was_fresh(&self) -> bool {
         lock(&self.words).was_fresh
     }
@@ -205,13 +206,15 @@ impl Pair {
         mode
     }
 
-    /// True if a connection of the other node that was greeted at this number of changes is from before this node took
-    /// over: it brings writes that nobody acknowledged.
+    /// True if a connection that was greeted at this number of mode changes is older than the last takeover by this
+    /// node. Nobody has acknowledged
+    /// the writes that come on such a connection.
     pub(super) fn is_past(&self, changes: u16) -> bool {
         is_earlier(changes, self.since.load(Ordering::SeqCst))
     }
 
-    /// The place of this node for a partition: 0 master, 1 replica. `copies`: the namespace has two of each record.
+    /// Role of this node for a partition: 0 master, 1 replica, `None` neither. `copies`: the namespace has two copies
+    /// of each record.
     pub(super) fn place(&self, cluster: &Cluster, partition: u16, copies: bool) -> Option<usize> {
         match self.mode() {
             _ if !copies => cluster.has(partition, 0).then_some(0),
@@ -221,13 +224,13 @@ impl Pair {
         }
     }
 
-    /// Sets the mode that follows from what was found, once all records are indexed.
+    /// Sets the mode that follows from the contents of the devices, once all records are indexed.
     pub(super) fn started(&self, found: Found) -> Option<Mode> {
         if !self.takes_over {
             return None;
         }
         let mode = found.mode();
-        // A node that is behind is behind with any devices, and has to tell it at once.
+        // A node that is behind stays behind whatever its devices are, and has to tell the other node at once.
         let recorded = found.recorded.filter(|of| of.devices == found.devices || mode == Some(Mode::Behind));
         self.recorded.store(recorded.map_or(UNRECORDED, |of| of.mode as u8), Ordering::SeqCst);
         let mut words = lock(&self.words);
@@ -238,19 +241,19 @@ impl Pair {
         mode
     }
 
-    /// Namespaces without records on this node, for the other node.
+    /// Bits of the namespaces without records on this node, for the other node.
     pub(super) fn empty(&self) -> u32 {
         lock(&self.words).empty[0]
     }
 
-    /// True if the nodes wait for each other for ever. `other`: the other node's mode.
+    /// True if the nodes would wait for each other for ever. `other`: the other node's mode.
     pub(super) fn is_stuck(&self, other: Mode) -> bool {
         let covers = lock(&self.words).covers();
         self.mode().is_stuck(other, covers)
     }
 
-    /// A process of the other node has begun a connection; `empty` are its namespaces without records. Returns this node's
-    /// mode, if that changes.
+    /// Handles the greeting of a process of the other node. `empty`: bits of its namespaces without records. Returns
+    /// this node's new mode, if the mode changes.
     pub(super) fn greeted(&self, process: u64, word: Word, empty: u32, now_ns: u64) -> Option<Mode> {
         let mut words = lock(&self.words);
         let before = words.process.replace(process);
@@ -267,7 +270,7 @@ impl Pair {
         self.on_word(&mut words, word, is_new, now_ns)
     }
 
-    /// The process of this number at the other node has said its mode. Returns this node's, if that changes.
+    /// Handles the mode that a process of the other node reports. Returns this node's new mode, if the mode changes.
     pub(super) fn heard(&self, process: u64, word: Word, now_ns: u64) -> Option<Mode> {
         let mut words = lock(&self.words);
         match words.process {
@@ -276,7 +279,7 @@ impl Pair {
         }
     }
 
-    /// The process of this number at the other node has answered a message that was sent at `sent_ns`.
+    /// Handles an answer of a process of the other node to a message that was sent at `sent_ns`.
     pub(super) fn answered(&self, process: u64, word: Word, sent_ns: u64) {
         if lock(&self.words).process == Some(process) && word.mode == Mode::Paired {
             self.answered_ns.fetch_max(sent_ns, Ordering::SeqCst);
@@ -295,7 +298,8 @@ impl Pair {
         }
         words.word = Some(word);
         let new = self.mode().next(word.mode, self.is_first, is_new, words.covers())?;
-        // Two changes after the comparison: from ahead to handing to paired, without another comparison in between.
+        // The other node made exactly two mode changes after the comparison: to `Handing` and to `Paired`. So no other
+        // comparison was in between.
         let has_all = words.compared[0].len() == self.cores && word.changes == (words.comparison + 2) & 4095;
         if self.mode() == Mode::Behind && !has_all {
             return None;
@@ -303,8 +307,8 @@ impl Pair {
         Some(self.set(words, new))
     }
 
-    /// Takes over if the other node is gone, and returns the time of its last message. `refused_ns`: since when all
-    /// attempts to connect have been refused.
+    /// Takes over if the other node is gone. Returns the time of its last message after a takeover. `refused_ns`: time
+    /// since which all attempts to connect have been refused.
     pub(super) fn look(&self, now_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
         let mut words = lock(&self.words);
         if now_ns.saturating_sub(words.looked_ns) > STOPPED_NS {
@@ -313,9 +317,9 @@ impl Pair {
         words.looked_ns = words.looked_ns.max(now_ns);
         let word_ns = words.word_ns;
         let is_silent = self.is_first && now_ns.saturating_sub(word_ns) > SILENCE_NS;
-        // The other node's last message may be read only after the first refusal.
+        // The last message of the other node may be read only after the first refusal, so the later time counts.
         let is_dead = refused_ns.is_some_and(|since_ns| {
-            // Later the first node may have taken over before it died.
+            // With later refusals, the first node may have taken over before it died.
             let is_known = self.is_first || since_ns < self.answered_ns.load(Ordering::SeqCst) + SILENCE_NS;
             is_known && now_ns >= since_ns.max(word_ns) + REFUSED_NS
         });
@@ -326,8 +330,8 @@ impl Pair {
         Some(word_ns)
     }
 
-    /// True if a write must wait at a node with this word: until the node has recorded that it is ahead, or until the
-    /// other node has its partitions back.
+    /// True if a write must wait in this mode: in `Ahead` until the mode is recorded, in `Handing` until the other node
+    /// has its partitions back.
     pub(super) fn must_wait(&self, word: Word) -> bool {
         match word.mode {
             Mode::Handing => true,
@@ -341,7 +345,7 @@ impl Pair {
         self.recorded.load(Ordering::SeqCst) == self.mode() as u8
     }
 
-    /// The mode that has to be recorded.
+    /// The mode that has to be on the device.
     fn wanted(&self) -> Option<Mode> {
         match self.mode() {
             Mode::Starting | Mode::Fresh => None,
@@ -350,7 +354,7 @@ impl Pair {
         }
     }
 
-    /// True if a mode is to be recorded.
+    /// True if a mode has to be recorded.
     pub(super) fn must_record(&self) -> bool {
         self.unrecorded().is_some()
     }
@@ -361,7 +365,8 @@ impl Pair {
         self.wanted().filter(|wanted| begins && *wanted as u8 != self.recorded.load(Ordering::SeqCst))
     }
 
-    /// The mode to record now, by one core. From here until [`Self::end_record`], no mode is on the device for certain.
+    /// Returns the mode that the calling core has to record now. Until [`Self::end_record`], the mode on the device is
+    /// unknown.
     pub(super) fn begin_record(&self) -> Option<Mode> {
         let wanted = self.unrecorded()?;
         self.recorded.store(UNRECORDED, Ordering::SeqCst);
@@ -374,8 +379,8 @@ impl Pair {
         Recorded { mode, devices: lock(&self.words).devices }
     }
 
-    /// Recording has ended: `mode` is on the device; `None`: perhaps no mode. Returns this node's mode, if that
-    /// changes.
+    /// Ends the recording. `mode`: the mode that is on the device; `None`: unknown. Returns this node's new mode, if
+    /// the mode changes.
     pub(super) fn end_record(&self, mode: Option<Mode>) -> Option<Mode> {
         let mut words = lock(&self.words);
         self.recorded.store(mode.map_or(UNRECORDED, |mode| mode as u8), Ordering::SeqCst);
@@ -385,7 +390,7 @@ impl Pair {
     }
 }
 
-/// A comparison of all records with the other node's.
+/// A comparison of the records of both nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::server) struct Comparison {
     /// Number of mode changes of the node that is ahead.
@@ -416,12 +421,12 @@ impl Pair {
         }
     }
 
-    /// True while the other node lacks records, or this one does.
+    /// True while one of the nodes lacks records.
     pub(in crate::server) fn migrates(&self) -> bool {
         matches!(self.mode(), Mode::Behind | Mode::Handing) || self.comparison().is_some()
     }
 
-    /// Begins the comparison again: the other node may lack a write.
+    /// Begins the comparison again, because the other node may lack a write.
     pub(in crate::server) fn compare_again(&self) {
         let mut words = lock(&self.words);
         if matches!(self.mode(), Mode::Ahead | Mode::Handing) {
@@ -429,7 +434,7 @@ impl Pair {
         }
     }
 
-    /// A core of this node has compared all its records.
+    /// Notes that a core of this node has compared all its records.
     pub(in crate::server) fn compared(&self, of: Comparison, core: usize) -> Option<Mode> {
         if of.sends {
             return self.on_compared(0, of.number, core, self.cores);
@@ -445,7 +450,7 @@ impl Pair {
         None
     }
 
-    /// A core of the other node, one of `cores`, has compared all its records.
+    /// Notes that a core of the other node, one of `cores`, has compared all its records.
     pub(in crate::server) fn other_compared(&self, number: u16, core: usize, cores: usize) -> Option<Mode> {
         self.on_compared(1, number, core, cores)
     }
@@ -463,7 +468,8 @@ impl Pair {
         (is_over && words.other_cores > 0).then(|| self.set(&mut words, Mode::Handing))
     }
 
-    /// A core of this node has no pending write left that the other must have. `number`: this node's mode changes.
+    /// Notes that a core of this node has no pending write left that the other node must get. `number`: this node's
+    /// mode changes.
     pub(in crate::server) fn drained(&self, number: u16, core: usize) {
         let mut words = lock(&self.words);
         if self.word() == (Word { mode: Mode::Handing, changes: number }) {

@@ -1,10 +1,9 @@
-//! Modes of a node towards the other, and how it follows the other's.
+//! Modes of a node in a pair, and the changes of mode that the other node's mode causes. Also the contents of this
+//! node's devices at the start, and the mode that follows from them.
 //!
-//! Contents of this node's devices at the start, and the mode that follows from them.
-//!
-//! The record of the mode names the devices for which it was written. So devices that were formatted later are known as
-//! new, and losses that were accepted later are noticed, however often the node crashes before it records its mode
-//! again.
+//! The record of the mode identifies the devices for which it was written. So a starting node recognises devices that
+//! were formatted later, and losses that were accepted later, even if it crashes several times before it records its
+//! mode again.
 //!
 //! ```text
 //! sets of the devices u64 | write blocks lost in the record's store u64 | in the others u64 | mode u8       big-endian
@@ -12,33 +11,33 @@
 //!
 //! Earlier versions wrote the mode in the last of 8 bytes.
 
-/// State of a node towards the other.
+/// Mode of a node in a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
-    /// Answers for nothing: the other node may be ahead.
+    /// Serves no partition: the other node may be ahead.
     Starting,
-    /// Each node has all records, and answers for its partitions.
+    /// Each node has all records, and serves its partitions.
     Paired,
-    /// Answers for all partitions: the other node may lack records.
+    /// Serves all partitions: the other node may lack records.
     Ahead,
-    /// May lack records of the other node: answers for nothing.
+    /// May lack records of the other node: serves no partition.
     Behind,
     /// Starting, without any record.
     Fresh,
-    /// Starting, after damage in which records were lost. It was paired before.
+    /// Starting, after a loss of records by damage. The node was paired before.
     Damaged,
-    /// Ahead, and the other node has all records now: writes wait until it has its partitions back.
+    /// Ahead, and the other node has all records: writes wait until the other node has its partitions back.
     Handing,
-    /// Told by a node that is ahead, or behind, before that is recorded.
+    /// Reported by a node that is ahead or behind, but has not recorded this yet.
     Deciding,
-    /// Starting, with new devices of some namespaces. In these it has no records; in the others it has all that were
-    /// acknowledged while it was paired.
+    /// Starting, with new devices of some namespaces. In these the node has no records. In the others it has all
+    /// records that were acknowledged while it was paired.
     New,
-    /// As [`Self::New`], but it was ahead: in the other namespaces it has all records.
+    /// As [`Self::New`], but the node was ahead: in the other namespaces it has all records.
     NewAhead,
-    /// Starting, and lacks records by damage or a replaced device. It was ahead, or may have been: its recorded mode may
-    /// be lost, too.
+    /// Starting, and lacks records because of damage or a replaced device. The node was ahead, or may have been,
+    /// because its recorded mode may be lost, too.
     MaybeAhead,
 }
 
@@ -49,22 +48,22 @@ impl Mode {
         all.get(usize::from(number)).copied()
     }
 
-    /// True for a node that answers for nothing until the other has said its mode.
+    /// True for a node that serves no partition until it knows the other node's mode.
     pub(in crate::server) fn is_starting(self) -> bool {
         matches!(self, Mode::Starting | Mode::Fresh | Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead)
     }
 
-    /// New mode of a node that hears the mode `other`; `None`: no change. `is_first`: this node is the first of the
-    /// list. `is_new`: another process of the other node was heard before. `own`: in each namespace where this node has
-    /// no records, the other has none either; `others`: the other way round.
+    /// New mode of this node after the other node reported the mode `other`; `None`: no change. `is_first`: this node
+    /// is the first of the list. `is_new`: the other node has restarted. `own`: the other node, too, has no records in
+    /// each namespace where this node has none; `others`: the same with the nodes exchanged.
     pub(super) fn next(self, other: Self, is_first: bool, is_new: bool, [own, others]: [bool; 2]) -> Option<Self> {
         use Mode::*;
         Some(match (self, other) {
-            // Not if this node was certainly ahead: then both took over.
+            // Not if this node was certainly ahead: in that case both nodes took over.
             (Starting | Paired | Fresh | Damaged | New | MaybeAhead, Ahead) => Behind,
-            // Each has all that was acknowledged.
+            // Each node has all acknowledged records.
             (Fresh, Fresh) if is_first => Ahead,
-            // The node that gets ahead has records in every namespace in which the other has some.
+            // A node becomes ahead only if it has records in every namespace in which the other node has some.
             (Starting, Starting) | (New, New) if own && (is_first || !others) => Ahead,
             (NewAhead, New | Starting) if own => Ahead,
             (Starting, Fresh | Damaged | New | Behind) | (Damaged | New | NewAhead | MaybeAhead, Fresh) => Ahead,
@@ -72,15 +71,15 @@ impl Mode {
             (Paired, Starting | Fresh | Damaged | New | Behind) if is_new => Ahead,
             // The second node takes over only from a process that is gone.
             (Paired, MaybeAhead) if is_first => Ahead,
-            // The other node took over without this node's knowledge, or may have.
+            // The other node took over, or may have, without this node's knowledge.
             (Paired, NewAhead | MaybeAhead) => Starting,
-            // The other node says so only when this node has all records.
+            // The other node reports `Paired` only when this node has all records.
             (Behind, Paired) => Paired,
             _ => return None,
         })
     }
 
-    /// True for two nodes that wait for each other for ever, because each lacks records.
+    /// True if two nodes in these modes would wait for each other for ever, because each lacks records.
     pub(in crate::server) fn is_stuck(self, other: Self, covers: [bool; 2]) -> bool {
         use Mode::*;
         match (self, other) {
@@ -96,8 +95,8 @@ impl Mode {
     }
 }
 
-/// A node's mode as it tells it, and the number of its mode changes before, modulo 4096. The number orders messages
-/// that overtake each other on several connections.
+/// A node's mode as reported to the other node, and the node's number of mode changes, modulo 4096. The number orders
+/// messages that overtake each other on different connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word {
     pub mode: Mode,
@@ -117,31 +116,31 @@ impl Word {
         Self { mode, changes: (self.changes + 1) & 4095 }
     }
 
-    /// True if it was said before `other`, by the same process.
+    /// True if the same process reported this before `other`.
     pub(super) fn is_before(self, other: Self) -> bool {
-        // `Deciding` is told until the mode is recorded.
+        // `Deciding` is reported until the mode is recorded, with the same number of changes.
         let was_deciding = self.mode == Mode::Deciding && other.mode != Mode::Deciding;
         is_earlier(self.changes, other.changes) || self.changes == other.changes && was_deciding
     }
 }
 
-/// True if the first of two numbers of changes, modulo 4096, is the lower.
+/// True if `changes` is less than `other`: numbers of mode changes, modulo 4096.
 pub(super) fn is_earlier(changes: u16, other: u16) -> bool {
     changes.wrapping_sub(other) & 4095 >= 2048
 }
 
 const BYTES: usize = 25;
 
-/// Devices of the namespaces with two copies of each record.
+/// Identity of the devices of all namespaces with two copies of each record.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) struct Devices {
-    /// The sets of all namespaces, XORed: another number once one of them is formatted.
+    /// The sets of all namespaces, XORed. Formatting the devices of a namespace changes this number.
     pub(in crate::server) sets: u64,
-    /// Write blocks whose losses were accepted: in the store that has the record of the mode, and in the others.
+    /// Number of write blocks with accepted losses: in the store that has the record of the mode, and in the others.
     pub(in crate::server) lost: [u64; 2],
 }
 
-/// The record of a mode.
+/// Contents of the record of a mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) struct Recorded {
     pub(in crate::server) mode: Mode,
@@ -171,29 +170,29 @@ impl Recorded {
 pub(in crate::server) struct Found {
     pub(in crate::server) recorded: Option<Recorded>,
     pub(in crate::server) devices: Devices,
-    /// Bits of the namespaces; the first has the record of the mode.
+    /// Bits of these namespaces. The first one has the record of the mode.
     pub(in crate::server) copied: u32,
-    /// Bits of the namespaces with records.
+    /// Bits of the namespaces that have records.
     pub(in crate::server) full: u32,
 }
 
 impl Found {
-    /// Bits of the namespaces without records.
+    /// Bits of the namespaces that have no records.
     pub(super) fn empty(&self) -> u32 {
         self.copied & !self.full
     }
 
-    /// Mode of the node, unless that is [`Mode::Starting`].
+    /// Mode that the node has at the start; `None` for [`Mode::Starting`].
     pub(super) fn mode(&self) -> Option<Mode> {
         let Devices { sets, lost } = self.recorded.map_or(Devices::default(), |of| of.devices);
-        // A new namespace has no records before the mode is recorded with it.
+        // A new namespace gets no records before the mode is recorded with its set.
         let has_new = self.empty() != 0 && sets != self.devices.sets;
         let is_damaged = lost != self.devices.lost;
         let is_first_empty = self.full & self.copied & self.copied.wrapping_neg() == 0;
-        // An older record of the mode may be left of a damaged store.
+        // In a damaged store, an older record of the mode may be left.
         let has_lost_mode = lost[0] != self.devices.lost[0] || self.recorded.is_none() && is_first_empty;
         match self.recorded.map(|of| of.mode) {
-            // A node without any record cannot lack some of them.
+            // A node without any record cannot serve outdated ones.
             None | Some(Mode::Behind) if self.full == 0 && !is_damaged => Some(Mode::Fresh),
             _ if has_lost_mode => Some(Mode::MaybeAhead),
             Some(mode @ (Mode::Behind | Mode::MaybeAhead | Mode::Damaged)) => Some(mode),

@@ -1,6 +1,5 @@
-//! Two simulated nodes around real [`Pair`]s: devices, cores, links with messages that wait, copies and comparisons.
-//!
-//! [`stories`] draws what happens to them.
+//! Two simulated nodes around real [`Pair`]s: devices, cores, links with queued messages, copies and comparisons. The
+//! module [`stories`] draws random events.
 
 use super::*;
 use crate::server::Node;
@@ -15,11 +14,11 @@ const NAMESPACES: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
 enum Message {
-    /// The process, its word, its namespaces without records, and when it was sent, or the message that it answers.
+    /// Process, mode, namespaces without records, and send time of the message, or of the message that it answers.
     Hello(u64, Word, u32, u64),
-    /// The same without namespaces.
+    /// A ping or pong: as above, without namespaces.
     Word(u64, Word, u64),
-    /// With a number that asks for an answer.
+    /// The number identifies the answer.
     Image {
         key: usize,
         record: Record,
@@ -39,18 +38,18 @@ enum Message {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Record {
     version: u64,
-    /// The client's write that it holds, greater than all before of its key; 0: a tombstone.
+    /// Number of the client's write, greater than all previous ones of the key; 0: a tombstone.
     write: u64,
 }
 
-/// Contents of a node's devices: of a crash during a record of the mode, the old or the new.
+/// Contents of a node's devices. After a crash while the mode is recorded, the old or the new record.
 #[derive(Debug, Default, Clone)]
 struct Device {
     recorded: Option<Recorded>,
     records: BTreeMap<usize, Record>,
-    /// The mode and the records before these: damage brings them back.
+    /// The previous mode and the previous versions of the records, which damage brings back.
     before: (Option<Recorded>, BTreeMap<usize, Record>),
-    /// Of each namespace: its set, and the blocks that each core lost.
+    /// For each namespace: its set, and the number of blocks that each core lost.
     sets: [u64; NAMESPACES],
     lost: [[u64; CORES]; NAMESPACES],
 }
@@ -69,7 +68,7 @@ impl Device {
         self.before.0 = self.recorded.replace(recorded);
     }
 
-    /// `namespaces` are in the configuration.
+    /// `namespaces`: number of namespaces in the configuration.
     fn found(&self, namespaces: usize) -> Found {
         let is_full = |namespace: &usize| {
             self.records.iter().any(|(key, record)| namespace_of(*key) == *namespace && record.write > 0)
@@ -87,7 +86,7 @@ impl Device {
     }
 }
 
-/// A copy that waits for its answer: of a client's write, or of a record that the other node may lack.
+/// A copy of a record that waits for its answer: a client's write, or a record that the other node may lack.
 #[derive(Debug, Clone, Copy)]
 struct Copied {
     core: usize,
@@ -101,11 +100,11 @@ struct Running {
     process: u64,
     recording: Option<Mode>,
     waiting: BTreeMap<u64, Copied>,
-    /// Of each core: the comparison, its next key, and if it is over.
+    /// For each core: the comparison, the next key, and true if the comparison is over.
     comparisons: [Option<(Comparison, usize, bool)>; CORES],
     /// Cores whose link the other node has answered.
     linked: [bool; CORES],
-    /// The word that each core has told.
+    /// The mode that each core last reported.
     told: [Word; CORES],
     /// Keys of which the other node may lack a write.
     unsure: Vec<usize>,
@@ -116,20 +115,21 @@ struct Story {
     cluster: [Cluster; 2],
     now_ns: u64,
     devices: [Device; 2],
-    /// Namespaces in the configuration of each node.
+    /// Number of namespaces in the configuration of each node.
     namespaces: [usize; 2],
-    /// Losses that may come while no other node has all records.
+    /// Number of losses that are still allowed while the other node does not have all records.
     losses: usize,
-    /// Both nodes may wait for each other in the end, because records were lost.
+    /// True if the nodes may wait for each other in the end, because records were lost.
     may_wait: bool,
     running: [Option<Running>; 2],
-    /// Messages of each core of each node to the other, and if its link is up.
+    /// Messages of each core of each node to the other node; `None` while the link is down.
     links: [[Option<VecDeque<Message>>; CORES]; 2],
-    /// Messages on connections that broke, which arrive for all that: receiver, its process, when it was greeted.
+    /// Late messages on broken connections: receiver, its process, and its mode changes when the connection was
+    /// greeted.
     ghosts: Vec<(usize, u64, u16, Message)>,
-    /// Changes of each node when it was greeted on a link of the other.
+    /// Mode changes of each node when it was greeted on a link of the other node.
     greeted: [[u16; CORES]; 2],
-    /// Answers to them.
+    /// Answers to the messages on the links.
     answers: [[VecDeque<Message>; CORES]; 2],
     is_cut: bool,
     healed_ns: u64,
@@ -211,7 +211,7 @@ impl Story {
         }
     }
 
-    /// A link of node `at` breaks: what is under way is lost.
+    /// Breaks a link of node `at`. Messages under way are lost.
     fn lose(&mut self, at: usize, core: usize) {
         let (to, lost) = (1 - at, self.links[at][core].take().unwrap_or_default());
         if let Some(receiver) = &self.running[to] {
@@ -284,7 +284,7 @@ impl Story {
         }
     }
 
-    /// Sends a record again of which the other node may lack a write.
+    /// Sends a record again whose last write the other node may lack.
     fn copy_again(&mut self, at: usize) {
         let Some(running) = &mut self.running[at] else { return };
         if running.pair.mode() != Mode::Paired {
@@ -297,7 +297,8 @@ impl Story {
         }
     }
 
-    /// Copies a record, or a tombstone, with a version above the other node's, which nobody acknowledged.
+    /// Copies a record or tombstone. If the other node has a greater version, which nobody acknowledged, with a new
+    /// one.
     fn copy_record(&mut self, at: usize, key: usize) {
         let [own, other] = [at, 1 - at].map(|at| self.devices[at].get(key));
         if own.version.max(other.version) > 0 {
@@ -336,7 +337,7 @@ impl Story {
         }
     }
 
-    /// A message of node `from` arrives on the link of its core.
+    /// Delivers a message of node `from` on the link of its core.
     fn deliver(&mut self, from: usize, core: usize) {
         let to = 1 - from;
         let (Some(link), Some(receiver)) = (&mut self.links[from][core], &self.running[to]) else { return };
@@ -382,7 +383,7 @@ impl Story {
     }
 
     fn haunt(&mut self) {
-        // Ghosts come late, often.
+        // Ghosts often arrive late.
         if self.ghosts.is_empty() || self.below(20) > 0 {
             return;
         }
@@ -418,7 +419,7 @@ impl Story {
         link.push_back(Message::Word(running.process, running.pair.told(), self.now_ns));
     }
 
-    /// A core tells a new word at once, if it is awake.
+    /// Makes a core report a new mode, if there is one.
     fn tell_word(&mut self, at: usize, core: usize) {
         let Some(running) = &mut self.running[at] else { return };
         let word = running.pair.told();

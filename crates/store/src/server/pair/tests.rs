@@ -1,4 +1,4 @@
-//! Two nodes, told what happens.
+//! Tests of the mode of one node, driven by events.
 
 use super::*;
 use crate::server::Node;
@@ -12,19 +12,19 @@ fn pair(own: usize) -> Pair {
     pair
 }
 
-/// Of four namespaces; `is_damaged`: a store without the record of the mode has losses.
+/// Contents of the devices of four namespaces. `is_damaged`: a store without the record of the mode has losses.
 fn found(recorded: Option<Mode>, has_records: bool, is_damaged: bool) -> Found {
     let recorded = recorded.map(|mode| Recorded { mode, devices: Devices::default() });
     let devices = Devices { lost: [0, is_damaged.into()], ..Devices::default() };
     Found { recorded, devices, copied: 15, full: if has_records { 15 } else { 0 } }
 }
 
-/// The same with records, but none in the namespaces of the bits `empty`.
+/// As [`found`], with records in all namespaces except those of the bits `empty`.
 fn without(empty: u32, recorded: Mode) -> Found {
     Found { full: 15 & !empty, ..found(Some(recorded), true, false) }
 }
 
-/// The only process of the other node says this.
+/// The other node reports this mode, always from the same process.
 fn hear(pair: &Pair, mode: Mode, now_ns: u64) -> Option<Mode> {
     let changes = lock(&pair.words).word.map_or(0, |word| word.next(mode).changes);
     greet(pair, 7, Word { mode, changes }, now_ns)
@@ -34,13 +34,13 @@ fn greet(pair: &Pair, process: u64, word: Word, now_ns: u64) -> Option<Mode> {
     pair.greeted(process, word, 0, now_ns)
 }
 
-/// Records this node's mode, if it has to.
+/// Records this node's mode, if it has to be recorded.
 fn record(pair: &Pair) -> Option<Mode> {
     let mode = pair.begin_record();
     mode.and_then(|mode| pair.end_record(Some(mode)))
 }
 
-/// Looks every 100 ms from `from_ns` on; when it takes over, if that is within a minute.
+/// Checks for a takeover every 100 ms from `from_ns` on. Returns the time of the takeover, if it is within a minute.
 fn takeover(pair: &Pair, from_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
     let looks = (from_ns..from_ns + 60 * S).step_by(S as usize / 10);
     looks.into_iter().find(|now_ns| pair.look(*now_ns, refused_ns.filter(|since_ns| since_ns <= now_ns)).is_some())
@@ -52,7 +52,7 @@ fn compare(pair: &Pair) {
     (0..2).for_each(|core| _ = pair.compared(of, core));
 }
 
-/// A node that began behind, and got all records: its last answer was at 1 s.
+/// A node that was behind and got all records. The last answer of the other node was at 1 s.
 fn paired(own: usize) -> Pair {
     let pair = pair(own);
     assert_eq!(hear(&pair, Mode::Ahead, S), Some(Mode::Behind));
@@ -68,7 +68,7 @@ fn paired(own: usize) -> Pair {
 fn silence_lets_the_first_node_take_over_and_the_second_never() {
     assert_eq!(takeover(&paired(0), S, None), Some(4 * S + S / 10));
     assert_eq!(takeover(&paired(1), S, None), None);
-    // Not a node that was itself stopped.
+    // But not a node that was stopped itself.
     let first = paired(0);
     first.look(S, None);
     assert_eq!(first.look(20 * S, None), None);
@@ -150,7 +150,7 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
     assert!(!pair.must_record());
     pair.drained(handing, 1);
     assert_eq!((record(&pair), pair.mode()), (Some(Mode::Paired), Mode::Paired));
-    // A process that begins is compared, whatever it says.
+    // With a new process records are compared, whatever mode it reports.
     for (process, mode) in [(9, Mode::Starting), (10, Mode::Damaged)] {
         let pair = paired(1);
         greet(&pair, process, Word { mode, changes: 0 }, 9 * S);
@@ -204,7 +204,7 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
     }
 }
 
-/// A node with records, and new devices of the namespaces of these bits.
+/// A node with records, and with new devices for the namespaces of these bits.
 fn new(own: usize, recorded: Option<Mode>, empty: u32) -> Pair {
     let pair = pair(own);
     let devices = Devices { sets: 1, lost: [0; 2] };
@@ -229,7 +229,7 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
             (Mode::Ahead, 2, Mode::New, 2, ahead),
             (Mode::Ahead, 2, Mode::New, 4, None),
             (Mode::Ahead, 2, Mode::Starting, 2, ahead),
-            // The other node has the records of the namespace that is new here, and lacks others.
+            // The other node has records of the namespace that is new here, and lacks other records.
             (Mode::Ahead, 2, Mode::Starting, 0, None),
             (Mode::Ahead, 2, Mode::NewAhead, 2, None),
             (Mode::Ahead, 2, Mode::Ahead, 0, None),
@@ -242,7 +242,7 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
             assert_eq!(node.greeted(7, word, others, S), mode, "{what}");
         }
     }
-    // The same after a restart, when the devices are not new any more.
+    // The mode is the same after a restart, when the devices are not new any more.
     for (recorded, mode) in [(Mode::Paired, Mode::New), (Mode::Ahead, Mode::NewAhead)] {
         let node = new(0, Some(recorded), 2);
         assert_eq!((node.mode(), node.begin_record(), node.empty()), (mode, Some(mode), 2));
@@ -268,7 +268,7 @@ fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
         (new(Ahead), 0, Some(NewAhead)),
         (new(Behind), 2, Some(Behind)),
         (new(Behind), 0, Some(Fresh)),
-        // A namespace was taken out of the configuration.
+        // A namespace was removed from the configuration.
         (new(Paired), 6, None),
         (elsewhere(Paired), 6, Some(Damaged)),
         (elsewhere(Behind), 6, Some(Behind)),

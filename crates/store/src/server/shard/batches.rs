@@ -1,4 +1,4 @@
-//! Batches: a client's request for many keys, and the one reply to it.
+//! Batches: requests of clients for many keys. Each request gets one reply, in one or several frames.
 
 use super::super::connection::UNSENT_BYTES_MAX;
 use super::Shard;
@@ -9,19 +9,19 @@ use crate::{Reply, ResultCode, Work};
 /// Maximum number of keys of a batch that are in flight.
 const BATCH_IN_FLIGHT_MAX: usize = 64;
 
-/// Bytes of a batch's reply that are sent before the rest is complete.
+/// A part of a batch's reply is sent when it has this many bytes.
 const BATCH_PART_BYTES: usize = 64 << 10;
 
-/// A batch that is not answered.
+/// A batch that is not completely answered.
 #[derive(Debug)]
 pub(super) struct Batch {
     asker: Asker,
     rest: std::vec::IntoIter<Keyed>,
     in_flight: usize,
     deadline_ns: u64,
-    /// Bytes of the reply: one frame, begun at the first byte.
+    /// The part of the reply that is not sent yet: one frame.
     out: Vec<u8>,
-    /// Bytes of its requests.
+    /// Bytes of memory that the batch's requests take.
     bytes: usize,
 }
 
@@ -72,7 +72,7 @@ impl Shard {
                 return;
             };
             if !connection.is_first(number) {
-                // Earlier replies are sent first; then `pump` is called again.
+                // `pump` is called again when the earlier replies are sent.
                 return;
             }
             if batch.out.len() >= BATCH_PART_BYTES {

@@ -1,4 +1,4 @@
-//! From bytes that arrived to requests, and replies to bytes that are sent.
+//! Turns received bytes into requests, and sends the bytes of replies.
 
 use super::super::cluster::{self, MAGIC, NOT_SAID, Said};
 use super::super::connection::{Connection, Role};
@@ -15,21 +15,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use sys::net::{Op, Outcome};
 
-/// Limit on waiting bytes of requests, beyond which no more are received.
+/// With more waiting bytes of requests than this, a connection receives no more.
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
     let (id, process) = (state.setup.cluster.own().id, state.process);
-    // Read the empty namespaces before the mode: they are valid only while the node starts.
+    // Read the empty namespaces before the mode, because they are valid only while the node starts.
     let (empty, word) = (state.pair.empty(), state.pair.told());
     Said::Hello { id, word, process, empty, common: &state.common() }.put(out);
 }
 
 impl Shard {
-    /// Takes over a connection, and returns its number.
+    /// Adds a connection, starts to receive on it, and returns its number.
     pub(super) fn connect(&mut self, socket: TcpStream, role: Role) -> u32 {
-        // Without TCP_NODELAY a reply waits for the acknowledgement of the previous one. The call fails if the other
-        // side is already gone.
+        // Without TCP_NODELAY, a reply waits for the TCP acknowledgement of the previous one. The call fails if the
+        // other side is already gone.
         let _ = socket.set_nodelay(true);
         self.serial = self.serial.wrapping_add(1);
         self.counts.connections_opened += u64::from(role == Role::Client);
@@ -39,7 +39,7 @@ impl Shard {
         at
     }
 
-    /// Starts to receive on a connection, if the other side may send more.
+    /// Starts to receive on a connection, if another request may be taken.
     fn receive(&mut self, at: u32) {
         let token = self.token(at, RECEIVE);
         let Some(connection) = self.connections.get(at) else { return };
@@ -58,7 +58,7 @@ impl Shard {
                 self.arrived(at, &buf[..len]);
                 self.net.provide(buf);
             }
-            // The client may still read its replies.
+            // The client may still read replies.
             Outcome::Closed => connection.parts = true,
             Outcome::Errno(libc::ENOBUFS | libc::ECANCELED) => {}
             _ => connection.end(),
@@ -98,7 +98,7 @@ impl Shard {
         }
     }
 
-    /// Takes whole frames off the start of `bytes`, and returns their length.
+    /// Takes complete frames off the start of `bytes`, and returns their total length.
     fn take(&mut self, at: u32, bytes: &[u8]) -> usize {
         let mut rest = bytes;
         loop {
@@ -175,8 +175,8 @@ impl Shard {
                 let known = state.setup.cluster.others().any(|(_, node)| node.id == id);
                 if !known || common != state.common() {
                     if !std::mem::replace(&mut self.has_refused, true) {
-                        let what = "it has other nodes, namespaces or write blocks than this one, or in another order, or is of \
-                                    another version of flashproof";
+                        let what = "its nodes, namespaces (name, replication-factor, write-block-size, order) or version of \
+                                    flashproof differ from those of this node - make them the same";
                         state.warn("hb", "hb.c", format!("node {id:016X} was refused - {what}"));
                     }
                     return Err(NOT_SAID);
@@ -202,7 +202,7 @@ impl Shard {
             }
             (Said::Pong { number, word }, Role::Outbound(_)) => {
                 state.heard(connection.process, word, self.now_ns);
-                // A number later than the last ping would be a lease without end.
+                // A number greater than that of the last ping must not extend the lease.
                 connection.heard_ns = connection.heard_ns.max(number.min(connection.pinged_ns));
                 state.pair.answered(connection.process, word, connection.heard_ns);
             }
@@ -219,7 +219,7 @@ impl Shard {
             (Said::Compared { number, version }, Role::Outbound(node)) if self.links[node] == Some(at) => {
                 self.on_compared(number, version);
             }
-            // From an earlier link: its transactions have failed.
+            // Answers on an earlier link: their transactions have failed already.
             (Said::Done { .. } | Said::Compared { .. }, Role::Outbound(_)) => {}
             (Said::ComparedAll { comparison, core, cores }, Role::Inbound) => {
                 if core >= cores || cores > u32::from(u16::MAX) {
@@ -249,7 +249,7 @@ impl Shard {
         Ok(true)
     }
 
-    /// Begins another node's request. The record of this node's mode is not accessible to it.
+    /// Begins a request of another node. Other nodes have no access to the record of this node's mode.
     fn start_for_node(&mut self, origin: Origin, namespace: u16, digest: Digest, work: Work) -> Result<(), Malformed> {
         if usize::from(namespace) >= self.stores.len() || digest == self.state.record_digest {
             return Err(NOT_SAID);
@@ -307,7 +307,7 @@ impl Shard {
         self.finish(at);
     }
 
-    /// Removes a closed connection, once the ring has no operation of it.
+    /// Removes a closed connection, once none of its operations is in the ring.
     fn finish(&mut self, at: u32) {
         let Some(connection) = self.connections.get(at) else { return };
         if connection.parts && connection.is_idle() {
@@ -332,7 +332,7 @@ impl Shard {
         link.inspect(|link| link.store(false, Ordering::Release));
     }
 
-    /// Sends this node's identity on a connection to a node.
+    /// Greets a node on a new connection.
     pub(super) fn greet(&mut self, at: u32, link: Arc<AtomicBool>) {
         let Some(connection) = self.connections.get(at) else { return };
         connection.link = Some(link);
@@ -341,7 +341,7 @@ impl Shard {
         self.list(at);
     }
 
-    /// A node has identified itself: the link is up.
+    /// Handles the greeting of a node: the link is up.
     fn linked(&mut self, at: u32, node: usize) {
         if self.links[node].replace(at).is_none() {
             self.state.links.fetch_add(1, Ordering::AcqRel);
@@ -350,11 +350,11 @@ impl Shard {
         if self.core == 0 {
             *lock(&self.state.cut) = None;
             let to = &self.state.setup.cluster.nodes()[node];
-            self.state.inform("hb", "hb.c", format!("node {} at {}:{} is there", to.name(), to.host, to.port));
+            self.state.inform("hb", "hb.c", format!("connected to node {} at {}:{}", to.name(), to.host, to.port));
         }
     }
 
-    /// A link is lost: requests waiting for an answer on it fail.
+    /// Handles the loss of a link: requests that wait for an answer on the link fail.
     fn lost(&mut self, at: u32, node: usize) {
         if self.links[node].take_if(|current| *current == at).is_none() {
             return;
@@ -366,8 +366,8 @@ impl Shard {
             *lock(&self.state.cut) = Some(self.state.requests());
             let to = &self.state.setup.cluster.nodes()[node];
             let (name, host, port) = (to.name(), &to.host, to.port);
-            let what = "is gone - writes to records of which it has the other copy fail until it is back";
-            let or = if self.state.pair.takes_over() { ", or this node takes over" } else { "" };
+            let what = "is gone - writes to records with a copy on that node fail until it returns";
+            let or = if self.state.pair.takes_over() { " or this node takes over" } else { "" };
             self.state.warn("hb", "hb.c", format!("node {name} at {host}:{port} {what}{or}"));
         }
         for number in self.pending.iter().filter(|(_, of)| of.waits_for(node)).map(|(at, _)| at).collect::<Vec<_>>() {
@@ -375,7 +375,7 @@ impl Shard {
         }
     }
 
-    /// Sends a node a message. `false` if there is no link to it.
+    /// Sends a message to a node. `false` if there is no link to that node.
     pub(super) fn say(&mut self, node: usize, said: &Said<'_>) -> bool {
         let Some(at) = self.links[node] else { return false };
         let Some(connection) = self.connections.get(at).filter(|connection| !connection.ended) else { return false };

@@ -1,20 +1,22 @@
-//! Compares all records with the other node's, so that the one that is behind gets what it lacks; see
+//! Compares the records of both nodes, so that the node that is behind gets its missing records; see
 //! [`super::super::pair`].
 //!
 //! ```text
-//! ahead: each own record -- version --> behind    differs: the record, or a tombstone ->
-//! behind: each own record and tombstone -- version --> ahead    the same
+//! ahead:  version of each own record               -> behind; if it differs: the record or a tombstone -> behind
+//! behind: version of each own record and tombstone -> ahead;  if it differs: the record or a tombstone -> behind
 //! ```
 //!
-//! Of two versions the greater one is valid everywhere. A node that is behind may have a greater one, of a write that
-//! nobody acknowledged: then the record is written again at the node that is ahead, with a version above it. From the
-//! begin of a comparison on, a core also sends each write to the other node. So when both nodes have compared all their
-//! records, the node that is behind lacks nothing. A refused or lost message begins the comparison again.
+//! Of two versions of a record, the greater one is valid everywhere. A node that is behind may have a greater version,
+//! of a write that nobody acknowledged. Then the node that is ahead writes its record again, with an even greater
+//! version. From the start of a comparison on, a core also sends each write to the other node. So once both nodes have
+//! compared all their records, the node that is behind lacks nothing. After a refused or lost message, the comparison
+//! begins again.
 //!
-//! **Writes in flight to the other node**, reads that wait for them, and records of which the other node may lack a
-//! write. A linearizable read must not return a write that a takeover can undo, and the refusal of a write must not
-//! reveal one. So both wait for the last write of their record that is in flight. If it is unknown whether the other
-//! node has a write, the record is sent again; until then such reads and refusals are answered as unavailable.
+//! The second part tracks **writes in flight to the other node**, reads that wait for such writes, and records whose
+//! last write the other node may lack. A linearizable read must not return a write that a takeover can undo, and the
+//! refusal of a write must not reveal such a write. So both wait for the last write of the record that is in flight. If
+//! it is unknown whether the other node has a write, the record is sent again. Until then, such reads and refusals are
+//! answered as unavailable.
 
 use super::super::cluster::Said;
 use super::super::pair::{Comparison, Mode, Word};
@@ -27,22 +29,22 @@ use std::collections::hash_map::Entry;
 /// Maximum number of records in flight that a core compares or sends again.
 const FLYING_MAX: usize = 64;
 
-/// Entries of the index that are looked at in one turn.
+/// Maximum number of index entries that are examined in one turn.
 const TURN: u32 = 4_000;
 
-/// Delay before a comparison begins again, and before a refused record is sent again.
+/// Delay before a comparison begins again, and before a refused record is sent again, ns.
 const AGAIN_NS: u64 = 100 * MS;
 
-/// The same delay, if a record could not be copied for a reason that does not pass by itself.
+/// The same delay, ns, if a record could not be copied for a permanent reason.
 const REST_NS: u64 = 2_000 * MS;
 
-/// Delay before another attempt to copy a record that the other node could not take.
+/// Delay before another attempt to copy a record that the other node refused for a temporary reason, ns.
 const PASSING_NS: u64 = 10 * MS;
 
-/// Time between two log lines about failed comparisons.
+/// Minimum time between two log lines about failed comparisons, ns.
 const QUIET_NS: u64 = 10_000 * MS;
 
-/// True if the other node may take the record soon, or has it in a version that was not known.
+/// True if the refusal is temporary: the other node is overloaded, or has a version that this node did not know.
 fn is_passing(result: ResultCode) -> bool {
     matches!(result, ResultCode::DEVICE_OVERLOAD | ResultCode::KEY_BUSY | ResultCode::GENERATION)
 }
@@ -51,15 +53,15 @@ fn is_passing(result: ResultCode) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Migration {
     of: Comparison,
-    /// Distinguishes it from earlier ones.
+    /// Distinguishes the comparison from earlier ones.
     serial: u32,
     /// The next entry to compare.
     namespace: usize,
     next: u32,
-    /// Records that could not be copied for a passing reason.
+    /// Records that could not be copied for a temporary reason.
     again: Vec<Key>,
     flying: usize,
-    /// Nothing is compared before this time.
+    /// No record is compared before this time.
     due_ns: u64,
     is_begun: bool,
     is_over: bool,
@@ -100,8 +102,8 @@ impl Shard {
             if migration.due_ns > self.now_ns {
                 return migration.due_ns;
             }
-            // A pending write that is not sent to the other node may reach the store after its record was compared:
-            // wait for it.
+            // Wait for pending writes that are not sent to the other node. Such a write could reach the store after its
+            // record was compared.
             if !migration.is_begun && self.pending.iter().any(|(_, of)| of.may_write() && of.node.is_none()) {
                 return self.now_ns + MS;
             }
@@ -130,7 +132,7 @@ impl Shard {
                 continue;
             }
             migration.next += 1;
-            // Tombstones of a node that is behind count: a later write has to have a greater version.
+            // A node that is behind also compares tombstones, because later writes must get greater versions.
             let is_wanted = |(digest, version): &(Digest, Version)| {
                 *digest != self.state.record_digest && !(of.sends && version.tombstone)
             };
@@ -142,7 +144,7 @@ impl Shard {
         self.now_ns
     }
 
-    /// Tells a node the version of a record here, and asks for its own.
+    /// Sends this node's version of a record to another node, and asks for that node's version.
     pub(super) fn compare(&mut self, origin: Origin, node: usize, namespace: u16, digest: Digest, version: Version) {
         let number = self.pend(origin, namespace, digest);
         if let Some(pending) = self.pending.get(number) {
@@ -157,7 +159,8 @@ impl Shard {
         self.migration = Some(Migration { of, serial, due_ns, ..Migration::default() });
     }
 
-    /// The other node is not there. Writes continue without it, so all records must be compared again.
+    /// Ends the comparison, because the other node is gone. Writes continue without it, so all records must be compared
+    /// again.
     pub(super) fn end_migration(&mut self) {
         if self.migration.take().is_some_and(|migration| migration.of.sends) {
             self.state.pair.compare_again();
@@ -168,8 +171,8 @@ impl Shard {
         self.state.setup.cluster.others().next().map(|(node, _)| node)
     }
 
-    /// The node that also gets a write of this record, if there is one. `word`: this node's word when the write began,
-    /// paired or ahead. Errors: the other node must have the write, and is not connected or cannot take more now.
+    /// The node that must also get a write of this record, if there is one. `word`: this node's mode when the write
+    /// began, paired or ahead. Errors: that node is not connected, or cannot take more writes now.
     pub(super) fn receiver(&mut self, word: Word, digest: &Digest) -> Result<Option<usize>, ResultCode> {
         if word.mode == Mode::Paired {
             let replica = self.state.setup.cluster.replica(partition(digest));
@@ -188,12 +191,12 @@ impl Shard {
         }
     }
 
-    /// True if this core compares now: it sends each write to the other node, and all earlier writes are in its stores.
+    /// True if this core is comparing: each new write goes to the other node, and all earlier writes are in the stores.
     pub(super) fn compares(&self) -> bool {
         self.migration.as_ref().is_some_and(|migration| migration.is_begun)
     }
 
-    /// The other node has answered a comparison. `version`: its version of the record, or the one that it has got now.
+    /// Handles the answer to a comparison. `version`: the other node's version of the record, perhaps just received.
     pub(super) fn on_compared(&mut self, number: u64, version: u64) {
         let Ok(number) = u32::try_from(number) else { return };
         let Some(pending) = self.pending.get(number).filter(|pending| pending.is_comparison()) else { return };
@@ -205,7 +208,7 @@ impl Shard {
         self.complete(number, Reply { version, ..Reply::of(ResultCode::OK) });
     }
 
-    /// A record is compared, and copied if it had to be.
+    /// Handles the end of the comparison of a record, including the copy if there was one.
     pub(super) fn on_comparison(&mut self, serial: u32, key: Key, reply: &Reply) {
         let Some(migration) = self.migration.as_mut().filter(|migration| migration.serial == serial) else { return };
         migration.flying = migration.flying.saturating_sub(1);
@@ -224,13 +227,13 @@ impl Shard {
         }
     }
 
-    /// True if this core still compares under this word: it hands over only after the record is copied.
+    /// True if this core is still comparing in this mode, so that the nodes are paired only after the record is copied.
     pub(super) fn may_copy_later(&self, word: Word) -> bool {
         let Some(Migration { of, is_begun: true, is_over: false, .. }) = &self.migration else { return false };
         of.sends && word.mode == Mode::Ahead && of.number == word.changes
     }
 
-    /// The other node could not take a record now.
+    /// Schedules another copy of a record that the other node could not take now.
     pub(super) fn copy_later(&mut self, key: Key) {
         if let Some(migration) = &mut self.migration {
             migration.again.push(key);
@@ -244,18 +247,18 @@ impl Shard {
         counts.skipped += u64::from(!is_copied);
     }
 
-    /// A record could not be compared or copied. Begins again with the first.
+    /// Begins the comparison again, because a record could not be compared or copied.
     pub(super) fn compare_again(&mut self, result: ResultCode, key: Option<Key>) {
         let current = self.state.pair.comparison();
         let of = self.migration.as_ref().map(|migration| migration.of).filter(|of| Some(*of) == current);
         match of {
             None if self.state.pair.mode() == Mode::Handing => self.state.pair.compare_again(),
-            // This core begins again for another reason.
+            // This core already begins again for another reason.
             None => return,
             Some(Comparison { sends: true, .. }) => self.state.pair.compare_again(),
             Some(of) => self.begin_migration(of, AGAIN_NS),
         }
-        // The log has the reason for a lost link, or for a core that has not begun, in other lines.
+        // Other log lines have the reason for a lost link, or for a core that has not begun.
         if matches!(result, ResultCode::UNAVAILABLE | ResultCode::TIMEOUT) {
             return;
         }
@@ -267,17 +270,17 @@ impl Shard {
                 let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
                 format!(" {digest} of namespace {name}")
             });
-            let what = "compares all again, until it can be, or is replaced or deleted";
-            let what = format!("record{record} could not be compared or copied - result {} - {what}", result.0);
+            let what = "all records are compared again until the record is copied, replaced or deleted";
+            let what = format!("record{record} could not be compared or copied - result code {} - {what}", result.0);
             self.state.warn("migrate", "migrate.c", what);
         }
     }
 
-    /// Estimates the partitions that are not compared yet, from the share of the index.
+    /// Estimates the number of partitions that are not compared yet, from the share of the index.
     pub(super) fn count_remaining(&mut self) {
         let all = PARTITIONS as usize / self.state.mailboxes.len();
         let pair = &self.state.pair;
-        // One partition remains until the nodes are paired again.
+        // At least one partition counts as remaining until the nodes are paired again.
         let mut least = u64::from(self.core == 0 && pair.migrates());
         for (at, counts) in self.counts.namespaces.iter_mut().enumerate() {
             let is_copied = self.state.setup.config.namespaces[at].replication_factor > 1;
@@ -301,20 +304,20 @@ type Key = (u16, Digest);
 
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    /// The writes in flight of each record, by their numbers.
+    /// Numbers of the writes in flight, by record.
     writes: HashMap<Key, Vec<u32>>,
-    /// Records of which the other node may lack a write; true: the record is being sent again.
+    /// Records whose last write the other node may lack. True: the record is being sent again.
     unsure: HashMap<Key, bool>,
     again_ns: u64,
 }
 
 impl Copies {
-    /// A write of this record begins.
+    /// Adds a write of this record.
     pub(super) fn begin(&mut self, key: Key, number: u32) {
         self.writes.entry(key).or_default().push(number);
     }
 
-    /// A write is answered, or has changed nothing.
+    /// Removes a write that is answered or has changed nothing.
     pub(super) fn end(&mut self, key: Key, number: u32) {
         if let Entry::Occupied(mut writes) = self.writes.entry(key) {
             writes.get_mut().retain(|of| *of != number);
@@ -326,7 +329,8 @@ impl Copies {
 }
 
 impl Shard {
-    /// The store has answered a linearizable read, or a write that changes nothing. Returns the reply if it can go out.
+    /// Handles the store's reply to a linearizable read, or to a write that changed nothing. Returns the reply if it
+    /// can be sent now.
     pub(super) fn settle(&mut self, number: u32, key: Key, reply: Reply) -> Option<Reply> {
         self.copies.end(key, number);
         if self.copies.unsure.contains_key(&key) {
@@ -342,13 +346,13 @@ impl Shard {
         }
     }
 
-    /// The replica has the write, or refused it.
+    /// Handles the answer of the replica to a write.
     pub(super) fn on_done(&mut self, number: u64, result: ResultCode) {
         let Ok(number) = u32::try_from(number) else { return };
         let Some(pending) = self.pending.get(number) else { return };
         let key = (pending.namespace, pending.digest);
         let Some(reply) = pending.reply.take() else {
-            // The other node cannot tell its version.
+            // The other node could not return its version.
             if pending.is_comparison() && result != ResultCode::OK {
                 self.complete(number, Reply::of(result));
             }
@@ -364,7 +368,7 @@ impl Shard {
         self.complete(number, reply);
     }
 
-    /// The link to a node is lost, and with it the answer to this transaction.
+    /// Handles a transaction whose answer was lost with the link to a node.
     pub(super) fn unanswered(&mut self, number: u32) {
         let Some(pending) = self.pending.get(number) else { return };
         let key = (pending.namespace, pending.digest);
@@ -375,8 +379,8 @@ impl Shard {
         self.complete(number, reply);
     }
 
-    /// The reply to a write that is here, and perhaps not at the other node. A node that is ahead does not need the
-    /// other.
+    /// The reply to a write that this node has and the other node may lack. A node that is ahead acknowledges the write
+    /// nevertheless.
     pub(super) fn not_copied(&mut self, number: u32, key: Key, reply: Reply, result: ResultCode) -> Reply {
         let word = self.state.pair.word();
         if matches!(word.mode, Mode::Ahead | Mode::Handing) {
@@ -385,9 +389,9 @@ impl Shard {
             } else {
                 self.compare_again(result, Some(key));
             }
-            // A node answers as the one ahead only once that is recorded.
+            // A node acknowledges writes alone only once it has recorded that it is ahead.
             let is_recorded = word.mode == Mode::Handing || !self.state.pair.must_wait(word);
-            // Clients that write more than the other node can take have to wait.
+            // Clients must slow down if they write more than the other node can take.
             if is_recorded && result != ResultCode::DEVICE_OVERLOAD {
                 return reply;
             }
@@ -414,13 +418,13 @@ impl Shard {
         }
     }
 
-    /// Sends records again of which the other node may lack a write. Returns the time of the next step.
+    /// Sends records again whose last write the other node may lack. Returns the time of the next step.
     pub(super) fn copy_again(&mut self) -> u64 {
         if self.copies.unsure.is_empty() {
             return u64::MAX;
         }
         if self.state.pair.mode() != Mode::Paired {
-            // A migration compares all records, these too.
+            // The next comparison covers all records, including these.
             self.copies.unsure.clear();
             return u64::MAX;
         }
@@ -445,7 +449,7 @@ impl Shard {
         self.copies.again_ns
     }
 
-    /// A record was sent again, or could not be.
+    /// Handles the result of sending a record again.
     pub(super) fn on_copied_again(&mut self, key: Key, result: ResultCode) {
         if result == ResultCode::OK {
             self.copies.unsure.remove(&key);

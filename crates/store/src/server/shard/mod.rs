@@ -1,12 +1,12 @@
 //! One core's thread: its ring, its connections and its part of every namespace.
 //!
 //! ```text
-//! loop: mail -> timers -> sleep in the ring until something comes -> what came -> replies go out, together
+//! loop: messages -> timers -> send all replies -> wait in the ring -> handle completions
 //! ```
 //!
-//! Each pass makes one system call, however many requests it served. `intake` parses requests; `transactions` executes
-//! them, here or on another core or node; `batches` does so for many keys. `modes` has this node's mode and its record;
-//! `migration` copies records to the other node.
+//! Each pass makes one system call, however many requests it serves. `intake` parses requests; `transactions` executes
+//! them, on this core or on another core or node; `batches` executes requests for many keys. `modes` handles this
+//! node's mode and the record of the mode; `migration` copies records to the other node.
 
 mod batches;
 mod intake;
@@ -39,25 +39,25 @@ const ARRIVALS: Arrivals = Arrivals { buffers: 512, bytes: 8 << 10 };
 
 const MS: u64 = 1_000_000;
 
-/// Time between two checks for timeouts.
+/// Time between two checks for timeouts, ns.
 const SWEEP_NS: u64 = 100 * MS;
 
-/// Maximum age of [`State::counts`] while the shard is active.
+/// Maximum age of the published counts while the shard is active, ns.
 const REPORT_NS: u64 = 20 * MS;
 
-/// Pause of a listener without free descriptors.
+/// Pause of a listener after a failed accept, such as for lack of file descriptors, ns.
 const REST_NS: u64 = 100 * MS;
 
-/// Timeout for clients to read replies when the server ends.
+/// Timeout for clients to read replies when the server ends, ns.
 const PARTING_NS: u64 = 2_000 * MS;
 
-/// Numbers of a connection's operations.
+/// Tokens per connection: one for each kind of operation.
 const TOKENS_EACH: u32 = 3;
 const RECEIVE: u32 = 0;
 const SEND: u32 = 1;
 const CANCEL: u32 = 2;
 
-/// The ring as a store's disk. Its clock stands still during a pass.
+/// The ring as a store's disk, with the time of the current pass.
 struct RingDisk<'a>(&'a mut Net, u64);
 
 impl Disk for RingDisk<'_> {
@@ -79,55 +79,55 @@ pub(super) struct Shard {
     state: Arc<State>,
     net: Net,
     stores: Vec<(Store, Range<u32>)>,
-    /// First token of the listeners; those of connections follow.
+    /// First token of the listeners. The tokens of connections follow.
     first_token: u32,
     listeners: Vec<Arc<TcpListener>>,
-    /// Listeners that pause, and until when.
+    /// Listeners that pause, each with the end of the pause.
     resting: Vec<(usize, u64)>,
     /// The core that gets the next connection.
     dealt: usize,
     connections: Slab<Connection>,
     serial: u32,
     pending: Slab<Pending>,
-    /// Transactions that wait until this node's mode is recorded.
+    /// Transactions that wait until this node's mode is recorded: number, transaction, `at_master`.
     parked: Vec<(u32, Transaction, bool)>,
     copies: migration::Copies,
     batches: Slab<Batch>,
     replies: Replies,
     /// Transactions that were answered in this pass.
     answered: Vec<Answered>,
-    /// Connections that have something to send.
+    /// Connections with bytes to send.
     listed: Vec<u32>,
     /// True for cores that got messages in this pass.
     mailed: Vec<bool>,
     /// This shard's connection to each node.
     links: Vec<Option<u32>>,
-    /// The word that was last told on all links.
+    /// The mode that was last sent on all links.
     told: Word,
-    /// True if the refusal of a node was logged.
+    /// True once the refusal of a node was logged.
     has_refused: bool,
     /// This core's part of the comparison with the other node's records.
     migration: Option<migration::Migration>,
-    /// When a failed comparison may be logged again.
+    /// Earliest time of the next log line about a failed comparison.
     compares_again_ns: u64,
-    /// When the next comparison may begin, after a record could not be copied.
+    /// After a failed copy of a record: earliest start of the next comparison.
     rests_ns: u64,
     /// True if the record of this node's mode is in one of its stores.
     has_record: bool,
-    /// Bytes that arrived or were answered since the last check of memory.
+    /// Bytes of requests and replies since the last check of memory.
     moved_bytes: usize,
     now_ns: u64,
     swept_ns: u64,
     reported_ns: u64,
-    /// True if something has changed since `reported_ns`.
+    /// True if the counts may have changed since `reported_ns`.
     has_changed: bool,
     counts: Counts,
     is_ready: bool,
-    /// True if its devices are read and a store does not open because of damage.
+    /// True once all devices are read and a store does not open because of damage.
     is_refused: bool,
-    /// Names of its devices, by their numbers in the ring.
+    /// Names of the devices, by their numbers in the ring.
     devices: Vec<String>,
-    /// Since when it takes no more requests.
+    /// Time since which the shard takes no more requests.
     stops_ns: Option<u64>,
     is_quiet: bool,
 }
@@ -136,7 +136,7 @@ impl Shard {
     /// The shard of core `core`, created on its thread.
     pub(super) fn new(core: usize, state: &Arc<State>, listeners: Vec<Arc<TcpListener>>) -> Result<Self, String> {
         let setup = &state.setup;
-        // Time since 1970 at instant 0 of the clock, which is the same on all cores.
+        // Time since 1970 at instant 0 of the clock. All cores have the same clock.
         let wall_ms = state.process / 1_000_000;
         let (mut targets, mut plans) = (Vec::new(), Vec::new());
         let (mut first_token, mut memory_bytes) = (0, 0);
@@ -169,7 +169,7 @@ impl Shard {
             let now_ns = net.now();
             let store =
                 Store::open(&namespace, &spaces, tokens.clone(), wall_ms, seed, &mut RingDisk(&mut net, now_ns));
-            let mut store = store.map_err(|error| format!("namespace {} - {error}", namespace.name))?;
+            let mut store = store.map_err(|error| format!("cannot open namespace {} - {error}", namespace.name))?;
             store.count_into(state.io.clone());
             Ok((store, tokens))
         };
@@ -217,7 +217,7 @@ impl Shard {
         })
     }
 
-    /// Serves until it is stopped. Errors: the ring fails, a sentence.
+    /// Serves until the server stops. Errors: a sentence, if the ring fails.
     pub(super) fn run(mut self) -> Result<(), String> {
         let mut completions = Vec::new();
         let mut accepts = false;
@@ -390,7 +390,7 @@ impl Shard {
         due_ns = self.resting.iter().fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
         let busy = self.connections.len() + self.pending.len() > 0 || self.stops_ns.is_some();
         let busy = busy || self.core == 0 && self.state.pair.takes_over();
-        // Tell the other node a new mode at once: until it knows, it passes on requests that are refused here.
+        // Report a new mode at once: until the other node knows the mode, it passes on requests that are refused here.
         let word = self.state.pair.told();
         if std::mem::replace(&mut self.told, word) != word {
             self.links.clone().into_iter().flatten().for_each(|at| self.ping(at));
@@ -408,8 +408,8 @@ impl Shard {
         if busy { due_ns.min(self.now_ns + SWEEP_NS) } else { due_ns }
     }
 
-    /// Counts bytes that may stay in memory, and checks from time to time how many are held. Above the limit, the
-    /// connections that hold most are closed.
+    /// Counts bytes that may stay in memory. From time to time, checks how many bytes all connections hold; above the
+    /// limit, closes the connections that hold most.
     fn moved(&mut self, bytes: usize) {
         self.moved_bytes += bytes;
         let limit = self.state.setup.limits.memory_bytes / self.state.mailboxes.len();
@@ -433,7 +433,7 @@ impl Shard {
         }
     }
 
-    /// Ends connections and transactions that have taken too long, and asks nodes for an answer.
+    /// Ends connections and transactions that have timed out, and pings the other nodes.
     fn sweep(&mut self) {
         if self.core == 0 && self.stops_ns.is_none() {
             self.state.look(None);
@@ -449,7 +449,7 @@ impl Shard {
         let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
         let (mut reaped, mut due) = (0, Vec::new());
         for (at, connection) in self.connections.iter().filter(|(_, connection)| !connection.ended) {
-            // The other side is not a server, or hangs, or the network is broken.
+            // A node that does not answer: not a server, a hanging process, or a broken network.
             let is_deaf = matches!(connection.role, Role::Outbound(_)) && late(connection.heard_ns, LEASE_NS);
             let stalls = connection.half_since_ns.is_some_and(|since_ns| late(since_ns, stalled_ns))
                 || (connection.is_sending() && late(connection.sending_since_ns, stalled_ns));
@@ -465,7 +465,7 @@ impl Shard {
         self.counts.connections_reaped += reaped;
     }
 
-    /// Asks a node for an answer, and tells it this node's mode.
+    /// Asks a node for an answer, and reports this node's mode.
     fn ping(&mut self, at: u32) {
         let (word, number) = (self.state.pair.told(), self.now_ns);
         let Some(connection) = self.connections.get(at).filter(|of| !of.ended && self.stops_ns.is_none()) else {
@@ -476,7 +476,7 @@ impl Shard {
         self.list(at);
     }
 
-    /// True if the shard was told to stop, and nothing is left to do.
+    /// True if the shard has to stop, and no work is left.
     fn has_ended(&mut self) -> bool {
         let Some(since_ns) = self.stops_ns else { return false };
         let parting = self.now_ns.saturating_sub(since_ns) < PARTING_NS;
@@ -492,7 +492,7 @@ impl Shard {
             return false;
         }
         let mut idle = true;
-        // A store in its cold start has written nothing.
+        // A store in its cold start has nothing to write.
         for (store, _) in self.stores.iter_mut().filter(|(store, _)| store.is_ready() && !store.is_idle()) {
             store.flush(&mut RingDisk(&mut self.net, self.now_ns));
             idle &= store.is_idle();
@@ -500,7 +500,7 @@ impl Shard {
         let flush_ms = self.state.setup.limits.flush_ms;
         if !idle && self.now_ns.saturating_sub(since_ns) > flush_ms * MS {
             let what = format!(
-                "what is in memory was not written in {} s - the device fails or hangs; what was not written is lost",
+                "write buffers were not written within {} s - the device fails or hangs - the data in these buffers is lost",
                 flush_ms as f64 / 1_000.0
             );
             self.state.warn("drv_ssd", "drv_ssd.c", format!("core {}: {what}", self.core));

@@ -1,5 +1,5 @@
-//! The mode of this node towards the other: its changes, its record, its log lines, and the writes that wait for the
-//! record. [`super::super::pair`] has the rules.
+//! The mode of this node in a pair: changes of the mode, the record of the mode, log lines, and transactions that wait
+//! for the record. [`super::super::pair`] has the rules.
 
 use super::super::pair::{self, Devices, Mode, Recorded, Word};
 use super::super::state::{Mailbox, Message, State, lock};
@@ -10,19 +10,19 @@ use crate::ops::{self, Entry, operation, particle};
 use crate::{Exists, Policy, Reply, ResultCode, Transaction, Ttl, Work, Write, partition};
 use std::sync::atomic::Ordering;
 
-/// Log text when the only node with all records is gone.
-const NO_COPY: &str = "start the node that has them with its devices, or this one without `heartbeat` and with \
-                       `replication-factor 1` to use what it has";
+/// Advice in the log when the only node with all records is gone.
+const NO_COPY: &str = "start the node that had all records, with its devices, or start this node without `heartbeat` \
+                       and with `replication-factor 1` to use the records that it has";
 
 impl State {
-    /// Namespace and core of the record with this node's mode. `None`: this node never takes over.
+    /// Namespace and core that have the record of this node's mode. `None`: this node never takes over.
     pub(in crate::server) fn record_place(&self) -> Option<(usize, usize)> {
         let namespace = self.setup.config.namespaces.iter().position(|of| of.replication_factor > 1)?;
         let core = usize::from(partition(&self.record_digest)) % self.mailboxes.len();
         self.pair.takes_over().then_some((namespace, core))
     }
 
-    /// Takes over if the other node is gone; see [`super::super::pair::Pair::look`].
+    /// Takes over if the other node is gone; the rules are in [`super::super::pair`].
     pub(in crate::server) fn look(&self, refused_ns: Option<u64>) {
         let now_ns = self.now_ns();
         let Some(since_ns) = self.pair.look(now_ns, refused_ns) else { return };
@@ -37,35 +37,37 @@ impl State {
         let Takeover { ms, requests, failed } = takeover;
         let pct = failed as f64 * 100.0 / requests.max(1) as f64;
         let text = format!(
-            "took over the partitions of node {other}, {ms} ms after its last word - {failed} of {requests} requests failed \
-             meanwhile ({pct:.1} %)"
+            "this node took over the partitions of node {other}, {ms} ms after its last message - {failed} of {requests} requests failed \
+             in this time ({pct:.1} %)"
         );
         self.warn("hb", "hb.c", text);
         self.on_mode(Some(Mode::Ahead));
     }
 
-    /// A process of another node has said its mode on a connection that it began before.
+    /// Handles the mode that a process of another node reports on an existing connection.
     pub(in crate::server) fn heard(&self, process: u64, word: Word, now_ns: u64) {
         self.on_mode(self.pair.heard(process, word, now_ns));
     }
 
-    /// A process of another node has begun a connection; `empty` are its namespaces without records.
+    /// Handles the greeting of a process of another node. `empty`: bits of its namespaces without records.
     pub(in crate::server) fn greeted(&self, process: u64, word: Word, empty: u32, now_ns: u64) {
         self.on_mode(self.pair.greeted(process, word, empty, now_ns));
         let mode = self.pair.mode();
-        let clear = |which| format!("stop {which} and clear its devices: it gets the records of the other");
+        let clear = |which| {
+            format!("stop {which}, clear its devices and start it again: it then gets all records from its peer")
+        };
         let text = match (mode, word.mode) {
             (Mode::Ahead | Mode::NewAhead, Mode::Ahead | Mode::NewAhead) => {
-                format!("both nodes took over, and each has writes that the other lacks - {}", clear("one"))
+                format!("both nodes took over, and each has writes that the other lacks - {}", clear("one node"))
             }
             (own, other) if self.pair.is_stuck(other) => format!(
-                "both nodes lack records (damage, or new devices), and each may have those of the other - {}",
+                "both nodes lack records (damage or new devices), and each may have records that the other lacks - {}",
                 clear(match (own, other) {
-                    // The node that was ahead, or was paired while the other was behind, has the newer records.
+                    // The newer records are on the node that was ahead, or that was paired while the other was behind.
                     (Mode::NewAhead, _) | (_, Mode::Behind) => "the other node",
                     (_, Mode::NewAhead) | (Mode::Behind, _) => "this node",
                     (Mode::MaybeAhead, _) | (_, Mode::MaybeAhead) => "the node that did not take over last",
-                    _ => "one",
+                    _ => "one node",
                 })
             ),
             (Mode::Behind, Mode::Behind | Mode::Fresh) | (Mode::Fresh, Mode::Behind) => {
@@ -73,14 +75,14 @@ impl State {
             }
             _ => return,
         };
-        // Each core has two connections with the other node.
+        // Log only once: each core has two connections with the other node.
         let event = Some((process, mode, word.mode));
         if std::mem::replace(&mut *lock(&self.warned), event) != event {
             self.warn("hb", "hb.c", text);
         }
     }
 
-    /// Adds what this shard found on its devices. The last shard sets this node's mode.
+    /// Adds the contents of this shard's devices. The last shard sets this node's mode.
     pub(in crate::server) fn started(&self, recorded: Option<Recorded>, full: u32, lost: [u64; 2]) {
         let mut start = lock(&self.start);
         let (shards, found) = &mut *start;
@@ -100,7 +102,7 @@ impl State {
         }
     }
 
-    /// Makes one core record this node's mode, if it is not recorded.
+    /// Makes the responsible core record this node's mode, if that is necessary.
     pub(in crate::server) fn record(&self) {
         if let Some((_, core)) = self.record_place()
             && self.pair.must_record()
@@ -110,7 +112,7 @@ impl State {
         }
     }
 
-    /// Tells clients and the log of this node's new mode, if it has one.
+    /// Records and logs this node's new mode, if there is one, and updates the partitions reported to clients.
     pub(in crate::server) fn on_mode(&self, mode: Option<Mode>) {
         let Some(mode) = mode else { return };
         self.record();
@@ -120,16 +122,20 @@ impl State {
         let was_fresh = self.pair.was_fresh();
         let text = match mode {
             Mode::Starting | Mode::Handing | Mode::Deciding => return,
-            Mode::Fresh => format!("has no records: waits for node {other}, which may have some"),
+            Mode::Fresh => format!("this node has no records and waits for node {other}, which may have records"),
             Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead => {
-                format!("lacks records (damage, or a new device): waits for node {other}, which may have them")
+                format!(
+                    "this node lacks records (damage or a new device) and waits for node {other}, which may have them"
+                )
             }
             Mode::Paired => format!("paired with node {other}: each node has all records"),
-            Mode::Ahead if was_fresh => format!("begins without records, as node {other} does"),
-            Mode::Behind if was_fresh => format!("has no records: gets those of node {other}"),
-            Mode::Ahead => format!("answers all requests until node {other} is there and has all records"),
+            Mode::Ahead if was_fresh => format!("this node starts without records, as node {other} does"),
+            Mode::Behind if was_fresh => format!("this node has no records and gets those of node {other}"),
+            Mode::Ahead => {
+                format!("this node answers all requests until node {other} is connected and has all records")
+            }
             Mode::Behind => {
-                format!("passes all requests on to node {other}, and gets the records that it lacks")
+                format!("this node passes all requests on to node {other} and gets the missing records from there")
             }
         };
         match mode {
@@ -146,7 +152,7 @@ impl State {
 }
 
 impl Shard {
-    /// All records of this core are indexed. The core that has the record of this node's mode reads it first.
+    /// Called when all records of this core are indexed. The core with the record of this node's mode reads that first.
     pub(super) fn indexed(&mut self) {
         let Some((namespace, core)) = self.state.record_place() else { return self.ready(None) };
         if core != self.core {
@@ -159,7 +165,7 @@ impl Shard {
         store.execute(number.into(), read, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
     }
 
-    /// The search for the record of this node's mode has ended.
+    /// Handles the result of reading the record of this node's mode.
     pub(super) fn on_found(&mut self, reply: &Reply) {
         let recorded = match reply.result {
             ResultCode::OK => ops::entries(&reply.ops).next().and_then(|entry| Recorded::read(entry.value)),
@@ -180,7 +186,7 @@ impl Shard {
         }
         self.state.started(recorded, full, lost);
         if self.state.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
-            // The listeners' core waits for this.
+            // Wake the core of the listeners, which waits for this.
             self.mailed[0] = true;
         }
     }
@@ -203,7 +209,7 @@ impl Shard {
         let (operation, particle) = (operation::WRITE, particle::BLOB);
         let value = &self.state.pair.record_of(mode).to_bytes();
         ops::put(&mut ops, &Entry { operation, particle, name, value });
-        // The old record need not be readable.
+        // A replacement, because the old record may be unreadable.
         let policy = Policy { ttl: Ttl::NEVER, exists: Exists::CreateOrReplace, ..Policy::default() };
         let (digest, set) = (self.state.record_digest, pair::RECORD_SET.into());
         let transaction =
@@ -213,7 +219,7 @@ impl Shard {
         store.execute(number.into(), transaction, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
     }
 
-    /// The record is on the device, or was refused: the next check of timers then tries again.
+    /// Handles the result of recording the mode. After a failure, the next check of timers tries again.
     pub(super) fn on_record(&mut self, mode: Mode, result: ResultCode) {
         let is_recorded = result == ResultCode::OK;
         self.state.on_mode(self.state.pair.end_record(is_recorded.then_some(mode)));

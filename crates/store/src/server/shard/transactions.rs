@@ -1,6 +1,5 @@
-//! Transactions in progress: origin, place of execution, and replica.
-//!
-//! Counts of this core's transactions and stores, for observers.
+//! Transactions in progress: origin, core or node of execution, and replica. Also publishes the counts of this core's
+//! transactions and stores for observers.
 
 use super::super::cluster::{BODY_BYTES_MAX, Said};
 use super::super::pair::{LEASE_NS, Mode};
@@ -11,13 +10,13 @@ use crate::wire::{Request, message, request};
 use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
 use engine::IoEngine as _;
 
-/// Bytes that may wait to be sent to a node before writes are refused.
+/// Writes are refused while more bytes than this wait to be sent to a node.
 const LINK_BYTES_MAX: usize = 8 << 20;
 
-/// Marker: no request number.
+/// Marker in place of a number: no answer is expected.
 const NO_ANSWER: u64 = u64::MAX;
 
-/// The connection that asks, by its number and serial, and the number of its request or message.
+/// Connection that gets the reply, by number and serial, and number of its request or message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asker {
     pub(super) connection: u32,
@@ -30,7 +29,7 @@ pub(super) struct Asker {
 pub(super) enum Origin {
     /// A client.
     Single(Asker),
-    /// A client, for one key of many.
+    /// A client, for one key of a batch.
     Batch { batch: u32, index: u32 },
     /// Another core, by its number.
     Core { core: usize, number: u32 },
@@ -38,22 +37,22 @@ pub(super) enum Origin {
     Node(Asker),
     /// Another node's client.
     Proxied(Asker),
-    /// Another node that compares its records, of this namespace.
+    /// Another node that compares its records, in this namespace.
     Compared(Asker, u16),
     /// This node, which compares a record with the other node's.
     Comparison { serial: u32 },
-    /// This node, which sends a record again.
+    /// This node, which sends a record to the other node again.
     Again,
-    /// This node, which looks for its recorded mode.
+    /// This node, which reads its recorded mode.
     Found,
     /// This node, which records its mode.
     Record(Mode),
-    /// The client no longer waits.
+    /// No client waits any more.
     #[default]
     Nobody,
 }
 
-/// A transaction that is not answered.
+/// A transaction without a reply so far.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pub(super) origin: Origin,
@@ -63,17 +62,17 @@ pub(super) struct Pending {
     pub(super) began_ns: u64,
     pub(super) digest: Digest,
     deadline_ns: u64,
-    /// The node that must have the write, or that carries out the transaction.
+    /// The other node that must get the write, or that executes the transaction.
     pub(super) node: Option<usize>,
     pub(super) is_proxied: bool,
     /// Reply to send once the other node has the write.
     pub(super) reply: Option<Reply>,
-    /// True for a write, and for a linearizable read: no reply may reveal a write that may be undone.
+    /// True for a write or a linearizable read: the reply must not reveal another write that may be undone.
     is_careful: bool,
     is_writing: bool,
     /// True if it is unknown whether the other node has the write.
     pub(super) has_failed: bool,
-    /// Transactions that are answered when this one is.
+    /// Transactions that are answered together with this one.
     pub(super) readers: Vec<(u32, Reply)>,
 }
 
@@ -86,31 +85,31 @@ impl Pending {
         matches!(self.origin, Origin::Comparison { .. } | Origin::Again)
     }
 
-    /// Marks the transaction as one that another node answers.
+    /// Marks the transaction as one that `node` answers.
     pub(super) fn is_sent_to(&mut self, node: usize) {
         (self.node, self.is_proxied) = (Some(node), true);
     }
 
-    /// True if something is or will be written here that the other node must have before it has its partitions back.
+    /// True if a write here is pending that the other node must get before it has its partitions back.
     pub(super) fn may_write(&self) -> bool {
         self.is_writing || self.node.is_some() && !self.is_proxied
     }
 }
 
-/// True if a value to write is longer than any record: refused at once, without another core or a wait.
+/// True if a value to write is longer than any record. Such writes are refused at once.
 fn is_beyond(work: &Work, block_bytes: usize) -> bool {
     let Work::Write(write) = work else { return false };
     write.ops.len() > block_bytes && ops::entries(&write.ops).any(|entry| entry.value.len() > block_bytes)
 }
 
 impl Shard {
-    /// Adds a transaction without a client, and returns its number.
+    /// Adds a transaction without a deadline, and returns its number.
     pub(super) fn pend(&mut self, origin: Origin, namespace: u16, digest: Digest) -> u32 {
         let (began_ns, deadline_ns) = (self.now_ns, u64::MAX);
         self.pending.insert(Pending { origin, namespace, began_ns, digest, deadline_ns, ..Pending::default() })
     }
 
-    /// Begins a transaction, here or on the core or node that has its partition.
+    /// Begins a transaction, on this core or on the core or node that has the partition.
     pub(super) fn start(&mut self, origin: Origin, request: Request, deadline_ns: u64) {
         let Request { namespace, transaction, at_master } = request;
         let (namespace, kind, digest) = (namespace as u16, Kind::of(&transaction.work), transaction.digest);
@@ -128,7 +127,7 @@ impl Shard {
         self.route(number, namespace, transaction, at_master);
     }
 
-    /// Has a transaction carried out here, or on the core or node that has its partition.
+    /// Executes a transaction on this core, or passes it to the core or node that has the partition.
     pub(super) fn route(&mut self, number: u32, namespace: u16, transaction: Transaction, at_master: bool) {
         let (kind, partition) = (Kind::of(&transaction.work), partition(&transaction.digest));
         let (cluster, pair) = (&self.state.setup.cluster, &self.state.pair);
@@ -142,7 +141,7 @@ impl Shard {
         if !is_here {
             return self.proxy(number, &transaction, at_master);
         }
-        // The other node may have taken over and written since.
+        // Without a lease, the other node may have taken over and written.
         let other = cluster.replica(partition).filter(|_| at_master && copies && pair.mode() == Mode::Paired);
         if other.is_some_and(|node| !self.has_lease(node)) {
             return self.replies.push((number.into(), Reply::of(ResultCode::UNAVAILABLE)));
@@ -159,7 +158,7 @@ impl Shard {
         self.state.setup.config.namespaces[usize::from(namespace)].replication_factor > 1
     }
 
-    /// True if a node has answered so recently that it cannot have taken over.
+    /// True if a node answered so recently that it cannot have taken over.
     fn has_lease(&mut self, node: usize) -> bool {
         let now_ns = self.net.now();
         let link = self.links[node].and_then(|link| self.connections.get(link));
@@ -167,7 +166,7 @@ impl Shard {
         hears && self.state.pair.has_lease(now_ns)
     }
 
-    /// Has the master of its partition carry out a transaction.
+    /// Passes a transaction to the node that is the master of its partition.
     fn proxy(&mut self, number: u32, transaction: &Transaction, at_master: bool) {
         let cluster = &self.state.setup.cluster;
         let node = match self.state.pair.mode() {
@@ -177,7 +176,7 @@ impl Shard {
         let Some(node) = node else { return };
         let refused = self.refusal(node);
         let Some(pending) = self.pending.get(number) else { return };
-        // Two nodes that take each other for the master would pass it back and forth.
+        // Two nodes that take each other for the master would pass the transaction back and forth.
         let is_again = matches!(pending.origin, Origin::Proxied(_));
         if let Some(code) = if is_again { Some(ResultCode::UNAVAILABLE) } else { refused } {
             return self.replies.push((number.into(), Reply::of(code)));
@@ -194,7 +193,7 @@ impl Shard {
         self.say(node, &Said::Proxy { number: number.into(), word, message: &message });
     }
 
-    /// Reason why nothing can be sent to a node now, if there is one.
+    /// Reason why a node cannot be sent anything now, if there is one.
     pub(super) fn refusal(&mut self, node: usize) -> Option<ResultCode> {
         match self.links[node].and_then(|link| self.connections.get(link)) {
             None => Some(ResultCode::UNAVAILABLE),
@@ -206,15 +205,16 @@ impl Shard {
     pub(super) fn execute(&mut self, number: u32, namespace: u16, mut transaction: Transaction, at_master: bool) {
         let (mut replica, mut is_writing, mut is_linearizable) = (None, false, false);
         if self.has_copies(namespace) {
-            // The mode may have changed since the transaction was routed. Here it decides: this core executes all
-            // transactions of the partition, one after another.
+            // The mode may have changed since the transaction was routed. The current mode counts, because this core
+            // executes all transactions of the partition, one after another.
             let is_write = matches!(transaction.work, Work::Write(_) | Work::Delete(_));
             let word = self.state.pair.word();
-            // A linearizable read may find a write that is undone if this node dies before it has recorded its mode.
+            // A linearizable read could return a write that is undone if this node dies before it has recorded its
+            // mode.
             if (is_write || at_master && word.mode == Mode::Ahead) && self.state.pair.must_wait(word) {
                 return self.park(number, transaction, at_master);
             }
-            // The other node may have its partitions back since the transaction was routed.
+            // Since the transaction was routed, the other node may have got its partitions back.
             let is_paired = word.mode == Mode::Paired && (is_write || at_master);
             if is_paired && !self.state.setup.cluster.has(partition(&transaction.digest), 0) {
                 return self.route(number, namespace, transaction, at_master);
@@ -269,11 +269,11 @@ impl Shard {
         }
     }
 
-    /// A store has answered: a write goes to its replica first.
+    /// Handles the reply of a store. A write goes to its replica before the client gets the reply.
     fn stored(&mut self, number: u32, mut reply: Reply) {
         let Some(pending) = self.pending.get(number) else { return };
         let (namespace, digest) = (pending.namespace, pending.digest);
-        // Without an image, a write with a replica has changed nothing.
+        // A write with a replica that returns no image has changed nothing.
         let has_changed = reply.image.is_some() || pending.node.is_none();
         let is_written = pending.is_writing && reply.result == ResultCode::OK && has_changed;
         if pending.is_careful && !is_written {
@@ -296,7 +296,7 @@ impl Shard {
         self.complete(number, reply);
     }
 
-    /// The node that carried out a transaction has answered.
+    /// Handles the reply of the node that executed a transaction.
     pub(super) fn on_answer(&mut self, number: u64, reply: Reply) {
         let Ok(number) = u32::try_from(number) else { return };
         if self.pending.get(number).is_some_and(|pending| pending.is_proxied) {
@@ -359,7 +359,7 @@ impl Shard {
         self.list(at);
     }
 
-    /// Answers transactions whose client no longer waits. The transactions continue.
+    /// Answers transactions that have timed out. The transactions continue without a client.
     pub(super) fn time_out(&mut self) {
         let now_ns = self.now_ns;
         let is_late = |of: &Pending| of.deadline_ns <= now_ns && of.origin != Origin::Nobody;
@@ -376,7 +376,7 @@ impl Shard {
     }
 }
 
-/// A transaction that was answered.
+/// An answered transaction, for the counters.
 #[derive(Debug)]
 pub(super) struct Answered {
     namespace: u16,
@@ -415,7 +415,7 @@ impl Shard {
         self.answered.push(Answered { namespace, from, kind, result, began_ns, is_proxied });
     }
 
-    /// Counts the transactions answered in this pass, once their replies are with the kernel.
+    /// Counts the transactions answered in this pass, after their replies were passed to the ring.
     pub(super) fn count_answered(&mut self) {
         if self.answered.is_empty() {
             return;

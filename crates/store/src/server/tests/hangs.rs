@@ -6,12 +6,12 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// The device, until it is dropped.
+/// The device. Removed when this is dropped.
 struct Device {
     dir: tempfile::TempDir,
     name: Option<String>,
     is_mounted: bool,
-    /// Thaws it if this process is killed before: nothing that waits for it could end.
+    /// Thaws the file system if this process is killed. Otherwise processes that wait for the device could never end.
     watchdog: Option<Child>,
 }
 
@@ -36,7 +36,7 @@ impl Device {
         self.dir.path().join("mount")
     }
 
-    /// From now on nothing that is written to it is.
+    /// From now on, writes to the device do not complete.
     fn freeze(&mut self) -> Option<String> {
         let (mount, name) = (self.mount(), self.name.as_ref()?);
         println!("freezes {0}; by hand: fsfreeze --unfreeze {0}, losetup --detach {name}", mount.display());
@@ -69,7 +69,7 @@ impl Drop for Device {
     }
 }
 
-/// Output of a program; `None`, with a message, if it cannot run here.
+/// Output of a program. Prints a message and returns `None` if the program fails or cannot run.
 fn tool(name: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(name).args(arguments).output() {
         Ok(output) if output.status.success() => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
@@ -109,7 +109,7 @@ fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
     assert!(begin.elapsed() < LIMIT, "{:?}", begin.elapsed());
     let lines = lines.lock().unwrap();
     assert!(
-        lines.iter().any(|line| line.contains("was not written in 2.5 s - the device fails or hangs")),
+        lines.iter().any(|line| line.contains("were not written within 2.5 s - the device fails or hangs")),
         "{lines:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! Each row of the table of unsupported requests in docs/serve.md, asked of a server.
+//! Sends a server the unsupported requests of each row of the table in docs/serve.md.
 
 use super::*;
 
@@ -7,7 +7,7 @@ const DOCS: &str = include_str!("../../../../../docs/serve.md");
 const READ: [u8; 4] = [info1::READ | info1::GET_ALL, 0, 0, 0];
 const WRITE: [u8; 4] = [0, info2::WRITE, 0, 0];
 
-/// A message with these fields, and a bin with this operation.
+/// A message with these fields, and with an operation on a bin if there is one.
 fn frame_of(info: [u8; 4], fields: &[(u8, &[u8])], operation: Option<u8>) -> Vec<u8> {
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, Kind::Message);
@@ -19,7 +19,7 @@ fn frame_of(info: [u8; 4], fields: &[(u8, &[u8])], operation: Option<u8>) -> Vec
     out
 }
 
-/// Requests for what a phrase of the table names.
+/// Requests for the feature that a phrase of the table names.
 fn requests(phrase: &str) -> Vec<Vec<u8>> {
     let namespace: (u8, &[u8]) = (field::NAMESPACE, b"test");
     let key = [namespace, (field::DIGEST, &[9; 20])];
@@ -38,7 +38,7 @@ fn requests(phrase: &str) -> Vec<Vec<u8>> {
         "transactions over several records" => vec![
             with(READ, (field::TRANSACTION, &[1; 8])),
             with([READ[0], 0, 0, 1], (field::SET, b"s")),
-            // The record with which clients begin one.
+            // The record with which clients begin such a transaction.
             frame_of(
                 [0, info2::WRITE | info2::RESPOND_ALL_OPS, 0, 0],
                 &[key[0], key[1], (field::SET, b"<ERO~MRT")],

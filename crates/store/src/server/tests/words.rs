@@ -1,10 +1,10 @@
-//! A node beside one that the test plays.
+//! Tests of a node whose other node is played by the test.
 
 use super::super::cluster::{Said, take};
 use super::super::pair::{Mode, Word};
 use super::*;
 
-/// The other node, and the connection to it of the only core of the node under test.
+/// The other node, with its connection to the only core of the node under test.
 struct Other {
     node: Node,
     socket: TcpStream,
@@ -12,7 +12,7 @@ struct Other {
 }
 
 impl Other {
-    /// A node without records beside one that the test plays.
+    /// A node without records, and the other node.
     fn beside() -> Option<(Bench, Self)> {
         let [own, other] = [listener(), listener()];
         let nodes = [&own, &other].map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port())).to_vec();
@@ -23,7 +23,7 @@ impl Other {
         Some((bench, Self { node, socket, input: Vec::new() }))
     }
 
-    /// Calls `is` with each message of the node, until that is so.
+    /// Calls `is` with each message of the node, until `is` returns true.
     fn hear(&mut self, mut is: impl FnMut(Said<'_>, &mut Vec<u8>) -> bool) {
         let mut out = Vec::new();
         loop {
@@ -60,7 +60,7 @@ fn each_new_mode_is_told_at_once() {
         words.push(word);
         word.mode == Mode::Ahead
     });
-    // The first of them is true for the time of one write to the device.
+    // The first mode lasts as long as one write to the device.
     assert_eq!(words, [word(Mode::Deciding, 2), word(Mode::Ahead, 2)]);
     bench.stop();
 }

@@ -1,10 +1,10 @@
-//! Info requests: names, and for each its value, as text.
+//! Info requests: a list of names, answered by the names with their values, as text.
 //!
 //! ```text
 //! name\nname\n   ->   name\tvalue\nname\tvalue\n
 //! ```
 //!
-//! Names and formats are those of the real server 7.0. Missing data is left out, not made up.
+//! Names and formats are those of the real server 7.0. Values that this server does not have are left out.
 
 use super::frame::{self, Kind};
 use crate::nodes::Host;
@@ -106,7 +106,7 @@ fn answer(name: &str, facts: &Facts) -> String {
             None => error(4, "bad log id"),
         },
         "best-practices" => "failed_best_practices=none".to_owned(),
-        // These do not exist; sets and sizes of records are not counted.
+        // This server has no such objects, and does not count the records and sizes of sets.
         "sets" | "bins" | "sindex" | "sindex-list" | "udf-list" | "jobs" | "query-show" | "histogram" => String::new(),
         "health-stats" | "health-outliers" | "smd-info" | "tps" => String::new(),
         "user-agent-set" => "ok".to_owned(),
@@ -139,7 +139,7 @@ impl Pairs {
     }
 }
 
-/// Latencies of all histograms, or of the requested one. There are no benchmark histograms.
+/// Latencies of all histograms, or of the requested one. This server has no benchmark histograms.
 fn latencies(parameters: &str, facts: &Facts) -> String {
     let wanted = parameter(parameters, "hist");
     let found = facts.latencies.iter().filter(|(name, _)| wanted.is_none_or(|wanted| name == wanted));
@@ -160,7 +160,7 @@ fn key(facts: &Facts) -> String {
     format!("{:X}", all.fold(0u64, |key, id| key ^ id.wrapping_mul(0x9E37_79B9_7F4A_7C15)) & ((1 << 48) - 1))
 }
 
-/// The cluster key, if the cluster has the requested size, and no migrations unless the request allows them.
+/// The cluster key, if the cluster has the requested size, and has no migrations or the request ignores them.
 fn stable(parameters: &str, facts: &Facts) -> String {
     let asked = |name: &str| parameters.split(';').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
     let size = (facts.node.peers.len() + 1).to_string();
@@ -180,7 +180,7 @@ fn peers(facts: &Facts) -> String {
     format!("{},3000,[{}]", facts.node.peers_generation, peers.collect::<Vec<_>>().join(","))
 }
 
-/// Each namespace's bitmaps, in Base64: the partitions of which this node is the master, and of which it is the
+/// Each namespace's bitmaps, in Base64: the partitions of which this node is the master, then those of which it is the
 /// replica.
 fn bitmaps(facts: &Facts, text: impl Fn(&[String]) -> String) -> String {
     joined(facts.config.namespaces.iter().enumerate().map(|(index, namespace)| {
@@ -288,7 +288,7 @@ fn namespace_statistics(facts: &Facts, index: usize) -> String {
     transactions(&mut pairs, "from_proxy", &counts.from_proxy);
     pairs.add("fail_key_busy", counts.key_busy);
     pairs.add("fail_record_too_big", counts.record_too_big);
-    // As the real server: clients and sizing find the settings behind the counters.
+    // As in the real server, the settings follow the counters: clients and sizing look for them there.
     format!("{};{}", pairs.0, namespace(facts, index))
 }
 

@@ -1,4 +1,4 @@
-//! Requests of the clients and asadm.
+//! Tests with requests of the clients and asadm.
 
 use super::*;
 use crate::conf::Log;
@@ -46,7 +46,7 @@ fn a_node_alone_answers_as_the_real_server_did() {
     assert_eq!(reply(b"replicas", &facts), all);
     assert_eq!(reply(b"service\nservices\nlogs\n", &facts), "service\t127.0.0.1:3000\nservices\t\nlogs\t\n");
     assert!(reply(b"", &facts).starts_with("node\t"));
-    // Clients look for how bins are named beside the counters.
+    // Clients look for single-bin among the counters.
     assert!(reply(b"namespace/test\n", &facts).contains(";single-bin=false;"));
 }
 

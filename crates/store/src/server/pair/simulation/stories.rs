@@ -1,10 +1,11 @@
-//! Drawn stories of two nodes: kills, restarts, cuts, messages that wait, new devices, damage, and writes. However a story
-//! goes, once all is joined again both nodes have the same records, and the last acknowledged write of each key.
+//! Random stories of two nodes: kills, restarts, network cuts, delayed messages, new devices, damage, and writes. At
+//! the end of each story the nodes are connected again. Then both nodes must have the same records, with the last
+//! acknowledged write of each key.
 //!
-//! A node that is not paired may lose what only it had. Then a story demands no more than what either
-//! node has left, but that to the end: until it is on both nodes, or an operator chose one of two nodes that wait.
+//! A node that is not paired may lose records that only it had. From then on, a story demands only the writes that one
+//! of the nodes still has. These must not get lost any more, unless the operator clears one of two nodes that wait.
 //!
-//! `PAIR_SEEDS` and `PAIR_SEED` choose how many and which.
+//! `PAIR_SEEDS` is the number of stories; `PAIR_SEED` selects a single one.
 
 use super::*;
 
@@ -41,7 +42,7 @@ impl Story {
         }
     }
 
-    /// A linearizable read: it finds what was acknowledged, and nothing that is undone later.
+    /// A linearizable read: it must find the last acknowledged write, or a later write that is never undone.
     fn read(&mut self, at: usize) {
         let key = self.below(KEYS / NAMESPACES * self.namespaces[at]);
         let Some(running) = &self.running[at] else { return };
@@ -65,7 +66,7 @@ impl Story {
         *self.counts.entry("read").or_default() += 1;
     }
 
-    /// Something that happens without a fault.
+    /// A random step without a fault.
     fn step(&mut self) {
         self.now_ns += 20 * MS;
         let (at, core) = (self.below(2), self.below(CORES));
@@ -100,7 +101,7 @@ impl Story {
                 let lost = self.is_cut;
                 (0..2).filter(|_| lost).for_each(|at| (0..CORES).for_each(|core| self.lose(at, core)));
             }
-            // Silence, during which both look now and then.
+            // Silence, during which both nodes check for a takeover once per second.
             5 => (0..5).for_each(|_| {
                 self.now_ns += SECOND_NS;
                 (0..2).for_each(|at| self.look(at));
@@ -109,7 +110,8 @@ impl Story {
         }
     }
 
-    /// A node gets the second namespace, and begins anew. A comparison under way would have no end: see `docs/serve.md`.
+    /// Adds the second namespace to a node, and restarts it. Not while a node is behind: its comparison would never
+    /// end, see `docs/serve.md`.
     fn add_namespace(&mut self, at: usize) {
         let is_behind = self.devices.iter().any(|of| of.recorded.is_some_and(|of| of.mode == Mode::Behind))
             || self.modes().contains(&Some(Mode::Behind))
@@ -122,7 +124,8 @@ impl Story {
         *self.counts.entry("namespaces").or_default() += 1;
     }
 
-    /// A node is killed and loses records, if it may. Returns true if the other node has all that were acknowledged.
+    /// Kills a node that is about to lose records, if losses are allowed. Returns true if the other node has all
+    /// acknowledged records.
     fn begin_loss(&mut self, at: usize) -> Option<bool> {
         let is_known = self.devices[1 - at].recorded.is_some_and(|of| of.mode == Mode::Paired);
         let is_safe = self.modes() == [Some(Mode::Paired); 2] && is_known;
@@ -136,7 +139,7 @@ impl Story {
         Some(is_safe)
     }
 
-    /// A node loses the device of a namespace, that with its mode or the other.
+    /// Replaces the devices of a namespace of a node. The first namespace has the record of the mode.
     fn replace_device(&mut self, at: usize) {
         let Some(is_safe) = self.begin_loss(at) else { return };
         let (namespace, set) = (self.below(NAMESPACES), self.number());
@@ -150,7 +153,7 @@ impl Story {
         self.end_loss(is_safe, "replaced");
     }
 
-    /// A store of a node loses the newest versions of records, its mode among them.
+    /// Damages a store of a node: it loses the newest versions of records, perhaps also of the record of the mode.
     fn damage(&mut self, at: usize) {
         let Some(is_safe) = self.begin_loss(at) else { return };
         let (namespace, core) = (self.below(NAMESPACES), self.below(CORES));
@@ -179,12 +182,12 @@ impl Story {
         }
     }
 
-    /// The last write of a key that a node has.
+    /// The newest write of a key that any node still has.
     fn left(&self, key: usize) -> u64 {
         self.devices.iter().map(|device| device.get(key).write).max().unwrap_or(0)
     }
 
-    /// Acknowledged writes that no node has any more are not demanded.
+    /// Drops the demand for acknowledged writes that no node has any more.
     fn forget(&mut self) {
         let left: Vec<_> = (0..KEYS).map(|key| self.left(key)).collect();
         self.acknowledged.iter_mut().for_each(|(key, write)| *write = left[*key].min(*write));
@@ -192,13 +195,17 @@ impl Story {
 
     fn check_left(&self) {
         for (key, write) in &self.acknowledged {
-            assert!(self.left(*key) >= *write, "write {write} of key {key} was acknowledged, in {:?}", self.devices);
+            assert!(
+                self.left(*key) >= *write,
+                "write {write} of key {key} was acknowledged, but is lost: {:?}",
+                self.devices
+            );
         }
     }
 
-    /// Both nodes wait for each other: the devices of one are cleared. Returns false if no node has all records.
+    /// Handles two nodes that wait for each other: clears the devices of one. Returns false if no node has all records.
     fn resolve(&mut self, modes: [Mode; 2]) -> bool {
-        assert!(std::mem::take(&mut self.may_wait), "{modes:?} wait for each other");
+        assert!(std::mem::take(&mut self.may_wait), "nodes in modes {modes:?} wait for each other");
         self.check_left();
         *self.counts.entry("waited").or_default() += 1;
         let behind = modes.iter().position(|mode| *mode == Mode::Behind);
@@ -214,7 +221,7 @@ impl Story {
         true
     }
 
-    /// Modes of two nodes that wait for each other for ever.
+    /// The modes of both nodes, if they wait for each other for ever.
     fn stuck(&self) -> Option<[Mode; 2]> {
         let [Some(first), Some(second)] = &self.running else { return None };
         let modes = [first.pair.mode(), second.pair.mode()];
@@ -233,7 +240,7 @@ impl Story {
         let rarity = 5 + self.below(100);
         let mut is_quiet = self.below(4) > 0;
         for _ in 0..steps {
-            // Most stories begin with a pair.
+            // Most stories have no faults before the nodes are paired.
             is_quiet &= self.modes() != both;
             if is_quiet {
                 self.step();
@@ -275,8 +282,8 @@ impl Story {
                 break;
             }
         }
-        assert_eq!(self.modes(), both, "they are paired again, from {:?}", self.devices);
-        assert_eq!(self.devices[0].records, self.devices[1].records, "the copies are the same");
+        assert_eq!(self.modes(), both, "the nodes are not paired in the end, with {:?}", self.devices);
+        assert_eq!(self.devices[0].records, self.devices[1].records, "the nodes have different records");
         self.check_left();
     }
 }
@@ -300,5 +307,5 @@ fn however_nodes_die_and_part_no_acknowledged_write_is_lost() {
         story.counts.iter().for_each(|(name, count)| *counts.entry(*name).or_insert(0) += count);
     }
     println!("{counts:?}");
-    assert!(counts.values().all(|count| *count > 0) && counts.len() == 8, "nothing happened: {counts:?}");
+    assert!(counts.values().all(|count| *count > 0) && counts.len() == 8, "an event never occurred: {counts:?}");
 }
