@@ -165,7 +165,7 @@ pub enum IostatError {
     )]
     NoReport,
     /// No such drive in the reports.
-    #[error("iostat shows {}, but not {drive} - give iostat's output of the node, or name the drive in iostat with --drive", in_one_line(&.found.join(", ")))]
+    #[error("iostat shows {}, but not {drive} - give iostat's output of the node, or --drive NAME=DEVICE with iostat's name of the drive", in_one_line(&.found.join(", ")))]
     OtherDevices { drive: String, found: Vec<String> },
 }
 
