@@ -38,14 +38,17 @@ pub enum ExportError {
     /// A directory has neither a run nor a series, nor do the directories below it.
     #[error(transparent)]
     Source(#[from] RunDirError),
-    #[error("exporting to {} - the directory has {found}, which no export wrote; give another directory", .dir.display())]
+    #[error("exporting to {} - the directory has {found}, which no export wrote; give another \
+             directory", .dir.display())]
     Foreign { dir: PathBuf, found: String },
     #[error(
-        "exporting to {} - the directory has {found} of an earlier export; add --force to replace it, or give another directory",
+        "exporting to {} - the directory has {found} of an earlier export; add --force to replace it, or give another \
+         directory",
         .dir.display()
     )]
     Occupied { dir: PathBuf, found: String },
-    #[error("{tried} {} - {source}; give a directory that this user may write to, on a disk with free space", .path.display())]
+    #[error("{tried} {} - {source}; give a directory that this user may write to, on a disk with free \
+             space", .path.display())]
     Io { tried: &'static str, path: PathBuf, source: io::Error },
     #[error("writing {} - {source}; free some space, or give a directory on another disk", .path.display())]
     Parquet { path: PathBuf, source: ParquetError },

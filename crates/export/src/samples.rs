@@ -70,9 +70,9 @@ impl Metric {
 }
 
 impl Files {
-    /// Reads the run in `dir` and adds its intervals. The inner error: the run cannot be read, and nothing was added. The
-    /// outer error: a file cannot be written, or reading failed after the first interval, so that the tables have only a
-    /// part of the run.
+    /// Reads the run in `dir` and adds its intervals. Inner error: the run cannot be read, and nothing was added. Outer
+    /// error: a file cannot be written, or reading failed after the first interval, so that the tables have only a part
+    /// of the run.
     pub(crate) fn add_intervals(&mut self, dir: &Path, run_id: &str) -> Result<Result<Run, RunDirError>> {
         let manifest = match run_dir::manifest(dir) {
             Ok(manifest) => manifest,
@@ -195,8 +195,8 @@ impl Files {
         }
         Ok(())
     }
-    /// Adds the windows of a run. Returns the first read error, if any. After an error in one log, the windows before the
-    /// error stay, and the other logs are still read.
+    /// Adds the windows of a run. Returns the first read error, if any. After an error in one log, the windows before
+    /// the error stay, and the other logs are still read.
     pub(crate) fn add_histograms(&mut self, run: &Run, run_id: &str) -> Result<Option<RunDirError>> {
         let (cells, layout) = (keys(&run.manifest), run.manifest.layout());
         // Buckets of reports: the bound of a row is a value that a report can show.

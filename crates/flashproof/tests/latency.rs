@@ -227,7 +227,11 @@ fn a_name_that_fits_several_histograms_is_refused_and_one_that_fits_one_is_it() 
     latency(&bench, &["-l", US, "-t", "5", "-h", "large-block", "--format", "csv"])
         .expect_error(2, &["\"large-block\" is the beginning of 2 histograms: large-block-reads, large-block-writes"]);
     let short = latency(&bench, &["-l", US, "-t", "5", "-h", "large-block-w"]).expect(0);
-    assert!(short.warnings()[0].contains("the only one that begins so is shown, \"large-block-writes\""), "{}", short.stderr);
+    assert!(
+        short.warnings()[0].contains("the only one that begins so is shown, \"large-block-writes\""),
+        "{}",
+        short.stderr
+    );
     let long = latency(&bench, &["-l", US, "-t", "5", "-h", "large-block-writes"]).expect(0);
     assert_eq!(table(&short.stdout), table(&long.stdout));
 }
@@ -270,7 +274,11 @@ fn a_slice_without_its_reports_is_left_out_and_the_later_ones_are_shown() {
     let numbers: Vec<_> = table(&ended.stdout).iter().filter_map(|row| row[..5].trim().parse::<u64>().ok()).collect();
     assert_eq!(numbers, [1, 4, 5]);
     assert_eq!(table(&ended.stdout)[1..3], table(&whole)[3..5]);
-    assert!(ended.warnings()[0].contains("lacks a report at the start or end of slices 2 to 3 of 4 s"), "{}", ended.stderr);
+    assert!(
+        ended.warnings()[0].contains("lacks a report at the start or end of slices 2 to 3 of 4 s"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

@@ -66,7 +66,11 @@ fn a_series_that_was_killed_is_told_to_be_over_at_once() {
     assert_eq!(running.end().signal, Some(9));
     let ended = bench.flashproof(&["report", "status", "series"]).expect(4);
     assert!(ended.stdout.contains("NOT RUNNING"), "{}", ended.stdout);
-    assert!([" left, ends ", " left in the planned"].iter().all(|left| !ended.stdout.contains(left)), "{}", ended.stdout);
+    assert!(
+        [" left, ends ", " left in the planned"].iter().all(|left| !ended.stdout.contains(left)),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]

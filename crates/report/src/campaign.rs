@@ -195,7 +195,8 @@ impl Campaign {
         sentences.extend(compared.iter().map(|Compared { model, drives, detectable }| {
             let (drives, times) = (count(*drives as u64, "drive"), number(*detectable));
             format!(
-                "{model}: {drives} compared in the step {step}; of drives that are always {times} times slower than their peers, half are found."
+                "{model}: {drives} compared in the step {step}; of drives that are always {times} times slower than \
+                 their peers, half are found."
             )
         }));
         sentences.extend(undecided.iter().map(ToString::to_string));
@@ -270,8 +271,8 @@ impl Campaign {
         page.list(&self.summary());
         for (number, quantity) in self.quantities.iter().enumerate() {
             let charts = self.charts(number, quantity);
-            let intro =
-                "Each point is a drive. If groups lie apart, they have a common cause. A single point far off is an odd drive.";
+            let intro = "Each point is a drive. If groups lie apart, they have a common cause. A single point far off \
+                         is an odd drive.";
             page.charts(&Section::new(&format!("quantity-{number}"), &capital(&quantity.name), intro, charts));
         }
         page.heading("Drives that differ from their peers");
@@ -418,7 +419,8 @@ mod tests {
         };
         let text = campaign.text();
         for part in [
-            "95 % of such drives have a rating of at least 48x, with 10 % confidence (2 drives measured; 95 % needs 59).",
+            "95 % of such drives have a rating of at least 48x, with 10 % confidence (2 drives measured; 95 % needs \
+             59).",
             "No drive is slow among its peers in the step certify.",
             "cannot tell for M: 3 drives with this spread show only a drive slower by 3 times or more",
             "S2 certify FAIL: reason 2",

@@ -73,9 +73,7 @@ pub(crate) fn counters(run: &RunReport) -> Table {
         [one.device.clone(), name, String::new(), String::new(), waf]
     });
     let headings = ["device", "counter", "first", "last", "change"];
-    Table::new("Counters of the drives")
-        .text(headings)
-        .rows(rows.map(Vec::from_iter).chain(waf.map(Vec::from)))
+    Table::new("Counters of the drives").text(headings).rows(rows.map(Vec::from_iter).chain(waf.map(Vec::from)))
 }
 
 /// The parts of one slice's blame.

@@ -119,7 +119,8 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
             "The times of an operation",
             "An operation is intended at its scheduled start time, eligible once the in-flight limit has a free slot, \
              issued at its submission, and completed when flashproof sees its completion. Wait = eligible - intended: \
-             caused by the device or by the in-flight limit. Lag = issued - eligible: caused by flashproof or its host. \
+             caused by the device or by the in-flight limit. Lag = issued - eligible: caused by flashproof or its \
+             host. \
              Service = completed - issued: the time that ACT reports. Judged = wait + service. Response = wait + lag + \
              service."
                 .into(),
@@ -127,7 +128,8 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
         part(
             "The verdict",
             format!(
-                "The run is divided into slices of {slice}. For each device, and for all devices together, the share of \
+                "The run is divided into slices of {slice}. For each device, and for all devices together, the share \
+                 of \
                  judged operations with a wait + service of a threshold or longer is compared with the limits ({}), in \
                  whole numbers. The worst complete slice decides. A failed or lost operation is over every threshold. \
                  INVALID means that delays by flashproof or its host, or completions that were seen late, may have \
@@ -139,14 +141,16 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
             "Exact and rounded numbers",
             format!(
                 "Shares are exact counts. Percentiles come from histograms with steps of 1 % for service and 6 % for wait \
-                 and lag, but at least 1 us. Tables have a row for every {interval} and are reduced for the charts; the \
+                 and lag, but at least 1 us. Tables have a row for every {interval} and are reduced for the charts; \
+                 the \
                  caption of a chart explains its points. The verdict was computed again from the recorded counts for \
                  this report."
             ),
         ),
         part(
             "Limits of this result",
-            "The load is a model of a database's device I/O: fixed rates, random offsets, no cache hits. Your database was \
+            "The load is a model of a database's device I/O: fixed rates, random offsets, no cache hits. Your \
+             database was \
              not measured. The result holds for this drive, firmware, fill level, host and duration: drives may slow \
              down after hours, and another drive of the same model may differ."
                 .into(),

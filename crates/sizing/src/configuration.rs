@@ -56,7 +56,8 @@ pub enum ConfigurationError {
     NoNode { wanted: String, found: Vec<String> },
     /// The namespace has no load.
     #[error(
-        "namespace {namespace}: has no load to test: no record was read or written in the window - choose another window"
+        "namespace {namespace}: has no load to test: no record was read or written in the window - choose another \
+         window"
     )]
     NoLoad { namespace: String },
     /// The result is not a valid configuration.
@@ -183,8 +184,7 @@ impl<'a> Part<'a> {
                 None => " if each read has the smallest size of its bucket (--iostat gives the real number)",
             },
         );
-        let sizes =
-            format!("at 100 % the model reads {reads} kB/s; the cluster's drive read {read} kB/s{by}");
+        let sizes = format!("at 100 % the model reads {reads} kB/s; the cluster's drive read {read} kB/s{by}");
         scale(&mut config, test.factor).map_err(|errors| refused(sentences(errors)))?;
         let asks = asked(&config)?;
         let text = self.document(profile, test, config, &sizes).to_string();
@@ -234,7 +234,8 @@ impl<'a> Part<'a> {
         if large_block_bytes(first) != first.large_block_bytes {
             let size = kib(first.large_block_bytes);
             block = format!(
-                "{size}, {block}; enlarged here because some records do not fit it; the offsets reduce the number of blocks"
+                "{size}, {block}; enlarged here because some records do not fit it; the offsets reduce the number of \
+                 blocks"
             );
         }
         note("large-block-op-kbytes", block);
@@ -281,7 +282,9 @@ fn remarks(load: &DeviceLoad, offsets: &Offsets, did: &DriveIo, asks: &DriveIo) 
             "lbr-req-offset" => "defragmentation that did not keep pace with the writes",
             _ => "sizes concentrated at one end of their buckets",
         };
-        format!("{namespace}.conf: {key} is {pct} %, far from 100 % - possible cause: {why}. Check the cluster for that")
+        format!(
+            "{namespace}.conf: {key} is {pct} %, far from 100 % - possible cause: {why}. Check the cluster for that"
+        )
     });
     let both = did.numbers().into_iter().zip(asks.numbers()).zip(NAMES);
     let off = both.filter(|((did, asks), _)| (did - asks).abs() > NEAR * did.abs().max(asks.abs()));

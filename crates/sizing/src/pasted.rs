@@ -44,13 +44,15 @@ pub enum PastedError {
     Log(#[from] LogError),
     /// The lines come from several nodes.
     #[error(
-        "the drv_ssd lines between pasted tables are of {0} nodes, and tables do not name their node - give the lines and \
+        "the drv_ssd lines between pasted tables are of {0} nodes, and tables do not name their node - give the lines \
+         and \
          tables of one node at a time"
     )]
     SeveralNodes(usize),
     /// A complete log is among the tables.
     #[error(
-        "{0}: has both histograms of a log and pasted tables - give only the log, which has more data, or only the tables"
+        "{0}: has both histograms of a log and pasted tables - give only the log, which has more data, or only the \
+         tables"
     )]
     Mixed(String),
     #[error(

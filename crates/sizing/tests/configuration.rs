@@ -164,10 +164,7 @@ fn with_iostat_reads_are_as_large_as_it_showed() {
     let configuration = configurations(&profile, "A1", &test("1")).unwrap().remove(0);
     assert!(worst(&seen, &configuration.asks) < 0.02, "{:?} {:?}", configuration.asks, seen);
     let text = configuration.text.replace("\n# ", " ");
-    assert!(
-        text.contains("kB/s; the cluster's drive read") && text.contains("kB/s by iostat"),
-        "{text}"
-    );
+    assert!(text.contains("kB/s; the cluster's drive read") && text.contains("kB/s by iostat"), "{text}");
 }
 
 #[test]

@@ -206,7 +206,11 @@ fn block_sizes_that_contradict_each_other_are_a_doubt() {
     let told =
         |bytes| Facts { write_block_bytes: Some(bytes), origin: "the command line".to_owned(), ..Facts::default() };
     let wrong = with("ce-4.9.0.37", told(1 << 20));
-    assert!(wrong.doubts().iter().any(|doubt| doubt.contains("according to the log of the server's start")), "{:?}", wrong.doubts());
+    assert!(
+        wrong.doubts().iter().any(|doubt| doubt.contains("according to the log of the server's start")),
+        "{:?}",
+        wrong.doubts()
+    );
     let wrong = with("ce-8.0.0.15", told(128 << 10));
     assert!(wrong.doubts().iter().any(|doubt| doubt.contains("give --flush-size")), "{:?}", wrong.doubts());
     assert_eq!(with("ce-4.9.0.37", told(128 << 10)).doubts(), [""; 0]);

@@ -1,5 +1,5 @@
-//! Grid of read rates and write rates: one field for each pair of rates, darker for a longer latency. Also the tables of
-//! SNIA's tests: sizes down, percent of reads across.
+//! Grid of read rates and write rates: one field for each pair of rates, darker for a longer latency. Also the tables
+//! of SNIA's tests: sizes down, percent of reads across.
 
 use super::rate;
 use crate::table::{Cell, Table};
@@ -22,7 +22,7 @@ pub(super) fn tables(points: &[Point]) -> Vec<Table> {
 
 fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
     let [reads, writes] = [READS, WRITES].map(|side| rates(cells, side));
-    // If more than 1 % of the operations never completed, the percentile is longer than the longest completed operation.
+    // If more than 1 % of the operations never completed, p99 is longer than the longest completed operation.
     let us = |told: Percentile| match told {
         Percentile::Us(us) | Percentile::LongerThan(us) => Some(us),
         Percentile::TooFew => None,
@@ -93,8 +93,8 @@ fn whole(cells: &[&Point], points: &[Point]) -> String {
 }
 
 /// Note shown with every SNIA result.
-pub(super) const PROCEDURE: &str = "Measured by the procedure of SNIA's Performance Test Specification 2.0.2. Neither SNIA nor anybody else has certified \
-     this result.";
+pub(super) const PROCEDURE: &str = "Measured by the procedure of SNIA's Performance Test Specification 2.0.2. Neither \
+                                    SNIA nor anybody else has certified this result.";
 
 /// Result table of a test.
 pub fn pts_table(test: &PtsTable) -> Table {

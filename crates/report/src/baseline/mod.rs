@@ -53,23 +53,22 @@ pub struct DriveReport {
 /// A section of a drive's report: id, heading, introduction.
 type About = (&'static str, &'static str, &'static str);
 
-const DEPTH: About =
-    ("depth", "Queue depth", "Rate and latency at each number of operations in flight.");
+const DEPTH: About = ("depth", "Queue depth", "Rate and latency at each number of operations in flight.");
 const RATES: About = (
     "throughput",
     "Latency against throughput",
-    "Latency at fractions of the highest rate. Open loop: operations start by the schedule, however slow earlier ones are.",
+    "Latency at fractions of the highest rate. Open loop: operations start by the schedule, however slow earlier ones \
+     are.",
 );
 const GRID: About = (
     "grid",
     "Reads together with writes",
     "Latency of reads and writes at the same time, each at a fraction of its own highest rate. Darker means longer.",
 );
-const PROFILES: About =
-    ("profiles", "Profiles", "The highest rates of mixes of reads and writes, in a closed loop.");
-const SATURATION: About = ("saturation", "Write saturation", "Rate of random writes after all erased space was used up.");
-const PTS: About =
-    ("pts", "SNIA's tests", "Performance in steady state, by SNIA's standard procedure.");
+const PROFILES: About = ("profiles", "Profiles", "The highest rates of mixes of reads and writes, in a closed loop.");
+const SATURATION: About =
+    ("saturation", "Write saturation", "Rate of random writes after all erased space was used up.");
+const PTS: About = ("pts", "SNIA's tests", "Performance in steady state, by SNIA's standard procedure.");
 const PREDICTION: About = (
     "prediction",
     "Prediction",
@@ -242,7 +241,8 @@ fn in_doubt(point: &Point) -> &'static str {
 const SHOWN: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
 
 /// Explanation of a missing percentile.
-const TOO_FEW: &str = "A percentile is a dash, or has no point in a chart, if too few operations were measured: no operation lies beyond it.";
+const TOO_FEW: &str = "A percentile is a dash, or has no point in a chart, if too few operations were measured: no \
+                       operation lies beyond it.";
 
 /// The number columns of a job: `before`, the percentiles, `after`.
 fn columns(before: &[&'static str], after: &[&'static str]) -> Vec<&'static str> {
@@ -404,7 +404,8 @@ fn layout_notes(device: &Identity, run: Option<Recorded<'_>>, points: &[Point]) 
         if is_sure && first.round < last.round && last.iops() < FALLEN * first.iops() {
             let (from, to) = (rate(first.iops()), rate(last.iops()));
             notes.push(format!(
-                "{mix} fell from {from} to {to}: the drive copies data to make room. To see how much more over-provisioning \
+                "{mix} fell from {from} to {to}: the drive copies data to make room. To see how much more \
+                 over-provisioning \
                  helps, prepare a smaller part of the drive (flashproof prep --use-pct 80), repeat the baseline, and \
                  compare both (flashproof report compare)."
             ));

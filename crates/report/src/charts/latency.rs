@@ -64,7 +64,8 @@ fn over_time(id: &str, title: &str, what: &str, windows: &Windows, durations: &D
         chart.lines.push(line(name, at, at, windows, durations));
     }
     chart.caption = format!(
-        "Each point has the percentiles of all operations in {} on all devices; max is the longest. Times below 1 us are \
+        "Each point has the percentiles of all operations in {} on all devices; max is the longest. Times below 1 us \
+         are \
          drawn at 1 us; 0 is left out.",
         units::span_of(windows.point_sec)
     );
@@ -136,7 +137,8 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
         let (span, name, total) = (units::span_of(service.column_sec), &stream.name, &durations.total);
         chart.caption = format!(
             "Each column is {span} of {name} on all devices. The darker a field, the larger its share of the column's \
-             operations (logarithmic, down to a single operation). Dashed lines are the thresholds. Look for bands that \
+             operations (logarithmic, down to a single operation). Dashed lines are the thresholds. Look for bands \
+             that \
              move, for a second band above the first, and for single fields far above: stalls."
         );
         let (count, half) = (units::count(total.len(), "operation"), ms(total.value_at_quantile(0.5)));
@@ -240,7 +242,8 @@ fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail
     chart.limits = limits.to_vec();
     let many = if each > 1 { format!("the highest of {each} samples") } else { "one sample".to_owned() };
     chart.caption = format!(
-        "Each point is {many} of the kernel's tracepoints; between samples nothing was traced. Queue: from the kernel's \
+        "Each point is {many} of the kernel's tracepoints; between samples nothing was traced. Queue: from the \
+         kernel's \
          acceptance of a request to its dispatch to the device. Device: from dispatch to completion."
     );
     let [device, queue] = [DRAWN[0], DRAWN[1]].map(|(_, p99)| ms(highest(samples, p99).unwrap_or_default()));

@@ -12,7 +12,10 @@ use results::units;
 const DEVICE: [Quantity; 9] = [
     mean("requests", "Requests at the device", "/s")
         .of(&[("reads", Column::ReadsPerSec), ("writes", Column::WritesPerSec), ("flushes", Column::FlushesPerSec)])
-        .look("The kernel's count for all processes: if it exceeds the load of this test, another program uses the drive."),
+        .look(
+            "The kernel's count for all processes: if it exceeds the load of this test, another program uses the \
+               drive.",
+        ),
     mean("throughput", "Throughput at the device", "MB/s")
         .of(&[("read", Column::ReadKibPerSec), ("written", Column::WriteKibPerSec)])
         .look("The kernel's count. Near the rated throughput of the link or the drive, that throughput is the limit."),
@@ -20,7 +23,7 @@ const DEVICE: [Quantity; 9] = [
         .of(&[("reads", Column::ReadAwaitMs), ("writes", Column::WriteAwaitMs), ("flushes", Column::FlushAwaitMs)])
         .look("Time in the kernel's queue and in the device, as in iostat: a mean, which hides rare slow requests."),
     max("queue", "Requests in the device's queue", "")
-        .of(&[("mean of an interval (aqu-sz)", Column::AverageQueue), ("end of an interval (in flight)", Column::InFlight)])
+        .of(&[("mean of an interval (aqu-sz)", Column::AverageQueue), ("at its end (in flight)", Column::InFlight)])
         .look("If the queue grows while the rate stays the same, the device falls behind."),
     max("util", "Time with a request in flight", "%")
         .of(&[("%util", Column::UtilPct)])
@@ -89,7 +92,8 @@ pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
             "Longest time between two polls for completions",
             "ms",
             &timeline.gap_ms,
-            "A completion may have been seen this late: a service time may be too long by this time, but never too short.",
+            "A completion may have been seen this late: a service time may be too long by this time, but never too \
+             short.",
         ),
     ];
     charts.extend(own.map(|(id, title, unit, bins, look)| of_bins(id, title, unit, bins, look, timeline)));

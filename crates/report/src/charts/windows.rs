@@ -1,7 +1,7 @@
 //! The interval logs of a run: totals, quantiles over time, and a heat map, in one pass.
 //!
-//! Windows of one point are added up as histograms before a quantile is taken. So a point's p99 and maximum are those of
-//! all its operations.
+//! Windows of one point are added up as histograms before a quantile is taken. So a point's p99 and maximum are those
+//! of all its operations.
 
 use super::{Detail, Heat, Points};
 use crate::latencies::Quantiles;

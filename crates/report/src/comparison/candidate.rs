@@ -284,7 +284,9 @@ fn place(load: &Load, run: &Run, source: &Source, ratings: &[Published]) -> Cell
     let certified = source.kind == Kind::Certify && ended.is_some();
     let sec = verdict.ran_sec;
     let caveat = (verdict.class == Class::Screening && !certified).then(|| {
-        format!("published ratings come from at least 24 hours; this run lasted {sec:.0} s, and drives may slow down later")
+        format!(
+            "published ratings come from at least 24 hours; this run lasted {sec:.0} s, and drives may slow down later"
+        )
     });
     Cell::Value(super::place(x, ratings, caveat))
 }

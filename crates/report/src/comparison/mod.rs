@@ -9,9 +9,9 @@
 //!
 //! A value that is unknown or not comparable is a [`Cell`] with the reason: no value is invented.
 //!
-//! Published ratings come from ACT's 24-hour certifications of the standard mix: a drive is rated Nx if it holds N times
-//! 2,000 reads and 1,000 writes per second within ACT's limits. Only a run with ACT's pacing, this mix and these limits
-//! is comparable with them.
+//! Published ratings come from ACT's 24-hour certifications of the standard mix: a drive is rated Nx if it holds N
+//! times 2,000 reads and 1,000 writes per second within ACT's limits. Only a run with ACT's pacing, this mix and these
+//! limits is comparable with them.
 
 mod candidate;
 mod source;
@@ -65,8 +65,8 @@ impl Comparison {
 /// Compares the runs or series in `dirs`, with the operator's data `given`, and ranks them in `ratings` (highest
 /// first).
 ///
-/// Errors: a directory has neither a run nor a series, a run is named twice, or `given` names an unknown candidate. Of a
-/// damaged run the undamaged part is shown, with a warning.
+/// Errors: a directory has neither a run nor a series, a run is named twice, or `given` names an unknown candidate. If
+/// a run is damaged, its undamaged part is shown, with a warning.
 pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<Comparison, CompareError> {
     let names = names(dirs)?;
     let mut places: BTreeMap<PathBuf, String> = BTreeMap::new();
@@ -119,7 +119,7 @@ fn baselines(sources: &[Source]) -> Option<Beside> {
     (!drives.is_empty()).then(|| Beside::new(drives))
 }
 
-/// A name for each directory: the given name, else the last part of its path, else the whole path if two directories have
+/// A name for each directory: the given name, else the last part of its path; the whole path if two directories have
 /// the same last part. Errors: one name was given twice.
 fn names(dirs: &[Named]) -> Result<Vec<String>, CompareError> {
     let last = |dir: &Path| {

@@ -129,8 +129,8 @@ impl Source {
 /// unfinished steps.
 ///
 /// In a search, a load above the rating does not count as held. Neither does a load that a later step did not hold: a
-/// drive may hold a load for minutes and fail its confirmation. If a search has several steps at one load, the last one,
-/// the confirmation, comes first.
+/// drive may hold a load for minutes and fail its confirmation. If a search has several steps at one load, the last
+/// step, which is the confirmation, comes first.
 fn by_weight(series: &Series) -> Vec<&Step> {
     let is_search = series.purpose == Purpose::Rate;
     let rating = series.conclusion.as_ref().and_then(|ended| ended.rating).unwrap_or(f64::INFINITY);

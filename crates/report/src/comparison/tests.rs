@@ -246,11 +246,7 @@ fn a_damaged_candidate_is_shown_as_far_as_it_is_whole_and_marked() {
     let [a, b, c] = &comparison.candidates[..] else { panic!() };
     assert!(a.damaged && a.p99.value().is_none() && a.outcome.value() == Some(&Outcome::Invalid));
     assert!(b.damaged && b.outcome.value() == Some(&Outcome::Invalid) && b.margins.value().is_some());
-    assert_eq!(
-        b.wear.value().unwrap()[0].host_bytes_per_day,
-        Cell::Value(86.4e9),
-        "from the four undamaged seconds"
-    );
+    assert_eq!(b.wear.value().unwrap()[0].host_bytes_per_day, Cell::Value(86.4e9), "from the four undamaged seconds");
     assert!(c.damaged && why(&c.outcome).contains("manifest.json"), "{c:?}");
     for said in ["b: telemetry.csv is changed: ", "c: reading ", "a: no quantiles of latencies: "] {
         assert!(comparison.warnings.iter().any(|warning| warning.starts_with(said)), "{:?}", comparison.warnings);

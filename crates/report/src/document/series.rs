@@ -191,7 +191,8 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
         chart.limits.push(Limit { y: limit.share_max() * 100.0, name });
         let value = |run: &RunReport| worst_share(run, limit.threshold_ns).map(|share| share * 100.0);
         chart.caption = format!(
-            "Each point is a step of the search: the worst slice of any device. A load at the dashed line or above it is \
+            "Each point is a step of the search: the worst slice of any device. A load at the dashed line or above it \
+             is \
                  too high. The axis is logarithmic: shares below {0} % are drawn at {0} %.",
             units::number(floor)
         );
@@ -199,8 +200,8 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
     };
     let mut charts: Vec<Chart> = limits.iter().enumerate().map(of_limit).collect();
     let mut chart = over_multiple("rating-p99", "p99 at each load", Axis::log("p99 service time", "ms"));
-    chart.caption = "Each point is a step of the search: p99 of the slowest judged stream over the whole run."
-        .to_owned();
+    chart.caption =
+        "Each point is a step of the search: p99 of the slowest judged stream over the whole run.".to_owned();
     charts.push(with_points(chart, &judged, p99_ms, "ms"));
     charts
 }

@@ -114,8 +114,10 @@ fn blame(run: &RunReport, place: &str, level: usize) -> Markup {
 fn steady(run: &RunReport, place: &str, level: usize) -> Markup {
     let content = html! {
         p.intro {
-            "Did the measured values still change over the last five rounds? Steady means a range of at most 20 % and a \
-             slope excursion of at most 10 % of the average (SNIA PTS 2.0.2), or a range of at most 10 % of the limit. A \
+            "Did the measured values still change over the last five rounds? Steady means a range of at most 20 % and \
+             a \
+             slope excursion of at most 10 % of the average (SNIA PTS 2.0.2), or a range of at most 10 % of the \
+             limit. A \
              load that is not steady gets a verdict, but no rating."
         }
         (list(&run.steadiness_in_words))
@@ -221,7 +223,8 @@ pub(super) fn series_article(report: &SeriesReport, place: &str, plots: &mut Plo
                 (of_drive(drive, &place, report.drives.len() > 1, plots))
             }
             @let steps = html! {
-                @if report.drives.is_empty() { (steps) } @else { details { summary { "All jobs, in the order of the runs" } (steps) } }
+                @if report.drives.is_empty() { (steps) } @else { details { summary { "All jobs, in the order of the \
+                                                                                      runs" } (steps) } }
             };
             (section(format!("{place}steps"), 2, "Steps", steps))
             @for (number, step) in report.steps.iter().enumerate() {

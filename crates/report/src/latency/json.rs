@@ -62,8 +62,8 @@ struct Summary {
     share_over: Option<Vec<f64>>,
 }
 
-/// The JSON document of `logs`, with the thresholds of `buckets`. `runs` and `judgements` have an entry for each log, or
-/// none at all.
+/// The JSON document of `logs`, with the thresholds of `buckets`. `runs` and `judgements` are empty, or have an entry
+/// for each log.
 pub fn document<'a>(
     logs: &'a [Log],
     buckets: &[usize],

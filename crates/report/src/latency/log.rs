@@ -197,14 +197,17 @@ impl Log {
         let name = &self.name;
         if let Some(Truncation { line, complete_sec }) = self.truncation {
             remarks.push(format!(
-                "{name} ends at line {line} within a report, which is left out: the log is complete up to {complete_sec} s"
+                "{name} ends at line {line} within a report, which is left out: the log is complete up to \
+                 {complete_sec} s"
             ));
         }
         for Histogram { name: wanted, index, .. } in &self.histograms {
             match index.and_then(|index| self.names.get(index)) {
                 Some(found) if found == wanted => {}
                 Some(found) => {
-                    remarks.push(format!("{name} has no histogram {wanted:?}: the only one that begins so is shown, {found:?}"));
+                    remarks.push(format!(
+                        "{name} has no histogram {wanted:?}: the only one that begins so is shown, {found:?}"
+                    ));
                 }
                 None => remarks.push(format!("{name} has no histogram {wanted:?}: it has {}", self.names.join(", "))),
             }
@@ -308,13 +311,15 @@ pub enum LatencyError {
     Ambiguous { log: String, wanted: String, fits: Vec<String> },
     /// Logs whose intervals have no usable common multiple.
     #[error(
-        "slices of {slice_sec} s do not fit report intervals of {intervals}: their common multiple is too long; analyse the logs one by one"
+        "slices of {slice_sec} s do not fit report intervals of {intervals}: their common multiple is too long; \
+         analyse the logs one by one"
     )]
     Slices { slice_sec: u64, intervals: String },
     /// A limit lies between two edges of the log's buckets.
     #[error(
         "judging {log} by {limit} - its buckets end at powers of two of {unit}, the nearest at {edges}: the number of \
-         operations over this threshold is unknown; choose such a power of two, or judge the directory of a run that had \
+         operations over this threshold is unknown; choose such a power of two, or judge the directory of a run that \
+         had \
          this limit in its --sla"
     )]
     Edge { log: String, limit: String, unit: &'static str, edges: String },

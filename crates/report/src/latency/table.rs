@@ -216,7 +216,9 @@ pub fn markdown(logs: &[Log], choice: &Choice) -> String {
         for histogram in &log.histograms {
             let blank = if text.is_empty() { "" } else { "\n" };
             let (name, log_name, sec) = (escaped(&histogram.name), escaped(&log.name), log.slice_sec);
-            text += &format!("{blank}**{name}**, {log_name}: % of operations over each threshold, in slices of {sec} s\n\n");
+            text += &format!(
+                "{blank}**{name}**, {log_name}: % of operations over each threshold, in slices of {sec} s\n\n"
+            );
             text += &one(log, histogram, choice).markdown();
         }
     }

@@ -156,7 +156,8 @@ impl SeriesStatus {
             remarks,
         };
         if begun.is_none() && !this.is_over() {
-            this.remarks.push("no run has begun: drives are being prepared, or a question waits for an answer".to_owned());
+            this.remarks
+                .push("no run has begun: drives are being prepared, or a question waits for an answer".to_owned());
         }
         this.remarks.extend(ended.into_iter().flat_map(|ended| ended.remarks.iter().cloned()));
         // A baseline plans a job only when the previous one is done, so its end is unknown.

@@ -85,7 +85,8 @@ impl RunStatus {
             Phase::Running => format!("running{pid}: {ago}"),
             Phase::Ending => format!("ending{pid}: the time is over, but the verdict is not written yet; {ago}"),
             Phase::Hung => format!(
-                "HUNG{pid}: the process exists, but recorded nothing for {long}: check the device (dmesg) and the disk of \
+                "HUNG{pid}: the process exists, but recorded nothing for {long}: check the device (dmesg) and the \
+                 disk of \
                  the run directory"
             ),
             Phase::Stopped => format!("STOPPED{pid}: the process is stopped (kill -CONT resumes it); {ago}"),

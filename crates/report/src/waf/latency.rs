@@ -135,7 +135,8 @@ impl WafReport {
                 let [late, failed, wanted] = [of.late, of.failed, of.wanted].map(units::Grouped);
                 if !of.keeps_up() {
                     told.push(format!(
-                        "{name}: the drive cannot keep up with the {operation} of {tenant}: at the end {late} of {wanted} scheduled ones were not \
+                        "{name}: the drive cannot keep up with the {operation} of {tenant}: at the end {late} of \
+                         {wanted} scheduled ones were not \
                          issued, so the latencies are those of a growing queue - lower the rates"
                     ));
                 }
@@ -149,7 +150,8 @@ impl WafReport {
             {
                 let fills = units::number(timed.drive_fills);
                 told.push(format!(
-                    "{name}: device WAF is {waf:.2} without time and {with_time:.2} with time: {fills} drive fills are too few \
+                    "{name}: device WAF is {waf:.2} without time and {with_time:.2} with time: {fills} drive fills \
+                     are too few \
                      for a steady state, or the drive cannot keep up"
                 ));
             }

@@ -1,5 +1,5 @@
-//! Preparations for random writes on a simulated drive: the bytes that each writes, and how far from the steady state it
-//! leaves the drive.
+//! Preparations for random writes on a simulated drive: the bytes that each writes, and how far from the steady state
+//! it leaves the drive.
 
 use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Points, Section, Style};
@@ -28,7 +28,7 @@ pub struct Preparations {
     pub over_provisioning: String,
     /// Write amplification of the steady state.
     pub waf: f64,
-    /// Shares of valid units of the superblocks in the steady state, ascending, at equal distances over all superblocks.
+    /// Shares of valid units of the superblocks in the steady state, ascending, sampled evenly over all superblocks.
     pub valid: Vec<f64>,
     /// The preparations.
     pub found: Vec<Prepared>,
@@ -109,7 +109,8 @@ impl Preparations {
         let x = Axis::linear("superblocks, the emptiest first", "%");
         let chart = Chart::new("valid", "Valid units of the superblocks", x, Axis::linear("valid units", "%"));
         let key = "Garbage collection takes the emptiest superblocks and moves their valid units.".into();
-        let caption = "At the end of the preparation. A line above the steady state means that more data is moved.".into();
+        let caption =
+            "At the end of the preparation. A line above the steady state means that more data is moved.".into();
         Chart { key, caption, lines, wide: true, ..chart }
     }
 }
@@ -117,8 +118,10 @@ impl Preparations {
 /// Meaning of the table's columns.
 fn about(wrap: &str) -> String {
     format!(
-        "WAF N: WAF in octile (eighth) N of the next drive fill of random overwrites, relative to the steady state; steady{wrap}\
-         after: octiles until the WAF stays within {:.0} %; valid off by: mean difference of the superblocks' shares of valid{wrap}\
+        "WAF N: WAF in octile (eighth) N of the next drive fill of random overwrites, relative to the steady state; \
+         steady{wrap}\
+         after: octiles until the WAF stays within {:.0} %; valid off by: mean difference of the superblocks' shares \
+         of valid{wrap}\
          units from the steady state",
         STEADY * 100.0
     )

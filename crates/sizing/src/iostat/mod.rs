@@ -126,7 +126,7 @@ pub fn writes_with_data(writes: f64, flushes: f64, written_kib: f64, block_kib: 
 
 /// Longest interval that is tried, seconds.
 const INTERVALS_MAX: u32 = 50;
-/// Maximum probability that all numbers match an interval by chance. One number does so with 0.1 at an interval of 10 s.
+/// Maximum probability that all numbers match an interval by chance. For one number it is 0.1 at an interval of 10 s.
 const CHANCE_MAX: f64 = 0.02;
 /// How many of ten numbers of the later reports must be multiples of 1/interval.
 const MOST_OF_TEN: usize = 8;
@@ -151,7 +151,8 @@ fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
             First::OfInterval => "the first report is used: its numbers show that it covers an interval (iostat -y)",
             First::SinceBoot => "the first report is left out: its numbers show that it covers the time since boot",
             First::Unknown if end - begin == 1 => {
-                "the only report is left out: without iostat -y it covers the time since boot; record more with iostat -xty 10"
+                "the only report is left out: without iostat -y it covers the time since boot; record more with \
+                 iostat -xty 10"
             }
             First::Unknown => "the first report is left out: without iostat -y it covers the time since boot",
         };

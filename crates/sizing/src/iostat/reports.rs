@@ -184,7 +184,9 @@ impl Collector {
         let dropped = super::drop_firsts(&mut reports, &firsts);
         dropped.into_iter().for_each(|sentence| self.say(sentence));
         if !sure && let Some(date) = self.dates.first().and_then(|date| date.date(order)) {
-            self.say(format!("its dates can be read in two ways (day or month first); the first one is read as {date}"));
+            self.say(format!(
+                "its dates can be read in two ways (day or month first); the first one is read as {date}"
+            ));
         }
         for (number, what) in [
             (self.unread, "line that cannot be read, left out"),

@@ -227,7 +227,8 @@ pub fn of_device(
             let fixed = if logged == FIXED_BLOCK_BYTES { fixed } else { "give the right --write-block-size" };
             let (here, by, logged) = (kib(here), &facts.origin, kib(logged));
             format!(
-                "{device}: write blocks are {here} according to {by}, but {logged} according to the log of the server's start \
+                "{device}: write blocks are {here} according to {by}, but {logged} according to the log of the \
+                 server's start \
                  - {fixed}"
             )
         });

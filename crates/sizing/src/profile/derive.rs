@@ -129,7 +129,8 @@ impl NodeSources<'_> {
         if let [first, ..] = steps[..] {
             let steps = count(steps.len() as u64, "irregular interval");
             profile.remarks.push(format!(
-                "node {id}: {steps} between lines that are logged regularly, the first around {first:.0}: the clock was set, \
+                "node {id}: {steps} between lines that are logged regularly, the first around {first:.0}: the clock \
+                 was set, \
                  or lines are missing - the counts and the time of such intervals are left out"
             ));
         }
@@ -144,7 +145,8 @@ impl NodeSources<'_> {
         for (namespace, device) in &of_ours {
             if !asked(namespace) && !has_sizes(namespace) {
                 profile.assumptions.push(format!(
-                    "namespace {namespace} is also on {device}, but its storage histograms are off: the drive's predicted \
+                    "namespace {namespace} is also on {device}, but its storage histograms are off: the drive's \
+                     predicted \
                      load lacks its load - turn these histograms on"
                 ));
                 continue;
@@ -161,7 +163,8 @@ impl NodeSources<'_> {
             profile.checks.extend(device_checks);
             if load.direct_frees_per_sec.is_none() {
                 profile.remarks.push(format!(
-                    "node {id}, {{{namespace}}} {device}: drv_ssd is not at detail: direct frees are unknown and the balance \
+                    "node {id}, {{{namespace}}} {device}: drv_ssd is not at detail: direct frees are unknown and the \
+                     balance \
                      of blocks is not checked - asadm -e 'enable; manage config logging file LOG param drv_ssd to detail'"
                 ));
             }
@@ -187,7 +190,8 @@ impl NodeSources<'_> {
             if missing_sec > 0.0 {
                 let (shown_sec, sec) = (window.seconds() - missing_sec, window.seconds());
                 profile.remarks.push(format!(
-                    "node {id}, {drive}: iostat shows {shown_sec:.0} s of the window's {sec:.0} s: its means are compared \
+                    "node {id}, {drive}: iostat shows {shown_sec:.0} s of the window's {sec:.0} s: its means are \
+                     compared \
                      with those of the whole window"
                 ));
             }
@@ -210,7 +214,8 @@ impl NodeSources<'_> {
             Some(shadow) => shadow,
             None if self.log.drives.iter().any(has_queue) => {
                 remarks.push(format!(
-                    "node {id}, {{{namespace}}} {device}: has a shadow device, but no source names it - give the log with the \
+                    "node {id}, {{{namespace}}} {device}: has a shadow device, but no source names it - give the log \
+                     with the \
                      server's start, or the server's configuration by --info"
                 ));
                 format!("shadow of {device}")
@@ -315,7 +320,8 @@ impl NodeSources<'_> {
         let (id, sized_sec, sec) = (&self.id, reads.seconds, window.seconds());
         let part = (sized_sec / sec < COVERED).then(|| {
             format!(
-                "node {id}, {{{namespace}}}: its histograms of sizes cover {sized_sec:.0} s of the window's {sec:.0} s - were \
+                "node {id}, {{{namespace}}}: its histograms of sizes cover {sized_sec:.0} s of the window's {sec:.0} \
+                 s - were \
                  they turned on or off meanwhile? Choose a window in which they are on"
             )
         });
@@ -341,8 +347,9 @@ impl NodeSources<'_> {
         });
         let split = if sharers == 1 { String::new() } else { format!(", divided by {sharers} devices") };
         let logged = |counted: &Counted, name: &str| format!("{name}: {} in {:.0} s", counted.count, counted.seconds);
-        let counter =
-            |what: &str| format!("drv_ssd: {what} in {:.0} s, times {ios_a_block:.0} I/Os a block", drive_rates.seconds);
+        let counter = |what: &str| {
+            format!("drv_ssd: {what} in {:.0} s, times {ios_a_block:.0} I/Os a block", drive_rates.seconds)
+        };
         let of_sizes = |what: &str, counted: &Counted| {
             format!("{}{split}", logged(counted, &format!("{{{namespace}}}-device-{what}-size")))
         };

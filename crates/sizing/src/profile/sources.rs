@@ -115,7 +115,8 @@ pub enum SizingError {
     NoLog,
     #[error(
         "{log}: has no histograms of the sizes of reads and writes of namespace {namespace} (such as \
-         {{{namespace}}}-device-read-size) - storage histograms are off: turn them on, and fetch the log again after some \
+         {{{namespace}}}-device-read-size) - storage histograms are off: turn them on, and fetch the log again after \
+         some \
          minutes: asadm -e 'enable; manage config namespace {namespace} param enable-benchmarks-storage to true' (or \
          \"flashproof size collect --enable\")"
     )]
@@ -136,7 +137,8 @@ pub enum SizingError {
     Window(#[from] WindowError),
     /// No window while iostat was running.
     #[error(
-        "{error} (searched only while iostat was running, from {from} to {to}; without --iostat the whole log is searched)"
+        "{error} (searched only while iostat was running, from {from} to {to}; without --iostat the whole log is \
+         searched)"
     )]
     WhileIostat { error: Box<WindowError>, from: Timestamp, to: Timestamp },
     /// iostat's output does not match the load.
@@ -155,7 +157,8 @@ const CLOCK_SEC: i64 = 1;
 pub enum IostatError {
     /// The reports are from another time.
     #[error(
-        "iostat's reports are of {first} to {last}, but the load is of {from} to {to} - give iostat's output of that time, \
+        "iostat's reports are of {first} to {last}, but the load is of {from} to {to} - give iostat's output of that \
+         time, \
          or --iostat-zone if the clock of iostat's machine is not in UTC"
     )]
     OtherTime { first: Timestamp, last: Timestamp, from: Timestamp, to: Timestamp },
@@ -165,7 +168,8 @@ pub enum IostatError {
     )]
     NoReport,
     /// No such drive in the reports.
-    #[error("iostat shows {}, but not {drive} - give iostat's output of the node, or --drive NAME=DEVICE with iostat's name of the drive", in_one_line(&.found.join(", ")))]
+    #[error("iostat shows {}, but not {drive} - give iostat's output of the node, or --drive NAME=DEVICE with \
+             iostat's name of the drive", in_one_line(&.found.join(", ")))]
     OtherDevices { drive: String, found: Vec<String> },
 }
 

@@ -49,7 +49,8 @@ pub enum WindowError {
     NoCounters { log: String },
     /// The load did not stay the same for long enough.
     #[error(
-        "{log}: no steady window of at least {wanted} - the longest was {longest} - choose a window with --from and --to, or \
+        "{log}: no steady window of at least {wanted} - the longest was {longest} - choose a window with --from and \
+         --to, or \
          allow shorter ones with --at-least {at_least}"
     )]
     NotSteady { log: String, wanted: String, longest: String, at_least: String },

@@ -151,7 +151,8 @@ impl Collector {
         if self.nul_bytes > 0 {
             let bytes = Grouped(self.nul_bytes);
             self.strange.say(format!(
-                "{bytes} NUL bytes before lines, skipped: the log was truncated (copytruncate) while the server wrote to it"
+                "{bytes} NUL bytes before lines, skipped: the log was truncated (copytruncate) while the server wrote \
+                 to it"
             ));
         }
         if self.long.0 > 0 {
@@ -161,13 +162,15 @@ impl Collector {
         if self.not_noted > 0 {
             let (times, lines) = (Grouped(RESTARTS_MAX as u64), lines_of_series(self.not_noted));
             self.strange.say(format!(
-                "counters went back more than {times} times: several nodes in one file? {lines} with further resets left out"
+                "counters went back more than {times} times: several nodes in one file? {lines} with further resets \
+                 left out"
             ));
         }
         if !self.distance.is_zero() {
             let sec = self.distance.as_secs();
             self.strange.say(format!(
-                "the log exceeds the memory limit: histograms and drive lines closer than {sec} s to the one before are \
+                "the log exceeds the memory limit: histograms and drive lines closer than {sec} s to the one before \
+                 are \
                  left out"
             ));
         }

@@ -169,14 +169,16 @@ pub enum LogError {
     Read(#[from] ReadError),
     /// Not a log of the database.
     #[error(
-        "reading {name} - this is not a log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO (info): \
+        "reading {name} - this is not a log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO \
+         (info): \
          (hist.c:319) histogram dump: ...\", found {found} - give the server's own log, or the output of \
          \"journalctl -u aerospike -a -o cat\""
     )]
     NotServerLog { name: String, found: String },
     /// Lines of several nodes are mixed, so counters of different nodes would be confused.
     #[error(
-        "reading {name} - line {line} is of node {other}, but earlier lines are of node {node} - give each node's log in a \
+        "reading {name} - line {line} is of node {other}, but earlier lines are of node {node} - give each node's log \
+         in a \
          file of its own"
     )]
     SeveralNodes { name: String, line: u64, node: String, other: String },
