@@ -40,7 +40,7 @@ pub struct Column {
     pub kind: Kind,
     /// True if a value can be missing: NULL.
     pub nullable: bool,
-    /// Its documentation, as Markdown.
+    /// Documentation of the column, as Markdown.
     pub(crate) about: &'static str,
 }
 
@@ -60,7 +60,7 @@ impl Column {
     }
 }
 
-/// A table, in a file of its own.
+/// A table, which has its own file.
 #[derive(Debug)]
 pub struct Table {
     pub name: &'static str,
@@ -69,7 +69,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Name of its file.
+    /// Name of the table's file.
     pub fn file_name(&self) -> String {
         format!("{}.parquet", self.name)
     }
@@ -79,7 +79,7 @@ impl Table {
         Ok(Arc::new(Type::group_type_builder(self.name).with_fields(columns).build()?))
     }
 
-    /// Its section of docs/data.md.
+    /// Section of docs/data.md on the table.
     pub fn markdown(&self) -> String {
         let row = |column: &Column| {
             let null = if column.nullable { ", NULL" } else { "" };

@@ -1,6 +1,6 @@
 //! Quantiles of each stream over the whole run and all devices.
 //!
-//! They come from the interval logs, whose resolution is 1 % for service times and 6 % for wait and lag, and never
+//! Quantiles come from the interval logs, whose resolution is 1 % for service times and 6 % for wait and lag, and never
 //! finer than 1 us. A verdict uses exact counts instead.
 
 use crate::table::Table;

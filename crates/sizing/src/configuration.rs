@@ -92,7 +92,7 @@ pub fn configurations(profile: &Profile, node: &str, test: &Test) -> Result<Vec<
 
 /// The part of a namespace on one of its drives.
 struct Part<'a> {
-    /// Its load on each device.
+    /// The namespace's load on each device.
     loads: Vec<&'a DeviceLoad>,
     drives: BTreeSet<&'a str>,
     /// Bytes of record reads in iostat, divided by the bytes at the lower edges of their buckets; `None` without

@@ -12,10 +12,7 @@ use results::units;
 const DEVICE: [Quantity; 9] = [
     mean("requests", "Requests at the device", "/s")
         .of(&[("reads", Column::ReadsPerSec), ("writes", Column::WritesPerSec), ("flushes", Column::FlushesPerSec)])
-        .look(
-            "The kernel's count for all processes: if it exceeds the load of this test, another program uses the \
-               drive.",
-        ),
+        .look("The kernel's count for all processes. If it exceeds this test's load, another program uses the drive."),
     mean("throughput", "Throughput at the device", "MB/s")
         .of(&[("read", Column::ReadKibPerSec), ("written", Column::WriteKibPerSec)])
         .look("The kernel's count. Near the rated throughput of the link or the drive, that throughput is the limit."),

@@ -1,5 +1,5 @@
-//! One candidate: the compared numbers, or the reason for a missing number. They include the margins to the limits: the
-//! worst slice of any judged stream, by threshold.
+//! One candidate: the compared numbers, or the reason for a missing number. Among the numbers are the margins to the
+//! limits: the worst slice of any judged stream, by threshold.
 
 use super::source::{Source, setting};
 use super::wear::{DeviceWear, Given, is_reading, is_writing, wear};

@@ -13,7 +13,7 @@ use std::fs;
 const SEC: u64 = 1_000_000_000;
 const SECONDS: u64 = 10;
 
-/// A run of ten seconds with 100 reads a second, `slow` of them of 2 ms, and 10 large writes.
+/// A run of ten seconds with 100 reads per second, `slow` of which take 2 ms, and 10 large writes per second.
 struct Bench {
     manifest: Manifest,
     slow: u64,
@@ -81,7 +81,7 @@ impl Bench {
             (0..5).for_each(|_| interval.cells[1].record(&Times::new(0, 0, 0, 100_000), 0, 1 << 17));
             (0..10).for_each(|_| interval.cells[2].record(&Times::new(0, 0, 0, 100_000), 0, 100_000));
             judge.add(&interval);
-            // 2 MB a second in units of 512,000 bytes.
+            // 2 MB/s in units of 512,000 bytes.
             writer.write_interval(&interval, &[(index as f64 * 2e6 / 512e3).to_string()]).unwrap();
         }
         writer.finish(&judge.verdict(&End::Completed)).unwrap();
@@ -112,7 +112,7 @@ fn what_a_run_did_to_a_device_is_all_its_streams() {
     let parent = tempfile::tempdir().unwrap();
     bench(30).write(parent.path());
     let io = one(parent.path()).io;
-    // 100 record reads of 1,536 bytes and 5 large ones of 128 KiB, 10 writes of 100,000 bytes a second.
+    // Per second: 100 record reads of 1,536 bytes, 5 large-block reads of 128 KiB, 10 writes of 100,000 bytes.
     let expected = DeviceIo {
         reads_per_sec: 105.0,
         writes_per_sec: 10.0,

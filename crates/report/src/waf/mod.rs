@@ -98,7 +98,7 @@ pub struct Sweep {
     pub numbers: Option<Vec<f64>>,
     /// Unit of the numbers: %, MiB or empty.
     pub unit: String,
-    /// By arrangement: steady WAF at each value, or why there is none.
+    /// By arrangement: the steady WAF at each value, or why the WAF is missing.
     pub waf: Vec<(String, Vec<SweepPoint>)>,
 }
 
@@ -108,7 +108,7 @@ pub struct Sweep {
 pub enum SweepPoint {
     /// Steady WAF.
     Waf(f64),
-    /// Why there is no WAF.
+    /// Why the WAF is missing.
     Missing(String),
 }
 

@@ -162,7 +162,7 @@ fn few_large_blocks_and_many_sizes_take_longer() {
     assert!((1.0..10.0).contains(&usual), "{usual}");
     assert!(seconds("arrival: poisson\n") > 20.0, "the root of 1,679 large blocks a second is 2.4 % of them");
     assert!(seconds("lbw-req-offset: 1\n") > 20.0, "of 17 large blocks a second, each end may miss one");
-    assert!(seconds("lbr-req-offset: 1\n") > 20.0, "13 a second of them likewise");
+    assert!(seconds("lbr-req-offset: 1\n") > 20.0, "and so for 13 per second");
     let tenth = config("");
     let tenth = ActConfig { read_reqs_per_sec: 1047, write_reqs_per_sec: 596, ..tenth };
     let ratio = Load::of(&tenth, 512).unwrap().seconds_for(0.005) / usual;
@@ -179,7 +179,7 @@ fn only_the_lines_of_offsets_change_and_their_comments_stay() {
          #read-size-offset: 090\n\n# By flashproof size align, today.\nlbr-req-offset: 98\n"
     );
     assert_eq!(rewrite(text, before, before, "x"), text);
-    // The written file reads back with the intended meaning, whatever the text was.
+    // The rewritten file has the new offsets, also if the old file lacked an end of line.
     let text = format!("{PAPER}lbr-req-offset: 090");
     let written = rewrite(&text, offsets(90, 100, 100, 100), offsets(98, 92, 99, 100), "test");
     let read = parse(Test::Storage, "written", written.as_bytes()).unwrap().config;

@@ -242,8 +242,8 @@ pub fn of_device(
         ));
         Blocks { block_bytes, io_bytes, origin: format!("{what}, assumed"), assumed }
     };
-    // Write blocks are 8 MiB whatever is configured: by the version; if unknown, by features that only such servers
-    // have: flush-size, counts of partial writes, several writes a block.
+    // True if write blocks are always 8 MiB. The version decides; if it is unknown, features that only such versions have:
+    // flush-size, counts of partial writes, several writes per block.
     let partial = |line: &DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
     let is_fixed = match facts.build.or(start.and_then(|start| Build::parse(start.build.as_deref()?))) {
         Some(build) => build.fixed_write_block_bytes().is_some(),

@@ -110,7 +110,7 @@ pub fn find(
     best.map(|steady| steady.settled(&series, at_least_sec)).ok_or_else(|| {
         let seconds = longest.cells as i64 * CELL_SEC;
         let ended = longest.ended_by.map_or_else(String::new, |(series, before, after)| {
-            format!(", until {series} changed from {before:.0} to {after:.0} a second")
+            format!(", until {series} changed from {before:.0} to {after:.0} per second")
         });
         WindowError::NotSteady {
             log: name.to_owned(),
@@ -147,7 +147,7 @@ pub fn unsteady(log: &ServerLog, name: &str, namespaces: &[String], window: Wind
         let largest = rates.iter().copied().fold(0.0, f64::max);
         (largest - least > UNSTEADY * largest + scatter(largest)).then(|| {
             format!(
-                "node {name}: the window is not steady: {what} varied between {least:.0} and {largest:.0} a second - \
+                "node {name}: the window is not steady: {what} varied between {least:.0} and {largest:.0} per second - \
                  choose a steady window, or omit --from and --to to search for one"
             )
         })
@@ -368,7 +368,7 @@ mod tests {
     use super::*;
     use crate::server_log::{Dump, Unit};
 
-    /// A log with one histogram, dumped every 10 s, that counts these rates a second, each for so many seconds.
+    /// A log with one histogram, dumped every 10 s. `phases`: rates per second, each with its duration in seconds.
     fn log(phases: &[(u64, i64)]) -> ServerLog {
         let (mut total, mut second, mut dumps) = (0, 0, Vec::new());
         let mut dump = |second: i64, total: u64| {

@@ -136,15 +136,15 @@ pub struct DriveLine {
 /// decimals).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PrintedRates {
-    /// Of `writes`.
+    /// Rate of `writes`.
     pub writes: f64,
-    /// Of `defrag_reads`.
+    /// Rate of `defrag_reads`.
     pub defrag_reads: f64,
-    /// Of `defrag_writes`.
+    /// Rate of `defrag_writes`.
     pub defrag_writes: Option<f64>,
-    /// Of `defrag_io_skips`.
+    /// Rate of `defrag_io_skips`.
     pub defrag_io_skips: Option<f64>,
-    /// Of `direct_frees`.
+    /// Rate of `direct_frees`.
     pub direct_frees: Option<f64>,
 }
 
