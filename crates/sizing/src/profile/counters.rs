@@ -242,7 +242,7 @@ pub fn of_device(
         ));
         Blocks { block_bytes, io_bytes, origin: format!("{what}, assumed"), assumed }
     };
-    // True if write blocks are always 8 MiB. The version decides; if it is unknown, features that only such versions have:
+    // True if write blocks are always 8 MiB. The version decides; if it is unknown, features of such versions do:
     // flush-size, counts of partial writes, several writes per block.
     let partial = |line: &DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
     let is_fixed = match facts.build.or(start.and_then(|start| Build::parse(start.build.as_deref()?))) {
