@@ -420,7 +420,8 @@ fn in_use(facts: &Value, size: &str) -> String {
     match (facts["kind"].as_str(), partition["disk"].as_str()) {
         (_, Some(disk)) => {
             let begins = partition["start_bytes"].as_u64().unwrap_or(0);
-            let aligned = if begins.is_multiple_of(1 << 20) { "a multiple of 1 MiB" } else { "no multiple of 1 MiB" };
+            let aligned =
+                if begins.is_multiple_of(1 << 20) { "a multiple of 1 MiB" } else { "not a multiple of 1 MiB" };
             let index = partition["index"].as_u64().unwrap_or(0);
             format!("Partition {index} of {disk} was in use, {size}; it begins at byte {begins}, {aligned}.")
         }

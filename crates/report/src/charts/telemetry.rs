@@ -190,7 +190,7 @@ impl Quantity {
             let names = self.parts.iter().map(|part| part.1.name());
             return format!("this run has no column {} in telemetry.csv", names.collect::<Vec<_>>().join(", "));
         }
-        "it could not be measured: the fields of telemetry.csv are empty".to_owned()
+        "not measured: the fields of telemetry.csv are empty".to_owned()
     }
 
     /// The maximum of each line, or the mean if points are means.

@@ -115,10 +115,8 @@ fn steady(run: &RunReport, place: &str, level: usize) -> Markup {
     let content = html! {
         p.intro {
             "Did the measured values still change over the last five rounds? Steady means a range of at most 20 % and \
-             a \
-             slope excursion of at most 10 % of the average (SNIA PTS 2.0.2), or a range of at most 10 % of the \
-             limit. A \
-             load that is not steady gets a verdict, but no rating."
+             a slope excursion of at most 10 % of the average (SNIA PTS 2.0.2), or a range of at most 10 % of the \
+             limit. Neither verdicts nor ratings depend on this."
         }
         (list(&run.steadiness_in_words))
         (unless_empty(tables::steadiness(run), html! {}))

@@ -206,7 +206,7 @@ impl Log {
                 Some(found) if found == wanted => {}
                 Some(found) => {
                     remarks.push(format!(
-                        "{name} has no histogram {wanted:?}: the only one that begins so is shown, {found:?}"
+                        "{name} has no histogram {wanted:?}: {found:?} is shown, the only one that begins with this"
                     ));
                 }
                 None => remarks.push(format!("{name} has no histogram {wanted:?}: it has {}", self.names.join(", "))),
@@ -215,7 +215,7 @@ impl Log {
         remarks.extend(self.missing.iter().map(|missing| {
             let (first, last, sec) = (missing.start(), missing.end(), self.slice_sec);
             let slices = if first == last { format!("slice {first}") } else { format!("slices {first} to {last}") };
-            format!("{name} lacks a report at the start or end of {slices} of {sec} s: left out")
+            format!("{name} lacks a report at the start or end of {slices} of {sec} s: not shown")
         }));
         remarks
     }

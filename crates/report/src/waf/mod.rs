@@ -155,7 +155,7 @@ impl WafReport {
         row("by defragmentation", &|one| bytes(one.defrag_bytes as f64).into());
         row("to the media", &|one| bytes(one.media_bytes as f64).into());
         row("engine WA", &|one| factor(one.engine_wa).into());
-        row("device WAF, all the time", &|one| factor(one.counted.total().waf()).into());
+        row("device WAF, whole experiment", &|one| factor(one.counted.total().waf()).into());
         row("device WAF, steady state", &|one| {
             one.waf.map_or_else(|| Cell::bad("not steady"), |waf| Cell::strong(factor(Some(waf))))
         });
