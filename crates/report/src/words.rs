@@ -120,20 +120,18 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
             "An operation is intended at its scheduled start time, eligible once the in-flight limit has a free slot, \
              issued at its submission, and completed when flashproof sees its completion. Wait = eligible - intended: \
              caused by the device or by the in-flight limit. Lag = issued - eligible: caused by flashproof or its \
-             host. \
-             Service = completed - issued: the time that ACT reports. Judged = wait + service. Response = wait + lag + \
-             service."
+             host. Service = completed - issued: the time that ACT reports. Judged = wait + service. Response = wait + \
+             lag + service."
                 .into(),
         ),
         part(
             "The verdict",
             format!(
                 "The run is divided into slices of {slice}. For each device, and for all devices together, the share \
-                 of \
-                 judged operations with a wait + service of a threshold or longer is compared with the limits ({}), in \
-                 whole numbers. The worst complete slice decides. A failed or lost operation is over every threshold. \
-                 INVALID means that delays by flashproof or its host, or completions that were seen late, may have \
-                 decided the outcome.",
+                 of judged operations with a wait + service of a threshold or longer is compared with the limits ({}), \
+                 in whole numbers. The worst complete slice decides. A failed or lost operation is over every \
+                 threshold. INVALID means that delays by flashproof or its host, or completions that were seen late, \
+                 may have decided the outcome.",
                 manifest.sla
             ),
         ),
@@ -142,9 +140,8 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
             format!(
                 "Shares are exact counts. Percentiles come from histograms with steps of 1 % for service and 6 % for wait \
                  and lag, but at least 1 us. Tables have a row for every {interval} and are reduced for the charts; \
-                 the \
-                 caption of a chart explains its points. The verdict was computed again from the recorded counts for \
-                 this report."
+                 the caption of a chart explains its points. The verdict was computed again from the recorded counts \
+                 for this report."
             ),
         ),
         part(

@@ -45,8 +45,7 @@ pub enum PastedError {
     /// The lines come from several nodes.
     #[error(
         "the drv_ssd lines between pasted tables are of {0} nodes, and tables do not name their node - give the lines \
-         and \
-         tables of one node at a time"
+         and tables of one node at a time"
     )]
     SeveralNodes(usize),
     /// A complete log is among the tables.

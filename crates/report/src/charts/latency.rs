@@ -65,8 +65,7 @@ fn over_time(id: &str, title: &str, what: &str, windows: &Windows, durations: &D
     }
     chart.caption = format!(
         "Each point has the percentiles of all operations in {} on all devices; max is the longest. Times below 1 us \
-         are \
-         drawn at 1 us; 0 is left out.",
+         are drawn at 1 us; 0 is left out.",
         units::span_of(windows.point_sec)
     );
     let total = &durations.total;
@@ -138,8 +137,7 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
         chart.caption = format!(
             "Each column is {span} of {name} on all devices. The darker a field, the larger its share of the column's \
              operations (logarithmic, down to a single operation). Dashed lines are the thresholds. Look for bands \
-             that \
-             move, for a second band above the first, and for single fields far above: stalls."
+             that move, for a second band above the first, and for single fields far above: stalls."
         );
         let (count, half) = (units::count(total.len(), "operation"), ms(total.value_at_quantile(0.5)));
         chart.key = format!("Half of {count} took at most {half}, the slowest {}.", ms(total.max()));
@@ -243,8 +241,7 @@ fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail
     let many = if each > 1 { format!("the highest of {each} samples") } else { "one sample".to_owned() };
     chart.caption = format!(
         "Each point is {many} of the kernel's tracepoints; between samples nothing was traced. Queue: from the \
-         kernel's \
-         acceptance of a request to its dispatch to the device. Device: from dispatch to completion."
+         kernel's acceptance of a request to its dispatch to the device. Device: from dispatch to completion."
     );
     let [device, queue] = [DRAWN[0], DRAWN[1]].map(|(_, p99)| ms(highest(samples, p99).unwrap_or_default()));
     chart.key = format!("Highest p99 in a sample: device {device}, kernel's queue {queue}.");

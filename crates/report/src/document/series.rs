@@ -192,8 +192,7 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
         let value = |run: &RunReport| worst_share(run, limit.threshold_ns).map(|share| share * 100.0);
         chart.caption = format!(
             "Each point is a step of the search: the worst slice of any device. A load at the dashed line or above it \
-             is \
-                 too high. The axis is logarithmic: shares below {0} % are drawn at {0} %.",
+             is too high. The axis is logarithmic: shares below {0} % are drawn at {0} %.",
             units::number(floor)
         );
         with_points(chart, &judged, value, "%")

@@ -319,8 +319,7 @@ pub enum LatencyError {
     #[error(
         "judging {log} by {limit} - its buckets end at powers of two of {unit}, the nearest at {edges}: the number of \
          operations over this threshold is unknown; choose such a power of two, or judge the directory of a run that \
-         had \
-         this limit in its --sla"
+         had this limit in its --sla"
     )]
     Edge { log: String, limit: String, unit: &'static str, edges: String },
     /// There is no histogram to judge.

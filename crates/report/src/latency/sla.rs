@@ -136,8 +136,7 @@ fn empty(log: &Log, histogram: &Histogram) -> Option<String> {
     let (begin_sec, end_sec) = ((number - 1) * log.slice_sec, number * log.slice_sec);
     Some(format!(
         "slice {number} ({begin_sec} to {end_sec} s) has no operation of {name}: the device hung, or the load is so \
-         low \
-         that it needs longer slices (-t)"
+         low that it needs longer slices (-t)"
     ))
 }
 

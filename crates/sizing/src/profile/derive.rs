@@ -146,8 +146,7 @@ impl NodeSources<'_> {
             if !asked(namespace) && !has_sizes(namespace) {
                 profile.assumptions.push(format!(
                     "namespace {namespace} is also on {device}, but its storage histograms are off: the drive's \
-                     predicted \
-                     load lacks its load - turn these histograms on"
+                     predicted load lacks its load - turn these histograms on"
                 ));
                 continue;
             }
@@ -164,8 +163,8 @@ impl NodeSources<'_> {
             if load.direct_frees_per_sec.is_none() {
                 profile.remarks.push(format!(
                     "node {id}, {{{namespace}}} {device}: drv_ssd is not at detail: direct frees are unknown and the \
-                     balance \
-                     of blocks is not checked - asadm -e 'enable; manage config logging file LOG param drv_ssd to detail'"
+                     balance of blocks is not checked - asadm -e 'enable; manage config logging file LOG param drv_ssd \
+                     to detail'"
                 ));
             }
             loads.push(load);
@@ -191,8 +190,7 @@ impl NodeSources<'_> {
                 let (shown_sec, sec) = (window.seconds() - missing_sec, window.seconds());
                 profile.remarks.push(format!(
                     "node {id}, {drive}: iostat shows {shown_sec:.0} s of the window's {sec:.0} s: its means are \
-                     compared \
-                     with those of the whole window"
+                     compared with those of the whole window"
                 ));
             }
             let target = DriveTarget { node: id.clone(), predicted, iostat, drive, others };

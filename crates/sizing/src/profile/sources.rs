@@ -116,9 +116,8 @@ pub enum SizingError {
     #[error(
         "{log}: has no histograms of the sizes of reads and writes of namespace {namespace} (such as \
          {{{namespace}}}-device-read-size) - storage histograms are off: turn them on, and fetch the log again after \
-         some \
-         minutes: asadm -e 'enable; manage config namespace {namespace} param enable-benchmarks-storage to true' (or \
-         \"flashproof size collect --enable\")"
+         some minutes: asadm -e 'enable; manage config namespace {namespace} param enable-benchmarks-storage to true' \
+         (or \"flashproof size collect --enable\")"
     )]
     StorageHistogramsOff { log: String, namespace: String },
     /// No such namespace.
@@ -158,8 +157,7 @@ pub enum IostatError {
     /// The reports are from another time.
     #[error(
         "iostat's reports are of {first} to {last}, but the load is of {from} to {to} - give iostat's output of that \
-         time, \
-         or --iostat-zone if the clock of iostat's machine is not in UTC"
+         time, or --iostat-zone if the clock of iostat's machine is not in UTC"
     )]
     OtherTime { first: Timestamp, last: Timestamp, from: Timestamp, to: Timestamp },
     #[error(

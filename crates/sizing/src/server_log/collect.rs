@@ -170,8 +170,7 @@ impl Collector {
             let sec = self.distance.as_secs();
             self.strange.say(format!(
                 "the log exceeds the memory limit: histograms and drive lines closer than {sec} s to the one before \
-                 are \
-                 left out"
+                 are left out"
             ));
         }
         let dumps = self.log.histograms.values().map(|dumps| dumps.iter().map(|dump| dump.at).collect());

@@ -170,8 +170,7 @@ pub enum LogError {
     /// Not a log of the database.
     #[error(
         "reading {name} - this is not a log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO \
-         (info): \
-         (hist.c:319) histogram dump: ...\", found {found} - give the server's own log, or the output of \
+         (info): (hist.c:319) histogram dump: ...\", found {found} - give the server's own log, or the output of \
          \"journalctl -u aerospike -a -o cat\""
     )]
     NotServerLog { name: String, found: String },
