@@ -19,7 +19,7 @@ fn number_of(facts: &Value, name: &str) -> Option<u64> {
     facts.get(name)?.as_u64()
 }
 
-/// The word for a value of an enumeration, as in JSON.
+/// The name of an enum's value in JSON.
 fn word(value: impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().or_else(|| value.get("how")?.as_str()).unwrap_or_default().to_owned()
@@ -30,8 +30,8 @@ fn joined(sentences: &[String]) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
-/// Serial number of each device of a run; `None` where it was not recorded. A simulated drive has its name instead, as
-/// in a series.
+/// Serial number of each device of a run; `None` if not recorded. A simulated drive has its name instead, as in a
+/// series.
 pub(crate) fn serials(manifest: &Manifest) -> Vec<Option<&str>> {
     let recorded = |device| text_of(manifest.device_facts.get(device)?, "serial");
     let simulated = |name| manifest.simulated.then_some(name);
@@ -45,7 +45,7 @@ fn device(manifest: &Manifest, name: Option<&str>) -> Option<usize> {
 }
 
 impl Files {
-    /// Adds a run, which belongs to the series `series_id` if there is one. Returns sentences about unreadable files.
+    /// Adds a run, which belongs to the series `series_id` if there is one. Returns the error of an unreadable trace.
     pub(crate) fn add_run(
         &mut self,
         place: &RunPlace,

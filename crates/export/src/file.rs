@@ -17,7 +17,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// File with SQL that makes a view of each table, and the macro of percentiles.
+/// File with SQL that creates a view for each table, and the macro for percentiles.
 pub const VIEWS: &str = "views.sql";
 const VIEWS_BEGIN: &[u8] = b"-- flashproof: ";
 const VIEWS_BYTES_MAX: u64 = 1 << 20;
@@ -36,7 +36,7 @@ pub(crate) fn write_views(dir: &Path) -> Result {
     files::replace(&path, text.as_bytes(), Over::Own).map_err(ExportError::io("writing", &path))
 }
 
-/// Number of rows from which a row group is written: 10 to 30 MB of memory for a table.
+/// Number of rows after which a row group is written: 10 to 30 MB of memory for a table.
 const GROUP_ROWS: usize = 1 << 17;
 
 /// Key of the schema version in the metadata of a file.
@@ -105,12 +105,12 @@ fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(metadata));
-    // Text statistics cost a comparison of each row, and a reader needs only those of the run to skip row groups.
+    // Text statistics compare every row. A reader needs only those of `run_id`, to skip row groups.
     let texts = table.columns.iter().filter(|column| column.kind == Kind::Text && column.name != "run_id");
     for column in texts {
         properties = properties.set_column_statistics_enabled(column.name.into(), EnabledStatistics::None);
     }
-    // Times increase by one, so their differences take no space.
+    // Times mostly increase by one, so their differences take almost no space.
     for column in table.columns.iter().filter(|column| column.name == "after_sec") {
         let path = ColumnPath::from(column.name);
         properties = properties
@@ -190,7 +190,7 @@ impl TableFile {
     }
 }
 
-/// Joins the parts of a table, which are in order, into one file that is on the disk. Row groups are copied unchanged.
+/// Joins the parts of a table, which are in order, into one file, and syncs the file. Row groups are copied unchanged.
 pub(crate) fn join(dir: &Path, parts: &[Written]) -> Result<Option<Written>> {
     let Some(first) = parts.first() else { return Ok(None) };
     let (mut whole, mut writer) = create(first.table, dir, "all")?;
@@ -232,8 +232,8 @@ fn write_texts(
     texts: &[(Option<ByteArray>, usize)],
     nullable: bool,
 ) -> Result<usize, ParquetError> {
-    // Copies of each text, as many as its longest run of rows needs, up to `EQUAL_MAX`: a copy for each row would cost
-    // more than the writing.
+    // A text is copied as often as its longest run of rows needs, at most `EQUAL_MAX` times: a copy for each row would
+    // take longer than the writing.
     let mut copies: HashMap<&[u8], Vec<ByteArray>> = HashMap::new();
     let mut written = 0;
     for (text, rows) in texts {
@@ -257,8 +257,8 @@ fn write_texts(
     Ok(written)
 }
 
-/// Prepares `dir` for an export: creates it, or checks that it is empty or holds only an earlier export, which `force`
-/// allows to replace. True if it was created.
+/// Prepares `dir` for an export: creates it, or checks that it is empty or has only an earlier export, which `force`
+/// allows to replace. True if the directory was created.
 pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool> {
     let listed = match fs::read_dir(dir) {
         Ok(listed) => listed,
@@ -284,7 +284,7 @@ pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool> {
     if let Some(found) = earlier.filter(|_| !force) {
         return Err(ExportError::Occupied { dir: dir.to_owned(), found });
     }
-    // Left by an export that was killed.
+    // Temporary files of an export that was killed.
     temporary.iter().for_each(|path| drop(fs::remove_file(path)));
     Ok(false)
 }

@@ -1,11 +1,11 @@
 //! Recorded runs and series as Parquet files: one file for each table, for SQL over a population of drives.
 //!
-//! The data comes from the readers of `results` alone, and outcomes are computed again from the recorded counts, as
-//! reports do. Memory does not grow with the runs: rows are written by row groups.
+//! The data comes from the readers of `results` alone. As in reports, outcomes are computed again from the recorded
+//! counts. Memory does not grow with the number of runs: rows are written by row groups.
 //!
 //! * [`TABLES`]: the tables, their columns and the meaning of each; docs/data.md is generated from them
 //! * `source`: runs and series below the given directories
-//! * `facts`: rows of the small tables; `samples`: those of intervals, telemetry and histograms
+//! * `facts`: rows of the small tables; `samples`: rows of intervals, telemetry and histograms
 //! * `file`: Parquet files
 
 #![forbid(unsafe_code)]
@@ -35,22 +35,25 @@ use thiserror::Error;
 /// Why nothing was exported.
 #[derive(Debug, Error)]
 pub enum ExportError {
-    /// Not a run, not a series, and none below.
+    /// A directory has neither a run nor a series, nor do the directories below it.
     #[error(transparent)]
     Source(#[from] RunDirError),
-    #[error("exporting to {} - it holds {found}, which no export wrote; give another directory", .dir.display())]
+    #[error("exporting to {} - the directory has {found}, which no export wrote; give another \
+             directory", .dir.display())]
     Foreign { dir: PathBuf, found: String },
     #[error(
-        "exporting to {} - it holds {found} of an earlier export; add --force to replace it, or give another directory",
+        "exporting to {} - the directory has {found} of an earlier export; add --force to replace it, or give another \
+         directory",
         .dir.display()
     )]
     Occupied { dir: PathBuf, found: String },
-    #[error("{tried} {} - {source}; give a directory on a disk with room that this user may write to", .path.display())]
+    #[error("{tried} {} - {source}; give a directory that this user may write to, on a disk with free \
+             space", .path.display())]
     Io { tried: &'static str, path: PathBuf, source: io::Error },
     #[error("writing {} - {source}; free some space, or give a directory on another disk", .path.display())]
     Parquet { path: PathBuf, source: ParquetError },
     /// A defect of this program: a thread that writes a table ended early.
-    #[error("exporting - a thread that writes tables ended before its work; report this as a defect")]
+    #[error("exporting - a thread that writes tables stopped too early; report this as a defect")]
     Thread,
 }
 
@@ -71,17 +74,17 @@ pub struct Exported {
     pub rows: u64,
     /// Size of all tables.
     pub bytes: u64,
-    /// Directories of copies of runs and series, which are exported once.
+    /// Directories of further copies of a run or series, which were not exported again.
     pub repeated: Vec<String>,
-    /// Runs and files that could not be read, or not whole, each one sentence.
+    /// Runs and files that could not be read completely, each one sentence.
     pub unreadable: Vec<String>,
 }
 
 /// Exports the runs and series in `dirs`, or below them, and the tasks of campaigns to the tables of `out`.
 ///
-/// A run that cannot be read is named in the result, and the others are exported. Errors: a directory of `dirs` has no
-/// run; `out` holds something else, or an earlier export without `force`; a file cannot be written. Then the tables in
-/// `out` are as before.
+/// A run that cannot be read is named in the result, and the other runs are exported. Errors: a directory of `dirs` has
+/// no run; `out` has foreign files, or an earlier export and `force` is false; a file cannot be written. After an error
+/// the tables in `out` are unchanged.
 pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out: &Path, force: bool) -> Result<Exported> {
     let mut sources = Sources::default();
     dirs.iter().try_for_each(|dir| sources.add(dir))?;
@@ -102,10 +105,10 @@ pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out: &Path, force: bool) 
     Ok(exported)
 }
 
-/// Size of the runs in one part of the tables, bytes: enough for row groups that are worth reading.
+/// Minimum size of the runs in one part of the tables, bytes: enough for efficient row groups.
 const PART_BYTES: u64 = 64 << 20;
 
-/// Groups sources, in order, into parts. The parts depend on the sources alone, and so do the bytes of the tables.
+/// Groups sources, in order, into parts. The parts, and so the bytes of the tables, depend on the sources alone.
 fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
     let (mut parts, mut part, mut bytes) = (Vec::new(), Vec::new(), 0);
     for source in sources {
@@ -116,7 +119,7 @@ fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
             bytes = 0;
         }
     }
-    // Without any run there are tables, too.
+    // Without any run, empty tables are written.
     if parts.is_empty() || !part.is_empty() {
         parts.push(part);
     }

@@ -1,4 +1,4 @@
-//! Rows of intervals, telemetry and histograms: millions for each run. They are read one by one, never as a whole.
+//! Rows of intervals, telemetry and histograms: millions for each run. Intervals are read one by one.
 
 use crate::facts::serials;
 use crate::file::Files;
@@ -18,7 +18,7 @@ fn keys(manifest: &Manifest) -> Vec<Key<'_>> {
     keys.map(|(stream, device, serial)| Key { stream: &stream.name, device, serial }).collect()
 }
 
-/// Values that all rows of a cell of a run have.
+/// Values common to all rows of a cell of a run.
 #[derive(Clone, Copy)]
 struct Key<'a> {
     stream: &'a str,
@@ -26,11 +26,11 @@ struct Key<'a> {
     serial: Option<&'a str>,
 }
 
-/// Rows of telemetry and of intervals that wait to be written column by column and cell by cell: neighbours are then
-/// alike, and take little space.
+/// Maximum number of rows of telemetry, and of intervals, that are collected before they are written column by column
+/// and cell by cell. Neighbours are then alike and take little space.
 const WAITING_MAX: usize = 1 << 16;
 
-/// Columns of telemetry.csv that are flashproof's own, in their order.
+/// Columns of telemetry.csv with flashproof's own counters, in their order.
 const RUN_METRICS: [&str; 6] = ["gaps", "gaps_over", "gap_max_ns", "cpu_ns", "run_delay_ns", "in_flight_max"];
 
 fn run_values(counts: &IntervalCounts) -> [u64; 6] {
@@ -38,7 +38,7 @@ fn run_values(counts: &IntervalCounts) -> [u64; 6] {
     [gaps, gaps_over, gap_max_ns, cpu_ns, run_delay_ns, in_flight_max]
 }
 
-/// A column of telemetry: how its rows begin, and values that are not written yet.
+/// A column of telemetry: the fields common to its rows, and values that are not written yet.
 struct Metric {
     object: String,
     device: Option<usize>,
@@ -70,8 +70,9 @@ impl Metric {
 }
 
 impl Files {
-    /// Reads the run in `dir` and adds its intervals. Errors, besides those of reading: a file cannot be written; or
-    /// reading fails after the first interval, so that the tables have only a part of the run.
+    /// Reads the run in `dir` and adds its intervals. Inner error: the run cannot be read, and nothing was added. Outer
+    /// error: a file cannot be written, or reading failed after the first interval, so that the tables have only a part
+    /// of the run.
     pub(crate) fn add_intervals(&mut self, dir: &Path, run_id: &str) -> Result<Result<Run, RunDirError>> {
         let manifest = match run_dir::manifest(dir) {
             Ok(manifest) => manifest,
@@ -194,11 +195,11 @@ impl Files {
         }
         Ok(())
     }
-    /// Adds the windows of a run. Returns the first error of reading, if there was one: windows before it are added. Every
-    /// log is read, whatever became of the others.
+    /// Adds the windows of a run. Returns the first read error, if any. After an error in one log, the windows before
+    /// the error stay, and the other logs are still read.
     pub(crate) fn add_histograms(&mut self, run: &Run, run_id: &str) -> Result<Option<RunDirError>> {
         let (cells, layout) = (keys(&run.manifest), run.manifest.layout());
-        // The buckets of reports: a row has a bound that a report shows.
+        // Buckets of reports: the bound of a row is a value that a report can show.
         let buckets = latencies();
         let (mut upper_ns, mut count, mut damage) = (Vec::new(), Vec::new(), None);
         for kind in HlogKind::ALL {
@@ -211,7 +212,7 @@ impl Files {
                 count.clear();
                 for bucket in window.buckets {
                     let bound_ns = buckets.highest_equivalent(bucket.least_ns);
-                    // Several buckets of another program's finer histogram are one of ours.
+                    // Another program's finer histogram may have several buckets in one of ours.
                     match count.last_mut().filter(|_| upper_ns.last() == Some(&bound_ns)) {
                         Some(last) => *last += u64::from(bucket.count),
                         None => {

@@ -3,8 +3,8 @@
 
 use crate::table::{Cell, Column, Row, Table, UnixMs, Values, tables};
 
-/// Version of the tables, in the metadata of each file. It grows when a column changes its meaning or goes, not when one
-/// is added.
+/// Version of the tables, in the metadata of each file. Raised when a column changes its meaning or is removed, not
+/// when a column is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Macro of percentiles over rows of histograms. It finds the bucket as flashproof's reports do: the first whose

@@ -1,4 +1,4 @@
-//! The runs and series below the directories that were given. Links are not followed.
+//! Finds the runs and series below the given directories. Links are not followed.
 
 use conclusions::rejudge::{Evidence, place_of, rejudge};
 use conclusions::series::Series;
@@ -18,7 +18,7 @@ const MANIFEST_BYTES_MAX: u64 = 64 << 20;
 /// A directory with a run.
 pub(crate) struct RunPlace {
     pub(crate) dir: PathBuf,
-    /// The last name of the given directory, and the path below it.
+    /// Last part of the given directory's path, and the path below that directory.
     pub(crate) path: String,
     /// Identity of the run, wherever its directory is.
     pub(crate) id: String,
@@ -32,11 +32,11 @@ pub(crate) struct SourceSeries {
     pub(crate) series: Series,
 }
 
-/// A run, or a series with all runs below its directory: also attempts that were interrupted.
+/// A run, or a series with all runs below its directory, including interrupted attempts.
 pub(crate) struct Source {
     pub(crate) series: Option<SourceSeries>,
     pub(crate) runs: Vec<RunPlace>,
-    /// Size of all runs.
+    /// Size of all runs, bytes.
     pub(crate) bytes: u64,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Adds runs and series in `root`, or below it in the order of their paths. Errors: there are none.
+    /// Adds the run or series in `root`, or all below it in the order of their paths. Errors: nothing was found.
     pub(crate) fn add(&mut self, root: &Path) -> Result<(), RunDirError> {
         let path = root.file_name().map_or_else(|| root.to_string_lossy(), |name| name.to_string_lossy());
         match run_dir::holds(root) {
@@ -68,7 +68,7 @@ impl Sources {
         Ok(())
     }
 
-    /// Runs and series below `dir`, not those below them.
+    /// Runs and series below `dir`. Runs of these series are not listed.
     fn below(&mut self, dir: &Path, path: &str, depth: usize) -> Vec<(PathBuf, String, Holds)> {
         let (mut names, mut found) = (Vec::new(), Vec::new());
         match fs::read_dir(dir) {
@@ -77,7 +77,7 @@ impl Sources {
                 names.extend(listed.flatten().filter(is_dir).map(|entry| entry.file_name()));
             }
             Err(error) => self.unreadable.push(format!(
-                "looking for runs in {} - {error}; read it as the user who made it or as root",
+                "looking for runs in {} - {error}; export as the owner of the directory or as root",
                 dir.display()
             )),
         }

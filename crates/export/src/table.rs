@@ -1,5 +1,4 @@
-//! Tables of rows: each is declared once, as a struct whose fields are the columns and whose comments are the
-//! documentation.
+//! Tables of rows. A table is declared once, as a struct: its fields are the columns, its comments the documentation.
 
 use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::data_type::ByteArray;
@@ -41,7 +40,7 @@ pub struct Column {
     pub kind: Kind,
     /// True if a value can be missing: NULL.
     pub nullable: bool,
-    /// Its documentation, as Markdown.
+    /// Documentation of the column, as Markdown.
     pub(crate) about: &'static str,
 }
 
@@ -61,7 +60,7 @@ impl Column {
     }
 }
 
-/// A table, in a file of its own.
+/// A table, which has its own file.
 #[derive(Debug)]
 pub struct Table {
     pub name: &'static str,
@@ -70,7 +69,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Name of its file.
+    /// Name of the table's file.
     pub fn file_name(&self) -> String {
         format!("{}.parquet", self.name)
     }
@@ -80,7 +79,7 @@ impl Table {
         Ok(Arc::new(Type::group_type_builder(self.name).with_fields(columns).build()?))
     }
 
-    /// Its section of docs/data.md.
+    /// Section of docs/data.md on the table.
     pub fn markdown(&self) -> String {
         let row = |column: &Column| {
             let null = if column.nullable { ", NULL" } else { "" };
@@ -94,9 +93,9 @@ impl Table {
 /// Values of one column, row after row.
 #[derive(Default)]
 pub(crate) struct Values {
-    /// Whole numbers, and the bits of floats. NULL has none.
+    /// Whole numbers, and the bits of floats. NULLs have no entry.
     pub(crate) numbers: Vec<i64>,
-    /// Texts, and the number of rows in which each stands: neighbours are mostly equal.
+    /// Texts, each with its number of consecutive rows: neighbours are mostly equal.
     pub(crate) texts: Vec<(Option<ByteArray>, usize)>,
     /// For each row of a column with NULLs: 1 for a value, 0 for NULL. Not used for texts.
     pub(crate) defined: Vec<i16>,
@@ -122,7 +121,7 @@ impl Values {
     }
 }
 
-/// A value that a column can have, or a slice with a value for each of several rows.
+/// A value of a column, or a slice with a value for each of several rows.
 pub(crate) trait Cell {
     const KIND: Kind;
     const NULLABLE: bool = false;
@@ -209,12 +208,13 @@ macro_rules! nullable {
 }
 nullable!(bool, u64, f64);
 
-/// One row of a table, or several: then a field that is a slice has a value for each row, any other field one for all.
+/// One row of a table, or several rows. With several rows, a field that is a slice has a value for each row; any other
+/// field has one value for all rows.
 pub(crate) trait Row {
     const TABLE: Table;
     /// Position of the table in `TABLES`.
     const AT: usize;
-    /// Appends each field to the values of its column for `rows` rows; there are as many as the table has columns.
+    /// Appends each field to the values of its column, for `rows` rows. `columns` has the columns of the table.
     fn split(self, columns: &mut [Values], rows: usize);
 }
 

@@ -64,7 +64,11 @@ fn a_directory_with_foreign_files_is_refused_and_an_earlier_export_is_replaced_b
     fs::write(out.join("holiday.jpg"), "").unwrap();
     let error = again(true).unwrap_err();
     assert!(matches!(error, ExportError::Foreign { .. }));
-    assert!(error.to_string().ends_with("/out - it holds holiday.jpg, which no export wrote; give another directory"));
+    assert!(
+        error
+            .to_string()
+            .ends_with("/out - the directory has holiday.jpg, which no export wrote; give another directory")
+    );
     fs::remove_file(out.join("holiday.jpg")).unwrap();
 
     // The name of a table, and not ours.

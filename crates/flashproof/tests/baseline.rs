@@ -86,7 +86,7 @@ fn a_drive_is_found_to_be_what_it_is() {
     // If more than 1 % were never done, the percentile is longer than all completed operations.
     assert!(reads.answer.at(99.0).is_none_or(|us| us > 500_000.0), "{cell:?}");
     assert!(ended.stdout.contains(" of 1,600  ") && ended.stdout.contains("  > "), "{}", ended.stdout);
-    assert!(ended.stdout.contains("the knee is at depth 2") && bench.exists("b/report.html"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("knee at queue depth 2") && bench.exists("b/report.html"), "{}", ended.stdout);
     let saturation: Vec<_> = of(Part::Saturation, false).iter().map(|point| point.steady).collect();
     assert_eq!(saturation, [None, None, None, None, Some(true)]);
     // The same command again shows what was found.

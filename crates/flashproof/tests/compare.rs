@@ -21,7 +21,8 @@ fn runs_are_laid_side_by_side_with_what_the_operator_gave() {
         .flashproof(&["report", "compare", "a", "new=b", "--dwpd", "a=3", "--tbw", "new=5600", "--price", "new=549"])
         .expect(0);
     let table = &ended.stdout;
-    for part in ["  a ", "  new", "PASS (screening)", "written a day", "a simulated drive has no place among real ones"]
+    for part in
+        ["  a ", "  new", "PASS (screening)", "written a day", "a simulated drive is not ranked among real drives"]
     {
         assert!(table.contains(part), "{part}\n{table}");
     }

@@ -124,7 +124,7 @@ fn two_shares_of_a_slice_that_was_cut_short_each_say_of_what() {
         assert!(page.contains(part), "no `{part}` in {page}");
     }
     bench.flashproof(&["report", OUT, "--html", "page.html"]);
-    for part in ["Share of what ran over each threshold", "1 (incomplete: of what ran)"] {
+    for part in ["Share over each threshold, incomplete slice", "1 (incomplete)"] {
         assert!(bench.text("page.html").contains(part), "no `{part}`");
     }
 }

@@ -94,7 +94,7 @@ fn what_is_not_there_is_told_with_what_is() {
         .expect_error(2, &["can't parse absolute start time noon"]);
     bench.write("other.txt", "ACT version 6.6\nStorage device IO test\n");
     own(&bench, &["-l", "other.txt", "-h", "read"])
-        .expect_error(2, &["it is no log of the database", "first \"ACT version 6.6\""]);
+        .expect_error(2, &["this is not a log of the database", "first \"ACT version 6.6\""]);
     own(&bench, &["-l", "none", "-h", "read"]).expect_error(2, &["reading none - ", "check the path"]);
     own(&bench, &["-l", ".", "-h", "read"]).expect_error(2, &["it is a directory", "name the file itself"]);
 }

@@ -169,7 +169,7 @@ fn what_did_not_hold_its_load_needs_no_number() {
     write_profile(&bench, &profile(PAPER));
     bench.storage("device-names: sim:read-us=3000\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n", &[]).expect(1);
     let text = select(&bench, &["--candidate", "bad=run"]).expect(0).stdout;
-    assert!(text.contains("bad: it did not hold its load"), "{text}");
+    assert!(text.contains("bad: its run did not hold the load"), "{text}");
     // A read-only run gives no information about writes.
     fs::remove_dir_all(bench.path("run")).unwrap();
     bench.storage("device-names: sim:\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n", &[]).expect(0);

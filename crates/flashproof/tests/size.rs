@@ -66,7 +66,7 @@ fn what_does_not_balance_is_marked_and_not_used_unless_accepted() {
     let ended = size(&bench, &args);
     assert_eq!(ended.code, Some(4), "{ended:?}");
     assert!(
-        ended.stdout.contains("DOES NOT BALANCE") && ended.stdout.contains("something else used the drive"),
+        ended.stdout.contains("DOES NOT BALANCE") && ended.stdout.contains("another program used the drive"),
         "{ended:?}"
     );
     assert!(bench.exists("out/profile.json") && !bench.exists("out/test.conf"));
@@ -95,13 +95,13 @@ fn sources_of_something_else_are_named() {
     let example_log = example(LOG);
     for (args, told) in [
         (&["--log", "off.log"][..], "enable-benchmarks-storage to true"),
-        (&["--log", "none.log"], "it is empty"),
-        (&["--log", "text.log"], "no log of the database"),
+        (&["--log", "none.log"], "found no data"),
+        (&["--log", "text.log"], "not a log of the database"),
         (&["--log", "away.log"], "check the path"),
-        (&["--log", &example_log, "--namespace", "tset"], "there is no namespace tset - there is test"),
-        (&["--log", &example_log, "--iostat", &other_time], "give the iostat of that time"),
-        (&["--log", &example_log, "--iostat", "sda.txt"], "iostat shows sda, and not loop2"),
-        (&["--log", &example_log, "--iostat", "boot.txt"], "of the time since boot"),
+        (&["--log", &example_log, "--namespace", "tset"], "there is no namespace tset - found: test"),
+        (&["--log", &example_log, "--iostat", &other_time], "give iostat's output of that time"),
+        (&["--log", &example_log, "--iostat", "sda.txt"], "iostat shows sda, but not loop2"),
+        (&["--log", &example_log, "--iostat", "boot.txt"], "covers the time since boot"),
         (&["--log", &example_log, "--iostat", "FFFF=sda.txt"], "there is no such node"),
         (&["--log", &example_log, "--from", "23:04:05", "--to", "23:04:15"], "the window is too short"),
         (&["--log", &example_log, "--from", "23:10", "--to", "23:04"], "give --to a later time"),

@@ -61,12 +61,16 @@ fn a_series_that_was_killed_is_told_to_be_over_at_once() {
     running.wait_until("its first interval", || {
         bench.exists("series/stage-1/telemetry.csv") && bench.text("series/stage-1/telemetry.csv").lines().count() > 1
     });
-    assert!(bench.flashproof(&["report", "status", "series"]).expect(0).stdout.contains(" left of what is planned"));
+    assert!(bench.flashproof(&["report", "status", "series"]).expect(0).stdout.contains(" left in the planned steps"));
     running.signal("KILL");
     assert_eq!(running.end().signal, Some(9));
     let ended = bench.flashproof(&["report", "status", "series"]).expect(4);
     assert!(ended.stdout.contains("NOT RUNNING"), "{}", ended.stdout);
-    assert!([" left, ends ", " left of what"].iter().all(|left| !ended.stdout.contains(left)), "{}", ended.stdout);
+    assert!(
+        [" left, ends ", " left in the planned"].iter().all(|left| !ended.stdout.contains(left)),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Bars: one number for each of a few things, each bar against its limit or all against the longest. HTML needs no
-//! script to draw them.
+//! Bars: one number for each of a few objects. Each bar is drawn against its own limit, or all against the longest bar.
+//! HTML needs no script for them.
 
 use maud::{Markup, Render, html};
 
@@ -14,7 +14,7 @@ struct Bar {
     name: String,
     /// The value in words.
     text: String,
-    /// `None`: no bar, `text` says why.
+    /// `None`: no bar, and `text` gives the reason.
     value: Option<f64>,
     limit: Option<f64>,
     is_over: bool,
@@ -28,12 +28,12 @@ impl Bars {
         Self { title: title.into(), caption: caption.into(), rows: Vec::new() }
     }
 
-    /// A bar against the longest of all.
+    /// Adds a bar that is drawn against the longest bar.
     pub fn bar(&mut self, name: impl Into<String>, value: Option<f64>, text: impl Into<String>) {
         self.rows.push(Bar { name: name.into(), text: text.into(), value, limit: None, is_over: false });
     }
 
-    /// A bar against its own limit. The caller knows exactly whether it `is_over`.
+    /// Adds a bar that is drawn against its own limit. `is_over`: the caller's exact comparison with the limit.
     pub fn against(&mut self, name: impl Into<String>, value: f64, limit: f64, text: impl Into<String>, is_over: bool) {
         self.bar(name, Some(value), text);
         self.rows.iter_mut().next_back().into_iter().for_each(|bar| (bar.limit, bar.is_over) = (Some(limit), is_over));

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Version of the JSON. Grows when a field changes its meaning or goes.
+/// Version of the JSON. Raised when a field changes its meaning or is removed.
 pub const CAMPAIGN_FORMAT_VERSION: u32 = 1;
 
 /// Shares of the population for which a bound is stated.
@@ -64,35 +64,35 @@ pub struct CampaignDrive {
 /// Result of a step on a drive.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct StepResult {
-    /// `PASS`, `FAIL`, `running`, `lost`...
+    /// State of the step, such as `PASS`, `FAIL`, `running` or `lost`.
     pub state: String,
     pub outcome: Option<Outcome>,
     pub sentence: String,
-    /// Its own report, relative to the campaign's directory.
+    /// Path of the step's own report, relative to the campaign's directory.
     pub report: Option<String>,
 }
 
 /// A quantity of the population.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Quantity {
-    /// `rating`, `99th percentile of reads`.
+    /// Name of the quantity: `rating`, `99th percentile of reads`.
     pub name: String,
-    /// `x`, `us`.
+    /// Unit of the values: `x`, `us`.
     pub unit: String,
     /// True if a larger value is better.
     pub larger_is_better: bool,
-    /// By drive; null where it was not measured.
+    /// Values by drive; null where the quantity was not measured.
     pub values: Vec<Option<f64>>,
-    /// Lower bounds for most drives, of larger-is-better quantities.
+    /// Lower bounds that most drives reach; only of quantities of which larger values are better.
     pub bounds: Vec<ToleranceBound>,
-    /// Pairs of firmwares or models.
+    /// Comparisons of pairs of firmwares or models.
     pub comparisons: Vec<PairComparison>,
 }
 
 /// Two groups of drives compared by ranks.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct PairComparison {
-    /// `firmware` or `model`.
+    /// Property by which drives are grouped: `firmware` or `model`.
     pub by: String,
     pub first: String,
     pub second: String,
@@ -157,7 +157,7 @@ const LABELS: [Label; 5] =
     [FIRMWARE, ("host", |drive| &drive.host), ("slot", |drive| &drive.slot), ("link", |drive| &drive.link), MODEL];
 
 impl Campaign {
-    /// The sentences that a reader needs first.
+    /// The summary at the top, in sentences.
     fn summary(&self) -> Vec<String> {
         let mut sentences =
             vec![format!("{} in the campaign {}.", count(self.drives.len() as u64, "drive"), self.name)];
@@ -174,7 +174,7 @@ impl Campaign {
                 let [share, confidence, wanted] = [bound.share, bound.confidence, CONFIDENCE].map(percent_whole);
                 let is_less = bound.confidence < CONFIDENCE;
                 let more =
-                    if is_less { format!("; {} give {wanted}", bound.drives_needed) } else { String::new() };
+                    if is_less { format!("; {wanted} needs {}", bound.drives_needed) } else { String::new() };
                 format!(
                     "{share} of such drives have a {name} of at least {least}, with {confidence} confidence ({drives} measured{more})."
                 )
@@ -184,7 +184,7 @@ impl Campaign {
         sentences
     }
 
-    /// Drives that differ from their peers, and what cannot be concluded.
+    /// Drives that differ from their peers, and comparisons that are undecided.
     fn differing(&self) -> Vec<String> {
         let Some(step) = &self.compared_step else { return vec!["No step has latencies to compare.".to_owned()] };
         let Examination { slow, undecided, compared } = &self.examination;
@@ -195,7 +195,8 @@ impl Campaign {
         sentences.extend(compared.iter().map(|Compared { model, drives, detectable }| {
             let (drives, times) = (count(*drives as u64, "drive"), number(*detectable));
             format!(
-                "{model}: {drives} compared in the step {step}; a drive slower than its peers by {times} times all the time is found in every second case."
+                "{model}: {drives} compared in the step {step}; of drives that are always {times} times slower than \
+                 their peers, half are found."
             )
         }));
         sentences.extend(undecided.iter().map(ToString::to_string));
@@ -236,7 +237,7 @@ impl Campaign {
         let lines = |title: &str, sentences: &[String]| listed(&format!("{title}:"), "  ", sentences);
         let more = match self.drives.len().saturating_sub(TEXT_ROWS) {
             0 => String::new(),
-            more => format!("and {more} more (--html and --json have all)\n"),
+            more => format!("and {more} more drives (--html and --json list all)\n"),
         };
         let summary: String = self.summary().iter().map(|sentence| format!("{sentence}\n")).collect();
         format!(
@@ -270,8 +271,8 @@ impl Campaign {
         page.list(&self.summary());
         for (number, quantity) in self.quantities.iter().enumerate() {
             let charts = self.charts(number, quantity);
-            let intro =
-                "Each drive is a point. Groups that lie apart have a common cause; a single point apart is a drive.";
+            let intro = "Each point is a drive. If groups lie apart, they have a common cause. A single point far off \
+                         is an odd drive.";
             page.charts(&Section::new(&format!("quantity-{number}"), &capital(&quantity.name), intro, charts));
         }
         page.heading("Drives that differ from their peers");
@@ -291,7 +292,7 @@ impl Campaign {
         page.html(&self.made_by)
     }
 
-    /// The distribution of a quantity over all drives, and its values by each label of which the drives have several.
+    /// The distribution of a quantity over all drives, and the values by each label with several values.
     fn charts(&self, number: usize, quantity: &Quantity) -> Vec<Chart> {
         let mut labels = LABELS.to_vec();
         labels.retain(|(_, label)| {
@@ -346,7 +347,7 @@ impl Campaign {
         });
         let slow = slow.into_iter().collect::<Vec<_>>().join(", ");
         let odd = if slow.is_empty() { slow } else { format!(" Slow drives: {slow}.") };
-        let caption = format!("A point is a drive, sorted within its {name}.{odd}");
+        let caption = format!("Each point is a drive. Drives are sorted within each {name}.{odd}");
         Chart { key, caption, lines, ..chart }
     }
 }
@@ -362,7 +363,7 @@ fn pair_sentence(quantity: &Quantity, pair: &PairComparison) -> String {
     format!("{name} of {by} {second} against {first}: median difference {shift} {unit}{interval}, p = {p:.1e}.")
 }
 
-/// Sentences below a head; nothing of none.
+/// Sentences under a heading; empty without sentences.
 fn listed(head: &str, bullet: &str, sentences: &[String]) -> String {
     let items: String = sentences.iter().map(|sentence| format!("{bullet}{sentence}\n")).collect();
     if items.is_empty() { items } else { format!("\n{head}\n{items}") }
@@ -418,7 +419,8 @@ mod tests {
         };
         let text = campaign.text();
         for part in [
-            "95 % of such drives have a rating of at least 48x, with 10 % confidence (2 drives measured; 59 give 95 %).",
+            "95 % of such drives have a rating of at least 48x, with 10 % confidence (2 drives measured; 95 % needs \
+             59).",
             "No drive is slow among its peers in the step certify.",
             "cannot tell for M: 3 drives with this spread show only a drive slower by 3 times or more",
             "S2 certify FAIL: reason 2",

@@ -1,4 +1,5 @@
-//! Results of checks, mostly of one disk: for which databases it is good enough. As text, Markdown, HTML and JSON.
+//! Results of checks, mostly of one disk: for which databases is the disk good enough? As text, Markdown, HTML and
+//! JSON.
 
 use crate::bars::Bars;
 use crate::html::Page;
@@ -169,7 +170,7 @@ fn sources(check: &Check) -> Vec<String> {
 fn bars(check: &Check) -> Bars {
     let mut bars = Bars::new(
         "Measured against the limits",
-        "The dashed line is the limit; bars are cut off at twice the limit. Right of the line is bad.",
+        "The dashed line is the limit: longer bars are bad. Bars are cut off at twice the limit.",
     );
     for judged in check.criteria.iter().filter(|judged| judged.criterion.limit.is_some() && judged.figure.is_some()) {
         let name = format!("{}: {}", judged.criterion.run, judged.criterion.what());
@@ -184,12 +185,12 @@ fn bars(check: &Check) -> Bars {
 fn notes(check: &Check) -> Vec<String> {
     let mut notes = check.remarks.clone();
     let folklore = check.criteria.iter().filter(|judged| judged.is_beyond_folklore());
-    notes.extend(folklore.map(|judged| format!("beyond a limit that decides nothing: {}", judged.sentence())));
+    notes.extend(folklore.map(|judged| format!("over a folklore limit, which does not count: {}", judged.sentence())));
     let runs = check.runs.iter().filter(|run| matches!(run.outcome, Outcome::Fail | Outcome::Invalid));
     notes.extend(runs.map(|run| format!("run {}: {}: {}", run.name, run.outcome, run.reason)));
     if !check.cannot_see.is_empty() {
         notes.push(format!("not tested: {}", check.cannot_see.join("; ")));
     }
-    notes.extend(check.files.iter().map(|file| format!("wrote {file} beside the record")));
+    notes.extend(check.files.iter().map(|file| format!("also written, beside the record: {file}")));
     notes
 }

@@ -1,4 +1,4 @@
-//! Result of a power cut: as text, Markdown, HTML and JSON.
+//! Result of a power-cut test: as text, Markdown, HTML and JSON.
 
 use crate::html::Page;
 use crate::table::{Cell, Table};

@@ -1,7 +1,7 @@
 //! Quantiles of each stream over the whole run and all devices.
 //!
-//! Read from the interval logs, with their resolution: 1 % for service times, 6 % for wait and lag, and never finer
-//! than a microsecond. The exact counts for a verdict are elsewhere.
+//! Quantiles come from the interval logs, whose resolution is 1 % for service times and 6 % for wait and lag, and never
+//! finer than 1 us. A verdict uses exact counts instead.
 
 use crate::table::Table;
 use results::cell::{self, Latencies as Histogram, Layout};
@@ -12,35 +12,35 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
-/// The durations of one stream.
+/// The latencies of one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StreamLatencies {
-    /// The stream.
+    /// Name of the stream.
     pub stream: String,
-    /// From hand-over to completion.
+    /// Service time: from submission to observed completion.
     pub service: Quantiles,
-    /// For a free slot: the device's doing, or the configured limit's.
+    /// Wait for a free slot, caused by the device or by the in-flight limit.
     pub wait: Quantiles,
-    /// Our own lateness.
+    /// Lag: delay of the submission by flashproof or its host.
     pub lag: Quantiles,
 }
 
 /// Some quantiles of a duration, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Quantiles {
-    /// Durations counted.
+    /// Number of durations.
     pub count: u64,
     /// The median.
     pub p50_ns: u64,
-    /// 90 %.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub p999_ns: u64,
-    /// 99.99 %.
+    /// 99.99th percentile.
     pub p9999_ns: u64,
-    /// The longest.
+    /// The maximum.
     pub max_ns: u64,
     /// The mean.
     pub mean_ns: u64,
@@ -49,7 +49,7 @@ pub struct Quantiles {
 }
 
 impl StreamLatencies {
-    /// The three, with their names.
+    /// The three durations, with their names.
     pub fn durations(&self) -> [(&'static str, &Quantiles); 3] {
         [("service", &self.service), ("wait", &self.wait), ("lag", &self.lag)]
     }
@@ -82,7 +82,7 @@ impl Quantiles {
     }
 }
 
-/// Reads the durations of every stream with operations, in the run in `dir` with the cells of `layout`. Errors: an
+/// Reads the latencies of every stream with operations, of the run in `dir` with the cells of `layout`. Errors: an
 /// interval log is missing or damaged.
 pub fn latencies(dir: &Path, layout: &Layout) -> Result<Vec<StreamLatencies>, RunDirError> {
     let read = |kind| by_stream(dir, layout, kind);
@@ -133,8 +133,8 @@ pub fn in_milliseconds(streams: &[StreamLatencies], name_width: usize, shown: &[
     table.widths([name_width, 8, 9, 9, 9, 9, 9, 9]).rows(rows)
 }
 
-/// The table used in reports on databases, for reads and writes: shares below each threshold, from the wanted instant
-/// and including failures, as the verdict counts them; and mean and standard deviation of service times.
+/// The table that is usual in reports on databases, for reads and writes: mean and standard deviation of service times,
+/// and the share below each threshold. Shares count as in the verdict: from the scheduled start, with failures.
 pub(crate) fn of_transactions(verdict: &Verdict, streams: &[StreamLatencies]) -> Table {
     let rows = verdict.groups.iter().map(|group| {
         let service = streams.iter().find(|stream| stream.stream == group.stream).map(|stream| stream.service);
@@ -153,7 +153,7 @@ pub(crate) fn of_transactions(verdict: &Verdict, streams: &[StreamLatencies]) ->
     table.widths([20, 8, 9, 9, 9, 9, 9]).rows(rows)
 }
 
-/// The tables as they stand below a verdict.
+/// The tables below a verdict.
 pub(crate) fn below_verdict(verdict: &Verdict, streams: &[StreamLatencies], are_transactions: bool) -> String {
     match streams {
         [] => String::new(),
@@ -202,7 +202,7 @@ mod tests {
         for index in 0..30 {
             let mut interval = Interval::new(&layout());
             (interval.index, interval.end_ns) = (index, (index + 1) * 1_000_000_000);
-            // 60 reads of 1 ms over two devices, one of them of 5 ms; lag 50 us.
+            // 60 reads over two devices, 59 of 1 ms and one of 5 ms; lag 50 us.
             interval.cells[0].record(&Times::new(0, 0, 50_000, 1_050_000), 0, 512);
             interval.cells[1].record(&Times::new(0, 0, 50_000, if index == 7 { 5_050_000 } else { 1_050_000 }), 0, 512);
             interval.cells[5].record(&Times::new(0, 2_000_000, 2_000_000, 2_100_000), 0, 512);

@@ -1,19 +1,18 @@
-//! Reports from run directories and logs, and from nothing else: on any machine, years later.
+//! Reports from run directories and logs alone, so that a report can be made on any machine, years later.
 //!
-//! * [`document`]: all that is known of runs and series of runs, as one document; as HTML, Markdown,
-//!   JSON and text
-//! * [`charts`]: what is drawn, as data; [`bars`]: numbers as bars
+//! * [`document`]: runs and series of runs as one document: as HTML, Markdown, JSON and text
+//! * [`charts`]: charts as data; [`bars`]: numbers as bars
 //! * [`baseline`]: results of a baseline for each drive, and its drives side by side
 //! * [`comparison`]: candidates side by side, and among published ratings
-//! * [`check`]: is a disk good enough for a database
+//! * [`check`]: results of `check`: is a disk good enough for a database
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown
 //! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs
 //! * [`text`]: the document for a terminal, and the summary of a run that just ended
 //! * [`status`]: progress of a run or a series, also while it runs
 //! * [`waf`]: write amplification of tenants, arrangement by arrangement
-//! * [`findings`]: what the doctor found
-//! * [`html`]: the pages
-//! * [`table`]: a table, as text, Markdown, HTML or CSV: also those of the commands
+//! * [`findings`]: findings of `doctor`
+//! * [`html`]: HTML pages
+//! * [`table`]: a table as text, Markdown, HTML or CSV, also for the output of commands
 
 #![forbid(unsafe_code)]
 
@@ -38,12 +37,12 @@ pub mod text;
 pub mod waf;
 mod words;
 
-/// `value` as every command prints it with `--json`, with a newline at the end.
+/// `value` as JSON in the format of `--json` of all commands, with a newline at the end.
 pub fn json<T: serde::Serialize + ?Sized>(value: &T) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
-/// JSON Schema (draft 2020-12) of what `T` serializes to: `docs/*.schema.json`.
+/// JSON Schema (draft 2020-12) of the JSON of a `T`: `docs/*.schema.json`.
 pub fn schema_of<T: schemars::JsonSchema>() -> serde_json::Result<String> {
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
     json(&settings.into_generator().into_root_schema_for::<T>())

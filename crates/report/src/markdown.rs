@@ -1,4 +1,4 @@
-//! The document as Markdown, for tickets and wikis: everything but the pictures, of which the key numbers remain.
+//! The document as Markdown, for tickets and wikis. Of each chart only the key number is shown.
 
 use crate::document::{Banner, Document, Pair, Report, RunReport, Section, SeriesReport};
 use crate::table::{Table, escaped};
@@ -8,7 +8,7 @@ use results::finding::Level;
 use results::units::{self, printable};
 
 impl Document {
-    /// For tickets and wikis: all but the pictures. All reports, one below the other.
+    /// All reports as Markdown, one below the other.
     pub fn markdown(&self) -> String {
         let of = |report: &Report| match report {
             Report::Run(run) => run_text(run, 1),
@@ -75,7 +75,7 @@ fn series_text(report: &SeriesReport) -> String {
 fn drives(report: &SeriesReport) -> String {
     let mut text = String::new();
     if let Some(beside) = &report.beside {
-        text += &heading(2, "Drives beside each other");
+        text += &heading(2, "Drives side by side");
         text += &list(beside.outliers.iter());
         text += &table(&beside.table(""));
     }
@@ -130,7 +130,7 @@ fn table(table: &Table) -> String {
     if table.is_empty() { String::new() } else { table.markdown() + "\n" }
 }
 
-/// A block of text as it is, in a fence longer than any in it.
+/// A fenced block of text. The fence is longer than any run of backticks in the text.
 fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);

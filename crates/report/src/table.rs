@@ -40,7 +40,7 @@ pub struct Cell {
 enum Look {
     Plain,
     Strong,
-    /// Over a limit, or otherwise not as it should be.
+    /// A value over a limit, or otherwise bad.
     Bad,
     Code,
     /// Link to an anchor in the page.
@@ -87,7 +87,7 @@ impl Table {
         self
     }
 
-    /// True if it has no row.
+    /// True if the table has no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -122,12 +122,12 @@ impl Table {
             let texts = [device, &finding.finding, &finding.reason, &finding.remedy].map(Cell::from);
             [if is_bad { Cell::bad(level) } else { level.into() }].into_iter().chain(texts)
         });
-        Self::new(title).text(["level", "of", "finding", "why it matters", "what to do"]).rows(rows)
+        Self::new(title).text(["level", "where", "finding", "why it matters", "what to do"]).rows(rows)
     }
 
     pub(crate) fn named_values<V: Into<Cell>>(title: &str, pairs: impl IntoIterator<Item = (String, V)>) -> Self {
         let rows = pairs.into_iter().map(|(name, value)| [name.into(), value.into()]);
-        Self::new(title).text(["what", "value"]).rows(rows)
+        Self::new(title).text(["name", "value"]).rows(rows)
     }
 }
 
@@ -193,7 +193,7 @@ impl Cell {
         Self { text: text.into(), look: Look::Strong }
     }
 
-    /// Text of a value over a limit, or otherwise not as it should be.
+    /// Text of a value that is over a limit, or otherwise bad.
     pub fn bad(text: impl Into<String>) -> Self {
         Self { text: text.into(), look: Look::Bad }
     }

@@ -15,7 +15,7 @@ use results::units;
 pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
     let limits = run.sla.limits();
     let row = move |slice: &SliceShares| {
-        let note = if slice.complete { "" } else { " (incomplete: of what ran)" };
+        let note = if slice.complete { "" } else { " (incomplete)" };
         let shares = limits.iter().enumerate().map(|(column, limit)| {
             let share = slice.judged_share.as_ref().and_then(|shares| shares.get(column)).copied();
             let over = slice.judged_over.get(column).copied().unwrap_or(0);
@@ -54,7 +54,7 @@ pub(crate) fn rates(run: &RunReport) -> Table {
         let counts = counts.map(|count| units::Grouped(count).to_string());
         first.into_iter().chain(counts).chain([units::bytes(stream.bytes as f64)])
     });
-    let numbers = ["offered/s", "achieved/s", "done", "failed", "done too late", "never done", "moved"];
+    let numbers = ["offered/s", "achieved/s", "done", "failed", "done too late", "never done", "transferred"];
     Table::new("Whole run").text(["stream"]).numbers(numbers).rows(rows)
 }
 
@@ -66,21 +66,19 @@ pub(crate) fn counters(run: &RunReport) -> Table {
     });
     let waf = run.device_waf.iter().map(|one| {
         let name = match &one.why_not {
-            None => format!("device WAF: bytes written to the media for each byte of hosts, {}", one.source),
-            Some(why) => format!("device WAF, not known: {why}"),
+            None => format!("device WAF: bytes written to the media for each byte from hosts, {}", one.source),
+            Some(why) => format!("device WAF, unknown: {why}"),
         };
         let waf = one.waf.map_or_else(|| "-".to_owned(), |waf| format!("{waf:.2}"));
         [one.device.clone(), name, String::new(), String::new(), waf]
     });
     let headings = ["device", "counter", "first", "last", "change"];
-    Table::new("Counters that the drives keep of themselves")
-        .text(headings)
-        .rows(rows.map(Vec::from_iter).chain(waf.map(Vec::from)))
+    Table::new("Counters of the drives").text(headings).rows(rows.map(Vec::from_iter).chain(waf.map(Vec::from)))
 }
 
 /// The parts of one slice's blame.
 pub(crate) fn blame(blame: &Blame) -> Table {
-    let share = |part: &BlamePart| part.share.map_or_else(|| "evidence, no number".to_owned(), units::percent);
+    let share = |part: &BlamePart| part.share.map_or_else(|| "not measurable".to_owned(), units::percent);
     let device = words::device(blame.device.as_deref());
     let over = units::duration(blame.threshold_ns);
     Table::new(format!("Slice {} of {} on {device}, over {over}", blame.slice, blame.stream))
@@ -88,7 +86,7 @@ pub(crate) fn blame(blame: &Blame) -> Table {
         .rows(blame.parts.iter().map(|part| [kebab(&part.cause), share(part), part.evidence.clone()]))
 }
 
-/// A cause, level or the like in words, as it is named in JSON.
+/// The name of a cause or level in JSON, in words.
 fn kebab(value: &impl serde::Serialize) -> String {
     let name = serde_json::to_value(value).ok();
     name.and_then(|name| name.as_str().map(|name| name.replace('-', " "))).unwrap_or_default()
@@ -108,13 +106,13 @@ pub(crate) fn steadiness(run: &RunReport) -> Table {
             window.limit.map_or_else(|| "-".into(), value),
         ]
     });
-    let numbers = ["steady", "average", "range", "move of the best line", "limit"];
-    Table::new("The last five rounds").text(["what"]).numbers(numbers).rows(rows)
+    let numbers = ["steady", "average", "range", "slope excursion", "limit"];
+    Table::new("The last five rounds").text(["metric"]).numbers(numbers).rows(rows)
 }
 
-/// The steps of a series; `link` gives the place of a step's run in the page.
+/// The steps of a series; `link` gives the anchor of a step's run in the page.
 pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> Option<String>) -> Table {
-    // The jobs of a baseline are not multiples of a load.
+    // Jobs of a baseline have no multiple of a load.
     let has_loads = report.series.purpose != Purpose::Baseline;
     let rows = report.steps.iter().enumerate().map(|(number, step)| {
         let name = step.step.name.clone();

@@ -1,4 +1,4 @@
-//! The document for a terminal: everything that decides, without the pictures.
+//! The document for a terminal: verdicts, shares and latencies, without charts.
 
 use crate::charts::Detail;
 use crate::charts::counters::{DeviceWaf, changes, device_waf, waf_lines};
@@ -14,11 +14,11 @@ use results::units;
 use serde::Serialize;
 use std::path::Path;
 
-/// Maximum number of slices shown, per step of a series, with where their time went.
+/// Maximum number of slices per step of a series whose blame is shown.
 const BLAME_TOLD_MAX: usize = 2;
 
 impl Document {
-    /// For a terminal: verdicts, shares and latencies; of several reports each under a line with its directory.
+    /// The document for a terminal. Several reports stand one below the other, each under a line with its directory.
     pub fn text(&self) -> String {
         let page = |report: &Report| match report {
             Report::Run(run) => run_page(run),
@@ -78,7 +78,7 @@ fn drives(report: &SeriesReport) -> String {
     let mut text = String::new();
     let titled = |table: &Table| format!("\n{}\n{table}", table.title);
     if let Some(beside) = &report.beside {
-        text += &titled(&beside.table("drives beside each other"));
+        text += &titled(&beside.table("drives side by side"));
         beside.outliers.iter().for_each(|outlier| text += &format!("  {outlier}\n"));
     }
     for drive in &report.drives {
@@ -102,38 +102,38 @@ fn drives(report: &SeriesReport) -> String {
 /// Blame of the steps in which it was determined: the worst slices of each.
 fn blame(report: &SeriesReport) -> String {
     let mut text = String::new();
-    // A search has many passed loads, which say little.
+    // In a search, the blame of the many passed loads is of little interest.
     let of_search = report.series.purpose == Purpose::Rate;
     let told = report.steps.iter().filter(|step| !of_search || step.step.outcome != Some(Outcome::Pass));
     for step in told {
         let blame = step.report.iter().flat_map(|run| run.verdict.blame.iter().take(BLAME_TOLD_MAX));
         text.extend(blame.map(|blame| format!("  {}: {}\n", step.step.name, blame.sentence)));
     }
-    if text.is_empty() { text } else { format!("\nwhere the time went, of the worst slices of each step\n{text}") }
+    if text.is_empty() { text } else { format!("\nwhere the time went in the worst slices of each step\n{text}") }
 }
 
-/// A run on one page.
+/// The result of one run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
-    /// The program that ran it.
+    /// Program and version that ran the test.
     pub tool: String,
-    /// True if the run came to its end and wrote its verdict.
+    /// True if the run ended and wrote its verdict.
     pub complete: bool,
     /// Remarks for the reader, each one sentence.
     pub remarks: Vec<String>,
-    /// The verdict as it follows from the recorded counts now.
+    /// The verdict, computed again from the recorded counts.
     pub verdict: Verdict,
     pub latencies: Vec<StreamLatencies>,
-    /// Write amplification of each drive that counts what its media take.
+    /// Write amplification of each drive that counts the bytes written to its media.
     pub device_waf: Vec<DeviceWaf>,
-    /// True if its operations are transactions on records.
+    /// True if the operations are transactions on records.
     #[serde(skip)]
     are_transactions: bool,
 }
 
 impl Summary {
-    /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`]; a damaged
-    /// interval log only costs the quantiles, and is remarked.
+    /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`]. If an interval log is damaged,
+    /// the quantiles are missing and a remark says so.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let run = run_dir::read(dir)?;
         let mut remarks = run.remarks.clone();
@@ -151,7 +151,7 @@ impl Summary {
 }
 
 impl std::fmt::Display for Summary {
-    /// The page for a terminal, without the remarks.
+    /// The result for a terminal, without the remarks.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&page(&self.verdict, &self.latencies, self.are_transactions, &self.device_waf))
     }

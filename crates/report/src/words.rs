@@ -1,6 +1,4 @@
-//! Words for outcomes, devices and classes: the same in all forms of a report.
-//!
-//! Method of a report's numbers and their limits: the same words in every output format.
+//! Words for outcomes, devices and classes, and the method behind the numbers: the same in every output format.
 
 use conclusions::series::State;
 use results::judge::{Class, Outcome};
@@ -9,7 +7,7 @@ use results::units::{self, span_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Something that a reader must know before anything else.
+/// A warning that is shown before anything else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Banner {
     /// One sentence.
@@ -25,16 +23,16 @@ pub struct Pair {
     pub value: String,
 }
 
-/// A text under a heading.
+/// A paragraph under a heading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Paragraph {
     /// The heading.
     pub title: String,
-    /// One paragraph.
+    /// The text of the paragraph.
     pub text: String,
 }
 
-/// Device of a group or share: its name, or all together.
+/// Name of the device of a group or share; `None`: all devices together.
 pub(crate) fn device(device: Option<&str>) -> &str {
     device.unwrap_or("all devices together")
 }
@@ -86,7 +84,8 @@ impl Shown {
     }
 }
 
-/// How a step of a series ended, or its state: `running` while it runs. `is_over`: the series has its conclusion.
+/// The outcome of a step, or its state; `running` is the word for a running step. `is_over`: the series has its
+/// conclusion.
 pub(crate) fn step_outcome(state: State, outcome: Option<Outcome>, is_over: bool, running: &str) -> String {
     let state = match (state, outcome) {
         (State::Done, Some(outcome)) => return outcome.to_string(),
@@ -110,7 +109,7 @@ pub(crate) fn class(class: Class, simulated: bool, ran_sec: f64, partial: bool) 
     }
 }
 
-/// The explanations for a run, in the order in which a doubt would come up.
+/// The explanations of a run's numbers.
 pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
     let part = |title: &str, text: String| Paragraph { title: title.to_owned(), text };
     let slice = units::span(manifest.slice_sec);
@@ -118,37 +117,39 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
     let mut parts = vec![
         part(
             "The times of an operation",
-            "An operation is intended at an instant of the schedule, eligible once a slot under the limit of operations \
-             in flight is free, issued when it is handed over, and completed when its completion is seen. Wait = eligible \
-             - intended (the device's doing, or the configured limit's); lag = issued - eligible (this program's own); \
-             service = completed - issued (ACT's number); judged = wait + service; response = wait + lag + service."
+            "An operation is intended at its scheduled start time, eligible once the in-flight limit has a free slot, \
+             issued at its submission, and completed when flashproof sees its completion. Wait = eligible - intended: \
+             caused by the device or by the in-flight limit. Lag = issued - eligible: caused by flashproof or its \
+             host. Service = completed - issued: the time that ACT reports. Judged = wait + service. Response = wait + \
+             lag + service."
                 .into(),
         ),
         part(
             "The verdict",
             format!(
-                "The run is cut into slices of {slice}. In each, the share of judged operations whose wait and service \
-                 together took a threshold or longer is formed, for every device and for all of them together, and \
-                 compared as whole numbers with the limits ({}). The worst complete slice decides. An operation that \
-                 failed or never came back is over every threshold. Invalid means that this program's own lateness, or \
-                 completions seen late, could decide it.",
+                "The run is divided into slices of {slice}. For each device, and for all devices together, the share \
+                 of judged operations with a wait + service of a threshold or longer is compared with the limits ({}), \
+                 in whole numbers. The worst complete slice decides. A failed or lost operation is over every \
+                 threshold. INVALID means that delays by flashproof or its host, or completions that were seen late, \
+                 may have decided the outcome.",
                 manifest.sla
             ),
         ),
         part(
-            "What was counted exactly, and what was not",
+            "Exact and rounded numbers",
             format!(
                 "Shares are exact counts. Percentiles come from histograms with steps of 1 % for service and 6 % for wait \
-                 and lag, nothing finer than a microsecond. Tables were written every {interval}, and were reduced for \
-                 the charts; each chart says what a point of it is. The verdict shown was computed again from the \
-                 recorded counts when this report was made."
+                 and lag, but at least 1 us. Tables have a row for every {interval} and are reduced for the charts; \
+                 the caption of a chart explains its points. The verdict was computed again from the recorded counts \
+                 for this report."
             ),
         ),
         part(
-            "What this does not say",
-            "The load is a model of a database's device I/O: fixed rates, random places, a record cache that never helps. \
-             It is no measurement of your database. It holds for this drive, this firmware, this fill, this host and \
-             this length of time: drives fall off after hours, and another one of the same model may differ."
+            "Limits of this result",
+            "The load is a model of a database's device I/O: fixed rates, random offsets, no cache hits. Your \
+             database was \
+             not measured. The result holds for this drive, firmware, fill level, host and duration: drives may slow \
+             down after hours, and another drive of the same model may differ."
                 .into(),
         ),
         part(
@@ -161,8 +162,8 @@ pub(crate) fn method(manifest: &Manifest) -> Vec<Paragraph> {
     if manifest.simulated {
         parts.push(part(
             "Simulated drives",
-            "This run's drives are a queueing model on virtual time. Its numbers show how this program measures and \
-             judges; they say nothing about a real drive."
+            "The drives of this run are a queueing model on virtual time. The numbers show how flashproof measures and \
+             judges, but nothing about a real drive."
                 .into(),
         ));
     }

@@ -218,7 +218,7 @@ fn a_series_and_damaged_runs_are_drawn_as_far_as_they_are_whole() {
     let charts = check(browser, &page);
     assert!(charts >= 20, "{charts}");
     let html = fs::read_to_string(&page).unwrap();
-    for words in ["it held 20x", "this run is incomplete", "service.hlog could be read up to about 0 s only"] {
+    for words in ["it held 20x", "this run is incomplete", "service.hlog could only be read up to about 0 s"] {
         assert!(html.contains(words), "{words}");
     }
 }

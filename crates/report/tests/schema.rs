@@ -282,7 +282,7 @@ fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
     };
     assert!(outliers.len() == 1 && of_slow(&outliers[0]), "{outliers:?}");
     let parts = [
-        "100,000/s flat out; the knee is at depth 32: 100,000/s, p99 960 us",
+        "100,000/s at saturation; knee at queue depth 32: 100,000/s, p99 960 us",
         "2.4 ms ✘",
         "all of its 68.7 GB are used",
         "fell from 50,000/s to 25,000/s",
@@ -303,7 +303,7 @@ fn damaged_runs_are_reported_as_far_as_they_are_whole() {
         ("telemetry.csv", |text| text[..text.len() - 30].to_owned(), "telemetry.csv is cut: "),
         ("intervals.csv", |text| text.replacen("\n20,", "\nXX,", 1), "intervals.csv is changed: "),
         ("verdict.json", |_| "{".to_owned(), "verdict.json is damaged"),
-        ("wait.hlog", |text| text.replacen("Tag=reads", "Tag=others", 2), "wait.hlog could be read up to"),
+        ("wait.hlog", |text| text.replacen("Tag=reads", "Tag=others", 2), "wait.hlog could only be read up to"),
         ("service.hlog", |_| String::new(), ""),
     ];
     for (number, (file, damage, words)) in damages.into_iter().enumerate() {

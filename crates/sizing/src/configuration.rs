@@ -1,9 +1,9 @@
-//! A test's configuration for each namespace: the load of one of its drives, each value with where it came from.
+//! A test's configuration for each namespace: the load of one of its drives, each value with its source.
 //!
-//! A configuration covers one namespace on one drive, however they share: the loads of the namespace on its devices,
-//! added up and divided by the number of their drives. Namespaces that share a drive have one configuration each, to
-//! be run at the same time on it. The offsets are set so that the load requests the I/O of the cluster's drive, within
-//! whole percents; if a drive distorts it, use `align`.
+//! A configuration covers one namespace on one drive: the namespace's loads on its devices, added up and divided by
+//! the number of its drives. Namespaces that share a drive have one configuration each, to be run on that drive at the
+//! same time. The offsets, whole percents, make the load request the I/O of the cluster's drive. If the drive under
+//! test distorts that I/O, use `align`.
 
 use crate::align::{Distortion, Load, Offsets, PLAUSIBLE_PCT, solve};
 use crate::drive_io::{DriveIo, NAMES};
@@ -29,11 +29,11 @@ pub struct Test {
     pub factor: Factor,
 }
 
-/// A configuration, and the I/O that it stands for.
+/// A configuration, and the I/O that it requests.
 #[derive(Debug, Clone)]
 pub struct Configuration {
     pub namespace: String,
-    /// Number of drives by which its load was divided.
+    /// Number of drives by which the namespace's load was divided.
     pub drives: usize,
     /// The configuration as a file.
     pub text: String,
@@ -52,19 +52,20 @@ const NEAR: f64 = 0.02;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigurationError {
     /// No such node.
-    #[error("the profile has no node {wanted} - it has {}", .found.join(", "))]
+    #[error("the profile has no node {wanted} - found: {}", .found.join(", "))]
     NoNode { wanted: String, found: Vec<String> },
     /// The namespace has no load.
     #[error(
-        "namespace {namespace}: neither read nor wrote a record in the window - there is no load to test: choose another one"
+        "namespace {namespace}: has no load to test: no record was read or written in the window - choose another \
+         window"
     )]
     NoLoad { namespace: String },
     /// The result is not a valid configuration.
-    #[error("namespace {namespace}: cannot be configured - {problems}")]
+    #[error("namespace {namespace}: no valid configuration - {problems}")]
     Refused { namespace: String, problems: String },
 }
 
-/// The node whose drives do most, in bytes per second: a drive is sized for the busiest.
+/// The node whose drives have the highest throughput, bytes per second: a drive is sized for the busiest node.
 pub fn busiest_node(profile: &Profile) -> Option<&str> {
     let kib = |node: &str| -> f64 {
         let of_node = profile.drives.iter().filter(|drive| drive.node == node).map(|drive| drive.io());
@@ -91,7 +92,7 @@ pub fn configurations(profile: &Profile, node: &str, test: &Test) -> Result<Vec<
 
 /// The part of a namespace on one of its drives.
 struct Part<'a> {
-    /// Its load on each device.
+    /// The namespace's load on each device.
     loads: Vec<&'a DeviceLoad>,
     drives: BTreeSet<&'a str>,
     /// Bytes of record reads in iostat, divided by the bytes at the lower edges of their buckets; `None` without
@@ -180,11 +181,10 @@ impl<'a> Part<'a> {
             rate(did.read_kib_per_sec),
             match self.read_bytes {
                 Some(_) => " by iostat",
-                None => ", if each read is as large as the lower edge of its bucket: give --iostat to know",
+                None => " if each read has the smallest size of its bucket (--iostat gives the real number)",
             },
         );
-        let sizes =
-            format!("the model reads {reads} kB/s of a drive at 100 %, and the cluster's drive read {read}{by}");
+        let sizes = format!("at 100 % the model reads {reads} kB/s; the cluster's drive read {read} kB/s{by}");
         scale(&mut config, test.factor).map_err(|errors| refused(sentences(errors)))?;
         let asks = asked(&config)?;
         let text = self.document(profile, test, config, &sizes).to_string();
@@ -201,7 +201,7 @@ impl<'a> Part<'a> {
         let times = if test.factor == Factor::ONE { String::new() } else { format!("{} times ", test.factor) };
         let (DeviceLoad { namespace, node, .. }, tool) = (first, &profile.tool);
         let load =
-            format!("{times}the load that one drive of namespace {namespace} had on node {node}{when}, by {tool}.");
+            format!("{times}the load of namespace {namespace} on one drive of node {node}{when}. Written by {tool}.");
         document.paragraph(&load);
         let devices: Vec<&str> = self.loads.iter().map(|load| load.device.as_str()).collect();
         document.paragraph(&format!("From {} ({}).", profile.sources.join(", "), devices.join(", ")));
@@ -210,20 +210,20 @@ impl<'a> Part<'a> {
         }
         if self.sharers(profile) > 1 {
             document.paragraph(
-                "Other namespaces are on the same drive, each with a configuration of its own: run them at once \
+                "Other namespaces share this drive. Each has its own configuration: run them at once \
                  (flashproof storage A.conf B.conf).",
             );
         }
-        document.paragraph("ERASES THE DRIVE that it names. It asks first, and refuses a drive in use.");
+        document.paragraph("ERASES THE DRIVE in device-names. flashproof asks first, and refuses a drive in use.");
         let (count, drives) = (self.loads.len(), self.drives.len());
         let part = match (count, drives) {
             (1, _) => String::new(),
-            (_, 1) => format!("; the sum of {count} devices on one drive"),
-            _ => format!("; the sum of {count} devices, divided by {drives} drives"),
+            (_, 1) => format!("; the value is the sum of {count} devices on one drive"),
+            _ => format!("; the value is the sum of {count} devices, divided by {drives} drives"),
         };
         let origin = &first.origin;
         let each = |what: &str| {
-            if count == 1 { what.to_owned() } else { format!("{what}{part} (this is of {})", first.device) }
+            if count == 1 { what.to_owned() } else { format!("{what} (only {}){part}", first.device) }
         };
         let mut note = |key, text: String| document.note(key, &format!("Here: {text}."));
         note("read-reqs-per-sec", each(&origin.reads));
@@ -234,7 +234,8 @@ impl<'a> Part<'a> {
         if large_block_bytes(first) != first.large_block_bytes {
             let size = kib(first.large_block_bytes);
             block = format!(
-                "{size}, {block}, but larger, for records are read that do not fit it; large blocks are fewer by as much"
+                "{size}, {block}; enlarged here because some records do not fit it; the offsets reduce the number of \
+                 blocks"
             );
         }
         note("large-block-op-kbytes", block);
@@ -242,7 +243,7 @@ impl<'a> Part<'a> {
         note("total-lbw-per-sec", format!("{lbw:.1}, {lbw_origin}"));
         note("direct-frees", each(&origin.direct_frees));
         let offset = |pct: u32, what: &str| {
-            format!("the model has {:.1} % of the {what} that the cluster had", 1e4 / f64::from(pct))
+            format!("at 100 % the model issues {:.1} % of the cluster's {what}", 1e4 / f64::from(pct))
         };
         let lbr = offset(offsets.large_block_reads, "large-block reads");
         note("lbr-req-offset", format!("{lbr} ({})", each(&origin.large_block_reads)));
@@ -251,7 +252,7 @@ impl<'a> Part<'a> {
         document
     }
 
-    /// Number of namespaces on its drives.
+    /// Number of namespaces on this namespace's drives, itself included.
     fn sharers(&self, profile: &Profile) -> usize {
         let node = &self.loads[0].node;
         let on = profile.drives.iter().filter(|it| it.node == *node && self.drives.contains(it.drive.as_str()));
@@ -277,18 +278,20 @@ fn remarks(load: &DeviceLoad, offsets: &Offsets, did: &DriveIo, asks: &DriveIo) 
     let implausible = offsets.by_key().into_iter().filter(|(key, pct)| used(key) && !PLAUSIBLE_PCT.contains(pct));
     let implausible = implausible.map(|(key, pct)| {
         let why = match key {
-            "lbw-req-offset" => "blocks that were flushed before they were full, or that defragmentation fills again",
-            "lbr-req-offset" => "defragmentation that was not in step with the writes",
-            _ => "sizes that crowd at one end of their buckets",
+            "lbw-req-offset" => "blocks flushed before they were full, or filled again by defragmentation",
+            "lbr-req-offset" => "defragmentation that did not keep pace with the writes",
+            _ => "sizes concentrated at one end of their buckets",
         };
-        format!("{namespace}.conf: {key} is {pct} %, which is much - it stands for {why}: look whether that is so")
+        format!(
+            "{namespace}.conf: {key} is {pct} %, far from 100 % - possible cause: {why}. Check the cluster for that"
+        )
     });
     let both = did.numbers().into_iter().zip(asks.numbers()).zip(NAMES);
     let off = both.filter(|((did, asks), _)| (did - asks).abs() > NEAR * did.abs().max(asks.abs()));
     let off = off.map(|((did, asks), name)| {
         format!(
-            "{namespace}.conf: asks for {asks:.1} {name}, and the cluster's drive did {did:.1} - no offset brings them \
-             together: look at the sizes, and at the size of large blocks"
+            "{namespace}.conf: requests {asks:.1} {name}, but the cluster's drive did {did:.1} - no offset makes them \
+             equal: check the sizes of records and of large blocks"
         )
     });
     implausible.chain(off).collect()

@@ -19,7 +19,7 @@ pub struct DriveIo {
     pub written_kib_per_sec: f64,
 }
 
-/// Names of the four numbers, which are iostat's.
+/// iostat's names of the four numbers.
 pub const NAMES: [&str; 4] = ["r/s", "w/s", "rkB/s", "wkB/s"];
 
 impl DriveIo {

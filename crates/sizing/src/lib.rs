@@ -7,21 +7,20 @@
 //!                                                          +--align, select
 //! ```
 //!
-//! The one idea: all inputs keep their counters and instants unchanged; rates are computed in one place, from
-//! differences between two instants, and checked against each other before use.
+//! The one idea: all inputs keep their counters and instants unchanged. Rates are computed in one place, from
+//! differences between two instants. Rates from different sources are compared before use.
 //!
-//! * [`source`], [`lines`]: input files, and their lines
+//! * [`source`], [`lines`]: decompressed input files, and their lines
 //! * [`server_log`]: logs of the database: histograms, drv_ssd lines, restarts
 //! * [`loglatency`]: tables of one histogram of a log, as asloglatency prints them
-//! * [`info`]: replies of the info protocol, as files keep them
+//! * [`info`]: replies of the info protocol, recorded in files
 //! * [`pasted`]: tables of asloglatency in place of a log
 //! * [`iostat`]: output of sysstat's iostat
-//! * [`source`]: input files, decompressed
 //! * [`profile`]: the load of each namespace on each device, as a file
 //! * [`drive_io`]: I/O that reaches a drive, in iostat's numbers
 //! * [`configuration`]: a test's configuration for each namespace
 //! * [`align`]: the offsets with which a configuration reproduces the cluster's I/O
-//! * [`select`]: number of drives of a kind that a cluster's load needs
+//! * [`select`]: number of drives of one model that a cluster's load needs
 
 #![forbid(unsafe_code)]
 

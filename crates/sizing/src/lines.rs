@@ -7,7 +7,7 @@
 use memchr::memchr;
 use std::io::{self, Read};
 
-/// Longest line that is read; the longest ones that servers write have some 4 KiB.
+/// Longest line that is read. Servers write lines of at most about 4 KiB.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 /// NUL bytes in a row that are skipped, some seconds' worth: a sparse file may claim any size.
 const NUL_BYTES_MAX: u64 = 4 << 30;
@@ -18,7 +18,7 @@ const WINDOW_BYTES: usize = 256 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
     pub bytes: &'a [u8],
-    /// True if it has an end: the last line of a file that is truncated or still being written has none.
+    /// True if the line has its end. The last line of a file that is truncated or still being written has none.
     pub whole: bool,
 }
 
@@ -89,7 +89,7 @@ impl<R: Read> Lines<R> {
         self.number -= count;
     }
 
-    /// The next line; `None` at the end. Errors: those of reading; there are too many NUL bytes before it.
+    /// The next line; `None` at the end. Errors: a read fails, or there are too many NUL bytes before the line.
     pub fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
         let mut searched = 0;
         loop {
@@ -130,7 +130,7 @@ impl<R: Read> Lines<R> {
         self.nul_bytes += count as u64;
         if self.nul_bytes > self.nul_bytes_max {
             return Err(io::Error::other(format!(
-                "it has more than {} NUL bytes before a line, as a sparse file has - give the part of it that has lines (tail -c)",
+                "more than {} NUL bytes before a line, as in a sparse file - give only the part with lines (tail -c)",
                 results::units::Grouped(self.nul_bytes_max)
             )));
         }

@@ -2,9 +2,9 @@
 //! paper.
 //!
 //! A table has averages where a log has counters. Each table becomes two dumps of a histogram, at the start and the end
-//! of one period, whose difference has those averages; drv_ssd lines, often of another day, are moved to that period.
-//! So everything derived from a log can be derived from tables, too. Old and new headings are read, blanks may be
-//! collapsed, and a table may lack its heading: then the command before it gives its name.
+//! of one period; their difference has the table's averages. drv_ssd lines, often of another day, are moved to that
+//! period. So all numbers derived from a log can also be derived from tables. Old and new headings are read, blanks may
+//! be collapsed, and a table may lack its heading: then the command before it gives its name.
 
 use crate::lines::Lines;
 use crate::server_log::{self, Dump, LogError, ServerLog, Unit};
@@ -44,16 +44,18 @@ pub enum PastedError {
     Log(#[from] LogError),
     /// The lines come from several nodes.
     #[error(
-        "the drv_ssd lines beside pasted tables are of {0} nodes, and a table says of none - give one node's at a time"
+        "the drv_ssd lines between pasted tables are of {0} nodes, and tables do not name their node - give the lines \
+         and tables of one node at a time"
     )]
     SeveralNodes(usize),
     /// A complete log is among the tables.
     #[error(
-        "{0} holds the histograms of a log beside pasted tables - give the log alone, which knows more, or the tables alone"
+        "{0}: has both histograms of a log and pasted tables - give only the log, which has more data, or only the \
+         tables"
     )]
     Mixed(String),
     #[error(
-        "the table of {name} has no column of {missing} - sizes need all powers of two up to the largest: run asloglatency \
+        "the table of {name} has no column for {missing} - sizes need a column for each power of two: run asloglatency \
          with -e 1 -n {n}"
     )]
     Columns { name: String, missing: String, n: usize },
@@ -72,7 +74,7 @@ pub struct Pasted {
     pub thresholds: Vec<u64>,
     /// Values counted per second.
     pub per_sec: f64,
-    /// Length, seconds.
+    /// Time that the table covers, seconds.
     pub seconds: f64,
 }
 
@@ -148,15 +150,15 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
             [first].into_iter().chain(edges.windows(2).map(|pair| pair[0].saturating_sub(pair[1]))).collect();
         if let Some(pct) = table.pct_over.last().filter(|pct| **pct > 0.0 && unit == Unit::Bytes) {
             log.remarks.push(format!(
-                "the table of {} ends at {pct} %: larger values are taken for those of its last column - run asloglatency with \
-                 a larger -n",
+                "the last column of the table of {} has {pct} %, not 0: all larger values are counted in it - run \
+                 asloglatency with a larger -n",
                 table.name
             ));
         }
         let dump = |at, counts: &[u64]| Dump { at, unit, total: counts.iter().sum(), buckets: counts.to_vec() };
         let dumps = vec![dump(from, &[]), dump(to, &buckets)];
         if log.histograms.contains_key(&table.name) {
-            log.remarks.push(format!("there are several tables of {}: the first is taken", table.name));
+            log.remarks.push(format!("there are several tables of {}: the first is used", table.name));
         }
         log.histograms.entry(table.name).or_insert(dumps);
     }
@@ -294,7 +296,7 @@ fn is_head(line: &str) -> bool {
     matches!(words[..], ["slice-to", "(sec)", .., "ops/sec"])
 }
 
-/// True if a line can belong to a server's log: it begins with a month.
+/// True if a line can belong to a server's log, because it begins with a month.
 fn is_of_a_log(words: &[&str]) -> bool {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     words.len() > 5 && MONTHS.iter().any(|month| words[0].starts_with(month))
@@ -343,7 +345,7 @@ mod tests {
             pasted("$ asloglatency -t 500 -n 3 -e 1 -h {a}-device-write-size -l x\navg 100.00 20.00 0.00 7.5\n");
         assert_eq!((tables[0].name.as_str(), tables[0].per_sec), ("{a}-device-write-size", 7.5));
         assert_eq!(pasted("Histogram : {a}-read\navg 100.00 0.00 7.5\n").0[0].name, "{a}-read", "of asloglatency -N");
-        assert_eq!(pasted("avg 100.00 20.00 0.00 7.5\n").0, [], "a table of nothing is none");
+        assert_eq!(pasted("avg 100.00 20.00 0.00 7.5\n").0, [], "a table without a name is dropped");
         assert_eq!(pasted("{a}-read\navg 100.00 120.00 0.00 7.5\navg nan 1\n").0, []);
     }
 
@@ -359,7 +361,7 @@ mod tests {
         );
         let (tables, _) = pasted("{a}-device-read-size\nslice-to (sec) 1 8 ops/sec\navg 100.00 25.00 1000.0\n");
         let error = join(&mut ServerLog::default(), tables).unwrap_err().to_string();
-        assert!(error.contains("no column of 2 bytes") && error.contains("-e 1 -n 4"), "{error}");
+        assert!(error.contains("no column for 2 bytes") && error.contains("-e 1 -n 4"), "{error}");
         let (tables, _) = pasted("{a}-device-read-size\nslice-to (sec) 0 ops/sec\navg 100 5\n");
         assert!(join(&mut ServerLog::default(), tables).is_err(), "there is no column of 0");
     }

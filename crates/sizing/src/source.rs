@@ -19,7 +19,7 @@ fn advice(error: &io::Error) -> &'static str {
         ErrorKind::NotFound => " - check the path",
         ErrorKind::PermissionDenied => " - read it as the user who owns it, or let this user read it (chmod)",
         ErrorKind::IsADirectory => " - name the file itself",
-        ErrorKind::InvalidInput => " - name the file itself, or send it to standard input and give - as its name",
+        ErrorKind::InvalidInput => " - name the file itself, or pipe the data in and give - as the file name",
         _ => "",
     }
 }

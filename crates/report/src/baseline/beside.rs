@@ -1,4 +1,5 @@
-//! Drives side by side: a row for each number, a column for each drive, and which of one model differ from the others.
+//! Drives side by side: a row for each number, a column for each drive, and the drives that differ from others of their
+//! model.
 
 use super::{rate, time};
 use crate::bars::Bars;
@@ -13,7 +14,7 @@ use serde::Serialize;
 /// Drives side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Beside {
-    /// In the order in which they were named.
+    /// Drives in the order of the request.
     pub drives: Vec<BesideDrive>,
     /// Drives that differ from the others of their model, each one sentence.
     pub outliers: Vec<String>,
@@ -22,11 +23,11 @@ pub struct Beside {
 /// A drive among others.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct BesideDrive {
-    /// Its name here.
+    /// Name of the drive in the comparison.
     pub name: String,
-    /// Its model; what does not tell one is taken to be of one model with what has its size.
+    /// Model of the drive. Drives of unknown model and equal size count as one model.
     pub model: String,
-    /// Its numbers.
+    /// Numbers of the drive.
     pub numbers: Vec<Number>,
     #[serde(skip)]
     metrics: Vec<Metric>,
@@ -37,14 +38,14 @@ pub struct BesideDrive {
 pub struct Number {
     /// Name of the quantity: `IOPS`, `p99`.
     pub what: String,
-    /// Of which operations: `random reads, 4 KiB`.
+    /// The operations: `random reads, 4 KiB`.
     pub of: String,
-    /// Its value: operations, or microseconds.
+    /// The value, in operations per second, operations in flight, or microseconds.
     pub value: f64,
 }
 
 impl BesideDrive {
-    /// A drive, with what its jobs showed.
+    /// A drive, with the points of its jobs.
     pub(crate) fn new(name: String, identity: &Identity, points: &[Point]) -> Self {
         let metrics = metrics(points);
         let number =
@@ -63,7 +64,7 @@ impl BesideDrive {
 }
 
 impl Beside {
-    /// Lays `drives` side by side.
+    /// Puts `drives` side by side and finds the outliers.
     pub(crate) fn new(drives: Vec<BesideDrive>) -> Self {
         let mut this = Self { drives, outliers: Vec::new() };
         let mut models: Vec<String> = this.drives.iter().map(|drive| drive.model.clone()).collect();

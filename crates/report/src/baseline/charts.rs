@@ -9,7 +9,7 @@ use conclusions::series::Step;
 pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
     let curves = curves(points, Part::Depth);
     let x = || Axis::log("queue depth", "");
-    let y = Axis::linear("operations a second", "/s");
+    let y = Axis::linear("operations per second", "/s");
     let mut chart = Chart::new("depth-iops", "IOPS at each queue depth", x(), y);
     let mut keys = Vec::new();
     for (number, (mix, curve)) in curves.iter().enumerate() {
@@ -22,8 +22,8 @@ pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
     }
     chart.key = format!("{}.", keys.join("; "));
     chart.caption =
-        "Each point is a job, closed loop. Dotted vertical lines are the knees: the least depths that do nine \
-                     tenths of the highest rate, which is the median of the depths from there on."
+        "Each point is a job, closed loop. Dotted vertical lines are the knees: the smallest depths that reach \
+                     90 % of the highest rate. The highest rate is the median of the rates from the knee on."
             .to_owned();
     for (mix, curve) in &curves {
         if let Some(depths) = in_doubt(curve, |point| point.depth.to_string()) {
@@ -34,7 +34,7 @@ pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
         let title = format!("Latency at each queue depth: {mix}");
         let mut chart = Chart::new(format!("depth-latency-{mix}"), title, x(), Axis::log("service time", "ms"));
         chart.lines = lines(curve, &depths(curve), |point, percent| Some(point.told()?.service_at(percent)));
-        chart.caption = "Service time of each job, from hand-over to completion: fio's clat.".to_owned();
+        chart.caption = "Service time of each job, from submission to completion: fio's slat + clat.".to_owned();
         if let Some(depths) = in_doubt(curve, |point| point.depth.to_string()) {
             chart.caption += &format!(" In doubt: depth {depths}.");
         }
@@ -54,8 +54,8 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
     let curves = curves(points, Part::Rate);
     let charts = curves.iter().map(|(mix, curve): &(Mix, Vec<&Point>)| {
         let title = format!("Latency against throughput: {mix}");
-        let x = Axis::linear("operations a second that were done", "/s");
-        let mut chart = Chart::new(format!("throughput-{mix}"), title, x, Axis::log("wait and service", "ms"));
+        let x = Axis::linear("achieved operations per second", "/s");
+        let mut chart = Chart::new(format!("throughput-{mix}"), title, x, Axis::log("wait + service", "ms"));
         let places = Points::Each(curve.iter().map(|point| point.iops()).collect());
         chart.lines = lines(curve, &places, |point, percent| Some(point.told()?.answer_at(percent)));
         let missed = curve.iter().filter(|point| !point.is_reached()).count();
@@ -65,8 +65,8 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
             format!("p99 {p99} at {reached}, the highest rate that was reached.")
         });
         chart.caption =
-            "Each point is a job at a part of the highest rate. An operation that found no place in the queue \
-                         waited for it, and that counts."
+            "Each point is a job at a fraction of the highest rate. The time that operations wait for a place in the \
+                         queue is included."
                 .to_owned();
         if missed > 0 {
             chart.caption += &format!(" Not reached: {missed} of {} rates.", curve.len());
@@ -78,8 +78,8 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
             chart.caption += &format!(" In doubt: the jobs at {rates}.");
         }
         if let Some(highest) = highest_rate(points, *mix) {
-            chart.marks.push(Mark { x: highest, name: "the highest rate, flat out".to_owned() });
-            chart.caption += " The dotted vertical line is the highest rate, flat out.";
+            chart.marks.push(Mark { x: highest, name: "highest rate, at saturation".to_owned() });
+            chart.caption += " The dotted vertical line is the highest rate, at saturation.";
         }
         chart
     });
@@ -95,7 +95,7 @@ pub(super) fn saturation<'a>(
 ) -> Vec<Chart> {
     let mut charts = Vec::new();
     for (mix, curve) in curves(points, Part::Saturation).iter().filter(|(_, curve)| curve.len() > 1) {
-        let y = Axis::linear("operations a second", "/s");
+        let y = Axis::linear("operations per second", "/s");
         let title = format!("Rate of each round: {mix}");
         let mut chart = Chart::new(format!("saturation-{mix}"), title, Axis::linear("round", ""), y);
         let x = Points::Each(curve.iter().map(|point| f64::from(point.round) + 1.0).collect());
@@ -107,12 +107,12 @@ pub(super) fn saturation<'a>(
         chart.caption = "Each point is a round.".to_owned();
         charts.push(chart);
     }
-    // Then each round has its own run, and the rounds are the timeline.
+    // With several rounds, each round is a run of its own, and the rounds are the timeline.
     if !charts.is_empty() {
         return charts;
     }
     for (number, run) in steps.filter_map(|(_, run)| *run).enumerate() {
-        // Streams of several drives are named after them.
+        // With several drives, the names of streams contain the number of the drive.
         let own = format!("-drive-{}-", device + 1);
         let is_own = |chart: &&Chart| devices == 1 || format!("{}-", chart.id).contains(&own);
         let is_timeline =
@@ -139,7 +139,7 @@ fn depths(curve: &[&Point]) -> Points {
     Points::Each(curve.iter().map(|point| point.depth.max(1).into()).collect())
 }
 
-/// A line for each percentile, with gaps where too few operations determine it.
+/// A line for each percentile, with gaps if too few operations were measured.
 fn lines(curve: &[&Point], x: &Points, of: impl Fn(&Point, f64) -> Option<Percentile>) -> Vec<Line> {
     let line = |(number, (name, percent)): (usize, (&str, f64))| {
         let y = curve.iter().map(|point| of(point, percent)?.us().map(|us| us / 1e3)).collect();

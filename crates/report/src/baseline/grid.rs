@@ -1,6 +1,5 @@
-//! Grid of read rates and write rates: one field for each pair of rates, darker for a longer latency.
-//!
-//! The tables of SNIA's tests: sizes down, percent of reads across.
+//! Grid of read rates and write rates: one field for each pair of rates, darker for a longer latency. Also the tables
+//! of SNIA's tests: sizes down, percent of reads across.
 
 use super::rate;
 use crate::table::{Cell, Table};
@@ -14,7 +13,7 @@ type Side = fn(&Point) -> Option<&Done>;
 const READS: Side = |point| point.reads.as_ref();
 const WRITES: Side = |point| point.writes.as_ref();
 
-/// The 99th percentiles of reads, then those of writes.
+/// A table of the 99th percentiles of reads, then one of writes.
 pub(super) fn tables(points: &[Point]) -> Vec<Table> {
     let cells: Vec<&Point> = points.iter().filter(|point| point.part == Part::Grid).collect();
     let sides = [("reads", READS), ("writes", WRITES)];
@@ -23,7 +22,7 @@ pub(super) fn tables(points: &[Point]) -> Vec<Table> {
 
 fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
     let [reads, writes] = [READS, WRITES].map(|side| rates(cells, side));
-    // If more than 1 % of the operations were never done, the percentile is longer than the longest completed one.
+    // If more than 1 % of the operations never completed, p99 is longer than the longest completed operation.
     let us = |told: Percentile| match told {
         Percentile::Us(us) | Percentile::LongerThan(us) => Some(us),
         Percentile::TooFew => None,
@@ -50,7 +49,7 @@ fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
         std::iter::once(writes_told(*write_rate).into()).chain(fields).collect::<Vec<Cell>>()
     });
     let whole = whole(cells, points);
-    Table::new(format!("p99 of {name}, wait and service{whole} (✘: a rate was not reached, ?: in doubt)"))
+    Table::new(format!("p99 of {name}, wait + service{whole} (✘: a rate was not reached, ?: in doubt)"))
         .text(["writes ↓ reads →"])
         .numbers(reads.iter().map(|read_rate| reads_told(*read_rate)))
         .rows(rows)
@@ -79,23 +78,23 @@ fn told(cells: &[&Point], points: &[Point], side: Side) -> impl Fn(f64) -> Strin
     }
 }
 
-/// The operations of one direction in a job without the other direction, and their highest rate.
+/// The mix of a job with only this direction, and the highest rate of that mix.
 fn alone(cells: &[&Point], points: &[Point], side: Side) -> Option<(Mix, f64)> {
     let mix =
         Mix::of(cells.iter().filter(|point| point.directions().count() == 1).find(|point| side(point).is_some())?);
     Some((mix, highest_rate(points, mix)?))
 }
 
-/// The rate that counts as 100 % for each direction, where known.
+/// Words for the rate of each direction that counts as 100 %; empty if unknown.
 fn whole(cells: &[&Point], points: &[Point]) -> String {
     let told = [READS, WRITES].into_iter().filter_map(|side| alone(cells, points, side));
     let told: Vec<String> = told.map(|(mix, highest)| format!("{} {mix}", rate(highest))).collect();
-    if told.is_empty() { String::new() } else { format!("; 100 % are {}", told.join(" and ")) }
+    if told.is_empty() { String::new() } else { format!("; 100 %: {}", told.join(" and ")) }
 }
 
 /// Note shown with every SNIA result.
-pub(super) const PROCEDURE: &str = "Measured by the procedure of SNIA's Performance Test Specification 2.0.2. It is no result that SNIA or anybody else \
-     certified.";
+pub(super) const PROCEDURE: &str = "Measured by the procedure of SNIA's Performance Test Specification 2.0.2. Neither \
+                                    SNIA nor anybody else has certified this result.";
 
 /// Result table of a test.
 pub fn pts_table(test: &PtsTable) -> Table {
@@ -105,8 +104,8 @@ pub fn pts_table(test: &PtsTable) -> Table {
         Pts::Latency => "mean and longest response time",
     };
     let when = match test.steady_at {
-        Some(round) => format!("steady in round {round}, the average of five"),
-        None => format!("NOT STEADY within {} rounds, the average of the last five", test.rounds),
+        Some(round) => format!("steady in round {round}, average of five rounds"),
+        None => format!("NOT STEADY within {} rounds, average of the last five rounds", test.rounds),
     };
     let mixes: BTreeSet<u32> = test.cells.keys().map(|(_, read_pct)| *read_pct).collect();
     let sizes: BTreeSet<u64> = test.cells.keys().map(|(bytes, _)| *bytes).collect();
@@ -141,7 +140,7 @@ mod tests {
         assert_eq!(lines.len(), 6, "{text}");
         assert!(lines[0].ends_with("80 %") && reads.title.contains("100,000/s random reads, 4 KiB"), "{text}");
         assert!(lines[1].starts_with("none") && lines[5].starts_with("80 %"), "{text}");
-        // 80 us / (1.7 - 1.6) * 3: the rates in the corner were not reached.
+        // 80 us / (1.7 - 1.6) * 3. The rates of that corner were not reached.
         assert!(lines[5].ends_with("2.4 ms ✘") && lines[1].ends_with("267 us"), "{text}");
         let html = reads.render().into_string();
         assert!(html.contains("<td class=\"shade-8\">2.4 ms ✘</td>"), "{html}");

@@ -6,9 +6,7 @@
 //! ```
 //!
 //! The one idea: everything comes from the points in `series.json`, except the saturation's timeline, which comes from
-//! its run.
-//!
-//! Also: predictions in words and as a table; the used fraction of a drive and the possible gain from another layout.
+//! its run. Includes predictions, and the used fraction of a drive with the possible gain from another layout.
 
 mod beside;
 mod charts;
@@ -38,53 +36,51 @@ pub struct DriveReport {
     pub device: String,
     /// The most important numbers.
     pub summary: Vec<Pair>,
-    /// Reasons why its numbers say less than they seem to, beside single jobs in doubt, each one sentence.
+    /// Reasons to doubt the numbers, in addition to single jobs in doubt, each one sentence.
     pub doubts: Vec<String>,
-    /// Charts, by what was measured.
+    /// Charts by subject.
     pub sections: Vec<Section>,
-    /// The rating that it predicts, if that was asked for.
+    /// The predicted rating; null if not requested.
     pub prediction: Option<Prediction>,
-    /// The part of the drive in use, and what another could bring, each one sentence.
+    /// The part of the drive in use, and the possible gain from another part, each one sentence.
     pub layout: Vec<String>,
     /// Findings about over-provisioning, alignment and preparation.
     pub findings: Vec<Finding>,
-    /// Measurements of each of its jobs.
+    /// Measurements of each job.
     pub points: Vec<Point>,
 }
 
-/// A section of a drive's report: its id, its heading, and what it answers.
+/// A section of a drive's report: id, heading, introduction.
 type About = (&'static str, &'static str, &'static str);
 
-const DEPTH: About =
-    ("depth", "Queue depth", "How many operations in flight the drive wants, and what each of them waits then.");
+const DEPTH: About = ("depth", "Queue depth", "Rate and latency at each number of operations in flight.");
 const RATES: About = (
     "throughput",
     "Latency against throughput",
-    "What an operation waits at each part of the highest rate. Open loop: operations come when they are due, however slow \
-     those before them are.",
+    "Latency at fractions of the highest rate. Open loop: operations start by the schedule, however slow earlier ones \
+     are.",
 );
 const GRID: About = (
     "grid",
-    "Reads beside writes",
-    "What reads wait beside writes, each at a part of its own highest rate. The darker, the longer.",
+    "Reads together with writes",
+    "Latency of reads and writes at the same time, each at a fraction of its own highest rate. Darker means longer.",
 );
-const PROFILES: About =
-    ("profiles", "Profiles", "The most that the drive does under mixes of reads and writes, flat out.");
-const SATURATION: About = ("saturation", "Write saturation", "Rate of random writes once no erased space was left.");
-const PTS: About =
-    ("pts", "SNIA's tests", "What the drive does in its steady state, by a procedure that others follow, too.");
+const PROFILES: About = ("profiles", "Profiles", "The highest rates of mixes of reads and writes, in a closed loop.");
+const SATURATION: About =
+    ("saturation", "Write saturation", "Rate of random writes after all erased space was used up.");
+const PTS: About = ("pts", "SNIA's tests", "Performance in steady state, by SNIA's standard procedure.");
 const PREDICTION: About = (
     "prediction",
-    "What it predicts",
-    "The rating of a simulated drive that does what this one did, before a day is spent.",
+    "Prediction",
+    "The predicted rating: that of a simulated drive with the measured behaviour of this drive.",
 );
 const LAYOUT: About = (
     "layout",
     "Over-provisioning and partitions",
-    "Which part of the drive was in use. The less of it, the less a drive copies when it is written to.",
+    "The part of the drive that was in use. The smaller this part, the less data the drive copies for writes.",
 );
 
-/// Data that a baseline takes from the run of a step, including facts about its drives.
+/// Data of the run of a step: charts, and facts about its drives.
 #[derive(Clone, Copy)]
 pub(crate) struct Recorded<'a> {
     pub(crate) sections: &'a [Section],
@@ -92,12 +88,12 @@ pub(crate) struct Recorded<'a> {
     pub(crate) device_facts: &'a [Value],
 }
 
-/// A drive of a series and what its steps showed.
+/// A drive of a series, with the steps of the series.
 pub(crate) struct Measured<'a> {
-    /// Index in the series.
+    /// Index of the drive in the series.
     pub(crate) device: usize,
     pub(crate) series: &'a Series,
-    /// Steps, each with its run if that is readable.
+    /// All steps, each with its run if the run is readable.
     pub(crate) steps: Vec<(&'a Step, Option<Recorded<'a>>)>,
 }
 
@@ -114,7 +110,7 @@ impl DriveReport {
                 sections.push(Section::new(id, title, intro, charts));
             }
         };
-        // One per drive, in order.
+        // The predictions are in the order of the drives.
         let predictions = series.conclusion.as_ref().and_then(|ended| ended.details.get("prediction")?.as_array());
         let prediction: Option<Prediction> =
             predictions.and_then(|all| serde_json::from_value(all.get(device)?.clone()).ok());
@@ -200,7 +196,7 @@ fn summary(points: &[Point]) -> Vec<Pair> {
         let (Some(highest), Some(knee)) = (highest(&curve), knee(&curve)) else { continue };
         let p99 = p99(knee, Done::service_at);
         let (highest, depth, at_knee) = (rate(highest), knee.depth, rate(knee.iops()));
-        let value = format!("{highest} flat out; the knee is at depth {depth}: {at_knee}, p99 {p99}");
+        let value = format!("{highest} at saturation; knee at queue depth {depth}: {at_knee}, p99 {p99}");
         pairs.push(pair(mix.to_string(), value));
     }
     for Metric { what, mix, value } in metrics(points) {
@@ -224,13 +220,13 @@ fn doubts(points: &[Point]) -> Vec<String> {
         let depth = last.depth;
         if curve.len() > 1 && knee.depth == depth {
             doubts.push(format!(
-                "{mix}: its knee is at the largest depth of the sweep, {depth}: what more in flight would do is not known"
+                "{mix}: the knee is at the largest depth of the sweep, {depth}: larger depths may reach a higher rate"
             ));
         }
     }
     for (mix, curve) in curves(points, Part::Saturation) {
         if curve.last().is_some_and(|last| last.steady == Some(false)) {
-            doubts.push(format!("{mix} were not steady at the end of the saturation: they may become slower"));
+            doubts.push(format!("{mix} were not steady at the end of the saturation: their rate may fall further"));
         }
     }
     doubts
@@ -245,8 +241,8 @@ fn in_doubt(point: &Point) -> &'static str {
 const SHOWN: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
 
 /// Explanation of a missing percentile.
-const TOO_FEW: &str = "A percentile is a dash, or has no point in a chart, where no operation lies beyond it: that of so few would be the longest \
-                       of them.";
+const TOO_FEW: &str = "A percentile is a dash, or has no point in a chart, if too few operations were measured: no \
+                       operation lies beyond it.";
 
 /// The number columns of a job: `before`, the percentiles, `after`.
 fn columns(before: &[&'static str], after: &[&'static str]) -> Vec<&'static str> {
@@ -299,7 +295,7 @@ fn rate_table(mix: Mix, curve: &[&Point]) -> Table {
         let numbers = numbers(point, done, Done::answer_at);
         [Cell::from(wanted)].into_iter().chain(numbers).chain([in_flight(point).into(), cpu(point).into()])
     });
-    let title = format!("{mix}, open loop, wait and service (✘: the rate was not reached)");
+    let title = format!("{mix}, open loop, wait + service (✘: the rate was not reached)");
     let columns = columns(&["done/s", "MB/s"], &["mean in flight", "CPU per op"]);
     Table::new(title).text(["wanted/s"]).numbers(columns).rows(rows)
 }
@@ -322,7 +318,7 @@ fn profile_table(points: &[Point]) -> Table {
         }
     }
     let columns = columns(&["IOPS", "MB/s"], &["depth", "mean in flight", "CPU per op"]);
-    Table::new("Flat out, at the depth of the knee").text(["profile"]).numbers(columns).rows(rows)
+    Table::new("Closed loop, at the depth of the knee").text(["profile"]).numbers(columns).rows(rows)
 }
 
 fn saturation_table(mix: Mix, curve: &[&Point]) -> Table {
@@ -348,9 +344,9 @@ pub fn predicted(prediction: &Prediction) -> String {
     }
     let jobs = units::count(*in_doubt, "job");
     let left_out = if *in_doubt > 0 { format!(" without {jobs} in doubt") } else { String::new() };
-    let of = format!("{of}; {points} points{left_out}, within {error_pct:.1} % half of the time)");
+    let of = format!("{of}; {points} points{left_out}, median error {error_pct:.1} %)");
     let Some(rating) = prediction.rating else {
-        return format!("no load is predicted to be held, however small, {of}");
+        return format!("no load is predicted to be held, not even the smallest, {of}");
     };
     let between = rating_low.zip(*rating_high).map(|(low, high)| format!(", between {low}x and {high}x"));
     format!("the predicted rating is {rating}x{}, {of}", between.unwrap_or_default())
@@ -362,7 +358,7 @@ pub fn parameters(prediction: &Prediction) -> Table {
     let row = |parameter: &Parameter| {
         vec![parameter.name.clone(), parameter.value.to_string(), bound(parameter.low), bound(parameter.high)]
     };
-    Table::new("The simulated drive that does what this one did")
+    Table::new("Parameters of the simulated drive")
         .text(["parameter"])
         .numbers(["value", "at least", "at most"])
         .rows(prediction.parameters.iter().map(row))
@@ -385,8 +381,8 @@ const CHECKS: [&str; 5] = ["over-provisioning", "alignment", "sector-sizes", "pr
 /// Writes below this fraction of the first round's rate suggest that more spare space would help.
 const FALLEN: f64 = 0.8;
 
-/// Notes on the used part of a drive and its effect, each one sentence. `run`: any run of the drive, for facts about
-/// it.
+/// Notes on the used part of a drive and its effect, each one sentence. `run`: any run of the drive, for the drive's
+/// facts.
 fn layout_notes(device: &Identity, run: Option<Recorded<'_>>, points: &[Point]) -> Vec<String> {
     let size = units::bytes(device.size_bytes as f64);
     let mut notes = Vec::new();
@@ -397,10 +393,10 @@ fn layout_notes(device: &Identity, run: Option<Recorded<'_>>, points: &[Point]) 
     let name = &device.name;
     notes.push(match facts {
         _ if device.simulated => {
-            format!("The drive is simulated, {size}: what it keeps to itself is in its description, {name}.")
+            format!("The drive is simulated, {size}: its over-provisioning is part of its description, {name}.")
         }
         Some(facts) => in_use(facts, &size),
-        None => format!("{size} were in use; of what size was not recorded."),
+        None => format!("{size} were in use; the size of the drive was not recorded."),
     });
     for (mix, curve) in curves(points, Part::Saturation) {
         let (Some(first), Some(last)) = (curve.first(), curve.last()) else { continue };
@@ -408,9 +404,10 @@ fn layout_notes(device: &Identity, run: Option<Recorded<'_>>, points: &[Point]) 
         if is_sure && first.round < last.round && last.iops() < FALLEN * first.iops() {
             let (from, to) = (rate(first.iops()), rate(last.iops()));
             notes.push(format!(
-                "{mix} fell from {from} to {to}: the drive copies data to make room. How much of that more over-provisioning \
-                 takes away is seen by preparing it with less (flashproof prep --use-pct 80), measuring it again, and \
-                 comparing the two (flashproof report compare)."
+                "{mix} fell from {from} to {to}: the drive copies data to make room. To see how much more \
+                 over-provisioning \
+                 helps, prepare a smaller part of the drive (flashproof prep --use-pct 80), repeat the baseline, and \
+                 compare both (flashproof report compare)."
             ));
         }
     }
@@ -423,7 +420,8 @@ fn in_use(facts: &Value, size: &str) -> String {
     match (facts["kind"].as_str(), partition["disk"].as_str()) {
         (_, Some(disk)) => {
             let begins = partition["start_bytes"].as_u64().unwrap_or(0);
-            let aligned = if begins.is_multiple_of(1 << 20) { "a multiple of 1 MiB" } else { "no multiple of 1 MiB" };
+            let aligned =
+                if begins.is_multiple_of(1 << 20) { "a multiple of 1 MiB" } else { "not a multiple of 1 MiB" };
             let index = partition["index"].as_u64().unwrap_or(0);
             format!("Partition {index} of {disk} was in use, {size}; it begins at byte {begins}, {aligned}.")
         }
@@ -444,7 +442,7 @@ mod tests {
         let mut points = baseline(1.0);
         assert!(told(&points));
         points[5].steady = Some(false);
-        assert!(!told(&points), "where it will end is not known");
+        assert!(!told(&points), "the final rate is unknown");
         points[5] = Point { steady: Some(true), doubt: Some("this program was late".to_owned()), ..points[5].clone() };
         assert!(!told(&points));
     }

@@ -1,4 +1,4 @@
-//! Drives' own counters: before and after a run, and the resulting write amplification.
+//! Drives' own counters before and after a run, and the resulting write amplification.
 
 use super::telemetry::devices;
 use super::timeline::{Fall, Timeline};
@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
-/// Columns whose first and last value say more than a line, with their names in words.
+/// Columns that are shown as first and last value, not as a line; with their names in words.
 const CHANGES: [(Column, &str); 24] = [
     (Column::SmartPercentageUsed, "rated endurance used, %"),
     (Column::SmartCriticalWarning, "critical warning, bits"),
@@ -18,8 +18,8 @@ const CHANGES: [(Column, &str); 24] = [
     (Column::SmartUnitsRead, "data units read, 512,000 bytes each"),
     (Column::OcpMediaBytesWritten, "bytes written to the media"),
     (Column::FdpHostBytes, "bytes written by hosts to the endurance group"),
-    (Column::FdpMediaBytes, "bytes written to its media"),
-    (Column::FdpErasedBytes, "bytes of its media erased"),
+    (Column::FdpMediaBytes, "bytes written to the media of the endurance group"),
+    (Column::FdpErasedBytes, "bytes erased on the media of the endurance group"),
     (Column::SmartThrottleCount, "times throttled"),
     (Column::SmartThrottleSec, "seconds throttled"),
     (Column::IrqCpu, "CPU that took most interrupts"),
@@ -48,26 +48,26 @@ pub struct Change {
     pub name: String,
     /// The first value measured.
     pub first: f64,
-    /// The last one.
+    /// The last value measured.
     pub last: f64,
-    /// Its first fall; null if it never fell. Counters that only rise fall when a drive was reset.
+    /// First fall of the counter; null if it never fell. A counter that only rises falls if the drive is reset.
     pub fell: Option<Fall>,
 }
 
-/// Write amplification of a drive during the run, as its own counters have it.
+/// Write amplification of a drive during the run, by its own counters.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct DeviceWaf {
     /// Kernel name of the device.
     pub device: String,
-    /// Bytes written to the media for each byte of the host; null where that cannot be told.
+    /// Bytes written to the media for each byte from the host; null if unknown.
     pub waf: Option<f64>,
     /// Bytes written by hosts, between the first reading and the last.
     pub host_bytes: u64,
     /// Bytes written to the media.
     pub media_bytes: u64,
-    /// Whose counters these are.
+    /// Source of the counters.
     pub source: &'static str,
-    /// Why it cannot be told.
+    /// Why the WAF is unknown.
     pub why_not: Option<String>,
 }
 
@@ -77,9 +77,9 @@ impl fmt::Display for DeviceWaf {
         let [host, media] = [host_bytes, media_bytes].map(|bytes| units::bytes(*bytes as f64));
         match waf {
             Some(waf) => {
-                write!(f, "device WAF of {device}: {waf:.2} ({source}: {host} of hosts, {media} on the media)")
+                write!(f, "device WAF of {device}: {waf:.2} ({source}: {host} from hosts, {media} to the media)")
             }
-            None => write!(f, "device WAF of {device}: not known - {}", why_not.as_deref().unwrap_or(source)),
+            None => write!(f, "device WAF of {device}: unknown - {}", why_not.as_deref().unwrap_or(source)),
         }
     }
 }
@@ -117,7 +117,7 @@ impl Written {
     }
 }
 
-/// In order of preference.
+/// Pairs of counters, in order of preference.
 const WRITTEN: [Written; 3] = [
     Written::bytes("counted by the simulated drive", Column::SimMbmw, Column::SimHbmw),
     Written::bytes("FDP statistics", Column::FdpMediaBytes, Column::FdpHostBytes),
@@ -144,7 +144,7 @@ pub(crate) fn device_waf(changes: &[Change]) -> Vec<DeviceWaf> {
 }
 
 impl Written {
-    /// `None` if no host bytes were written.
+    /// The write amplification between two changes; `None` if no host bytes were written.
     fn waf(&self, host: &Change, media: &Change) -> Option<DeviceWaf> {
         let counted = [("bytes written by hosts", host, self.unit_bytes), ("bytes written to the media", media, 1.0)];
         let fell = counted.iter().find_map(|(counter, change, unit)| {
@@ -158,7 +158,7 @@ impl Written {
         }
         let too_few = (host < self.least_bytes).then(|| {
             let [written, step, least] = [host as f64, self.unit_bytes, self.least_bytes as f64].map(units::bytes);
-            format!("{written} were written, and {} count in steps of {step}: write at least {least}", self.source)
+            format!("only {written} were written, but {} count in steps of {step}: write at least {least}", self.source)
         });
         let why_not = fell.map(|fell| fell.to_string()).or(too_few);
         let waf = Bytes { host, media, erased: 0 }.waf().filter(|_| why_not.is_none());
@@ -173,7 +173,7 @@ pub(crate) fn waf_lines(all: &[DeviceWaf]) -> String {
     if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
-/// A value of a counter in words: whole.
+/// A value of a counter in words, rounded to a whole number unless below 1.
 pub(crate) fn counter(value: f64) -> String {
     if value.abs() >= 1.0 { units::number(value.round()) } else { units::number(value) }
 }
@@ -193,12 +193,12 @@ mod tests {
         let smart = [change(Column::OcpMediaBytesWritten, 0.0, 5e9), change(Column::SmartUnitsWritten, 0.0, 2000.0)];
         let told = |changes: &[Change]| device_waf(changes).iter().map(ToString::to_string).collect::<Vec<_>>();
         let both: Vec<Change> = smart.iter().chain(&fdp).cloned().collect();
-        assert_eq!(told(&both), ["device WAF of nvme0n1: 1.50 (FDP statistics: 200 B of hosts, 300 B on the media)"]);
+        assert_eq!(told(&both), ["device WAF of nvme0n1: 1.50 (FDP statistics: 200 B from hosts, 300 B to the media)"]);
         assert_eq!(
             told(&smart),
-            ["device WAF of nvme0n1: 4.88 (OCP and SMART logs: 1.02 GB of hosts, 5 GB on the media)"]
+            ["device WAF of nvme0n1: 4.88 (OCP and SMART logs: 1.02 GB from hosts, 5 GB to the media)"]
         );
-        assert_eq!(told(&fdp[..1]), [""; 0], "what hosts wrote is not known");
+        assert_eq!(told(&fdp[..1]), [""; 0], "the host bytes are unknown");
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! Latency over time: percentiles of service, wait and lag with marks where levels moved, and heat maps.
+//! Latency over time: percentiles of service, wait and lag with marks at change points; heat maps; and time of requests
+//! by stage (kernel's queue, device), from sampled tracepoints.
 //!
-//! A heat map shows what quantiles hide: two latency clusters at once, bands that move, rare stalls.
-//!
-//! Time of requests by stage, from sampled tracepoints: the kernel's queue or the device.
+//! A heat map shows details that quantiles hide: two latency clusters at once, bands that move, rare stalls.
 
 use super::windows::{Durations, MAX, MOMENT_NAMES, Moment, P99, Windows};
 use super::{Axis, Chart, Detail, Limit, Line, Mark, Points, Style};
@@ -13,8 +12,8 @@ use results::telemetry::TraceLine;
 use results::units;
 use std::path::Path;
 
-/// Service times: a chart for each stream with operations, the judged ones first, and with several devices their 99th
-/// percentiles side by side.
+/// Service times: a chart for each stream with operations, the judged streams first; with several devices also the 99th
+/// percentiles of the devices side by side.
 pub(crate) fn service_charts(manifest: &Manifest, service: &Windows, steadiness: Option<&Steadiness>) -> Vec<Chart> {
     let mut charts = Vec::new();
     for judged in [true, false] {
@@ -41,8 +40,8 @@ pub(crate) fn delay_charts(manifest: &Manifest, wait: &Windows, lag: &Windows) -
     let mut charts = Vec::new();
     for (index, stream) in manifest.streams.iter().enumerate().filter(|(_, stream)| stream.judged) {
         for (name, what, windows) in [
-            ("wait", "for a free slot: the device's doing, or the configured limit's", wait),
-            ("lag", "how late this program issued: ours, not the device's", lag),
+            ("wait", "time until a slot was free, caused by the device or by the in-flight limit", wait),
+            ("lag", "delay by flashproof or its host, not by the device", lag),
         ] {
             let Some(durations) = windows.streams.get(index) else { continue };
             let title = format!("{} of {}", capital(name), stream.name);
@@ -65,8 +64,8 @@ fn over_time(id: &str, title: &str, what: &str, windows: &Windows, durations: &D
         chart.lines.push(line(name, at, at, windows, durations));
     }
     chart.caption = format!(
-        "Each point has the percentiles of all operations of {}, on all devices; max is the longest of them. What took \
-         less than 1 us is drawn at 1 us; 0 is left out.",
+        "Each point has the percentiles of all operations in {} on all devices; max is the longest. Times below 1 us \
+         are drawn at 1 us; 0 is left out.",
         units::span_of(windows.point_sec)
     );
     let total = &durations.total;
@@ -124,11 +123,11 @@ pub(crate) fn nothing(windows: &Windows) -> String {
     windows.damage.clone().unwrap_or_else(|| "no operation of the stream succeeded in a recorded window".to_owned())
 }
 
-/// A map of service times for each judged stream, over all devices.
+/// A heat map of service times for each judged stream, over all devices.
 pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
     let streams = manifest.streams.iter().zip(&service.streams).filter(|(stream, _)| stream.judged);
     let charts = streams.map(|(stream, durations)| {
-        let title = format!("When which latency was seen: {}", stream.name);
+        let title = format!("Heat map of service times: {}", stream.name);
         let y = Axis::log("service time", "ms");
         let mut chart = Chart::over_time(format!("heat-map-{}", stream.name), title, y);
         chart.wide = true;
@@ -136,12 +135,12 @@ pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
         let Some(heat) = durations.heat(service.column_sec) else { return chart.without_data(nothing(service)) };
         let (span, name, total) = (units::span_of(service.column_sec), &stream.name, &durations.total);
         chart.caption = format!(
-            "Each column is {span} of {name} over all devices; the darker a field, the larger the part of the column's \
-             operations in it (logarithmic, down to a single operation). Dashed lines are the thresholds. Look for \
-             bands that move, for a second crowd above the first, and for lone fields high up: stalls."
+            "Each column is {span} of {name} on all devices. The darker a field, the larger its share of the column's \
+             operations (logarithmic, down to a single operation). Dashed lines are the thresholds. Look for bands \
+             that move, for a second band above the first, and for single fields far above: stalls."
         );
         let (count, half) = (units::count(total.len(), "operation"), ms(total.value_at_quantile(0.5)));
-        chart.key = format!("Half of {count} took at most {half}; the slowest {}.", ms(total.max()));
+        chart.key = format!("Half of {count} took at most {half}, the slowest {}.", ms(total.max()));
         chart.heat = Some(heat);
         chart
     });
@@ -153,7 +152,7 @@ pub(crate) fn is_within(limit: &Limit, edges: &[f64]) -> bool {
     edges.first().zip(edges.last()).is_some_and(|(low, high)| (*low..=*high).contains(&limit.y))
 }
 
-/// Maximum number of marks on one chart: a drive with more never settles, and the table has them all.
+/// Maximum number of marks on one chart. A drive with more change points never settles; the table lists all of them.
 const MARKS_MAX: usize = 12;
 
 /// Adds the change points of `stream` to its chart; with several devices, those of all devices together come first.
@@ -196,7 +195,7 @@ const DRAWN: [(&str, Value); 4] = [
     ("kernel's queue max", |line| line.queue.max_ns),
 ];
 
-/// A chart for each device and kind of request sampled in a run of `ran_sec`, or one that says why there is none; and
+/// A chart for each sampled device and kind of request in a run of `ran_sec`, or one empty chart with the reason; and
 /// remarks for the reader.
 pub(crate) fn trace_charts(dir: &Path, manifest: &Manifest, ran_sec: f64, detail: Detail) -> (Vec<Chart>, Vec<String>) {
     let limits = thresholds(manifest);
@@ -228,7 +227,7 @@ fn empty(id: &str, title: &str) -> Chart {
 fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail: Detail) -> Chart {
     let title = format!("Queue and device: {of}");
     let mut chart = empty(&format!("trace-{of}"), &title);
-    // A sample says nothing about the time up to the next one, or to the end.
+    // The axis covers the whole run, not only the time of the samples.
     chart.x.max = Some(ran_sec);
     let each = samples.len().div_ceil(detail.points_max.max(1)).max(1);
     let chunks: Vec<&[TraceLine]> = samples.chunks(each).collect();
@@ -241,8 +240,8 @@ fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail
     chart.limits = limits.to_vec();
     let many = if each > 1 { format!("the highest of {each} samples") } else { "one sample".to_owned() };
     chart.caption = format!(
-        "Each point is {many}: a short look at the kernel's tracepoints, not all of the time. Queue is from the \
-         kernel's acceptance of a request to its hand-over to the device; device from there to its completion."
+        "Each point is {many} of the kernel's tracepoints; between samples nothing was traced. Queue: from the \
+         kernel's acceptance of a request to its dispatch to the device. Device: from dispatch to completion."
     );
     let [device, queue] = [DRAWN[0], DRAWN[1]].map(|(_, p99)| ms(highest(samples, p99).unwrap_or_default()));
     chart.key = format!("Highest p99 in a sample: device {device}, kernel's queue {queue}.");
@@ -304,7 +303,7 @@ mod tests {
         let drawn = chart("x", &lines, 100.0, &[], Detail { points_max: 2, columns_max: 1 });
         assert_eq!(drawn.lines[0].y, [Some(70.0), Some(0.000_001)]);
         assert_eq!(drawn.lines[0].x, Points::Each(vec![60.0, 90.0]));
-        assert_eq!(drawn.x.max, Some(100.0), "the axis is that of the run, not of its samples");
+        assert_eq!(drawn.x.max, Some(100.0), "the axis covers the run, not only the samples");
         assert!(drawn.key.contains("device 70 ms, kernel's queue 2 ms"), "{}", drawn.key);
     }
 }

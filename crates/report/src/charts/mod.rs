@@ -4,8 +4,8 @@
 //! run directory -> timeline, windows (reduced on the way) -> charts of each section -> HTML | JSON
 //! ```
 //!
-//! The one idea: a chart here does not depend on a plotting library. It consists of lines, limits and marks with names
-//! and units, or the reason why there is nothing to draw; each output format draws it as it can.
+//! The one idea: a chart does not depend on a plotting library. It consists of lines, limits and marks with names and
+//! units, or of the reason why there is nothing to draw. Each output format draws a chart in its own way.
 //!
 //! * [`timeline`]: the tables, [`windows`]: the interval logs; both reduced to a few points
 //! * one file for each kind of charts: [`latency`] (also of a trace), [`rates`] (also shares), [`telemetry`]
@@ -38,18 +38,18 @@ impl Detail {
     }
 }
 
-/// One chart, or the reason why it is not there.
+/// One chart, or the reason why it is missing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Chart {
-    /// A name for programs, unique in its run: `percentiles-reads`.
+    /// Identifier for programs, unique in the run: `percentiles-reads`.
     pub id: String,
     /// Title: the subject of the chart.
     pub title: String,
-    /// The number to take away from it, one sentence; also what is read out instead of the picture.
+    /// Key number of the chart, one sentence; screen readers read it instead of the picture.
     pub key: String,
-    /// Meaning of a point, and what to look for.
+    /// Explanation: the meaning of a point, and hints for the reader.
     pub caption: String,
-    /// Why there is nothing to draw; `None` where there is.
+    /// Why there is nothing to draw; null if there is a chart.
     pub absent: Option<String>,
     /// The horizontal axis.
     pub x: Axis,
@@ -57,13 +57,13 @@ pub struct Chart {
     pub y: Axis,
     /// The lines.
     pub lines: Vec<Line>,
-    /// The heat map, where it is one.
+    /// The heat map, if the chart is one.
     pub heat: Option<Heat>,
-    /// Horizontal lines that something should stay below.
+    /// Horizontal lines: limits that the values should stay below.
     pub limits: Vec<Limit>,
-    /// Vertical lines at which something happened.
+    /// Vertical lines: events.
     pub marks: Vec<Mark>,
-    /// True for a chart that wants the width of the page.
+    /// True for a chart as wide as the page.
     #[serde(skip)]
     pub wide: bool,
 }
@@ -77,10 +77,9 @@ pub struct Axis {
     pub unit: String,
     /// True for a logarithmic axis.
     pub log: bool,
-    /// The largest value that can be, where there is one: 100 of `%`.
+    /// Largest possible value, if there is one: 100 for `%`.
     pub max: Option<f64>,
-    /// Of a logarithmic axis the least that is drawn: what is smaller, and zero, is drawn there. `None`:
-    /// zero is left out.
+    /// Start of a logarithmic axis: smaller values, and zero, are drawn there. `None`: zeros are left out.
     #[serde(skip)]
     pub floor: Option<f64>,
 }
@@ -88,31 +87,31 @@ pub struct Axis {
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Line {
-    /// Its name in the legend.
+    /// Name in the legend.
     pub name: String,
-    /// Where its points lie.
+    /// Positions of the points.
     pub x: Points,
-    /// Their values; null where there is none.
+    /// Values of the points; null for a missing value.
     #[serde(serialize_with = "rounded_all")]
     #[schemars(with = "Vec<Option<f64>>")]
     pub y: Vec<Option<f64>>,
-    /// How it is drawn.
+    /// Style of the line.
     #[serde(skip)]
     pub style: Style,
 }
 
-/// Where the points of a line lie.
+/// Positions of the points of a line.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Points {
     /// At equal distances.
     Even {
-        /// The first.
+        /// First position.
         first: f64,
-        /// From one to the next.
+        /// Distance between two points.
         step: f64,
     },
-    /// At these.
+    /// At these positions.
     Each(Vec<f64>),
 }
 
@@ -129,34 +128,34 @@ pub struct Style {
     pub joined: bool,
 }
 
-/// How often which value was seen when.
+/// A heat map: how often each value occurred in each period.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Heat {
-    /// Edges of the columns, one more than there are.
+    /// Edges of the columns, one more than columns.
     pub x_edges: Vec<f64>,
-    /// Edges of the rows, one more than there are.
+    /// Edges of the rows, one more than rows.
     #[serde(serialize_with = "rounded_plain")]
     #[schemars(with = "Vec<f64>")]
     pub y_edges: Vec<f64>,
-    /// By row, lowest first: the part of each column's operations in it, null where there was none.
+    /// By row, the lowest first: the row's share of each column's operations; null without operations.
     #[serde(serialize_with = "rounded_rows")]
     #[schemars(with = "Vec<Vec<Option<f64>>>")]
     pub shares: Vec<Vec<Option<f64>>>,
 }
 
-/// A horizontal line that something should stay below.
+/// A horizontal line: a limit that the values should stay below.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Limit {
-    /// Where.
+    /// Position on the vertical axis.
     pub y: f64,
     /// Name of the limit.
     pub name: String,
 }
 
-/// A vertical line at which something happened.
+/// A vertical line: an event.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Mark {
-    /// Where.
+    /// Position on the horizontal axis.
     pub x: f64,
     /// The event, in words.
     pub name: String,
@@ -202,7 +201,7 @@ impl Axis {
 }
 
 impl Style {
-    /// A line of the colour `colour`, solid for the first.
+    /// A line of the colour `colour`. The first colour has a solid line.
     pub(crate) fn line(colour: usize) -> Self {
         Self { colour, dash: colour, symbols: false, joined: true }
     }
@@ -213,16 +212,16 @@ impl Style {
     }
 }
 
-/// Charts under a heading, and what they are for.
+/// Charts under a heading, with an introduction.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Section {
-    /// A name for programs: `latency`.
+    /// Identifier for programs: `latency`.
     pub id: String,
     /// The heading.
     pub title: String,
-    /// The question the section answers, one sentence.
+    /// Introduction: the subject of the section, one sentence.
     pub intro: String,
-    /// Its charts.
+    /// Charts of the section.
     pub charts: Vec<Chart>,
 }
 
@@ -232,7 +231,7 @@ impl Section {
     }
 }
 
-/// A text as the name of something in a page: small letters, digits and hyphens.
+/// A text as an identifier in a page: lower-case letters, digits and hyphens.
 pub(crate) fn identifier(text: &str) -> String {
     let mut id = String::with_capacity(text.len());
     for c in text.chars() {
@@ -245,7 +244,7 @@ pub(crate) fn identifier(text: &str) -> String {
     id.trim_end_matches('-').to_owned()
 }
 
-/// Rounded to four digits: more than a picture shows, and a third of the bytes.
+/// The value with four significant digits: enough for a picture, at a third of the bytes.
 pub(crate) fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;

@@ -1,6 +1,5 @@
-//! Offered and achieved rates: a chart for each stream.
-//!
-//! Shares over each threshold, slice by slice: the basis of the verdict.
+//! Offered and achieved rates: a chart for each stream. Shares over each threshold, slice by slice: the basis of the
+//! verdict.
 
 use super::timeline::{Stat, Timeline};
 use super::{Axis, Chart, Limit, Line, Points, Style};
@@ -12,7 +11,7 @@ use results::units;
 pub(crate) fn rate_charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {
     let streams = manifest.streams.iter().zip(&timeline.streams);
     let charts = streams.map(|(info, stream)| {
-        let y = Axis::linear("operations a second", "/s");
+        let y = Axis::linear("operations per second", "/s");
         let mut chart = Chart::over_time(format!("rates-{}", info.name), format!("Rate of {}", info.name), y);
         let achieved = stream.achieved.values(Stat::Mean);
         let count = achieved.len();
@@ -28,7 +27,7 @@ pub(crate) fn rate_charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart
         }
         let lost: f64 = stream.lost.values(Stat::Max).into_iter().flatten().sum();
         if lost > 0.0 {
-            push("failed or never done, most of an interval", stream.lost.values(Stat::Max), 1);
+            push("failed or never done, maximum of an interval", stream.lost.values(Stat::Max), 1);
         }
         if info.offered_iops > 0.0 {
             let span = count as f64 * timeline.point_sec() as f64;
@@ -36,7 +35,7 @@ pub(crate) fn rate_charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart
             chart.lines.push(Line::new("offered", Points::Each(vec![0.0, span]), y, Style::line(6)));
         }
         let point = units::span(timeline.point_sec());
-        let least = if timeline.is_reduced() { "; the lowest is that of one report interval within it" } else { "" };
+        let least = if timeline.is_reduced() { "; the lowest is the minimum of a report interval" } else { "" };
         chart.caption = format!(
             "Each point is the mean of {point} over all devices{least}. Achieved below offered means that operations \
              queued up or were lost."
@@ -44,7 +43,7 @@ pub(crate) fn rate_charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart
         let mean = units::number(stream.achieved.overall(Stat::Mean).unwrap_or_default());
         chart.key = match info.offered_iops {
             offered if offered > 0.0 => format!("Offered {}/s, achieved {mean}/s on average.", units::number(offered)),
-            _ => format!("Achieved {mean}/s on average; a closed stream is offered no rate."),
+            _ => format!("Achieved {mean}/s on average; a closed loop has no offered rate."),
         };
         chart
     });
@@ -83,7 +82,7 @@ fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) ->
             if points.iter().all(|(_, share)| share.is_none()) {
                 continue;
             }
-            let note = if complete { "" } else { " (incomplete slice: of what ran)" };
+            let note = if complete { "" } else { " (incomplete slice)" };
             let (x, y) = points.into_iter().unzip();
             let name = format!("{} on {}{note}", group.stream, words::device(group.device.as_deref()));
             let style = Style { joined: complete, ..Style::points(index) };

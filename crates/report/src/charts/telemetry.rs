@@ -1,5 +1,5 @@
-//! Telemetry of the devices (the kernel's counters, temperature, throttling, SMART); and of the host and this program,
-//! to see if either disturbed the run.
+//! Telemetry of the devices (the kernel's counters, temperature, throttling, SMART), and of the host and flashproof, to
+//! see if they disturbed the run.
 //!
 //! For each quantity a chart says if it was measured, could not be measured, or was not requested.
 
@@ -12,29 +12,29 @@ use results::units;
 const DEVICE: [Quantity; 9] = [
     mean("requests", "Requests at the device", "/s")
         .of(&[("reads", Column::ReadsPerSec), ("writes", Column::WritesPerSec), ("flushes", Column::FlushesPerSec)])
-        .look("Counted by the kernel for all processes: more than this test offered means another user of the drive."),
+        .look("The kernel's count for all processes. If it exceeds this test's load, another program uses the drive."),
     mean("throughput", "Throughput at the device", "MB/s")
         .of(&[("read", Column::ReadKibPerSec), ("written", Column::WriteKibPerSec)])
-        .look("The kernel's count; a level near the link's or the drive's rated throughput is a limit of its own."),
+        .look("The kernel's count. Near the rated throughput of the link or the drive, that throughput is the limit."),
     max("await", "Mean time of requests", "ms")
         .of(&[("reads", Column::ReadAwaitMs), ("writes", Column::WriteAwaitMs), ("flushes", Column::FlushAwaitMs)])
-        .look("Time in the kernel's queue and in the device, as iostat shows it: a mean, which hides rare slow ones."),
+        .look("Time in the kernel's queue and in the device, as in iostat: a mean, which hides rare slow requests."),
     max("queue", "Requests in the device's queue", "")
         .of(&[("mean of an interval (aqu-sz)", Column::AverageQueue), ("at its end (in flight)", Column::InFlight)])
-        .look("A queue that grows while the rate stays the same: the device falls behind."),
+        .look("If the queue grows while the rate stays the same, the device falls behind."),
     max("util", "Time with a request in flight", "%")
         .of(&[("%util", Column::UtilPct)])
-        .look("An SSD works on many requests at once, so 100 % does not mean that it can do no more."),
+        .look("An SSD works on many requests at once: at 100 % it may still be able to do more."),
     mean("request-size", "Mean size of requests", "kB")
         .of(&[("reads", Column::ReadRequestKib), ("writes", Column::WriteRequestKib)])
-        .look("Requests smaller than this test makes were split on their way to the device."),
+        .look("If requests are smaller than those of this test, the kernel split them."),
     max("temperature", "Temperature", "°C")
         .of(&[("sensor", Column::Celsius), ("SMART", Column::SmartCelsius)])
-        .look("Many drives slow down from about 70 °C on: compare its rise with that of the latencies."),
+        .look("Many drives slow down from about 70 °C on: compare the temperature with the latencies."),
     max("throttle", "Throttling, counted by the drive", "")
         .of(&[("times", Column::SmartThrottleCount), ("seconds", Column::SmartThrottleSec)])
-        .look("The drive's own counters since it was made: a step during the run is throttling during the run."),
-    max("interrupts", "Interrupts on the busiest CPU for it", "%")
+        .look("Lifetime counters of the drive: a step during the run means that the drive throttled."),
+    max("interrupts", "Interrupts of the device on its busiest CPU", "%")
         .of(&[("share on one CPU", Column::IrqCpuSharePct)])
         .look("Near 100 % at a high rate, one CPU takes all interrupts of the device and may be the limit."),
 ];
@@ -50,16 +50,16 @@ const HOST: [Quantity; 5] = [
         .look("Stolen time and a full CPU make any drive look slow."),
     max("psi", "Pressure: tasks that waited for I/O", "%")
         .of(&[("some task", Column::PsiIoSomePct), ("all tasks", Column::PsiIoFullPct)])
-        .look("The kernel's PSI: share of the time in which tasks of the whole host stood still for I/O."),
+        .look("The kernel's PSI: share of the time in which tasks of the host were stalled on I/O."),
     mean("switches", "Context switches and interrupts of the host", "/s")
         .of(&[("context switches", Column::ContextSwitchesPerSec), ("interrupts", Column::HostInterruptsPerSec)])
-        .look("A level that changes while the load stays the same: something else runs here."),
+        .look("If the level changes while the load stays the same, something else runs on the host."),
     max("process", "CPU of this program", "% of one CPU")
         .of(&[("CPU", Column::ProcessCpuPct), ("waiting for a CPU", Column::RunqueueWaitPct)])
-        .look("Waiting for a CPU makes us issue late; it shows in the lag above."),
+        .look("If flashproof waits for a CPU, it issues operations late, which shows in the lag."),
     max("io-workers", "Runs of io_uring's workers", "/s").of(&[("runs", Column::RingWorkerRunsPerSec)]).look(
-        "About one for each operation that the issuing thread could not hand over without blocking: a full queue, or \
-         a driver that works in the caller's thread.",
+        "About one run for each operation that the issuing thread could not submit without blocking: the queue was \
+         full, or the driver works in the caller's thread.",
     ),
 ];
 
@@ -69,27 +69,28 @@ pub(crate) fn devices(timeline: &Timeline) -> Vec<String> {
     unique(known.filter(|known| known.column.is_of_device()).map(|known| known.of.clone()))
 }
 
-/// The charts of all devices; on simulated drives none of them has data.
+/// The charts of all devices; with simulated drives no chart has data.
 pub(crate) fn of_devices(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
-    let why = simulated.then_some("simulated drives have no statistics of the kernel and no SMART");
+    let why = simulated.then_some("simulated drives have no kernel statistics and no SMART");
     let owners = devices(timeline);
     DEVICE.iter().map(|quantity| quantity.chart("device", &owners, timeline, why)).collect()
 }
 
 /// The charts of host and program. `simulated`: the host was not sampled, because it has no effect on virtual time.
 pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
-    let why = simulated.then_some("the run was on virtual time, where the host does not matter");
+    let why = simulated.then_some("the run was on virtual time, where the host has no effect");
     let chart = |quantity: &Quantity| quantity.chart("host", &[String::new()], timeline, why);
     let mut charts: Vec<Chart> = HOST.iter().map(chart).collect();
     charts.push(threads(timeline));
     let own = [
-        ("in-flight", "Operations in flight", "", &timeline.in_flight, "Most at once; at the limit, operations wait."),
+        ("in-flight", "Operations in flight", "", &timeline.in_flight, "At the in-flight limit, operations wait."),
         (
             "gaps",
-            "Longest time between two looks for completions",
+            "Longest time between two polls for completions",
             "ms",
             &timeline.gap_ms,
-            "A completion can have lain unseen for this long: service times may be overstated by it, never understated.",
+            "A completion may have been seen this late: a service time may be too long by this time, but never too \
+             short.",
         ),
     ];
     charts.extend(own.map(|(id, title, unit, bins, look)| of_bins(id, title, unit, bins, look, timeline)));
@@ -141,8 +142,8 @@ impl Quantity {
         Self { look, ..self }
     }
 
-    /// The chart for `owners` (devices by their kernel names); a single empty name for the host. `why`: reason for
-    /// missing data, if known.
+    /// The chart for `owners`: kernel names of devices, or a single empty name for the host. `why`: reason for missing
+    /// data, if known.
     fn chart(&self, prefix: &str, owners: &[String], timeline: &Timeline, why: Option<&str>) -> Chart {
         let axis = if self.unit == "%" { Axis::percent(self.title) } else { Axis::linear(self.title, self.unit) };
         let mut chart = Chart::over_time(format!("{prefix}-{}", self.id), self.title, axis);
@@ -189,7 +190,7 @@ impl Quantity {
             let names = self.parts.iter().map(|part| part.1.name());
             return format!("this run has no column {} in telemetry.csv", names.collect::<Vec<_>>().join(", "));
         }
-        "it could not be measured: the fields of telemetry.csv are empty".to_owned()
+        "not measured: the fields of telemetry.csv are empty".to_owned()
     }
 
     /// The maximum of each line, or the mean if points are means.

@@ -1,8 +1,8 @@
 //! intervals.csv and telemetry.csv, reduced to a few points for each column.
 //!
 //! A point has the mean, minimum and maximum of its intervals. The length of a run is not known beforehand, so bins
-//! double their width whenever there are too many. So a column has between half of the maximum number of points and
-//! the maximum, and each point covers 2^n intervals.
+//! double their width whenever there are too many. A column therefore has between half of the maximum number of points
+//! and the maximum, and each point covers 2^n intervals.
 
 use super::{Detail, Points};
 use results::counts::CellCounts;
@@ -19,13 +19,13 @@ pub(crate) struct ColumnLine {
     /// `None` for a column unknown to this version.
     pub(crate) known: Option<ColumnOf>,
     pub(crate) bins: Bins,
-    /// The first value measured and the last.
+    /// The first and the last value measured.
     pub(crate) ends: Option<(f64, f64)>,
-    /// The values around its first fall.
+    /// The values around the first fall of the column.
     pub(crate) fell: Option<Fall>,
 }
 
-/// A value that was less than the one before.
+/// A fall of a value from one interval to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Fall {
     /// Value before.
@@ -206,7 +206,7 @@ impl Bins {
         Self { bins: Vec::new(), points_max: points_max.max(2), width: 1, seen: 0 }
     }
 
-    /// Adds the value of the next interval; `None` if it has none.
+    /// Adds the value of the next interval; `None` if the interval has no value.
     pub(crate) fn push(&mut self, value: Option<f64>) {
         if self.seen / self.width >= self.points_max {
             self.halve();

@@ -1,7 +1,7 @@
 //! The interval logs of a run: totals, quantiles over time, and a heat map, in one pass.
 //!
-//! Windows that fall into one point are added up as histograms before a quantile is taken, so a point's
-//! p99 is the p99 of its time, and its maximum the maximum.
+//! Windows of one point are added up as histograms before a quantile is taken. So a point's p99 and maximum are those
+//! of all its operations.
 
 use super::{Detail, Heat, Points};
 use crate::latencies::Quantiles;
@@ -11,9 +11,9 @@ use std::path::Path;
 
 /// Rows of a heat map for a factor of ten.
 const ROWS_PER_DECADE: f64 = 10.0;
-/// A point or column beyond this many times the maximum of a run must come from a damaged line.
+/// Points and columns beyond this multiple of their maximum number come from a damaged line and are clamped.
 const BEYOND: usize = 4;
-/// Rows up to the longest duration that histograms resolve, 3.6e12 ns.
+/// Maximum number of rows: up to the longest duration that histograms resolve, 3.6e12 ns.
 const ROWS: usize = 128;
 
 /// Quantiles at one point, milliseconds.
@@ -28,9 +28,9 @@ pub(crate) const MAX: usize = 4;
 /// The durations of one stream, or of one stream on one device.
 #[derive(Debug, Clone)]
 pub(crate) struct Durations {
-    /// By point; `None` where nothing succeeded.
+    /// Quantiles by point; `None` if no operation succeeded.
     pub(crate) moments: Vec<Option<Moment>>,
-    /// Over the whole run.
+    /// Histogram of the whole run.
     pub(crate) total: Latencies,
     since: Latencies,
     /// Counts by column, then by row.
@@ -175,7 +175,7 @@ fn damage(kind: HlogKind, error: &RunDirError, read: &Windows) -> String {
     if let RunDirError::Missing { .. } = error {
         return format!("no latencies from {}: {error}", kind.file_name());
     }
-    format!("{} could be read up to about {until_sec:.0} s only: {error}", kind.file_name())
+    format!("{} could only be read up to about {until_sec:.0} s: {error}", kind.file_name())
 }
 
 #[cfg(test)]

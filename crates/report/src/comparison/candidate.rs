@@ -1,4 +1,4 @@
-//! One candidate: the numbers by which it is compared, or the reason for a missing one. They include the margin to its
+//! One candidate: the compared numbers, or the reason for a missing number. Among the numbers are the margins to the
 //! limits: the worst slice of any judged stream, by threshold.
 
 use super::source::{Source, setting};
@@ -24,19 +24,19 @@ pub struct Candidate {
     pub outcome: Cell<Outcome>,
     /// Reason of the outcome, one sentence.
     pub reason: Cell<String>,
-    /// Things that the outcome does not cover, each a phrase.
+    /// Parts of the test that the outcome does not cover, each a phrase.
     pub not_judged: Vec<String>,
-    /// Result of the representative run, as every output shows it.
+    /// Result of the representative run.
     pub result: Cell<RunResult>,
-    /// The highest load that it held, as a search found it.
+    /// The highest load that was held, found by a search.
     pub rating: Cell<f64>,
-    /// The load that it was seen to hold: the rating, or the load of the run.
+    /// The load that was held: the rating, or the load of the run.
     pub load: Cell<Load>,
-    /// By threshold.
+    /// Worst slice by threshold.
     pub margins: Cell<Vec<Margin>>,
-    /// 99 % of the judged stream's service times.
+    /// 99th percentile of the judged stream's service times.
     pub p99: Cell<Quantile>,
-    /// The 99.9th percentile.
+    /// 99.9th percentile of the judged stream's service times.
     pub p99_9: Cell<Quantile>,
     /// Rates of the judged stream.
     pub rate: Cell<Rate>,
@@ -49,7 +49,7 @@ pub struct Candidate {
     pub place: Cell<Place>,
     /// The jobs of a baseline that are in doubt.
     pub in_doubt: Option<InDoubt>,
-    /// True if a part of its directory is damaged or missing.
+    /// True if a part of the directory is damaged or missing.
     pub damaged: bool,
 }
 
@@ -67,23 +67,23 @@ pub struct Test {
     pub duration_sec: u64,
     /// Time run, seconds.
     pub ran_sec: f64,
-    /// Class by duration: long enough to certify or not.
+    /// Class by duration: screening, or a certification's load.
     pub class: Class,
     pub sla: String,
-    /// When operations were intended: `paced`, `poisson`, `act`.
+    /// Arrival of operations: `paced`, `poisson`, `act`.
     pub arrival: Option<String>,
-    /// Step of the series that this run was.
+    /// Name of the series' step that this run is.
     pub step: Option<String>,
 }
 
 /// A load that was held.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Load {
-    /// As a multiple of 1x of its series; `None` for a run that was not part of one.
+    /// As a multiple of the series' 1x; `None` for a run without a series.
     pub multiple: Option<f64>,
     /// As a multiple of 3,000 client operations per second on one device; `None` for an index test.
     pub x_per_device: Option<f64>,
-    /// True if a search found it to be the highest; otherwise more was not tried, or not held for other reasons.
+    /// True if a search found that this is the highest load. Otherwise the drive may hold more.
     pub highest: bool,
 }
 
@@ -125,13 +125,13 @@ impl Candidate {
         let run = &source.run;
         let ended = source.series.as_ref().map(|series| series.conclusion.as_ref());
         let rating = match ended {
-            Some(Some(_)) if source.doubtful => Cell::missing("its runs do not bear out what its series says"),
+            Some(Some(_)) if source.doubtful => Cell::missing("its runs contradict the record of its series"),
             Some(Some(ended)) if source.kind == Kind::Rate => {
                 Cell::or_missing(ended.rating, "the search found no rating")
             }
-            Some(Some(ended)) => Cell::or_missing(ended.rating, "this series was no search for a rating"),
+            Some(Some(ended)) => Cell::or_missing(ended.rating, "this series was not a search for a rating"),
             Some(None) => Cell::missing("its search is not finished"),
-            None => Cell::missing("one run is no rating (flashproof rate)"),
+            None => Cell::missing("a single run has no rating (flashproof rate finds it)"),
         };
         let result = run.map(|run| run.verdict.result());
         let (outcome, reason) = match ended {
@@ -213,9 +213,9 @@ fn load(run: &Run, rating: &Cell<f64>) -> Cell<Load> {
     }
     match run.verdict.outcome {
         Outcome::Pass => Cell::Value(Load { multiple, x_per_device: x, highest: false }),
-        Outcome::Measured => Cell::missing("it had no limits of latency: nothing says that its load was held"),
-        Outcome::Fail => Cell::missing("it did not hold its load"),
-        Outcome::Invalid => Cell::missing("its run is invalid: it cannot tell whether the load was held"),
+        Outcome::Measured => Cell::missing("its run had no latency limits: the run does not show if the load was held"),
+        Outcome::Fail => Cell::missing("its run did not hold the load"),
+        Outcome::Invalid => Cell::missing("its run is invalid: the run does not show if the load was held"),
     }
 }
 
@@ -224,7 +224,7 @@ fn quantile(run: &Run, latencies: &[StreamLatencies], of: fn(&StreamLatencies) -
     let judged = |name: &str| run.manifest.streams.iter().any(|stream| stream.judged && stream.name == name);
     let found = latencies.iter().find(|latencies| judged(&latencies.stream));
     let found = found.map(|latencies| Quantile { stream: latencies.stream.clone(), service_ns: of(latencies) });
-    Cell::or_missing(found, "no judged stream did anything")
+    Cell::or_missing(found, "no judged stream completed an operation")
 }
 
 fn rate(run: &Run) -> Cell<Rate> {
@@ -240,7 +240,7 @@ fn rate(run: &Run) -> Cell<Rate> {
 fn device_io(run: &Run) -> Cell<DeviceIo> {
     let (ran_sec, devices) = (run.verdict.ran_sec, run.manifest.devices.len());
     if ran_sec <= 0.0 || devices == 0 {
-        return Cell::missing("no interval of the run is whole");
+        return Cell::missing("no interval of the run is complete");
     }
     // Operations that completed after the end do not belong to the run's time.
     let in_time = |stream: &StreamTotals| 1.0 - stream.overtime as f64 / stream.ops.max(1) as f64;
@@ -266,7 +266,7 @@ fn price(load: &Load, run: &Run, given: &Given, name: &str) -> Cell<f64> {
     let by = match (load.x_per_device, load.multiple) {
         (Some(x), _) => x * devices.len() as f64,
         (None, Some(multiple)) => multiple,
-        (None, None) => return Cell::missing("its load is no multiple of 1x"),
+        (None, None) => return Cell::missing("its load is not a multiple of 1x"),
     };
     if by > 0.0 { Cell::Value(prices.iter().sum::<f64>() / by) } else { Cell::missing("its load is zero") }
 }
@@ -275,16 +275,18 @@ fn place(load: &Load, run: &Run, source: &Source, ratings: &[Published]) -> Cell
     let (manifest, verdict) = (&run.manifest, &run.verdict);
     let ended = source.series.as_ref().and_then(|series| series.conclusion.as_ref());
     if ended.is_some_and(|ended| !ended.comparable) {
-        return Cell::missing("its series says that it is not to be compared with published ratings");
+        return Cell::missing("its series is marked as not comparable with published ratings");
     }
     if let Some(why_not) = incomparable(manifest) {
         return Cell::missing(why_not);
     }
-    let Some(x) = load.x_per_device else { return Cell::missing("its load is no multiple of 1x") };
+    let Some(x) = load.x_per_device else { return Cell::missing("its load is not a multiple of 1x") };
     let certified = source.kind == Kind::Certify && ended.is_some();
     let sec = verdict.ran_sec;
     let caveat = (verdict.class == Class::Screening && !certified).then(|| {
-        format!("published ratings are of 24 hours and more; this run lasted {sec:.0} s, and drives fall off later")
+        format!(
+            "published ratings come from at least 24 hours; this run lasted {sec:.0} s, and drives may slow down later"
+        )
     });
     Cell::Value(super::place(x, ratings, caveat))
 }
@@ -292,17 +294,17 @@ fn place(load: &Load, run: &Run, source: &Source, ratings: &[Published]) -> Cell
 /// Why a run cannot be compared with published ratings; `None` if it can.
 fn incomparable(manifest: &Manifest) -> Option<String> {
     if manifest.simulated {
-        return Some("a simulated drive has no place among real ones".to_owned());
+        return Some("a simulated drive is not ranked among real drives".to_owned());
     }
     if manifest.device_facts.iter().any(|facts| DeviceKind::of(facts) == Some(DeviceKind::RegularFile)) {
-        return Some("a file has no place among drives: what it lies on is not known".to_owned());
+        return Some("a file is not ranked among drives: its drive is unknown".to_owned());
     }
     if manifest.sla != Sla::default() {
         return Some(format!("its limits are not ACT's ({})", Sla::default()));
     }
     match &manifest.workloads[..] {
         [one] => one.not_comparable.clone(),
-        _ => Some("published ratings are of one load at a time".to_owned()),
+        _ => Some("published ratings are for one load at a time".to_owned()),
     }
 }
 
@@ -313,16 +315,16 @@ pub struct Margin {
     pub threshold_ns: u64,
     /// The threshold as text: `1ms`.
     pub threshold: String,
-    /// The share must be below this, a fraction.
+    /// Limit: the share must be below this fraction.
     pub share_max: f64,
-    /// The worst share; missing where no operations were intended.
+    /// The worst share; missing if no operations were scheduled.
     pub worst: Cell<Deciding>,
 }
 
 /// One margin for each limit of `sla`, by ascending threshold.
 fn margins(verdict: &Verdict, sla: &Sla) -> Cell<Vec<Margin>> {
     if verdict.has_no_limits() {
-        return Cell::missing("it had no limits of latency");
+        return Cell::missing("its run had no latency limits");
     }
     let margin = |limit: &Limit| Margin {
         threshold_ns: limit.threshold_ns,
@@ -336,10 +338,10 @@ fn margins(verdict: &Verdict, sla: &Sla) -> Cell<Vec<Margin>> {
     Cell::Value(sla.limits().iter().map(margin).collect())
 }
 
-/// Things that neither the representative run of `source` nor its series judged.
+/// Parts of the test that neither the representative run of `source` nor its series judged.
 fn not_judged(source: &Source, result: Option<&RunResult>) -> Vec<String> {
     let of_run = result.iter().flat_map(|result| result.not_judged.iter().cloned());
     let steps = source.series.iter().flat_map(|series| &series.steps);
     let not_run = steps.filter(|step| matches!(step.state, State::Planned | State::Interrupted));
-    of_run.chain(not_run.map(|step| format!("{}: it was not run to its end", step.name))).collect()
+    of_run.chain(not_run.map(|step| format!("{}: not completed", step.name))).collect()
 }

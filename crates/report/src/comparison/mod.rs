@@ -1,17 +1,17 @@
 //! Candidates side by side: load held, distance to the limits, wear, price, and rank among published ratings.
 //!
 //! ```text
-//! DIR, DIR... -> source      the one run that stands for a directory (of a series: the highest load held)
-//!             -> candidate   margins, wear, price, place
-//!             -> differences where the tests differ: said, never averaged
+//! DIR, DIR... -> source      representative run of each directory (of a series: the highest load held)
+//!             -> candidate   margins, wear, price, rank
+//!             -> differences differences between the tests: reported, never averaged
 //!             -> Comparison  -> table (text), markdown, page, JSON
 //! ```
 //!
-//! A value that is unknown or not comparable is a [`Cell`] with the reason: no value is ever made up.
+//! A value that is unknown or not comparable is a [`Cell`] with the reason: no value is invented.
 //!
-//! Published ratings were made with ACT, by 24-hour certifications of the standard mix: a drive is rated Nx when it
-//! holds N times 2,000 reads and 1,000 writes per second within ACT's limits. Only a run in ACT's own pacing, of that
-//! mix and under those limits, may be compared with them.
+//! Published ratings come from ACT's 24-hour certifications of the standard mix: a drive is rated Nx if it holds N
+//! times 2,000 reads and 1,000 writes per second within ACT's limits. Only a run with ACT's pacing, this mix and these
+//! limits is comparable with them.
 
 mod candidate;
 mod source;
@@ -34,7 +34,7 @@ use thiserror::Error;
 /// Candidates side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// In the order in which they were named.
+    /// Candidates in the order of the request.
     pub candidates: Vec<Candidate>,
     /// Warnings that a comparison needs, each one sentence: differences between the tests, damage.
     pub warnings: Vec<String>,
@@ -65,8 +65,8 @@ impl Comparison {
 /// Compares the runs or series in `dirs`, with the operator's data `given`, and ranks them in `ratings` (highest
 /// first).
 ///
-/// Errors: a directory holds neither, one is named twice, or `given` names an unknown candidate. Damaged runs are
-/// shown as far as they are undamaged, with a warning.
+/// Errors: a directory has neither a run nor a series, a run is named twice, or `given` names an unknown candidate. If
+/// a run is damaged, its undamaged part is shown, with a warning.
 pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<Comparison, CompareError> {
     let names = names(dirs)?;
     let mut places: BTreeMap<PathBuf, String> = BTreeMap::new();
@@ -119,8 +119,8 @@ fn baselines(sources: &[Source]) -> Option<Beside> {
     (!drives.is_empty()).then(|| Beside::new(drives))
 }
 
-/// A name for each directory: the given one, else the name of the directory or, if two have the same, its path.
-/// Errors: one name was given twice.
+/// A name for each directory: the given name, else the last part of its path; the whole path if two directories have
+/// the same last part. Errors: one name was given twice.
 fn names(dirs: &[Named]) -> Result<Vec<String>, CompareError> {
     let last = |dir: &Path| {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
@@ -172,12 +172,12 @@ impl<T> Cell<T> {
         }
     }
 
-    /// Applies `of` to the value; a missing value stays missing for the same reason.
+    /// Applies `of` to the value; a missing value keeps its reason.
     pub fn map<U>(&self, of: impl FnOnce(&T) -> U) -> Cell<U> {
         self.and_then(|value| Cell::Value(of(value)))
     }
 
-    /// Applies `of`, which returns a cell, to the value; a missing value stays missing for the same reason.
+    /// Applies `of`, which returns a cell, to the value; a missing value keeps its reason.
     pub fn and_then<U>(&self, of: impl FnOnce(&T) -> Cell<U>) -> Cell<U> {
         match self {
             Self::Value(value) => of(value),
@@ -189,22 +189,22 @@ impl<T> Cell<T> {
 /// Maximum size of a list, bytes.
 const LIST_BYTES_MAX: u64 = 16 << 20;
 
-/// The list that comes with this program. Source: ACT's README and the pages of Aerospike on certified
-/// and historical devices, with the results that vendors handed in (the column `source`).
+/// The built-in list. Source: ACT's README and Aerospike's pages on certified and historical devices, with the results
+/// that vendors submitted (the column `source`).
 const LIST: &str = include_str!("published-ratings.csv");
 
 /// Operations per second of 1x. Source: ACT's README (2,000 reads and 1,000 writes).
 pub const TPS_OF_1X: f64 = 3_000.0;
 
-/// Neighbours shown on each side.
+/// Number of neighbours shown on each side.
 const NEIGHBOURS: usize = 2;
 
-/// The columns that a list must have; others are ignored.
+/// The required columns of a list; other columns are ignored.
 const COLUMNS: &str = "class,device,tps,x(=tps/3000),gt1ms_pct,gt8ms_pct,gt64ms_pct,endurance,act_ver,source";
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Published {
-    /// Kind of drive: `nvme`, `sata`, `cloud`; with `hist-` in front where ACT 2 or earlier was used.
+    /// Kind of drive: `nvme`, `sata`, `cloud`; with the prefix `hist-` for tests with ACT 2 or earlier.
     pub class: String,
     pub device: String,
     /// The rating as a multiple of 1x.
@@ -229,12 +229,12 @@ pub enum ListError {
     Line { name: String, line: u64, why: String },
 }
 
-/// The list that comes with this program.
+/// The built-in list.
 pub fn built_in() -> Result<Vec<Published>, ListError> {
-    parse("of this program", LIST.as_bytes())
+    parse("published-ratings.csv (built in)", LIST.as_bytes())
 }
 
-/// Reads a list of the same format. Errors: it cannot be read, or has another format.
+/// Reads a list in the format of the built-in one. Errors: the file cannot be read, or has another format.
 pub fn read_published(path: &Path) -> Result<Vec<Published>, ListError> {
     let bytes = files::read(path, Links::Followed, LIST_BYTES_MAX)
         .map_err(|source| ListError::Io { path: path.to_owned(), source })?;
@@ -260,7 +260,7 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Published>, ListError> {
         let number = |column: &str, text: &str| match text.parse::<f64>() {
             _ if text.is_empty() => Ok(None),
             Ok(number) if number.is_finite() && number >= 0.0 => Ok(Some(number)),
-            _ => Err(failed(line, format!("{column} is no number: {text:?}"))),
+            _ => Err(failed(line, format!("{column} is not a number: {text:?}"))),
         };
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let x = match (number("x(=tps/3000)", x)?, number("tps", tps)?) {
@@ -293,13 +293,13 @@ pub struct Place {
     pub of: usize,
     /// The next higher ones, the highest first.
     pub above: Vec<Published>,
-    /// The next ones that are not higher, the highest first.
+    /// The next ones that are equal or lower, the highest first.
     pub below: Vec<Published>,
     /// Caveat: the published ratings lasted longer.
     pub caveat: Option<String>,
 }
 
-/// Places `x` in `ratings`, highest first.
+/// The rank of `x` in `ratings`, which are sorted, the highest first.
 fn place(x: f64, ratings: &[Published], caveat: Option<String>) -> Place {
     let higher = ratings.iter().take_while(|rating| rating.x > x).count();
     let above = ratings[higher.saturating_sub(NEIGHBOURS)..higher].to_vec();

@@ -1,8 +1,8 @@
 //! Finds the representative run of each candidate's directory, and how the tests of these runs differ.
 //!
-//! For a series this is the run of the highest load held within the limits; if none was held, of the lowest load tried.
-//! An unreadable run is left out with a remark. Differences between the tests are reported first; results of unlike
-//! tests are never averaged.
+//! A series is represented by the run of the highest load held within the limits; if none was held, by the run of the
+//! lowest load tried. An unreadable run is left out with a remark. Differences between the tests are reported first;
+//! results of different tests are never averaged.
 
 use super::Cell;
 use crate::latencies::{StreamLatencies, latencies};
@@ -17,24 +17,24 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// A directory as it was read.
+/// A directory of a run or a series, with its contents.
 pub(super) struct Source {
     pub(super) name: String,
     pub(super) dir: PathBuf,
     pub(super) kind: Kind,
-    /// The run that stands for it, if any could be read.
+    /// The representative run; missing if no run can be read.
     pub(super) run: Cell<Run>,
     /// Latencies of that run.
     pub(super) latencies: Cell<Vec<StreamLatencies>>,
-    /// The series, if it is one.
+    /// The series, if the directory has one.
     pub(super) series: Option<Series>,
     /// The step of the series whose run represents it.
     pub(super) step: Option<Step>,
-    /// Warnings that make its numbers doubtful, each one sentence.
+    /// Warnings that make the numbers doubtful, each one sentence.
     pub(super) warnings: Vec<String>,
     /// Other remarks, each one sentence.
     pub(super) remarks: Vec<String>,
-    /// True if its series and its runs contradict each other.
+    /// True if the series and its runs contradict each other.
     pub(super) doubtful: bool,
 }
 
@@ -100,10 +100,10 @@ impl Source {
         let doubtful = !warnings.is_empty();
         let remarks = series.conclusion.as_ref().map_or_else(Vec::new, |ended| ended.remarks.clone());
         if series.conclusion.is_none() {
-            warnings.push("this series is not finished: it goes on still, or was broken off".to_owned());
+            warnings.push("this series is not finished: it is still running, or was interrupted".to_owned());
         }
         if kind == Kind::Baseline {
-            let why = "a baseline is many jobs, and no load that is held or not";
+            let why = "a baseline has many jobs, and no single load to hold";
             let this = Self::without_run(name, dir, kind, why);
             return Self { series: Some(series), warnings, remarks, doubtful, ..this };
         }
@@ -116,7 +116,7 @@ impl Source {
                     let remarks = [remarks, source.remarks].concat();
                     return Self { step, series: Some(series), warnings, remarks, doubtful, ..source };
                 }
-                Err(error) => warnings.push(format!("its step {} cannot be read: {error}", step.name)),
+                Err(error) => warnings.push(format!("step {} cannot be read: {error}", step.name)),
             }
         }
         let why = "none of its runs can be read";
@@ -126,10 +126,11 @@ impl Source {
 }
 
 /// Steps judged by the limits: held loads first, the highest load first; then loads not held, the lowest first; then
-/// unfinished steps. In a search, a load above the rating does not count as held, nor does a load that a later step
-/// did not hold: it may hold for minutes and fail its confirmation. Of several steps of a search at one load the last,
-/// the confirmation, comes first.
-/// several steps of a search at one load the last comes first, which is the confirmation.
+/// unfinished steps.
+///
+/// In a search, a load above the rating does not count as held. Neither does a load that a later step did not hold: a
+/// drive may hold a load for minutes and fail its confirmation. If a search has several steps at one load, the last
+/// step, which is the confirmation, comes first.
 fn by_weight(series: &Series) -> Vec<&Step> {
     let is_search = series.purpose == Purpose::Rate;
     let rating = series.conclusion.as_ref().and_then(|ended| ended.rating).unwrap_or(f64::INFINITY);
@@ -138,7 +139,7 @@ fn by_weight(series: &Series) -> Vec<&Step> {
     if is_search {
         judged.reverse();
     }
-    // Tolerates the digits that a load loses in a file.
+    // Loads are rounded when they are written to a file.
     let is_above = |step: &Step, multiple: f64| step.multiple > multiple * (1.0 + 1e-6);
     let is_refuted = |step: &Step| {
         let at_it = judged.iter().find(|later| (later.multiple - step.multiple).abs() <= 1e-6 * step.multiple);
@@ -170,7 +171,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// In a table, and in a sentence.
+    /// The words for a table, and for a sentence.
     pub(super) fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Run => ("one run", "run"),
@@ -192,10 +193,10 @@ pub enum CompareError {
     #[error("comparing {first} with {second} - both are {}; name each run once", dir.display())]
     Twice { first: String, second: String, dir: PathBuf },
     /// The same name twice.
-    #[error("comparing {name} with {name} - two candidates have that name; give one another (NAME=DIR)")]
+    #[error("comparing {name} with {name} - two candidates have that name; rename one of them (NAME=DIR)")]
     SameName { name: String },
     /// Data was given for an unknown name.
-    #[error("using what was given for {name:?} - no candidate or device has that name; the names are {known}")]
+    #[error("using the price or endurance of {name:?} - no candidate or device has that name; the names are {known}")]
     UnknownName { name: String, known: String },
 }
 
@@ -206,15 +207,16 @@ impl CompareError {
     }
 }
 
-/// Settings of a run that do not change what was tested, or that other sentences cover; then settings of the load
-/// itself, which is the compared quantity.
+/// Settings of a run that do not change the test, or that other sentences cover; then the settings of the load itself,
+/// which is the compared quantity.
 const NO_MATTER: &str = "device-names num-devices report-interval-sec microsecond-histograms seed shards engine \
                          test-duration-sec read-reqs-per-sec write-reqs-per-sec service-threads";
 
 /// Names of candidates, grouped by value.
 type Values<'a> = BTreeMap<String, Vec<&'a str>>;
 
-/// Describes the difference in `what` between `things`; `empty` stands for an empty value. `None` if all are equal.
+/// A sentence on the differences in `what` between `things`; `empty` is the word for an empty value. `None` if all are
+/// equal.
 fn difference(things: &str, what: &str, values: &Values<'_>, empty: &str) -> Option<String> {
     let text = |(value, names): (&String, &Vec<&str>)| {
         format!("{} ({})", if value.is_empty() { empty } else { value }, names.join(", "))
@@ -247,18 +249,18 @@ pub(super) fn differences(sources: &[Source]) -> Vec<String> {
     let keys = runs.iter().flat_map(|(_, run)| settings(&run.manifest)).map(|(key, _)| key);
     let matters = |key: &&str| NO_MATTER.split(' ').all(|other| other != *key) && (same_test || common(key));
     for key in unique(keys.filter(matters)) {
-        say(key, &|run| setting(&run.manifest, key).unwrap_or("not a setting of it").to_owned());
+        say(key, &|run| setting(&run.manifest, key).unwrap_or("not a setting of this test").to_owned());
     }
     said.extend(differences_of_baselines(sources));
     if sources.windows(2).any(|pair| pair[0].kind != pair[1].kind) {
         let kind = |source: &Source| format!("{} is a {}", source.name, source.kind.words().1);
         let kinds = sources.iter().map(kind).collect::<Vec<_>>().join("; ");
-        said.push(format!("different kinds of result: {kinds}: a load held says less than a rating"));
+        said.push(format!("different kinds of result: {kinds}: a held load is only a lower bound of a rating"));
     }
     said
 }
 
-/// Differences between baselines: their terms, and whether drives were simulated or left unprepared.
+/// Differences between baselines: their terms, and simulated or unprepared drives.
 fn differences_of_baselines(sources: &[Source]) -> Vec<String> {
     let baselines = sources.iter().filter(|source| source.kind == Kind::Baseline);
     let baselines = baselines.filter_map(|source| Some((source.name.as_str(), source.series.as_ref()?)));

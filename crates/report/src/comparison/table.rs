@@ -1,8 +1,7 @@
-//! The comparison for a terminal and as Markdown: a row for each number, a column for each candidate.
+//! The comparison for a terminal and as Markdown: a row for each number, a column for each candidate. A cell without a
+//! value has a dash and the number of a note; the notes follow the table.
 //!
-//! A cell without a value has a dash and a note; the reasons follow the table.
-//!
-//! The comparison as a page: bars first, then the tables that Markdown has.
+//! The HTML page has bars first, then the same tables.
 
 use super::{Candidate, Cell, Comparison, DeviceWear, Kind, Published};
 use crate::bars::Bars;
@@ -15,23 +14,23 @@ use std::fmt;
 /// A comparison as rows of text.
 struct Rows {
     table: Table,
-    /// The reasons why cells are empty; a cell names them by `[1]`, `[2]`...
+    /// The reasons for empty cells, which refer to them as `[1]`, `[2]`...
     notes: Vec<String>,
 }
 
 impl Rows {
-    /// The rows of `comparison`; `columns` adds the columns of the candidates.
+    /// The rows of `comparison`; `columns` adds the columns of the candidates, as text or as numbers.
     fn of(comparison: &Comparison, columns: fn(Table, Vec<String>) -> Table) -> Self {
         let candidates = &comparison.candidates;
         let names = candidates.iter().map(|candidate| candidate.name.clone());
         let mut this = Self { table: columns(Table::new("").text([""]), names.collect()), notes: Vec::new() };
         this.row("result", candidates, |of| of.outcome.map(|outcome| outcome_text(of, *outcome)));
-        this.row("of", candidates, |of| match of.kind {
+        this.row("kind", candidates, |of| match of.kind {
             Kind::Baseline => Cell::Value(kind_text(of)),
             _ => of.test.map(|_| kind_text(of)),
         });
         if candidates.iter().all(|of| of.kind == Kind::Baseline) {
-            // The rows below need a load that is held or not.
+            // Baselines have no load, which the rows below need.
             return this;
         }
         this.row("test", candidates, |of| {
@@ -53,7 +52,7 @@ impl Rows {
         this.row("load held", candidates, |of| {
             of.load.and_then(|load| {
                 let shown = load.multiple.or(load.x_per_device).map(units::multiple);
-                Cell::or_missing(shown, "its load is no multiple of 1x")
+                Cell::or_missing(shown, "its load is not a multiple of 1x")
             })
         });
         this.margins(candidates);
@@ -110,13 +109,13 @@ impl Rows {
         }
     }
 
-    /// The device that wears most, if there are several.
+    /// A row with a value of the device that wears most.
     fn wear(&mut self, label: &str, candidates: &[Candidate], of: impl Fn(&DeviceWear) -> Cell<String>) {
         self.row(label, candidates, |candidate| {
             candidate.wear.and_then(|devices| {
                 let bytes = |wear: &&DeviceWear| wear.drive_writes_per_day.value().copied().unwrap_or(0.0);
                 let most = devices.iter().max_by(|a, b| bytes(a).total_cmp(&bytes(b)));
-                most.map_or_else(|| Cell::missing("it has no devices"), &of)
+                most.map_or_else(|| Cell::missing("its run has no devices"), &of)
             })
         });
     }
@@ -138,7 +137,7 @@ fn results(of: &Candidate) -> Vec<String> {
 
 fn kind_text(of: &Candidate) -> String {
     let step = of.test.value().and_then(|test| test.step.as_deref());
-    let step = step.map(|step| format!(", its {step}")).unwrap_or_default();
+    let step = step.map(|step| format!(", step {step}")).unwrap_or_default();
     format!("{}{step}", of.kind.words().0)
 }
 
@@ -188,7 +187,7 @@ impl fmt::Display for Comparison {
 }
 
 impl Comparison {
-    /// The warnings and remarks, the table, why cells are empty, and each candidate among its neighbours.
+    /// Warnings and remarks, the table, notes on empty cells, and each candidate among its neighbours.
     pub fn markdown(&self) -> String {
         let Rows { table, notes } = Rows::of(self, Table::numbers);
         let mut text = String::new();

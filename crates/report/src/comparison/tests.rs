@@ -13,7 +13,7 @@ use std::fs;
 const SEC: u64 = 1_000_000_000;
 const SECONDS: u64 = 10;
 
-/// A run of ten seconds with 100 reads a second, `slow` of them of 2 ms, and 10 large writes.
+/// A run of ten seconds with 100 reads per second, `slow` of which take 2 ms, and 10 large writes per second.
 struct Bench {
     manifest: Manifest,
     slow: u64,
@@ -23,7 +23,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// As `--as-act` of the standard mix at `x`, on a drive of 1 GB.
+/// A bench like a run with `--as-act` of the standard mix at `x`, on a drive of 1 GB.
 fn bench(x: u64) -> Bench {
     let streams = [("reads", true), ("large-block-reads", false), ("large-block-writes", false)];
     let layout = layout(&streams, 100.0, ["/dev/nvme1n1"]);
@@ -81,7 +81,7 @@ impl Bench {
             (0..5).for_each(|_| interval.cells[1].record(&Times::new(0, 0, 0, 100_000), 0, 1 << 17));
             (0..10).for_each(|_| interval.cells[2].record(&Times::new(0, 0, 0, 100_000), 0, 100_000));
             judge.add(&interval);
-            // 2 MB a second in units of 512,000 bytes.
+            // 2 MB/s in units of 512,000 bytes.
             writer.write_interval(&interval, &[(index as f64 * 2e6 / 512e3).to_string()]).unwrap();
         }
         writer.finish(&judge.verdict(&End::Completed)).unwrap();
@@ -112,7 +112,7 @@ fn what_a_run_did_to_a_device_is_all_its_streams() {
     let parent = tempfile::tempdir().unwrap();
     bench(30).write(parent.path());
     let io = one(parent.path()).io;
-    // 100 record reads of 1,536 bytes and 5 large ones of 128 KiB, 10 writes of 100,000 bytes a second.
+    // Per second: 100 record reads of 1,536 bytes, 5 large-block reads of 128 KiB, 10 writes of 100,000 bytes.
     let expected = DeviceIo {
         reads_per_sec: 105.0,
         writes_per_sec: 10.0,
@@ -166,7 +166,7 @@ fn a_run_is_compared_by_what_it_recorded() {
     assert!((wear.years.value().unwrap() - 0.5 * 5.0 / 86.4).abs() < 1e-9);
     assert!((wear.smart_bytes_per_day.value().unwrap() - 2.0 * 86.4e9).abs() < 1e3);
     assert_eq!(a.price_per_1x, Cell::Value(20.0));
-    // Two at 32x are next above: with 36 and 38 not; 30x stands beside it.
+    // The next higher ratings are two at 32x; the next one that is not higher is 30x.
     let place = a.place.value().unwrap();
     assert_eq!((place.above.last().unwrap().x, place.below[0].x), (32.0, 30.0));
     assert!(place.caveat.as_ref().unwrap().contains("this run lasted 10 s"));
@@ -177,7 +177,7 @@ fn a_run_is_compared_by_what_it_recorded() {
     assert!(comparison.markdown().contains("| worst over 1ms | 2.00 % of 5 % |"), "{}", comparison.markdown());
     let json = serde_json::to_value(&comparison).unwrap();
     assert_eq!(json["candidates"][0]["price_per_1x"], 20.0);
-    assert_eq!(json["candidates"][0]["rating"]["why_not"], "one run is no rating (flashproof rate)");
+    assert_eq!(json["candidates"][0]["rating"]["why_not"], "a single run has no rating (flashproof rate finds it)");
 }
 
 #[test]
@@ -194,12 +194,12 @@ fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
     let mut shared = bench(30);
     shared.manifest.workloads.push(shared.manifest.workloads[0].clone());
     for (name, bench, expected) in [
-        ("file", file, "a file has no place among drives"),
-        ("simulated", simulated, "a simulated drive has no place among real ones"),
+        ("file", file, "a file is not ranked among drives"),
+        ("simulated", simulated, "a simulated drive is not ranked among real drives"),
         ("lax", lax, "its limits are not ACT's"),
         ("odd", odd, "published ratings are of storage tests"),
-        ("shared", shared, "published ratings are of one load at a time"),
-        ("failed", Bench { slow: 5, ..bench(30) }, "it did not hold its load"),
+        ("shared", shared, "published ratings are for one load at a time"),
+        ("failed", Bench { slow: 5, ..bench(30) }, "its run did not hold the load"),
     ] {
         let dir = parent.path().join(name);
         bench.write(&dir);
@@ -226,7 +226,7 @@ fn tests_that_differ_are_said_and_each_keeps_its_own_numbers() {
     ] {
         assert!(comparison.warnings.iter().any(|warning| warning == said), "{said}: {:?}", comparison.warnings);
     }
-    // Loads that differ are what is compared.
+    // Different loads are no warning: the load is the compared quantity.
     assert_eq!(comparison.warnings.len(), 4, "{:?}", comparison.warnings);
     let text = comparison.to_string();
     assert!(text.contains("2ms is not among its limits") && text.contains("1ms is not among its limits"), "{text}");
@@ -246,11 +246,7 @@ fn a_damaged_candidate_is_shown_as_far_as_it_is_whole_and_marked() {
     let [a, b, c] = &comparison.candidates[..] else { panic!() };
     assert!(a.damaged && a.p99.value().is_none() && a.outcome.value() == Some(&Outcome::Invalid));
     assert!(b.damaged && b.outcome.value() == Some(&Outcome::Invalid) && b.margins.value().is_some());
-    assert_eq!(
-        b.wear.value().unwrap()[0].host_bytes_per_day,
-        Cell::Value(86.4e9),
-        "of the four seconds that are whole"
-    );
+    assert_eq!(b.wear.value().unwrap()[0].host_bytes_per_day, Cell::Value(86.4e9), "from the four undamaged seconds");
     assert!(c.damaged && why(&c.outcome).contains("manifest.json"), "{c:?}");
     for said in ["b: telemetry.csv is changed: ", "c: reading ", "a: no quantiles of latencies: "] {
         assert!(comparison.warnings.iter().any(|warning| warning.starts_with(said)), "{:?}", comparison.warnings);
@@ -316,13 +312,13 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     series.conclusion = Some(Conclusion { comparable: false, rating: None, ..rated });
     series.write(&dir).unwrap();
     let candidate = one(&dir);
-    assert_eq!(why(&candidate.place), "its series says that it is not to be compared with published ratings");
+    assert_eq!(why(&candidate.place), "its series is marked as not comparable with published ratings");
     assert_eq!(why(&candidate.rating), "the search found no rating");
     assert!(!candidate.load.value().unwrap().highest);
-    // The run that stands for it cannot be named beside it.
+    // The representative run cannot be a second candidate.
     let error = compare(&[named(&dir), named(&dir.join("30x"))], &Given::default(), &ratings()).unwrap_err();
     assert!(matches!(error, CompareError::Twice { .. }), "{error}");
-    // A step that is gone is said, and the next one stands in.
+    // A missing step gets a warning, and the next step represents the series.
     fs::remove_dir_all(dir.join("30x")).unwrap();
     let comparison = compare(&[named(&dir)], &Given::default(), &ratings()).unwrap();
     assert!(
@@ -331,14 +327,14 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
         comparison.warnings
     );
     assert_eq!(comparison.candidates[0].test.value().unwrap().step.as_deref(), Some("20x"));
-    assert_eq!(why(&comparison.candidates[0].rating), "its runs do not bear out what its series says");
-    // Not finished: no rating yet, and what was held so far.
+    assert_eq!(why(&comparison.candidates[0].rating), "its runs contradict the record of its series");
+    // An unfinished series has no rating yet, but the load held so far.
     series.conclusion = None;
     series.write(&dir).unwrap();
     let candidate = one(&dir);
     assert_eq!(why(&candidate.rating), "its search is not finished");
     assert_eq!(candidate.load.value().unwrap().multiple, Some(20.0));
-    // Nothing left: empty cells with their reason.
+    // Without any run, cells are empty and have a reason.
     ["10x", "20x", "40x"].iter().for_each(|step| fs::remove_dir_all(dir.join(step)).unwrap());
     let candidate = one(&dir);
     assert_eq!(why(&candidate.margins), "none of its runs can be read");
@@ -371,7 +367,7 @@ fn a_search_is_compared_by_the_confirmation_of_its_rating_and_its_remarks_are_no
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("s");
     let mut series = searched(&dir);
-    // 20x and 30x held at first; then 30x was not confirmed, and 20x was.
+    // 20x and 30x were held at first. Then the confirmation at 30x failed, and the one at 20x passed.
     let confirmation = |of: f64, outcome| Step { name: format!("confirmation at {of}x"), ..step(of, outcome) };
     series.steps.extend([confirmation(30.0, Outcome::Fail), confirmation(20.0, Outcome::Pass)]);
     let conclusion = series.conclusion.as_mut().unwrap();
@@ -384,7 +380,7 @@ fn a_search_is_compared_by_the_confirmation_of_its_rating_and_its_remarks_are_no
     assert_eq!((&comparison.warnings[..], &comparison.remarks[..]), (&[][..], &["s: at 20x: steady".to_owned()][..]));
 }
 
-/// A baseline of `drives`, of which all jobs have the run of a bench.
+/// A baseline of `drives`; all jobs share one run of a bench.
 fn baseline(dir: &Path, drives: &[(&str, f64)]) -> Series {
     fs::create_dir(dir).unwrap();
     bench(1).write(&dir.join("job"));
@@ -411,7 +407,7 @@ fn baselines_stand_drive_by_drive_and_the_one_that_differs_is_named() {
         assert!(text.contains("highest IOPS: random reads, 4 KiB") && text.contains("80,000/s"), "{text}");
         assert!(!text.contains("load held"), "no rows of loads: {text}");
     }
-    // Other terms are another test; a drive of another model is no outlier; a run has the rows of a load.
+    // Different terms get a warning; a drive of another model is not an outlier; a run adds the rows of a load.
     (slow.terms[0].1, slow.devices[0].model) = ("24 h".to_owned(), Some("M2".to_owned()));
     slow.write(&place("slow")).unwrap();
     bench(1).write(&place("run"));
@@ -431,7 +427,7 @@ fn the_list_of_this_program_reads_whole() {
     let huawei = list.iter().find(|rating| rating.device.starts_with("Huawei es3000")).unwrap();
     assert_eq!((huawei.over_pct, &huawei.endurance), ([Some(1.18), Some(0.0), Some(0.0)], &None));
     assert!(list.iter().all(|rating| rating.source.is_some() && rating.x > 0.0));
-    // Rounded to a tenth where it is not whole.
+    // The column x is rounded to a tenth.
     let tps = LIST.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse::<f64>().unwrap());
     let mut by_tps: Vec<f64> = tps.map(|tps| tps / TPS_OF_1X).collect();
     by_tps.sort_by(|a, b| b.total_cmp(a));
@@ -459,7 +455,7 @@ fn another_list_may_have_quotes_and_empty_cells_and_mistakes_are_named() {
     assert_eq!(list[0].over_pct, [Some(0.0), Some(0.0), None]);
     for (text, why) in [
         ("a,b\n1,2\n".to_owned(), "x.csv line 1 - there is no column class"),
-        (format!("{header}\nnvme,A,many,,,,,,,\n"), "line 2 - tps is no number: \"many\""),
+        (format!("{header}\nnvme,A,many,,,,,,,\n"), "line 2 - tps is not a number: \"many\""),
         (format!("{header}\nnvme,A,,,,,,,,\n"), "line 2 - \"A\" has neither tps nor x"),
         (format!("{header}\nnvme,A\n"), "line 2 - CSV error"),
         (String::new(), "line 1 - there is no column class"),

@@ -1,9 +1,8 @@
 //! Wear of a drive under the load: bytes written per day, drive writes per day, years to its rated endurance.
 //!
-//! Wear is based on the bytes that the run itself wrote to each device, because makers' ratings are in host writes. The
-//! drive's own count is shown beside it, if telemetry has it; it includes other programs.
-//!
-//! The operator gives the rest: the price of a candidate, and its maker's endurance rating.
+//! Wear is based on the bytes that the run itself wrote to each device, because endurance ratings count host writes.
+//! The drive's own count, which includes other programs, is a second number, if telemetry has it. The operator gives
+//! the price and the endurance rating of a candidate.
 
 use super::{Cell, CompareError};
 use results::run_dir::{DeviceKind, Intervals, Manifest, RunDirError};
@@ -25,14 +24,14 @@ const RAN_SEC_MIN: f64 = 1.0;
 pub struct DeviceWear {
     /// The device, as the user named it.
     pub device: String,
-    /// Bytes that the run wrote to it, per day.
+    /// Bytes that the run wrote to the device, per day.
     pub host_bytes_per_day: Cell<f64>,
     /// Bytes that the drive counted as written by any host, per day.
     pub smart_bytes_per_day: Cell<f64>,
     pub capacity_bytes: Cell<u64>,
     /// Drive writes per day.
     pub drive_writes_per_day: Cell<f64>,
-    /// Bytes that it is rated for, from the operator's data.
+    /// Rated endurance of the device, bytes; from the operator's data.
     pub rated_bytes: Cell<f64>,
     /// Years of this load until the rated bytes are written.
     pub years: Cell<f64>,
@@ -104,7 +103,7 @@ struct Units {
     at: usize,
     /// Kernel name.
     device: String,
-    /// The first value and the last, with their seconds.
+    /// The first and the last value, each with its time in seconds.
     ends: Option<[(f64, f64); 2]>,
 }
 
@@ -136,16 +135,16 @@ impl Counted {
 
     fn per_day(&self, bytes: Option<f64>) -> Cell<f64> {
         if self.ran_sec < RAN_SEC_MIN {
-            return Cell::missing("no interval of the run is whole");
+            return Cell::missing("no interval of the run is complete");
         }
-        Cell::or_missing(bytes.map(|bytes| bytes / self.ran_sec * DAY_SEC), "it is not in the tables")
+        Cell::or_missing(bytes.map(|bytes| bytes / self.ran_sec * DAY_SEC), "the tables do not have this device")
     }
 
     fn smart(&self, facts: &Value) -> Cell<f64> {
         let name = facts["kernel_name"].as_str();
         let units = self.units.iter().find(|units| Some(units.device.as_str()) == name);
         let Some([(from_sec, from), (to_sec, to)]) = units.and_then(|units| units.ends) else {
-            return Cell::missing("telemetry has no SMART data units of it");
+            return Cell::missing("telemetry has no SMART data units of this device");
         };
         if to_sec <= from_sec || to < from {
             return Cell::missing("its SMART data units were read only once, or went backwards");
@@ -154,12 +153,12 @@ impl Counted {
     }
 }
 
-/// True if a stream writes: judged by its name, because a run directory records nothing else.
+/// True if a stream writes. Its name decides, because a run directory does not record the kind of operation.
 pub(super) fn is_writing(stream: &str) -> bool {
     stream.contains("write")
 }
 
-/// True if a stream reads: flushes and discards of a replay do neither.
+/// True if a stream reads. Flushes and discards of a replay neither read nor write.
 pub(super) fn is_reading(stream: &str) -> bool {
     !is_writing(stream) && !stream.contains("flushes") && !stream.contains("discards")
 }
@@ -193,7 +192,7 @@ pub struct Given {
     pub endurance: Vec<(String, Endurance)>,
     /// Prices of one drive, all in the same currency.
     pub prices: Vec<(String, f64)>,
-    /// Years that a rating in drive writes per day is for.
+    /// Warranty in years, for ratings in drive writes per day.
     pub warranty_years: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The report as one document: the content of a page as data, the same for every output format.
+//! The report as one document: its content as data, the same for every output format.
 //!
 //! ```text
 //! directories -> Document (serialisable) -> html() | markdown() | json() | text()
@@ -31,10 +31,10 @@ use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
 
-/// Marker within the first kilobyte of an HTML report, by which flashproof recognises its own files.
+/// Marker within the first kilobyte of an HTML report: flashproof recognises its own files by it.
 pub const HTML_MARK: &str = "<meta name=\"generator\" content=\"flashproof\">";
 
-/// Version of the document's fields. Raised when one changes its meaning.
+/// Version of the document's fields. Raised when a field changes its meaning.
 pub const DOCUMENT_FORMAT_VERSION: u32 = 1;
 
 /// A report on some directories.
@@ -44,7 +44,7 @@ pub struct Document {
     pub format_version: u32,
     /// Program and version that made the report.
     pub made_by: String,
-    /// One report for each directory, in the order in which they were named.
+    /// One report for each directory, in the order of the request.
     pub reports: Vec<Report>,
 }
 
@@ -59,11 +59,11 @@ pub enum Report {
 }
 
 impl Document {
-    /// Reads `dirs`, each the directory of a run or of a series. Reads nothing else: years later, on any
-    /// machine, the document is the same.
+    /// Reads `dirs`, each the directory of a run or of a series, and nothing else: on any machine, years later, the
+    /// document is the same.
     ///
-    /// Damage costs only what depends on it, and is shown in a banner. Errors: a directory is neither, or
-    /// its manifest cannot be read.
+    /// Damaged data is left out, and a banner says so. Errors: a directory has neither a run nor a series, or its
+    /// manifest cannot be read.
     pub fn read<P: AsRef<Path>>(dirs: &[P]) -> Result<Self, RunDirError> {
         let series = dirs.iter().map(|dir| Series::read(dir.as_ref())).collect::<Result<Vec<_>, _>>()?;
         let runs: usize = series.iter().map(|series| series.as_ref().map_or(1, |series| series.steps.len())).sum();
@@ -87,7 +87,7 @@ impl Document {
         self.reports.iter().map(of).max().unwrap_or(Outcome::Invalid)
     }
 
-    /// Most important remarks, each one sentence, with the directory if there are several.
+    /// Most important remarks, each one sentence; with several reports, each begins with the directory.
     pub fn banners(&self) -> Vec<String> {
         let several = self.reports.len() > 1;
         let all = self
@@ -136,19 +136,19 @@ impl Report {
 pub struct RunReport {
     /// The directory, as it was named.
     pub dir: String,
-    /// A title: what was run on what.
+    /// Title with the test and its devices.
     pub title: String,
-    /// True if the run came to its end and said so.
+    /// True if the run ended and wrote its verdict.
     pub complete: bool,
-    /// Remarks a reader must know first: that the run is incomplete, what is damaged or missing.
+    /// Warnings that are shown first: the run is incomplete, data is damaged or missing.
     pub banners: Vec<Banner>,
-    /// The part of the verdict that every form shows.
+    /// The part of the verdict that every output format shows.
     pub result: RunResult,
-    /// The verdict as it follows from the recorded counts now.
+    /// The verdict, computed again from the recorded counts.
     pub verdict: Verdict,
-    /// The number that decided, one sentence; null when there was nothing to judge.
+    /// The number that decided the verdict, one sentence; null if there was nothing to judge.
     pub decided: Option<String>,
-    /// Name the run may carry: a screening, or a certification's load.
+    /// Class of the run in words: a screening, or a certification's load.
     pub class_in_words: String,
     /// The most important facts.
     pub summary: Vec<Pair>,
@@ -156,23 +156,23 @@ pub struct RunReport {
     pub latencies: Vec<StreamLatencies>,
     /// The charts.
     pub sections: Vec<Section>,
-    /// Steadiness of what was measured; null where it cannot be told.
+    /// Steadiness of the measured values; null if unknown.
     pub steadiness: Option<Steadiness>,
-    /// The same in words: the state, then each change.
+    /// The steadiness in words: the state, then each change.
     pub steadiness_in_words: Vec<String>,
-    /// How the counters that drives keep of themselves changed.
+    /// Changes of the drives' own counters.
     pub counters: Vec<Change>,
-    /// Write amplification of each drive that counts what its media take.
+    /// Write amplification of each drive that counts the bytes written to its media.
     pub device_waf: Vec<DeviceWaf>,
     /// Findings about host and devices before the run.
     pub findings: Vec<Finding>,
     /// Measurements that could not be made, and why.
     pub unmeasured: Vec<String>,
-    /// Program and version that ran it.
+    /// Program and version that ran the test.
     pub tool: String,
     /// The command line.
     pub command: Vec<String>,
-    /// When it began, milliseconds since 1970 (UTC).
+    /// Beginning of the run, milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
     /// True if the devices were simulated.
     pub simulated: bool,
@@ -188,15 +188,15 @@ pub struct RunReport {
     pub host_facts: Value,
     /// The engine that carried out the operations.
     pub engine_facts: Value,
-    /// How all of this came about, and what it does not say.
+    /// Method of the measurement, and its limits.
     pub method: Vec<Paragraph>,
-    /// Its load as a multiple of 1x.
+    /// The load as a multiple of 1x.
     #[serde(skip)]
     pub(crate) multiple: Option<f64>,
-    /// Damage to its directory, each one sentence. Banners say it, too.
+    /// Damage to the run directory, each one sentence. Also among the banners.
     #[serde(skip)]
     pub(crate) damage: Vec<String>,
-    /// Why it cannot be believed whole; `None` if it can. Banners say it, too.
+    /// Why the run cannot be trusted completely; `None` if it can. Also among the banners.
     #[serde(skip)]
     pub(crate) doubt: Option<String>,
 }
@@ -224,7 +224,7 @@ impl RunReport {
         let steadiness = rounds.as_ref().map(Steadiness::of).ok();
         let steadiness_in_words = match (&steadiness, &rounds) {
             (Some(steadiness), _) => in_words(steadiness),
-            (None, Err(error)) => vec![format!("steadiness cannot be told: {error}")],
+            (None, Err(error)) => vec![format!("steadiness is unknown: {error}")],
             (None, Ok(_)) => Vec::new(),
         };
         let simulated = manifest.simulated;
@@ -295,7 +295,7 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
     for stream in verdict.streams.iter().filter(|stream| stream.judged) {
         let is_open = stream.offered_iops > 0.0;
         let offered =
-            if is_open { format!("{}/s offered", units::number(stream.offered_iops)) } else { "closed stream".into() };
+            if is_open { format!("{}/s offered", units::number(stream.offered_iops)) } else { "closed loop".into() };
         let achieved = units::number(stream.achieved_iops);
         let lost = stream.errors.saturating_add(stream.not_done());
         let lost = if lost > 0 { format!(", {} failed or never done", units::number(lost as f64)) } else { "".into() };
@@ -315,7 +315,7 @@ fn unmeasured(manifest: &Manifest, timeline: &Timeline) -> Vec<String> {
     let empty: Vec<&str> = empty.collect();
     let mut all = manifest.unmeasured.clone();
     if !empty.is_empty() {
-        all.push(format!("nothing stands in these columns of telemetry.csv: {}", empty.join(", ")));
+        all.push(format!("these columns of telemetry.csv are empty: {}", empty.join(", ")));
     }
     all
 }
@@ -338,33 +338,33 @@ fn sections(
         Section::new(
             "shares",
             "Shares over the thresholds",
-            "What the verdict is made of. The worst complete slice decides.",
+            "The basis of the verdict. The worst complete slice decides.",
             rates::share_charts(verdict, &manifest.sla),
         ),
         Section::new(
             "latency",
             "Latency over time",
-            "How service times moved: from the hand-over of an operation to its completion.",
+            "Service times over the run: from the submission of an operation to its completion.",
             [latency::heat_maps(manifest, service), latency::service_charts(manifest, service, steadiness)].concat(),
         ),
         Section::new(
             "delays",
             "Wait and lag",
-            "What is added to service times: waiting for a slot (judged), and our own lateness (it can make a run \
-             invalid).",
+            "Delays before submission: waiting for a slot (judged), and lag, the delay by flashproof or its host (too \
+             much lag makes a run invalid).",
             latency::delay_charts(manifest, wait, lag),
         ),
         Section::new(
             "rates",
             "Offered and achieved rate",
-            "Whether the load was the one asked for.",
+            "Did the run reach the requested load?",
             rates::rate_charts(manifest, timeline),
         ),
         Section::new("devices", "Devices", "Reported by the kernel and the drives.", devices),
         Section::new(
             "host",
             "Host and this program",
-            "Whether this machine was slow itself.",
+            "Was the host itself slow?",
             telemetry::of_host(timeline, simulated),
         ),
     ]

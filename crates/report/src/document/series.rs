@@ -1,6 +1,4 @@
-//! Report of a series' directory: its conclusion, its steps, and each step's run.
-//!
-//! The rating curve of a search: what each load did to the shares and to the 99th percentile.
+//! Report of a series' directory: its conclusion, its steps, each step's run, and the rating curve of a search.
 
 use super::RunReport;
 use crate::baseline::{Beside, BesideDrive, DriveReport, Measured, Recorded};
@@ -20,19 +18,19 @@ use std::path::Path;
 pub struct SeriesReport {
     /// The directory, as it was named.
     pub dir: String,
-    /// A title: what was done with what.
+    /// Title with the purpose and the devices.
     pub title: String,
-    /// Remarks a reader must know first.
+    /// Warnings that are shown first.
     pub banners: Vec<Banner>,
-    /// The record of the series. At its end its outcomes are those that its runs bear out now.
+    /// The record of the series. If the series is finished, its outcomes were checked against its runs.
     pub series: Series,
-    /// The jobs of a baseline that are in doubt; of other series, and without any, nothing.
+    /// The jobs of a baseline that are in doubt; null without any, and for other series.
     pub in_doubt: Option<InDoubt>,
     /// Charts over all steps: the rating curve of a search.
     pub sections: Vec<Section>,
-    /// Results of a baseline for each of its drives; of another series nothing.
+    /// Results of a baseline for each of its drives; empty for other series.
     pub drives: Vec<DriveReport>,
-    /// The drives of a baseline beside each other, where there are several.
+    /// The drives of a baseline side by side; null unless there are several.
     pub beside: Option<Beside>,
     /// The steps, oldest first.
     pub steps: Vec<StepReport>,
@@ -43,14 +41,14 @@ pub struct SeriesReport {
 pub struct StepReport {
     /// The step.
     pub step: Step,
-    /// Its run; null where there is none that can be read. Of a search or a baseline it has no charts of its own.
+    /// The run of the step; null if there is none, or it is unreadable. Runs of a search or a baseline have no charts.
     pub report: Option<RunReport>,
-    /// Why there is no run; null where there is one.
+    /// Why there is no run; null if there is one.
     pub absent: Option<String>,
 }
 
 impl SeriesReport {
-    /// Reads the runs of `series` below `dir`. A run that cannot be read is named, not an error.
+    /// Reads the runs of `series` below `dir`. An unreadable run is not an error: a banner names it.
     pub(crate) fn read(dir: &Path, mut series: Series, detail: Detail) -> Self {
         let mut steps: Vec<StepReport> = series.steps.iter().map(|step| StepReport::read(dir, step, detail)).collect();
         let doubts = rejudge(&mut series, &steps.iter().map(StepReport::evidence).collect::<Vec<_>>());
@@ -59,7 +57,7 @@ impl SeriesReport {
         if series.conclusion.is_none() {
             let done = series.steps.iter().filter(|step| step.state == State::Done).count();
             let text = format!(
-                "this series is not at its end: {done} of {} steps are done, and {SERIES} has no conclusion yet",
+                "this series is not finished: {done} of {} steps are done, and {SERIES} has no conclusion yet",
                 series.steps.len()
             );
             banners.push(Banner { text });
@@ -80,7 +78,7 @@ impl SeriesReport {
             Purpose::Rate => vec![Section::new(
                 "rating",
                 "The rating curve",
-                "What each load did to the shares and to the 99th percentile.",
+                "Shares over the thresholds and 99th percentile at each load.",
                 charts(steps.iter().filter_map(|step| Some((&step.step, step.report.as_ref()?)))),
             )],
         };
@@ -93,7 +91,7 @@ impl SeriesReport {
         let (dir, title) = (dir.display().to_string(), title(&series));
         let mut this = Self { dir, title, banners, series, in_doubt, sections, drives, beside, steps };
         if this.series.purpose != Purpose::Certify {
-            // A search or a baseline has dozens of steps: their curves say more than all their charts.
+            // A search or a baseline has dozens of steps: its curves replace the charts of the steps.
             this.steps.iter_mut().filter_map(|step| step.report.as_mut()).for_each(|run| run.sections.clear());
         }
         this
@@ -121,14 +119,14 @@ impl SeriesReport {
 /// Banner about jobs in doubt, with the first doubt.
 fn banner(doubts: &InDoubt) -> String {
     let first = doubts.doubts.first().map(String::as_str).unwrap_or_default();
-    format!("{doubts}: what follows from them may be this machine's and not the drive's. The first is {first}")
+    format!("{doubts}: their results may reflect this machine instead of the drive. The first: {first}")
 }
 
 impl StepReport {
     fn read(dir: &Path, step: &Step, detail: Detail) -> Self {
         let made = |report, absent| Self { step: step.clone(), report, absent };
         if step.state == State::Planned {
-            return made(None, Some("it has not begun".to_owned()));
+            return made(None, Some("the step has not begun".to_owned()));
         }
         match place_of(dir, step).and_then(|at| RunReport::read(&at, detail).map_err(|error| error.to_string())) {
             Ok(report) => made(Some(report), None),
@@ -167,11 +165,11 @@ fn title(series: &Series) -> String {
     format!("{what} of {}", names.join(", "))
 }
 
-/// Outcomes of a step, with the name and the symbol of their lines.
+/// Outcomes of a step, each with the name and the symbol of its line.
 const ENDS: [(Outcome, &str, usize); 3] =
     [(Outcome::Pass, "passed", 0), (Outcome::Fail, "failed", 1), (Outcome::Invalid, "invalid", 3)];
 
-/// The axis of shares goes down to the limit divided by this.
+/// The axis of shares begins at the limit divided by this.
 const DRAWN_OF_LIMIT: f64 = 100.0;
 
 /// A chart for each threshold, then one of the 99th percentile, against the multiple of 1x.
@@ -179,7 +177,7 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
     let judged: Vec<_> = steps.filter(|(step, _)| step.rule == Rule::Limits).collect();
     let Some((_, first)) = judged.first() else {
         let chart = over_multiple("rating", "Shares against the load", Axis::linear("share", "%"));
-        return vec![chart.without_data("no step that is judged has a run that can be read")];
+        return vec![chart.without_data("no judged step has a readable run")];
     };
     let limits = first.sla.limits().to_vec();
     let of_limit = |(column, limit): (usize, &results::judge::Limit)| {
@@ -193,17 +191,16 @@ pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>)
         chart.limits.push(Limit { y: limit.share_max() * 100.0, name });
         let value = |run: &RunReport| worst_share(run, limit.threshold_ns).map(|share| share * 100.0);
         chart.caption = format!(
-            "Each point is a step of the search: its worst slice of any device. At the dashed line or above it, a load \
-                 is too much. The axis is logarithmic: what is below {} %, and 0, is drawn there.",
+            "Each point is a step of the search: the worst slice of any device. A load at the dashed line or above it \
+             is too high. The axis is logarithmic: shares below {0} % are drawn at {0} %.",
             units::number(floor)
         );
         with_points(chart, &judged, value, "%")
     };
     let mut charts: Vec<Chart> = limits.iter().enumerate().map(of_limit).collect();
     let mut chart = over_multiple("rating-p99", "p99 at each load", Axis::log("p99 service time", "ms"));
-    chart.caption = "Each point is a step of the search: p99 of the judged operations over its whole run, the slowest \
-                     stream of them."
-        .to_owned();
+    chart.caption =
+        "Each point is a step of the search: p99 of the slowest judged stream over the whole run.".to_owned();
     charts.push(with_points(chart, &judged, p99_ms, "ms"));
     charts
 }

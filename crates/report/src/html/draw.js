@@ -1,13 +1,13 @@
 // Draws every chart of the page as SVG, from the JSON in the element "charts": lines, symbols and heat
-// maps over linear and logarithmic axes. Drag to zoom, double click to go back, point at a place to read
-// its values, click a name in the legend to hide its line.
+// maps over linear and logarithmic axes. Drag to zoom, double click to reset the zoom, point at a place to
+// read its values, click a name in the legend to hide its line.
 (() => {
   const SVG = 'http://www.w3.org/2000/svg';
-  // Okabe and Ito's colours, told apart by people of every colour vision (Color Universal Design, 2008);
-  // yellow is left out, as it cannot be seen on white. Dashes and symbols say the same once more.
+  // Okabe and Ito's colours, which people with colour blindness can distinguish (Color Universal Design,
+  // 2008); without yellow, which is hard to see on white. Dashes and symbols distinguish lines, too.
   const COLOURS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', 'currentColor'];
   const DASHES = ['', '7 4', '2 3', '7 3 2 3', '12 4', '12 3 2 3'];
-  // Around a point; those that end in z are filled.
+  // Paths around a point; a path that ends in z is filled.
   const SYMBOLS = [
     (r) => `m${-r},0a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0z`,
     (r) => `m${-r},${-r}l${2 * r},${2 * r}m0,${-2 * r}l${-2 * r},${2 * r}`,
@@ -16,11 +16,11 @@
     (r) => `m0,${-1.1 * r}l${1.2 * r},${2 * r}h${-2.4 * r}z`,
     (r) => `m${-1.1 * r},0h${2.2 * r}m${-1.1 * r},${-1.1 * r}v${2.2 * r}`,
   ];
-  // Light to dark in one hue: few to many.
+  // From few (light) to many (dark), in one hue.
   const SHADES = [[0, [188, 217, 238]], [0.4, [90, 159, 208]], [0.75, [28, 95, 158]], [1, [8, 37, 74]]];
   const LEVELS = 48;
   const FONT_PX = 11.5;
-  // A drag shorter than this is a click; one this flat zooms along the other axis only.
+  // A drag shorter than DRAG_PX is a click; a drag flatter than FLAT_PX zooms along the other axis only.
   const DRAG_PX = 6, FLAT_PX = 24;
 
   const charts = JSON.parse(document.getElementById('charts').textContent);
@@ -45,7 +45,7 @@
   ruler.font = `${FONT_PX}px system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif`;
   const widest = (texts) => Math.max(0, ...texts.map((text) => ruler.measureText(text).width));
 
-  // The words of `text` in lines that are as long as `length` at most, where words allow it.
+  // `text` in lines of at most `length`, broken between words.
   const lines = (text, length) => text.split(' ').reduce((made, word) => {
     const longer = `${made.at(-1)} ${word}`;
     return widest([longer]) <= length ? [...made.slice(0, -1), longer] : [...made, word];
@@ -57,7 +57,7 @@
       : value.toLocaleString('en-US', {maximumSignificantDigits: digits});
   const percentOf = (log) => `${number(Number((10 ** log * 100).toPrecision(3)), 3)} %`;
 
-  // An axis: from values to pixels and back.
+  // An axis converts values to pixels and back.
   const axisOf = (log, from, to, px0, px1) => {
     const forth = log ? Math.log10 : (value) => value, back = log ? (value) => 10 ** value : (value) => value;
     const a = forth(from), scale = (px1 - px0) / (forth(to) - a || 1);
@@ -82,7 +82,7 @@
     return ticks;
   };
 
-  // Of a logarithmic horizontal axis: where points lie, as many as `most` of them.
+  // Ticks of a logarithmic horizontal axis: at most `most` positions of points.
   const ticksAtPoints = (chart, axis, most) => {
     const places = [...new Set(chart.lines.flatMap((line) => line.x ?? []))].sort((a, b) => a - b)
       .filter((place) => axis.from <= place && place <= axis.to);
@@ -92,7 +92,7 @@
 
   const xOf = (line, at) => line.x ? line.x[at] : line.first + line.step * at;
 
-  // The whole of a chart's values, as the ranges of its axes.
+  // The ranges of the axes that show all values of a chart.
   const rangesOf = (chart, hidden) => {
     const {x, y, heat} = chart;
     if (heat) return {x: [heat.x[0], heat.x.at(-1)], y: [heat.y[0], heat.y.at(-1)]};
@@ -153,7 +153,7 @@
       });
     }
 
-    // What a line looks like, beside its name.
+    // A sample of a line, for the legend.
     sample(parent, line) {
       const svg = add(parent, 'svg', {width: 28, height: 10, 'aria-hidden': 'true'});
       if (line.joined) add(svg, 'path', {d: 'M0,5H28', ...this.stroke(line)});
@@ -170,7 +170,7 @@
       add(parent, 'path', {d, fill: shape.endsWith('z') ? colour : 'none', stroke: colour});
     }
 
-    // Draws all anew; `width` where the element's own does not count.
+    // Draws the chart again. `width` overrides the width of the element.
     draw(width = this.svg.clientWidth) {
       const {chart, svg, zoom} = this, height = this.svg.clientHeight;
       svg.replaceChildren();
@@ -204,7 +204,7 @@
         transform: `translate(${12 + 14 * at},${middle(top, bottom)}) rotate(-90)`, 'text-anchor': 'middle'}, text));
 
       const clip = `clip-${chart.id}`;
-      // A symbol at the very end is seen whole.
+      // Space for a symbol at the end of the axis.
       const spare = zoom ? 0 : 5;
       add(add(svg, 'clipPath', {id: clip}), 'rect', {x: left, y: top, width: right - left + spare, height: bottom - top});
       const inside = add(svg, 'g', {'clip-path': `url(#${clip})`});
@@ -243,7 +243,7 @@
       if (line.symbols) this.symbols(parent, line, points, line.y.length > 60 ? 2 : 3.5);
     }
 
-    // Fields of one shade are one path; those beside each other in a row one rectangle.
+    // Fields of one shade are one path; neighbours of equal shade in a row are one rectangle.
     heat(parent) {
       const {chart: {heat}, x, y} = this;
       const paths = Array(LEVELS).fill('');
@@ -262,7 +262,7 @@
       paths.forEach((d, at) => d && add(group, 'path', {d, fill: shade(at / (LEVELS - 1))}));
     }
 
-    // Which shade is which share.
+    // The scale of shades.
     bar(narrow) {
       const {svg, chart: {heat}, box: {right, top, bottom}} = this;
       const wide = narrow ? 8 : 14, left = right + 12, each = (bottom - top) / LEVELS;
@@ -319,7 +319,7 @@
       });
     }
 
-    // The part of the chart between two places, in pixels; null of a click.
+    // The part of the chart between two places, in pixels; null for a click.
     dragged([x0, y0], [x1, y1]) {
       const {box} = this, [wide, high] = [Math.abs(x1 - x0), Math.abs(y1 - y0)];
       if (Math.max(wide, high) < DRAG_PX) return null;
@@ -387,7 +387,7 @@
     }
   }
 
-  // Number of the point of a line that is nearest to `x`.
+  // Index of the point of a line nearest to `x`.
   const indexNear = (line, x) => {
     const last = line.y.length - 1;
     if (!line.x) return line.step ? clamp(Math.round((x - line.first) / line.step), 0, last) : 0;
@@ -396,7 +396,7 @@
     return best;
   };
   const nearest = (line, x) => xOf(line, indexNear(line, x));
-  // The value of a line at `x`: of a point there, or between two equal ones; nothing is interpolated.
+  // The value of a line at `x`: that of a point there, or of two equal neighbours; nothing is interpolated.
   const valueAt = (line, x) => {
     const at = indexNear(line, x), place = xOf(line, at);
     if (Math.abs(place - x) <= Math.abs(x) * 1e-9) return line.y[at];
@@ -414,7 +414,7 @@
     document.body.dataset.chartsDrawn = String(drawn.length);
   };
 
-  // One after the other, with breaks, so that the text can be read and scrolled meanwhile.
+  // Charts are drawn one by one, with breaks, so that the page stays responsive.
   const queue = charts.slice();
   const next = () => {
     const until = performance.now() + 40;
@@ -429,7 +429,7 @@
     clearTimeout(resized);
     resized = setTimeout(() => drawn.forEach((drawing) => drawing.width !== drawing.svg.clientWidth && drawing.draw()), 100);
   });
-  // On paper charts have the width of their place there, which the browser does not tell beforehand.
+  // The browser does not tell the width of a chart on paper beforehand, so it is fixed.
   window.addEventListener('beforeprint', () => {
     while (queue.length > 0) draw(queue.shift());
     drawn.forEach((drawing) => drawing.draw(680));

@@ -1,5 +1,5 @@
-// Counts what goes wrong on this page, from before anything is drawn, and says so: in the attribute
-// data-errors of the root element, and to the reader.
+// Counts the errors of this page, before anything is drawn. The count is in the attribute data-errors of
+// the root element, and shown to the reader.
 'use strict';
 const trouble = (() => {
   const root = document.documentElement;

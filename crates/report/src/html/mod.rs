@@ -1,12 +1,10 @@
 //! The document as one page of HTML: no network, no other file, readable without a script.
 //!
-//! maud escapes every text that enters. `draw.js`, which is part of the page, draws the charts from JSON in the page;
-//! a policy in its head forbids the browser to fetch anything. Without scripts the page still shows all numbers that
-//! decide.
+//! maud escapes all text. `draw.js`, which is part of the page, draws the charts from JSON in the page. A policy in the
+//! page's head forbids the browser to fetch anything. Without scripts, the page still shows all numbers except charts.
 //!
-//! Short names of devices: `sim:name=freezes+stall-ms=140+stall-every-s=60` in every sentence, table and legend would
-//! crowd out everything else. A page has one list of names; only headings, that list, code and files keep the long
-//! ones.
+//! Long names of devices, such as `sim:name=freezes+stall-ms=140+stall-every-s=60`, are replaced by short names. The
+//! page has a list of the names; only headings, that list, code and files keep the long names.
 //!
 //! [`Page`] is built piece by piece: for comparisons and for commands without a run directory.
 
@@ -21,11 +19,11 @@ use parts::{Plots, heading, list};
 use results::units::is_unprintable;
 
 const STYLE: &str = include_str!("page.css");
-/// Counts errors from the first moment on.
+/// Script that counts errors. It runs before any other part of the page.
 const GUARD: &str = include_str!("guard.js");
 /// Script that draws the charts.
 const DRAW: &str = include_str!("draw.js");
-/// The page may run what is in it, and fetch nothing.
+/// Content-Security-Policy: the page may run its own scripts, and may fetch nothing.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
 impl Document {
@@ -71,7 +69,7 @@ fn shell(title: &str, body: Markup, count: usize, charts: &str, made_by: &str) -
                 script { (PreEscaped(GUARD)) }
             }
             body data-charts-expected=(count) {
-                noscript { p.banner { "This browser runs no scripts: charts are left out, all else is here." } }
+                noscript { p.banner { "This browser runs no scripts: the charts are missing, the rest is complete." } }
                 p.banner #trouble hidden {}
                 main { (body) }
                 footer {
@@ -107,7 +105,7 @@ fn overview(document: &Document) -> Markup {
         let id = format!("report-{}-top", number + 1);
         [Cell::link(title, id), Cell::outcome(report.headline()), decided.into(), Cell::code(report.dir())]
     });
-    let headings = ["what", "outcome", "what decided", "directory"];
+    let headings = ["report", "outcome", "decided by", "directory"];
     let table = Table::new("Reports on this page").text(headings).rows(rows);
     html! { section.overview { h1 { "Reports" } (table) } }
 }
@@ -118,7 +116,7 @@ const LONG: usize = 20;
 /// Elements whose text is not shortened.
 const AS_IT_IS: [&str; 3] = ["h1", "pre", "code"];
 
-/// Long names, each with a short one; the longest first, so that none is replaced within another.
+/// Long names, each with a short name; the longest first, so that no name is replaced within a longer one.
 struct Names(Vec<(String, String)>);
 
 impl Names {
@@ -141,7 +139,7 @@ impl Names {
         Self(names)
     }
 
-    /// The page with short names, and their list below its first heading.
+    /// The page with short names, and the list of names below the first heading.
     fn shortened(&self, page: &Markup) -> String {
         let (mut rest, mut short) = (page.0.as_str(), String::new());
         while let Some((at, name)) =
@@ -163,7 +161,7 @@ impl Names {
 
     /// The JSON of charts with short names.
     fn shortened_json(&self, json: &str) -> String {
-        // Without its quotes, as `Plots::json` escapes it.
+        // The name without quotes, escaped as in `Plots::json`.
         let in_json = |name: &str| {
             let quoted = serde_json::Value::from(name).to_string().replace('<', "\\u003c");
             quoted[1..quoted.len() - 1].to_owned()
@@ -188,7 +186,7 @@ impl Page {
         Self { title: title.into(), plots: Plots::default(), content: Vec::new() }
     }
 
-    /// Adds a box with what a reader must know first; nothing without sentences.
+    /// Adds a box with warnings; nothing without sentences.
     pub fn warnings(&mut self, sentences: &[String]) {
         self.content.push(html! {
             @if let [first, others @ ..] = sentences {
@@ -197,7 +195,7 @@ impl Page {
         });
     }
 
-    /// Adds the heading of what follows.
+    /// Adds a heading.
     pub fn heading(&mut self, title: &str) {
         self.content.push(heading(2, "", title));
     }

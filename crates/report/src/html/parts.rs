@@ -1,7 +1,7 @@
-//! Pieces that pages are made of: headings, sections, charts, facts.
+//! Parts of pages: headings, sections, charts, facts.
 //!
-//! Charts in the format of `draw.js`: time in the most readable unit, values rounded, without values that a logarithmic
-//! axis cannot show. `draw.js` sets the appearance (colours, dashes, fonts).
+//! Charts are written in the format of `draw.js`: time in the most readable unit, values rounded, without values that a
+//! logarithmic axis cannot show. `draw.js` sets the appearance (colours, dashes, fonts).
 
 use crate::charts::{Axis, Chart, Heat, Limit, Line, Points, Section, Style, latency, rounded};
 use crate::table::{Table, look, signed};
@@ -75,7 +75,7 @@ fn figure(chart: &Chart, place: &str, plots: &mut Plots) -> Markup {
     }
 }
 
-/// A table of facts of any shape, as recorded in JSON; a sentence where there are none.
+/// A table of facts from any JSON; a sentence if there are none.
 pub(super) fn facts(caption: &str, facts: &Value) -> Markup {
     let mut pairs = Vec::new();
     flatten("", facts, 0, &mut pairs);
@@ -164,7 +164,7 @@ fn plot(id: &str, chart: &Chart) -> Value {
     };
     let is_shown = |limit: &&Limit| chart.heat.as_ref().is_none_or(|heat| latency::is_within(limit, &heat.y_edges));
     let limit = |limit: &Limit| Limit { y: rounded(limit.y), name: limit.name.clone() };
-    // Slices, and whatever else has no unit, are whole numbers.
+    // An axis without a unit has whole numbers, such as slices.
     let whole = chart.x.unit.is_empty();
     let mut x = json!({ "title": titled(&chart.x, unit), "unit": unit, "log": chart.x.log, "whole": whole });
     if is_time {
@@ -179,7 +179,7 @@ fn plot(id: &str, chart: &Chart) -> Value {
         "lines": chart.lines.iter().map(|line| plot_line(line, y, scale)).collect::<Vec<_>>(),
         "heat": chart.heat.as_ref().map(|heat| plot_heat(heat, scale)),
         "limits": chart.limits.iter().filter(is_shown).map(limit).collect::<Vec<_>>(),
-        // Without names: several would overlap, and the caption explains them.
+        // Marks have no names in the chart: names would overlap, and the caption explains the marks.
         "marks": chart.marks.iter().map(|mark| rounded(mark.x / scale)).collect::<Vec<_>>(),
     })
 }
@@ -204,7 +204,7 @@ fn plot_line(line: &Line, y: &Axis, scale: f64) -> Value {
     plot
 }
 
-/// Colours are by the logarithm of the share; `least` is the power of ten below all shares, -1 at most.
+/// Colours follow the logarithm of the share; `least` is the power of ten below all shares, at most -1.
 fn plot_heat(heat: &Heat, scale: f64) -> Value {
     let thousandth = |value: f64| (value * 1_000.0).round() / 1_000.0;
     let log = |share: &Option<f64>| share.filter(|share| *share > 0.0).map(|share| thousandth(share.log10()));
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(
             (&never["name"], &never["y"]),
             (&json!("p50 (always 0)"), &json!([null])),
-            "zero is no line at 1 us"
+            "zeros are not drawn at 1 us"
         );
         assert_eq!((&never["first"], &never["symbols"]), (&json!(10.0), &json!(true)), "a single point has a symbol");
         assert_eq!(

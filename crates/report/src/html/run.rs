@@ -1,7 +1,5 @@
-//! The report of one run in the page, in the order in which it is read: verdict, charts, causes,
-//! findings, what was run, method.
-//!
-//! The report of a series in the page: conclusion, steps, the curve of a search, each step's run.
+//! The report of one run in the page: verdict, charts, causes, findings, test and devices, method. The report of a
+//! series: conclusion, steps, the curve of a search, each step's run.
 
 use super::parts::{Plots, banners, charts, facts, heading, list, section, verdict};
 use crate::bars::Bars;
@@ -16,7 +14,7 @@ use maud::{Markup, html};
 use results::finding::{Finding, Level};
 use results::units;
 
-/// The run with a heading of `level`; names of places in the page begin with `place`.
+/// The run under a heading of `level`; anchors in the page begin with `place`.
 pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Plots) -> Markup {
     let below = level + 1;
     let others: Vec<_> = run.result.others().collect();
@@ -33,7 +31,7 @@ pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Pl
                     None => { (charts(of, place, below, plots)) }
                 }
                 details {
-                    summary { "All shares in numbers (✘: at its limit or over it)" }
+                    summary { "All shares in numbers (✘: at or over the limit)" }
                     @for table in tables::shares(run) { (table) }
                 }
             }
@@ -62,12 +60,12 @@ pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Pl
     }
 }
 
-/// Bars of the shares against their limits, for a run of one slice: a chart over slices would have one point per line.
+/// Bars of the shares against their limits, for a run of one slice: a chart over slices would have single points.
 fn one_slice(run: &RunReport) -> Option<Bars> {
     let groups = &run.verdict.groups;
     let is_cut = groups.iter().flat_map(|group| &group.slices).any(|slice| !slice.complete);
     let mut bars = Bars::new(
-        if is_cut { "Share of what ran over each threshold" } else { "Share of operations over each threshold" },
+        if is_cut { "Share over each threshold, incomplete slice" } else { "Share of operations over each threshold" },
         "The dashed line is the limit: a bar that reaches it fails the run. Bars are cut off at twice the limit.",
     );
     for (column, limit) in run.sla.limits().iter().enumerate() {
@@ -106,7 +104,7 @@ fn blame(run: &RunReport, place: &str, level: usize) -> Markup {
         return html! {};
     }
     let content = html! {
-        p.intro { "A judgement from what was recorded. It explains the outcome and does not change it." }
+        p.intro { "Derived from the recorded data. The blame explains the outcome and does not change it." }
         @for blame in &run.verdict.blame { div.blame { p { (blame.sentence) } (tables::blame(blame)) } }
     };
     section(format!("{place}blame"), level, "Where the time went", content)
@@ -116,9 +114,9 @@ fn blame(run: &RunReport, place: &str, level: usize) -> Markup {
 fn steady(run: &RunReport, place: &str, level: usize) -> Markup {
     let content = html! {
         p.intro {
-            "Whether what was measured still moved over the last five rounds (SNIA PTS 2.0.2: range at most 20 % of the \
-             average, best line at most 10 %; or a range of at most 10 % of the limit). Not steady blocks a rating, never \
-             a verdict."
+            "Did the measured values still change over the last five rounds? Steady means a range of at most 20 % and \
+             a slope excursion of at most 10 % of the average (SNIA PTS 2.0.2), or a range of at most 10 % of the \
+             limit. Neither verdicts nor ratings depend on this."
         }
         (list(&run.steadiness_in_words))
         (unless_empty(tables::steadiness(run), html! {}))
@@ -131,18 +129,18 @@ fn findings(findings: &[Finding], place: &str, level: usize) -> Markup {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     let (good, others): (Vec<&Finding>, Vec<&Finding>) = sorted.into_iter().partition(|one| one.level == Level::Ok);
-    let counted = if good.len() == 1 { "1 check was".to_owned() } else { format!("{} checks were", good.len()) };
-    let worst = Table::findings("What may spoil the result, the worst first", others.into_iter());
+    let counted = if good.len() == 1 { "1 check is".to_owned() } else { format!("{} checks are", good.len()) };
+    let worst = Table::findings("Findings that may affect the result, the worst first", others.into_iter());
     let content = html! {
         @if findings.is_empty() {
             p.absent { "None were recorded." }
         } @else {
-            (unless_empty(worst, html! { p { "Nothing was found that could spoil the result." } }))
+            (unless_empty(worst, html! { p { "Nothing was found that could affect the result." } }))
         }
         @if !good.is_empty() {
             details {
-                summary { (counted) " as it should be" }
-                (Table::findings("As it should be", good.into_iter()))
+                summary { (counted) " ok" }
+                (Table::findings("Checks that are ok", good.into_iter()))
             }
         }
     };
@@ -154,7 +152,7 @@ fn unmeasured(run: &RunReport, place: &str, level: usize) -> Markup {
     let charts = run.sections.iter().flat_map(|section| &section.charts);
     let absent = charts.filter_map(|chart| Some(format!("{}: {}", chart.title, chart.absent.as_ref()?)));
     let all: Vec<String> = run.unmeasured.iter().cloned().chain(absent).collect();
-    let content = html! { @if all.is_empty() { p { "Nothing is known to be missing." } } (list(&all)) };
+    let content = html! { @if all.is_empty() { p { "No measurement is known to be missing." } } (list(&all)) };
     section(format!("{place}unmeasured"), level, "What could not be measured", content)
 }
 
@@ -172,8 +170,8 @@ fn what_was_run(run: &RunReport, place: &str, level: usize) -> Markup {
             p { "Configuration" (of) " as written:" }
             pre { (config.as_written.trim_end()) }
             details {
-                summary { "All settings" (of) ", and the rates that follow" }
-                (pairs("Rates that follow", &config.derived))
+                summary { "All settings" (of) ", and the derived rates" }
+                (pairs("Derived rates", &config.derived))
                 (pairs("ACT's settings, with defaults", &config.resolved))
                 (pairs("Other settings", &config.settings))
             }
@@ -196,10 +194,10 @@ fn method(run: &RunReport, place: &str, level: usize) -> Markup {
     section(format!("{place}method"), level, "Method and limits", content)
 }
 
-/// The series; names of places in the page begin with `place`.
+/// The series; anchors in the page begin with `place`.
 pub(super) fn series_article(report: &SeriesReport, place: &str, plots: &mut Plots) -> Markup {
     let certify = report.series.purpose == Purpose::Certify;
-    // A search shows its curve; its runs have separate pages.
+    // Only the runs of a certification are shown in the page: a search shows its curve, a baseline its drives.
     let place_of = |number: usize, step: &StepReport| {
         let place = format!("{place}step-{}-{}-", number + 1, identifier(&step.step.name));
         (certify && step.report.is_some()).then_some(place)
@@ -216,14 +214,15 @@ pub(super) fn series_article(report: &SeriesReport, place: &str, plots: &mut Plo
             }
             @if let Some(beside) = &report.beside {
                 @let content = html! { (list(&beside.outliers)) (beside.table("All drives")) };
-                (section(format!("{place}beside"), 2, "Drives beside each other", content))
+                (section(format!("{place}beside"), 2, "Drives side by side", content))
             }
             @for (number, drive) in report.drives.iter().enumerate() {
                 @let place = if report.drives.len() > 1 { format!("{place}drive-{}-", number + 1) } else { place.to_owned() };
                 (of_drive(drive, &place, report.drives.len() > 1, plots))
             }
             @let steps = html! {
-                @if report.drives.is_empty() { (steps) } @else { details { summary { "All jobs, as they were run" } (steps) } }
+                @if report.drives.is_empty() { (steps) } @else { details { summary { "All jobs, in the order of the \
+                                                                                      runs" } (steps) } }
             };
             (section(format!("{place}steps"), 2, "Steps", steps))
             @for (number, step) in report.steps.iter().enumerate() {
@@ -238,7 +237,7 @@ pub(super) fn series_article(report: &SeriesReport, place: &str, plots: &mut Plo
     }
 }
 
-/// Results of a baseline for one drive; under its name if there are several.
+/// Results of a baseline for one drive; under the drive's name if there are several drives.
 fn of_drive(drive: &DriveReport, place: &str, several: bool, plots: &mut Plots) -> Markup {
     let level = if several { 3 } else { 2 };
     html! {
@@ -261,7 +260,7 @@ fn of_drive(drive: &DriveReport, place: &str, several: bool, plots: &mut Plots) 
     }
 }
 
-/// Content common to a whole search or baseline: its findings, and the common part of its last run.
+/// Content common to a whole search or baseline: its findings, and from its last run the test, the host and the method.
 fn of_search(report: &SeriesReport, place: &str) -> Markup {
     let last = report.steps.iter().rev().find_map(|step| step.report.as_ref().map(|run| (&step.step.name, run)));
     html! {
@@ -281,7 +280,7 @@ fn conclusion(report: &SeriesReport) -> Markup {
     };
     let rated = match (conclusion.rating, conclusion.comparable) {
         (None, _) => "",
-        (Some(_), true) => "may be laid beside published ratings",
+        (Some(_), true) => "comparable with published ratings",
         (Some(_), false) => "not comparable with published ratings",
     };
     verdict(&report.headline(), html! { " " span.class { (rated) } }, &conclusion.sentence, html! {})
@@ -300,7 +299,7 @@ fn terms(report: &SeriesReport, place: &str) -> Markup {
     pairs.push(("command".to_owned(), Cell::code(series.command.join(" "))));
     pairs.push(("recorded by".to_owned(), series.tool.as_str().into()));
     let content = html! {
-        (Table::named_values("What was asked for, of what", pairs))
+        (Table::named_values("Requested settings, and the devices", pairs))
         details { summary { "Configuration at 1x" } pre { (series.config_1x.trim_end()) } }
     };
     section(format!("{place}terms"), 2, "Terms", content)

@@ -1,4 +1,4 @@
-//! Everything as JSON, nothing rounded. `docs/latency.md` lists the fields.
+//! All latency tables as JSON, unrounded. `docs/latency.md` lists the fields.
 
 use super::log::unit;
 use super::run::RunLatencies;
@@ -7,7 +7,7 @@ use super::table::{self, average, maximum};
 use super::{Histogram, Log};
 use serde::Serialize;
 
-/// Version of the fields. Raised when one changes its meaning.
+/// Version of the fields. Raised when a field changes its meaning.
 pub const FORMAT_VERSION: u32 = 1;
 
 #[derive(Debug, Serialize)]
@@ -62,8 +62,8 @@ struct Summary {
     share_over: Option<Vec<f64>>,
 }
 
-/// The document of `logs` over the thresholds of `buckets`. `runs` and `judgements` have an entry for
-/// each log, or none at all.
+/// The JSON document of `logs`, with the thresholds of `buckets`. `runs` and `judgements` are empty, or have an entry
+/// for each log.
 pub fn document<'a>(
     logs: &'a [Log],
     buckets: &[usize],

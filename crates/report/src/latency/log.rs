@@ -1,8 +1,8 @@
 //! The counts of a log by slice.
 //!
 //! A slice ends at a report whose time is a multiple of the slice length, and begins at the previous such report; it
-//! exists only if the log has both. The rest after the last complete slice is left out. Histograms and buckets are
-//! selected as by ACT's script, with its defaults and bounds; otherwise there is a reason why nothing can be shown.
+//! exists only if the log has both reports. The rest after the last complete slice is left out. Histograms and buckets
+//! are selected as by ACT's script, with its defaults and bounds.
 
 use results::act_log::{Chunk, Header, HeaderPart, ReadError, Reader, Truncation};
 use results::buckets::{ActBuckets, ActScale};
@@ -11,7 +11,7 @@ use std::io::Read;
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
-/// Histograms shown when none is named, by generation of ACT; the first that a log has.
+/// Default histograms of the generations of ACT. The first of them that a log has is shown.
 const DEFAULTS: [&str; 3] = ["reads", "trans-reads", "READS"];
 
 /// A log whose header has been read.
@@ -23,7 +23,7 @@ pub struct Source<R> {
 }
 
 impl<R: Read> Source<R> {
-    /// Reads the header. `name` stands for the log in tables and messages.
+    /// Reads the header. `name`: the log's name in tables and messages.
     ///
     /// Errors: the header is unreadable, or has no report interval.
     pub fn open(name: &str, input: R) -> Result<Self, LatencyError> {
@@ -83,7 +83,7 @@ impl<R: Read> Source<R> {
         (*DEFAULTS.iter().find(has).unwrap_or(&DEFAULTS[0])).to_owned()
     }
 
-    /// The histogram called `wanted`, or else the only one whose name begins so, which ACT's script would find.
+    /// The histogram called `wanted`, or else the only one whose name begins with `wanted`, as ACT's script finds it.
     fn resolve(&self, wanted: &str) -> Result<Histogram, LatencyError> {
         let names = self.reader.names();
         let starting: Vec<usize> = (0..names.len()).filter(|index| names[*index].starts_with(wanted)).collect();
@@ -98,8 +98,8 @@ impl<R: Read> Source<R> {
     }
 }
 
-/// The length of a slice of several logs: `wanted_sec` rounded up to a whole number of the intervals
-/// of each, so that slices end together.
+/// The slice length for several logs: `wanted_sec` rounded up to a common multiple of their intervals, so that slices
+/// end together.
 pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, LatencyError> {
     let common = intervals_sec.iter().try_fold(1_u64, |common, interval_sec| {
         let interval_sec = (*interval_sec).max(1);
@@ -117,7 +117,7 @@ pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, L
 pub struct Log {
     /// Name given by the user.
     pub name: String,
-    /// Everything before the log's reports.
+    /// Header: everything before the reports.
     pub header: Header,
     /// All histograms of the log.
     pub names: Vec<String>,
@@ -131,13 +131,13 @@ pub struct Log {
     pub edges: Vec<usize>,
     /// Numbers of the slices that could be formed, from 1, ascending.
     pub slices: Vec<u64>,
-    /// The histograms that were asked for, in that order.
+    /// The requested histograms, in the order of the request.
     pub histograms: Vec<Histogram>,
     /// Ranges of slices that do not exist, because the log lacks a report at one of their ends.
     pub missing: Vec<RangeInclusive<u64>>,
     /// Time of the last complete report.
     pub complete_sec: u64,
-    /// The end of the log, if it is in the middle of a report.
+    /// The end of the log, if it is within a report.
     pub truncation: Option<Truncation>,
     /// The error that stopped the reading.
     pub damage: Option<ReadError>,
@@ -197,14 +197,17 @@ impl Log {
         let name = &self.name;
         if let Some(Truncation { line, complete_sec }) = self.truncation {
             remarks.push(format!(
-                "{name} ends at line {line} within a report, which was left out: it is complete up to {complete_sec} s"
+                "{name} ends at line {line} within a report, which is left out: the log is complete up to \
+                 {complete_sec} s"
             ));
         }
         for Histogram { name: wanted, index, .. } in &self.histograms {
             match index.and_then(|index| self.names.get(index)) {
                 Some(found) if found == wanted => {}
                 Some(found) => {
-                    remarks.push(format!("{name} has no histogram {wanted:?}: {found:?}, which begins so, is shown"));
+                    remarks.push(format!(
+                        "{name} has no histogram {wanted:?}: {found:?} is shown, the only one that begins with this"
+                    ));
                 }
                 None => remarks.push(format!("{name} has no histogram {wanted:?}: it has {}", self.names.join(", "))),
             }
@@ -212,7 +215,7 @@ impl Log {
         remarks.extend(self.missing.iter().map(|missing| {
             let (first, last, sec) = (missing.start(), missing.end(), self.slice_sec);
             let slices = if first == last { format!("slice {first}") } else { format!("slices {first} to {last}") };
-            format!("{name} lacks a report at an end of {slices} of {sec} s, which cannot be formed")
+            format!("{name} lacks a report at the start or end of {slices} of {sec} s: not shown")
         }));
         remarks
     }
@@ -223,7 +226,7 @@ impl Log {
 pub struct Histogram {
     /// Name given by the user.
     pub name: String,
-    /// Index among the log's histograms; `None` if the log has none of that name.
+    /// Index among the log's histograms; `None` if the log has no histogram of that name.
     pub index: Option<usize>,
     totals: Vec<u64>,
     over: Vec<u64>,
@@ -291,16 +294,16 @@ impl Choice {
     }
 }
 
-/// A log that gives no table. Messages name the log.
+/// Why a log gives no table.
 #[derive(Debug, Error)]
 pub enum LatencyError {
     /// The log cannot be read.
-    #[error("reading {log}, {source}; give a whole log of act_storage, act_index or flashproof")]
+    #[error("reading {log}, {source}; give a complete log of act_storage, act_index or flashproof")]
     Read { log: String, source: ReadError },
     /// The configuration does not say how long a report interval is.
     #[error(
-        "reading {log} - its configuration has report-interval-sec {found}, and slices need a whole number of seconds \
-         above 0; give a log with its whole header"
+        "reading {log} - its configuration has report-interval-sec {found}, but slices need a whole number of seconds \
+         above 0; give a log with its complete header"
     )]
     Interval { log: String, version: String, found: String },
     /// A name fits several histograms.
@@ -308,13 +311,15 @@ pub enum LatencyError {
     Ambiguous { log: String, wanted: String, fits: Vec<String> },
     /// Logs whose intervals have no usable common multiple.
     #[error(
-        "slices of {slice_sec} s do not fit report intervals of {intervals}: their common multiple is too long; look at the logs one by one"
+        "slices of {slice_sec} s do not fit report intervals of {intervals}: their common multiple is too long; \
+         analyse the logs one by one"
     )]
     Slices { slice_sec: u64, intervals: String },
     /// A limit lies between two edges of the log's buckets.
     #[error(
-        "judging {log} by {limit} - its buckets end at powers of two of {unit}, the nearest at {edges}, so it cannot be \
-         said how many took over the threshold; choose one of those, or judge a run directory whose run had this limit in its --sla"
+        "judging {log} by {limit} - its buckets end at powers of two of {unit}, the nearest at {edges}: the number of \
+         operations over this threshold is unknown; choose such a power of two, or judge the directory of a run that \
+         had this limit in its --sla"
     )]
     Edge { log: String, limit: String, unit: &'static str, edges: String },
     /// There is no histogram to judge.
@@ -323,7 +328,7 @@ pub enum LatencyError {
 }
 
 impl LatencyError {
-    /// Standard output of ACT's script for such a log before it gives up, for programs that wait for these words.
+    /// Standard output of ACT's script for such a log before the script gives up, for programs that parse these words.
     /// Empty if the script would not give up, or would crash.
     pub fn in_acts_words(&self) -> String {
         let (log, version, says) = match self {
@@ -349,7 +354,7 @@ impl LatencyError {
     }
 }
 
-/// The second line: which log of which version. An empty line follows.
+/// The second line of ACT's output: name and version of the log. An empty line follows.
 pub fn version_line(name: &str, version: &str) -> String {
     format!("{name} is ACT version {version}\n\n")
 }

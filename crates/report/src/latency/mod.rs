@@ -6,12 +6,12 @@
 //! ```
 //!
 //! The one idea: a slice is the difference of two reports, so only the reports at the ends of slices are read from a
-//! day's log. Counts stay whole numbers; each form rounds on its own. The table is, to the byte, the output of ACT's
-//! `act_latency.py`, except for the script's bugs, which `docs/act-differences.md` lists.
+//! day's log. Counts stay whole numbers; each output format rounds on its own. The table is, to the byte, the output of
+//! ACT's `act_latency.py`, except for the script's bugs, which `docs/act-differences.md` lists.
 //!
-//! * [`log`]: what to show, the counts, or why there are none
-//! * [`table`] (also Markdown and CSV), [`json`]: the forms; [`sla`]: judging; [`run`]: what only a run
-//!   directory knows
+//! * [`log`]: selection of histograms and buckets; the counts; errors
+//! * [`table`] (also Markdown and CSV), [`json`]: output formats
+//! * [`sla`]: judging; [`run`]: data of a run directory that its log lacks
 
 pub mod json;
 pub mod log;

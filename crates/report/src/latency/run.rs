@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::fmt;
 use std::path::Path;
 
-/// Percentiles of each stream, and what it was asked for and did.
+/// Percentiles and rates of each stream.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunLatencies {
     /// Quantiles of service, wait and lag, over the whole run and all devices.
@@ -26,8 +26,8 @@ pub struct RunLatencies {
 }
 
 impl RunLatencies {
-    /// Reads the run in `dir`. Errors: those of [`run_dir::read`]; a damaged interval log only costs
-    /// the quantiles, and is remarked.
+    /// Reads the run in `dir`. Errors: those of [`run_dir::read`]. If an interval log is damaged, the quantiles are
+    /// missing and a remark says so.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let Run { manifest, verdict, mut remarks, damage, .. } = run_dir::read(dir)?;
         let why = |why: &str| format!("no percentiles of {}: {why}", dir.display());
@@ -61,15 +61,15 @@ impl fmt::Display for RunLatencies {
     }
 }
 
-/// Slice length that suits the run in the directory `log`, or the run that wrote `log` as one of several: the run's
-/// own, or its whole length if that is shorter. `None` if there is no readable run.
+/// Slice length for the run in the directory `log`, or for the run that wrote `log` as one of several logs: the run's
+/// own slice length, or the whole run if it is shorter. `None` if there is no readable run.
 pub fn slice_sec(log: &Path) -> Option<u64> {
     let dir = if log.is_dir() { log } else { dir_of(log) };
     let Run { manifest, verdict, .. } = run_dir::read(dir).ok()?;
     let mut logs = (0..manifest.workloads.len()).map(|at| manifest.act_log_name(at));
     let mut is_one_of_several =
         || logs.len() > 1 && logs.any(|name| log.file_name().is_some_and(|log| log == name.as_str()));
-    // A single act.log, which may have been meant for ACT's script, keeps the script's hour.
+    // A single act.log keeps the default of ACT's script, an hour: it may be read by both programs.
     if log != dir && !is_one_of_several() {
         return None;
     }
@@ -78,8 +78,8 @@ pub fn slice_sec(log: &Path) -> Option<u64> {
     Some(manifest.slice_sec.min(ran_sec).max(interval_sec))
 }
 
-/// Judges the run in `dir` by its own counts, in slices of about `slice_sec`; `None` when it has no
-/// counts over the thresholds of `sla`. Errors: those of [`run_dir::read`].
+/// Judges the run in `dir` by its own counts, in slices of about `slice_sec`; `None` if the run has no counts over the
+/// thresholds of `sla`. Errors: those of [`run_dir::read`].
 pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option<Judgement>, RunDirError> {
     let Run { manifest, written, remarks, damage, verdict: own, .. } = run_dir::read(dir)?;
     let has = manifest.sla.thresholds_ns();
@@ -102,7 +102,7 @@ pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option
     Ok(Some(Judgement { log, outcome, sla, by: "wait + service", decided_by, reason }))
 }
 
-/// The counts over some of the thresholds.
+/// The counts over the thresholds at these positions.
 fn with_columns(counts: &IntervalCounts, columns: &[usize]) -> IntervalCounts {
     let mut counts = counts.clone();
     for cell in counts.cells.iter_mut().chain(counts.carried.iter_mut().map(|carried| &mut carried.counts)) {

@@ -53,7 +53,8 @@ pub fn judged_names(log: &str, header: &Header, names: &[String]) -> Result<Vec<
     Ok(judged)
 }
 
-/// `/dev/x-reads` is the reads of /dev/x; a name that does not begin with a device of the log is of all devices.
+/// `/dev/x-reads` is the stream `reads` of the device /dev/x. A name that does not begin with a device of the log is a
+/// stream of all devices.
 fn device_and_stream<'a>(header: &Header, name: &'a str) -> (Option<&'a str>, &'a str) {
     let mut devices = header.configured("device-names").unwrap_or_default().split(' ');
     match name.rsplit_once('-') {
@@ -62,7 +63,7 @@ fn device_and_stream<'a>(header: &Header, name: &'a str) -> (Option<&'a str>, &'
     }
 }
 
-/// The buckets that the table of `choice` and, if there is one, the SLA need of a log; ascending.
+/// The buckets of a log that the table of `choice` and the SLA, if there is one, need; ascending.
 ///
 /// Errors: a threshold lies between two edges of the log's buckets.
 pub fn edges(log: &str, scale: ActScale, choice: &Choice, sla: Option<&Sla>) -> Result<Vec<usize>, LatencyError> {
@@ -92,7 +93,7 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError
 ///
 /// An exceeded limit fails the log, even if other data is missing. A pass requires complete data.
 pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
-    // Of equal shares, the last is reported.
+    // If shares are equal, the last is reported.
     let rank = |(exceeded, worst): &(bool, Deciding)| (*exceeded, worst.share / worst.share_max);
     let worst = shares(log, histograms, sla).reduce(|one, next| if rank(&one) > rank(&next) { one } else { next });
     let (outcome, reason) = match (&worst, unknown(log, histograms)) {
@@ -117,9 +118,9 @@ fn unknown(log: &Log, histograms: &[Histogram]) -> Option<String> {
     if log.slices.is_empty() {
         return Some(nothing_to_judge(log));
     }
-    // The unreadable part may be the one that failed.
+    // The unreadable part may have failed.
     if log.damage.is_some() || !log.missing.is_empty() {
-        return Some("a part of it could not be read".to_owned());
+        return Some("a part of the log could not be read".to_owned());
     }
     histograms.iter().find_map(|histogram| empty(log, histogram))
 }
@@ -130,12 +131,12 @@ fn empty(log: &Log, histogram: &Histogram) -> Option<String> {
     let (number, _) = log.slices_of(histogram).find(|(_, slice)| slice.total == 0)?;
     let name = histogram.index.and_then(|index| log.names.get(index)).unwrap_or(&histogram.name);
     if log.slices_of(histogram).all(|(_, slice)| slice.total == 0) {
-        return Some(format!("no slice has any operation of {name}: name with -h what the test did"));
+        return Some(format!("no slice has any operation of {name}: name a histogram with operations (-h)"));
     }
     let (begin_sec, end_sec) = ((number - 1) * log.slice_sec, number * log.slice_sec);
     Some(format!(
-        "slice {number} ({begin_sec} to {end_sec} s) has no operation of {name}: the device hung, or so few were asked \
-         for that it takes a longer -t"
+        "slice {number} ({begin_sec} to {end_sec} s) has no operation of {name}: the device hung, or the load is so \
+         low that it needs longer slices (-t)"
     ))
 }
 
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!((none.outcome, none.decided_by), (Outcome::Invalid, None));
     }
 
-    /// `reports` of both histograms, one a second: operations below 1 ms since the run began.
+    /// A log with one report per second. `reports`: operations below 1 ms since the run began, of both histograms.
     fn counted(reports: &[(u64, u64)]) -> String {
         let reports = reports.iter().enumerate().map(|(index, (all, one))| {
             let line = |count: &u64| if *count > 0 { format!(" (00: {count:010})\n") } else { String::new() };
@@ -227,10 +228,10 @@ mod tests {
                 hung.reason
             );
         }
-        // Neither does what nobody asked for pass.
+        // A stream without any load does not pass, either.
         let never = judged(&counted(&[(5, 0), (9, 0)]), "40%>1ms");
         assert!(
-            never.reason.starts_with("no slice has any operation of /dev/x-reads: name with -h"),
+            never.reason.starts_with("no slice has any operation of /dev/x-reads: name a histogram"),
             "{}",
             never.reason
         );

@@ -1,10 +1,10 @@
 //! The table for a terminal, as ACT's `act_latency.py` prints it: to the byte, for one log.
 //!
 //! As in the script, percentages are rounded to hundredths and rates to tenths before they are averaged: the average
-//! line matches the lines above it. Unrounded numbers are in the other formats. Unknown values are dashes: a histogram
-//! that the log does not have, or a percentage of no operations. ACT's script prints both as 0.00.
+//! line matches the lines above it. Unknown values are dashes: a histogram that the log does not have, or a percentage
+//! of no operations. ACT's script prints both as 0.00.
 //!
-//! The same as Markdown, for tickets and wikis, and as CSV.
+//! Markdown, for tickets and wikis, averages unrounded numbers. CSV has unrounded numbers.
 
 use super::log::{unit, version_line};
 use super::run::RunLatencies;
@@ -186,7 +186,7 @@ fn line(tag: &str, columns: &[Column<'_>], cells: impl Iterator<Item = Cells>, e
 /// A statistic over the values of all slices; slices without operations are left out.
 pub(super) type Summary = fn(&mut dyn Iterator<Item = f64>) -> Option<f64>;
 
-/// Applies `of` to each column of a group, over the slices that have a number.
+/// Applies the statistic `of` to each column of a group, over the slices that have a number.
 fn summary(cells: &[Cells], of: Summary) -> Cells {
     let edges = cells.first().map_or(0, |cells| cells.percents.len());
     let percents = (0..edges).map(|edge| of(&mut cells.iter().filter_map(|cells| cells.percents[edge])));
@@ -209,14 +209,16 @@ fn rounded(value: f64, decimals: usize) -> f64 {
 
 /// A table for each histogram of each log: a line for each slice, then average and maximum.
 ///
-/// Averages are of the unrounded percentages, and leave out slices without operations.
+/// Averages are computed from unrounded percentages, without slices that have no operations.
 pub fn markdown(logs: &[Log], choice: &Choice) -> String {
     let mut text = String::new();
     for log in logs {
         for histogram in &log.histograms {
             let blank = if text.is_empty() { "" } else { "\n" };
             let (name, log_name, sec) = (escaped(&histogram.name), escaped(&log.name), log.slice_sec);
-            text += &format!("{blank}**{name}**, {log_name}: % of operations over, in slices of {sec} s\n\n");
+            text += &format!(
+                "{blank}**{name}**, {log_name}: % of operations over each threshold, in slices of {sec} s\n\n"
+            );
             text += &one(log, histogram, choice).markdown();
         }
     }
@@ -296,7 +298,7 @@ mod tests {
 
     #[test]
     fn rounding_is_to_the_nearest_of_the_binary_number_and_to_even_between_two() {
-        // As Python's round(): 2.675 is a little less than that, 0.125 is in the middle.
+        // As Python's round(): 2.675 is stored as a little less, 0.125 exactly.
         assert_eq!(rounded(2.675, 2), 2.67);
         assert_eq!(rounded(0.125, 2), 0.12);
         assert_eq!(rounded(0.375, 2), 0.38);
@@ -306,7 +308,7 @@ mod tests {
     #[test]
     fn the_average_is_of_the_rounded_numbers_above_it() {
         let cells = |percent| Cells { percents: vec![percent], rate: None };
-        // 6, 6 and 0 of 100,000: each rounds up or to nothing.
+        // 6, 6 and 0 of 100,000 round to 0.01, 0.01 and 0.00.
         let all = [cells(Some(rounded(0.006, 2))), cells(Some(rounded(0.006, 2))), cells(Some(0.0)), cells(None)];
         assert_eq!(format!("{:.2}", summary(&all, average).percents[0].unwrap()), "0.01");
         assert_eq!(summary(&all, maximum).percents, [Some(0.01)]);
@@ -321,7 +323,7 @@ mod tests {
         let expected = "         /dev/x-reads   reads \n        %>(ms)         %>(ms)\nslice        1              1\n\
                         -----   ------         ------\n    1    40.00          40.00\n-----   ------         ------\n  \
                         avg    40.00          40.00\n  max    40.00          40.00\n";
-        // The name stands a blank further left than ACT's own columns would have it; so it is in ACT.
+        // As in ACT, the name begins one blank further left than its columns.
         assert_eq!(table(&[log], &choice), expected.replacen("         /dev", "        /dev", 1));
     }
 }

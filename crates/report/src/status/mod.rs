@@ -1,7 +1,7 @@
 //! Progress of a run or a series, from its files alone: while it runs, and afterwards.
 //!
-//! A directory can be read at any moment: a torn end belongs to the interval that is being written. The files do not
-//! show if a process still runs; the caller (the binary) checks that.
+//! A directory can be read at any moment: an incomplete end belongs to the interval that is being written. The files do
+//! not show if a process still runs; the caller (the binary) checks that.
 
 mod run;
 mod text;
@@ -25,7 +25,7 @@ pub enum Seen {
     /// Stopped (SIGSTOP).
     Stopped,
     Gone,
-    /// Not visible from here; it may run in another container, or on another machine.
+    /// Not visible from here: the process may run in another container, or on another machine.
     Elsewhere,
     /// Cannot be determined.
     Unknown,
@@ -42,7 +42,7 @@ pub enum Status {
 impl Status {
     /// Reads the status of the run or series in `dir` at `now`. `look` returns the state of a process.
     ///
-    /// Errors: neither a run nor a series, or the file that describes it is damaged.
+    /// Errors: `dir` has neither a run nor a series, or its manifest or series record is damaged.
     pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
         Ok(match run_dir::holds(dir)? {
             Holds::Run => Self::Run(Box::new(RunStatus::read(dir, now, look)?)),
@@ -58,7 +58,7 @@ impl Status {
         }
     }
 
-    /// 0 while it runs or when it passed, else the verdict's exit code.
+    /// 0 while the run or series goes on or if it passed, else the verdict's exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Run(run) => run.exit_code(),
@@ -91,19 +91,19 @@ pub struct SeriesStatus {
     pub purpose: Purpose,
     /// Steps, oldest first.
     pub steps: Vec<StepStatus>,
-    /// The step begun last: its run, if readable.
+    /// The run of the step that began last, if readable.
     pub run: Option<RunStatus>,
     /// Minimum number of baseline jobs still to be run.
     pub jobs_left: Option<u64>,
     /// Seconds until the end of all planned steps; a search adds steps as it proceeds.
     pub left_sec: f64,
-    /// Time of that end, milliseconds since 1970; `None` on simulated drives and when it is over.
+    /// Time of that end, milliseconds since 1970; `None` for simulated drives, baselines, and a series that is over.
     pub ends_unix_ms: Option<u64>,
-    /// Outcome, once it is finished.
+    /// Outcome of a finished series.
     pub outcome: Option<Outcome>,
-    /// Conclusion, one sentence; empty until then.
+    /// Conclusion, one sentence; empty before the end.
     pub conclusion: String,
-    /// State of its process; `None` if the series names none.
+    /// State of the series' process; `None` if the series names no process.
     pub seen: Option<Seen>,
     /// Remarks for the reader, each one sentence.
     pub remarks: Vec<String>,
@@ -119,9 +119,9 @@ impl SeriesStatus {
         let begun = series.steps.iter().rev().find(|step| step.attempts > 0 && step.state != State::Planned);
         let run = begun.and_then(|step| match RunStatus::read(&dir.join(&step.dir), now, look) {
             Ok(run) => Some(run),
-            // A run gets its directory only after its devices are opened and examined.
+            // A run has no directory until its devices are opened and examined.
             Err(_) if step.state == State::Running => {
-                remarks.push(format!("{} was begun and has no run yet", step.name));
+                remarks.push(format!("{} has begun, but has no run directory yet", step.name));
                 None
             }
             Err(error) => {
@@ -156,7 +156,8 @@ impl SeriesStatus {
             remarks,
         };
         if begun.is_none() && !this.is_over() {
-            this.remarks.push("no run has begun: its drives are prepared first, or a question waits".to_owned());
+            this.remarks
+                .push("no run has begun: drives are being prepared, or a question waits for an answer".to_owned());
         }
         this.remarks.extend(ended.into_iter().flat_map(|ended| ended.remarks.iter().cloned()));
         // A baseline plans a job only when the previous one is done, so its end is unknown.
@@ -166,7 +167,7 @@ impl SeriesStatus {
         Ok(this)
     }
 
-    /// True if no more data will come: it is finished, or its process is gone.
+    /// True if no more data will come: the series is finished, or its process is gone.
     fn is_over(&self) -> bool {
         if self.outcome.is_some() {
             return true;

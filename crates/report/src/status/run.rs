@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// A run hangs if it recorded nothing for this many of its intervals plus [`HUNG_SEC`].
+/// A run hangs if it recorded nothing for this many intervals plus [`HUNG_SEC`].
 const HUNG_INTERVALS: u64 = 3;
 /// Maximum time for a sync of the run directory's disk, or for the drain of a run's last operations.
 const HUNG_SEC: u64 = 15;
@@ -88,16 +88,16 @@ pub struct RunStatus {
     /// Purpose within its series.
     pub purpose: Option<String>,
     pub phase: Phase,
-    /// State of its process; `None` if the manifest names none.
+    /// State of the run's process; `None` if the manifest names no process.
     pub seen: Option<Seen>,
     pub pid: Option<u32>,
     /// Seconds recorded so far.
     pub elapsed_sec: f64,
     /// Configured duration, seconds; an upper bound where `operations` end the run.
     pub duration_sec: u64,
-    /// Operations after which it ends; `None`: its time ends it.
+    /// Number of operations that ends the run; `None`: the duration ends it.
     pub operations: Option<u64>,
-    /// Operations done so far, or failed.
+    /// Operations completed or failed so far.
     pub operations_done: u64,
     /// Expected end, milliseconds since 1970; `None` on simulated drives and unless the run proceeds normally.
     pub ends_unix_ms: Option<u64>,
@@ -109,15 +109,15 @@ pub struct RunStatus {
     pub sla: String,
     /// The thresholds as text, in the order of all shares.
     pub thresholds: Vec<String>,
-    /// The current slice.
+    /// Shares in the current slice.
     pub current: Option<Shares>,
     /// The worst share so far relative to its limit; `None` without limits.
     pub worst: Option<Deciding>,
-    /// 99 % of service times in the newest window, by judged stream, nanoseconds.
+    /// 99th percentile of service times in the newest window, by judged stream, nanoseconds.
     pub p99_ns: Vec<(String, u64)>,
     /// Errors so far, all streams.
     pub errors: u64,
-    /// Temperatures where they are known.
+    /// Known temperatures of the devices.
     pub temperatures: Vec<Temperature>,
     /// The verdict's result; a preliminary one until the end.
     #[serde(flatten)]
@@ -130,12 +130,12 @@ impl RunStatus {
     /// Reads the status of the run in `dir` at `now`. `look` returns the state of a process.
     pub fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
         let manifest = run_dir::manifest(dir)?;
-        // Checked first: a verdict written while the tables are read does not match them.
+        // Check this first: a verdict that is written while the tables are read does not match the tables.
         if dir.join(VERDICT).exists() {
             return Self::ended(dir, now, &manifest);
         }
         let seen = manifest.process.as_ref().map(look);
-        // The run ended between the two readings.
+        // The run may have ended between the two checks.
         if matches!(seen, Some(Seen::Gone | Seen::Elsewhere)) && dir.join(VERDICT).exists() {
             return Self::ended(dir, now, &manifest);
         }
@@ -146,7 +146,7 @@ impl RunStatus {
         let mut this = Self::new(dir, &manifest, &verdict, last, now);
         this.remarks.extend(intervals.damage().map(str::to_owned));
         if manifest.process.is_none() {
-            this.remarks.push("the manifest names no process, so only its files show whether it still runs".to_owned());
+            this.remarks.push("the manifest names no process: only the files show if the run goes on".to_owned());
         }
         this.seen = seen;
         this.phase = this.phase_now(&manifest, seen);
@@ -235,12 +235,12 @@ impl RunStatus {
         }
     }
 
-    /// 0 while it runs or when it passed, else the verdict's exit code.
+    /// 0 while the run goes on or if it passed, else the verdict's exit code.
     pub(super) fn exit_code(&self) -> u8 {
         if self.phase.goes_on() { 0 } else { self.result.exit_code }
     }
 
-    /// Seconds until its end; `None` if nothing is done yet from which to estimate it.
+    /// Seconds until the end of the run; `None` if too few operations are done to estimate it.
     pub(super) fn left_sec(&self) -> Option<f64> {
         let most = (self.duration_sec as f64 - self.elapsed_sec).max(0.0);
         match self.operations {
@@ -308,7 +308,7 @@ fn current(verdict: &Verdict, manifest: &Manifest) -> Option<Shares> {
     })
 }
 
-/// 99 % of service times in the newest window, by judged stream over all devices; and remarks.
+/// 99th percentile of service times in the newest window, by judged stream over all devices; and remarks.
 fn p99(dir: &Path, layout: &Layout) -> (Vec<(String, u64)>, Vec<String>) {
     let windows = match last_windows(dir, layout, HlogKind::Service) {
         Ok(windows) => windows,

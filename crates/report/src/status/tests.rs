@@ -1,4 +1,4 @@
-//! Runs at several moments, and what their directories tell.
+//! Status of runs and series at several moments.
 
 use super::*;
 use conclusions::series::{Purpose, Rule, Series, State, Step};
@@ -18,7 +18,7 @@ fn manifest() -> Manifest {
     Manifest { duration_sec: 40, slice_sec: 10, process, ..Manifest::new(&layout, Sla::default()) }
 }
 
-/// Ten reads a second; in the first slice one of each ten takes 2 ms. 50 C.
+/// Ten reads per second; in the first slice one read in ten takes 2 ms. Temperature 50 C.
 fn write(dir: &Path, intervals: u64) -> Writer {
     write_of(&manifest(), dir, intervals)
 }
@@ -92,20 +92,20 @@ fn a_killed_run_a_hung_one_and_a_held_one_are_told_apart() {
         (17, Seen::Running, Phase::Running, 0),
         (19, Seen::Running, Phase::Hung, 1),
         (0, Seen::Stopped, Phase::Stopped, 1),
-        // In another container its process is not to be seen, but its files grow.
+        // A process in another container is not visible, but its files grow.
         (0, Seen::Elsewhere, Phase::Gone, 1),
         (5, Seen::Elsewhere, Phase::Killed, 1),
-        // On the machine that assigned the number, nobody else can have it.
+        // On the machine that assigned the process number, the process is certainly gone.
         (0, Seen::Gone, Phase::Killed, 1),
         (5, Seen::Unknown, Phase::Running, 0),
         (60, Seen::Unknown, Phase::Unknown, 1),
     ] {
         let run = status(&dir, later, seen);
-        // The intervals recorded until then had failed already.
+        // The recorded intervals already exceed a limit.
         assert_eq!((run.phase, run.exit_code()), (phase, code), "{later} s later, {seen:?}");
     }
     let gone = status(&dir, 0, Seen::Elsewhere).to_string();
-    assert!(gone.contains("GONE (process 77): there is no such process here"), "{gone}");
+    assert!(gone.contains("GONE (process 77): the process is not visible"), "{gone}");
     assert!(!gone.contains(" left"), "no end is told: {gone}");
     let killed = status(&dir, 0, Seen::Gone);
     assert!(killed.to_string().contains("KILLED (process 77)") && killed.ends_unix_ms.is_none(), "{killed}");
@@ -186,6 +186,6 @@ fn of_a_baseline_it_is_told_how_many_jobs_are_still_to_come() {
     series.steps.truncate(10);
     series.write(dir.path()).unwrap();
     let status = Status::read(dir.path(), SystemTime::now(), &|_| Seen::Running).unwrap().to_string();
-    // Of the six rounds of the saturation five were sure to come.
+    // Five of the six rounds of the saturation are certain.
     assert!(status.contains(&format!("baseline: 10 jobs done, at least {} to come", jobs - 9)), "{status}");
 }

@@ -6,7 +6,7 @@ use conclusions::series::{Purpose, State};
 use results::units;
 use std::fmt;
 
-/// Steps of a search shown; earlier ones are counted.
+/// Maximum number of steps shown. Of earlier steps only the number is shown.
 const STEPS_SHOWN: usize = 12;
 
 impl fmt::Display for Status {
@@ -59,7 +59,7 @@ impl fmt::Display for RunStatus {
         if let Some(shares) = &self.current {
             writeln!(f, "  {:<18} {}", "slice so far", self.shares_text(shares))?;
         }
-        // For a finished run, the sentence of the verdict is shown above instead.
+        // A finished run has its verdict above instead.
         if let Some(worst) = self.worst.as_ref().filter(|_| !self.phase.is_over()) {
             let reached = if worst.is_over() { "OVER A LIMIT: " } else { "" };
             writeln!(f, "  {:<18} {reached}{worst}", "worst slice")?;
@@ -83,15 +83,16 @@ impl RunStatus {
         match self.phase {
             Phase::Beginning => format!("beginning{pid}: no interval yet"),
             Phase::Running => format!("running{pid}: {ago}"),
-            Phase::Ending => format!("ending{pid}: its time is over and the verdict is not written yet; {ago}"),
+            Phase::Ending => format!("ending{pid}: the time is over, but the verdict is not written yet; {ago}"),
             Phase::Hung => format!(
-                "HUNG{pid}: the process is there and recorded nothing for {long}: look at the device (dmesg) and at the \
-                 disk under the run directory"
+                "HUNG{pid}: the process exists, but recorded nothing for {long}: check the device (dmesg) and the \
+                 disk of \
+                 the run directory"
             ),
             Phase::Stopped => format!("STOPPED{pid}: the process is stopped (kill -CONT resumes it); {ago}"),
-            Phase::Gone => format!("GONE{pid}: there is no such process here: killed, or of another container; {ago}"),
+            Phase::Gone => format!("GONE{pid}: the process is not visible: killed, or in another container; {ago}"),
             Phase::Killed => format!("KILLED{pid}: the process is gone and left no verdict; {ago}"),
-            Phase::Unknown => format!("NOT RUNNING as far as its files tell: there is no verdict; {ago}"),
+            Phase::Unknown => format!("NOT RUNNING, by the files: there is no verdict; {ago}"),
             Phase::Ended => self.result_text(),
         }
     }
@@ -123,7 +124,7 @@ impl fmt::Display for SeriesStatus {
                 writeln!(f, "  NOT RUNNING: the series is not finished; the same command resumes it")?
             }
             None if self.seen == Some(Seen::Elsewhere) => {
-                writeln!(f, "  its process is gone, unless another container has it")?
+                writeln!(f, "  the process is not visible: gone, or in another container")?
             }
             None => {
                 let end = self.ends_unix_ms.map(units::date_to_minute);
@@ -133,7 +134,7 @@ impl fmt::Display for SeriesStatus {
                     Purpose::Baseline => "; jobs are planned one after the other",
                     Purpose::Certify => "",
                 };
-                writeln!(f, "  {} left of what is planned{end}{more}", units::clock(self.left_sec as u64))?;
+                writeln!(f, "  {} left in the planned steps{end}{more}", units::clock(self.left_sec as u64))?;
             }
         }
         let hidden = self.steps.len().saturating_sub(STEPS_SHOWN);
@@ -151,7 +152,7 @@ impl fmt::Display for SeriesStatus {
 }
 
 impl SeriesStatus {
-    /// Number of finished steps; for a finished series also the fate of the others.
+    /// Number of finished steps; for a finished series also of interrupted steps and steps not run.
     fn progress(&self) -> String {
         let count = |state| self.steps.iter().filter(|step| step.state == state).count();
         let done = count(State::Done);

@@ -10,20 +10,20 @@ use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Maximum fraction of the intended operations that may be late or fail; with more, p99.9 of the completed ones means
-/// nothing.
+/// Maximum fraction of the scheduled operations that may be late or fail; with more, p99.9 of the completed ones is
+/// meaningless.
 const MISSING: f64 = 0.001;
 
 /// A stretch of time in which latencies were measured, open loop.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Timed {
-    /// Its length in seconds; virtual on simulated drives.
+    /// Length of the stretch, seconds; virtual time on simulated drives.
     pub seconds: f64,
-    /// How much of a drive fill hosts wrote in it.
+    /// Bytes that hosts wrote in that time, in drive fills.
     pub drive_fills: f64,
-    /// WAF of the drives in it, where they began steady: to be compared with that without time.
+    /// WAF of the drives in that time, to compare with the WAF without time; null unless they were steady at its start.
     pub device_waf: Option<f64>,
-    /// Why it ended before its time, if it did.
+    /// Why the measurement ended early; null if it did not.
     pub ended_early: Option<String>,
     /// Reads and writes of each tenant's clients.
     pub latencies: Vec<Latency>,
@@ -34,28 +34,28 @@ pub struct Timed {
 pub struct Latency {
     /// The tenant.
     pub tenant: String,
-    /// reads (of records) or writes (of write blocks).
+    /// Operation: reads (of records) or writes (of write blocks).
     pub operation: String,
-    /// Operations a second that were intended in that time.
+    /// Operations per second scheduled in the interval.
     pub wanted_per_sec: f64,
-    /// Operations completed in the interval.
+    /// Operations per second completed in the interval.
     pub done_per_sec: f64,
-    /// Operations intended in the interval.
+    /// Operations scheduled in the interval.
     pub wanted: u64,
     /// Part of `wanted` not issued by the end of the interval, because too many operations were in flight.
     pub late: u64,
     /// Failed operations.
     pub failed: u64,
-    /// From hand-over to completion.
+    /// Service time: from submission to completion.
     pub service: Quantiles,
-    /// Before that, from the intended instant on, for a slot among those in flight.
+    /// Wait for a free slot: from the scheduled start to submission.
     pub wait: Quantiles,
 }
 
 impl Latency {
     /// Latencies of one operation of a tenant's clients: recorded in `seconds`, and outstanding at their end.
     pub fn new((tenant, operation): (&str, &str), cell: &results::cell::Cell, end: Backlog, seconds: f64) -> Self {
-        // Operations that completed later, or never, were outstanding at the end, in flight or not.
+        // Operations that completed later or never were outstanding at the end: in flight, waiting or late.
         let done = cell.counts.ops - cell.counts.overtime;
         let late = end.waiting.saturating_add(end.late).max(cell.counts.unissued);
         let wanted = done.saturating_add(cell.counts.errors).saturating_add(end.in_flight).saturating_add(late);
@@ -135,13 +135,14 @@ impl WafReport {
                 let [late, failed, wanted] = [of.late, of.failed, of.wanted].map(units::Grouped);
                 if !of.keeps_up() {
                     told.push(format!(
-                        "{name}: the drive cannot follow the {operation} of {tenant}: at the end {late} of {wanted} were due and not handed over, so \
-                         these latencies are those of a queue that grows - lower the rates"
+                        "{name}: the drive cannot keep up with the {operation} of {tenant}: at the end {late} of \
+                         {wanted} scheduled ones were not \
+                         issued, so the latencies are those of a growing queue - lower the rates"
                     ));
                 }
                 if of.failed > 0 {
                     let what = format!("{failed} of {wanted} {operation} of {tenant}");
-                    told.push(format!("{name}: {what} failed, and are in no latency"));
+                    told.push(format!("{name}: {what} failed, and the latencies do not include them"));
                 }
             }
             if let Some((waf, with_time)) = one.waf.zip(timed.device_waf)
@@ -149,12 +150,13 @@ impl WafReport {
             {
                 let fills = units::number(timed.drive_fills);
                 told.push(format!(
-                    "{name}: device WAF is {waf:.2} without time and {with_time:.2} with it: {fills} drive fills are too few to \
-                     settle, or the drive cannot follow"
+                    "{name}: device WAF is {waf:.2} without time and {with_time:.2} with time: {fills} drive fills \
+                     are too few \
+                     for a steady state, or the drive cannot keep up"
                 ));
             }
             if let Some(why) = &timed.ended_early {
-                told.push(format!("{name}: latencies are those of {} only: {why}", units::span_of(timed.seconds)));
+                told.push(format!("{name}: latencies cover only {}: {why}", units::span_of(timed.seconds)));
             }
         }
         told
@@ -171,7 +173,7 @@ pub(super) fn worst(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged
             let all = one.timed.iter().flat_map(|timed| &timed.latencies);
             let of = all.into_iter().find(|of| of.tenant == tenant && of.operation == operation);
             match of {
-                Some(of) if !of.keeps_up() => "cannot follow".to_owned(),
+                Some(of) if !of.keeps_up() => "overloaded".to_owned(),
                 Some(of) if !of.succeeds() => "fails".to_owned(),
                 // Quantiles of two durations do not add up, so the larger one is shown with its name.
                 Some(Latency { service, wait, .. }) if wait.p999_ns > service.p999_ns => {
@@ -190,7 +192,7 @@ pub(super) fn worst(arrangements: &[Arranged]) -> Vec<(String, impl Fn(&Arranged
 mod tests {
     use super::*;
 
-    /// `ops` that took so long, of which some waited before; others failed, or were not handed over at the end.
+    /// `ops` operations with this wait and service time, `errors` failed ones, and `waiting` ones at the end.
     fn latency(ops: u64, errors: u64, waiting: u64, service_ns: u64, wait_ns: u64) -> Latency {
         let mut cell =
             results::cell::Cell::new(&results::testing::layout(&[("reads", true)], 1.0, ["d"]).streams[0], [].into());
@@ -223,7 +225,7 @@ mod tests {
         };
         assert_eq!(told(latency(10_000, 0, 0, 2_000_000, 0)), "2.007");
         assert_eq!(told(latency(10_000, 10, 10, 2_000_000, 1_000)), "2.007");
-        assert_eq!(told(latency(10_000, 0, 11, 2_000_000, 0)), "cannot follow");
+        assert_eq!(told(latency(10_000, 0, 11, 2_000_000, 0)), "overloaded");
         assert_eq!(told(latency(10_000, 11, 0, 2_000_000, 0)), "fails");
         assert!(told(latency(10_000, 0, 0, 2_000_000, 3_000_000)).ends_with(" wait"));
         assert_eq!(told(latency(999, 0, 0, 2_000_000, 0)), "-");

@@ -1,8 +1,8 @@
 //! Write amplification of tenants, arrangement by arrangement: tables, JSON, a page.
 //!
-//! The caller fills it: from a simulation without time, or from the counters of a real drive.
+//! The caller fills the report: from a simulation without time, or from the counters of a real drive.
 //!
-//! * `latency`: what clients waited for; `prepared`: preparations compared
+//! * `latency`: latencies of clients; `prepared`: preparations compared
 
 mod latency;
 mod prepared;
@@ -21,7 +21,7 @@ use results::written::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Version of the fields. Raised when one changes its meaning.
+/// Version of the fields. Raised when a field changes its meaning.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// The experiment.
@@ -31,7 +31,7 @@ pub struct WafReport {
     pub format_version: u32,
     /// Program and version.
     pub made_by: String,
-    /// The file of the tenants.
+    /// File that describes the tenants.
     pub tenants: String,
     /// Seed of all random choices.
     pub seed: u64,
@@ -39,7 +39,7 @@ pub struct WafReport {
     pub assumptions: Vec<Pair>,
     /// Results of the arrangements.
     pub arrangements: Vec<Arranged>,
-    /// One assumption after the other, varied.
+    /// Sweeps: in each, one assumption varies.
     pub sweeps: Vec<Sweep>,
     /// Remarks for the reader, each a sentence.
     pub remarks: Vec<String>,
@@ -48,57 +48,57 @@ pub struct WafReport {
 /// Result of one arrangement.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Arranged {
-    /// dedicated, shared or fdp.
+    /// Arrangement: dedicated, shared or fdp.
     pub arrangement: String,
-    /// Bytes that clients filled blocks with.
+    /// Bytes of blocks that clients filled.
     pub client_bytes: u64,
-    /// Bytes that defragmentation filled blocks with.
+    /// Bytes of blocks that defragmentation filled.
     pub defrag_bytes: u64,
     /// Bytes written to the media.
     pub media_bytes: u64,
-    /// Superblocks erased; none: a real drive that does not count them.
+    /// Superblocks erased; null for a real drive that does not count them.
     pub erases: Option<u64>,
-    /// How many superblocks were erased how often since the drives were new; empty: a real drive does not say.
+    /// Superblocks by their number of erases since the drives were new; empty for a real drive, which does not count.
     pub erase_histogram: Vec<Worn>,
-    /// Bytes that stores wrote for each byte of their clients.
+    /// Engine WA: bytes that stores wrote for each byte of their clients.
     pub engine_wa: Option<f64>,
-    /// WAF of the drives when it was steady; none: it never was.
+    /// WAF of the drives in steady state; null if never steady.
     pub waf: Option<f64>,
-    /// Their product.
+    /// Engine WA x steady device WAF.
     pub total_wa: Option<f64>,
-    /// Drive fills until it was steady.
+    /// Drive fills until the WAF was steady.
     pub steady_after_fills: Option<usize>,
-    /// Years until the media took what the drive is rated for; none without a rating.
+    /// Years until the rated endurance of the media is used up; null without a rating.
     pub years: Option<f64>,
     /// Counters by drive, octile and tenant.
     pub counted: Found,
-    /// Steady WAF of each drive, as they are counted.
+    /// Steady WAF of each drive, in the order of `counted`.
     pub waf_by_drive: Vec<Option<f64>>,
-    /// Latencies of clients; none if they were not measured.
+    /// Latencies of clients; null if not measured.
     pub timed: Option<Timed>,
 }
 
 /// Superblocks that were erased equally often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Worn {
-    /// How often each was.
+    /// Number of erases of each.
     pub erases: u32,
-    /// How many they are.
+    /// Number of such superblocks.
     pub superblocks: u32,
 }
 
-/// One assumption, varied.
+/// Results for several values of one assumption.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Sweep {
-    /// Its name: `op`.
+    /// Name of the assumption: `op`.
     pub parameter: String,
-    /// The values, as they were given.
+    /// The values as given.
     pub values: Vec<String>,
-    /// Where they lie on a line of numbers; none: they are words.
+    /// The values as numbers; null if they are words.
     pub numbers: Option<Vec<f64>>,
-    /// The unit of those: %, MiB or none.
+    /// Unit of the numbers: %, MiB or empty.
     pub unit: String,
-    /// By arrangement: steady WAF at each value, or why there is none.
+    /// By arrangement: the steady WAF at each value, or why the WAF is missing.
     pub waf: Vec<(String, Vec<SweepPoint>)>,
 }
 
@@ -108,7 +108,7 @@ pub struct Sweep {
 pub enum SweepPoint {
     /// Steady WAF.
     Waf(f64),
-    /// Why there is none.
+    /// Why the WAF is missing.
     Missing(String),
 }
 
@@ -153,15 +153,15 @@ impl WafReport {
         };
         row("written by clients", &|one| bytes(one.client_bytes as f64).into());
         row("by defragmentation", &|one| bytes(one.defrag_bytes as f64).into());
-        row("by the media", &|one| bytes(one.media_bytes as f64).into());
+        row("to the media", &|one| bytes(one.media_bytes as f64).into());
         row("engine WA", &|one| factor(one.engine_wa).into());
-        row("device WAF of all of it", &|one| factor(one.counted.total().waf()).into());
-        row("device WAF once steady", &|one| {
+        row("device WAF, whole experiment", &|one| factor(one.counted.total().waf()).into());
+        row("device WAF, steady state", &|one| {
             one.waf.map_or_else(|| Cell::bad("not steady"), |waf| Cell::strong(factor(Some(waf))))
         });
         let timed = |one: &Arranged| one.timed.as_ref().and_then(|timed| timed.device_waf);
         if self.arrangements.iter().any(|one| timed(one).is_some()) {
-            row("the same with time", &|one| factor(timed(one)).into());
+            row("device WAF, steady, with time", &|one| factor(timed(one)).into());
         }
         row("total (engine WA x steady device WAF)", &|one| factor(one.total_wa).into());
         row("steady after, drive fills", &|one| {
@@ -199,7 +199,7 @@ impl WafReport {
         table
     }
 
-    /// Bytes that each tenant wrote, and the amplification at its drive.
+    /// Bytes that each tenant wrote, and the write amplification of its drive.
     pub fn tenants_table(&self) -> Table {
         let numbers = ["clients", "defragmentation", "engine WA", "device WAF"];
         let mut table = Table::new("Tenants").text(["arrangement", "tenant"]).numbers(numbers);
@@ -222,7 +222,7 @@ impl WafReport {
 
     /// Effect of an assumption on the result: one row per value.
     pub fn sweep(sweep: &Sweep) -> Table {
-        let title = format!("Device WAF when {} varies and all else stays", sweep.parameter);
+        let title = format!("Device WAF when only {} varies", sweep.parameter);
         let headings = sweep.waf.iter().map(|(name, _)| name.clone());
         let mut table = Table::new(title).text([sweep.parameter.clone()]).numbers(headings);
         for (at, value) in sweep.values.iter().enumerate() {
@@ -273,7 +273,7 @@ impl WafReport {
             bars
         };
         [
-            bars("Device WAF once steady", "Bytes written to the media for each byte that hosts wrote.", |one| one.waf),
+            bars("Device WAF in steady state", "Bytes written to the media for each byte from hosts.", |one| one.waf),
             bars("Total write amplification", "Engine WA x steady device WAF.", |one| one.total_wa),
         ]
     }
@@ -286,7 +286,7 @@ impl WafReport {
         let found = self.arrangements.iter().map(|one| format!("{} {}", one.arrangement, steady(one.waf)));
         chart.key = found.collect::<Vec<_>>().join(", ");
         chart.caption =
-            format!("A point is an eighth of a drive fill. A line ends where it was steady: {}.", steady_rule());
+            format!("Each point is an eighth of a drive fill. A line ends in steady state: {}.", steady_rule());
         let step = 1.0 / OCTILES as f64;
         let line = |(number, one): (usize, &Arranged)| {
             let y = (0..one.counted.octiles()).map(|octile| one.counted.octile(octile).waf()).collect();
@@ -297,8 +297,8 @@ impl WafReport {
             vec![Section::new("waf", "Over bytes written", "When is an experiment long enough?", vec![chart])];
         let charts: Vec<Chart> = self.sweeps.iter().map(sweep_chart).collect();
         if !charts.is_empty() {
-            let intro = "One assumption varies, all else stays as it is said below.";
-            sections.push(Section::new("sweeps", "What assumptions make of it", intro, charts));
+            let intro = "One assumption varies; all others are as listed below.";
+            sections.push(Section::new("sweeps", "Effect of the assumptions", intro, charts));
         }
         sections
     }
@@ -349,7 +349,7 @@ fn factor(factor: Option<f64>) -> String {
     factor.map_or("-".to_owned(), |factor| format!("{factor:.2}"))
 }
 
-/// Amplification of the steady state.
+/// Write amplification in steady state, or `never steady`.
 fn steady(waf: Option<f64>) -> String {
     waf.map_or("never steady".to_owned(), |waf| factor(Some(waf)))
 }

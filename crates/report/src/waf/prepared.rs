@@ -1,4 +1,5 @@
-//! Preparations for random writes on a simulated drive: bytes written, and how far from steady each leaves the drive.
+//! Preparations for random writes on a simulated drive: the bytes that each writes, and how far from the steady state
+//! it leaves the drive.
 
 use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Points, Section, Style};
@@ -11,10 +12,10 @@ use serde::Serialize;
 /// Relative difference from the steady state that counts as steady.
 const STEADY: f64 = 0.02;
 
-/// Octiles of the first drive fill after a preparation that the table shows, from 0.
+/// Octiles in the table, numbered from 0: those of the first drive fill after a preparation.
 const SHOWN: [usize; 5] = [0, 1, 2, 3, 7];
 
-/// The steady state of random overwrites on a drive, and what preparations leave.
+/// The steady state of random overwrites on a drive, and the state after each preparation.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Preparations {
     /// [`super::FORMAT_VERSION`].
@@ -23,11 +24,11 @@ pub struct Preparations {
     pub made_by: String,
     /// The simulated drive.
     pub drive: String,
-    /// Its over-provisioning, (T - U) / U, in words.
+    /// Over-provisioning of the drive, (T - U) / U, in words.
     pub over_provisioning: String,
     /// Write amplification of the steady state.
     pub waf: f64,
-    /// Shares of valid units of the superblocks in the steady state, ascending, at equal steps of the flash.
+    /// Shares of valid units of the superblocks in the steady state, ascending, sampled evenly over all superblocks.
     pub valid: Vec<f64>,
     /// The preparations.
     pub found: Vec<Prepared>,
@@ -51,8 +52,8 @@ impl Preparations {
             written.bar(&of.preparation, Some(of.fills), format!("{:.2}", of.fills));
         }
         page.add(&[written]);
-        let intro = "A preparation is as good as the drive then behaves: steady from the first write on.";
-        page.charts(&Section::new("after", "Afterwards", intro, vec![self.waf_after(), self.valid_units()]));
+        let intro = "After a good preparation, the drive is steady from the first write on.";
+        page.charts(&Section::new("after", "After the preparation", intro, vec![self.waf_after(), self.valid_units()]));
         page.heading("In numbers");
         page.add(&[self.table()]);
         page.list(&[about(" ")]);
@@ -92,8 +93,8 @@ impl Preparations {
         let steady = Line::new("steady state", Points::Each(ends), y, style);
         let key = format!("The steady state has a WAF of {:.2}.", self.waf);
         let caption =
-            "Bytes written to the media for each byte of the host. A point is an eighth of a drive fill.".into();
-        let chart = Chart::new("waf", "WAF of the random overwrites that follow", x, Axis::linear("WAF", ""));
+            "Bytes written to the media for each byte from the host. Each point is an eighth of a drive fill.".into();
+        let chart = Chart::new("waf", "WAF of random overwrites after the preparation", x, Axis::linear("WAF", ""));
         Chart { key, caption, lines: lines.chain([steady]).collect(), wide: true, ..chart }
     }
 
@@ -108,7 +109,8 @@ impl Preparations {
         let x = Axis::linear("superblocks, the emptiest first", "%");
         let chart = Chart::new("valid", "Valid units of the superblocks", x, Axis::linear("valid units", "%"));
         let key = "Garbage collection takes the emptiest superblocks and moves their valid units.".into();
-        let caption = "At the end of the preparation. A line above that of the steady state means more to move.".into();
+        let caption =
+            "At the end of the preparation. A line above the steady state means that more data is moved.".into();
         Chart { key, caption, lines, wide: true, ..chart }
     }
 }
@@ -116,8 +118,11 @@ impl Preparations {
 /// Meaning of the table's columns.
 fn about(wrap: &str) -> String {
     format!(
-        "WAF in octiles (eighths) of the next drive fill of random overwrites, relative to the steady state; octiles until it{wrap}\
-         stays within {:.0} %; mean difference of the superblocks' shares of valid units from those of the steady state",
+        "WAF N: WAF in octile (eighth) N of the next drive fill of random overwrites, relative to the steady state; \
+         steady{wrap}\
+         after: octiles until the WAF stays within {:.0} %; valid off by: mean difference of the superblocks' shares \
+         of valid{wrap}\
+         units from the steady state",
         STEADY * 100.0
     )
 }

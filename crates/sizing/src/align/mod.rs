@@ -1,10 +1,10 @@
 //! Computes the offsets with which a histogram load reproduces a cluster's I/O; pure arithmetic, without a drive.
 //!
 //! ```text
-//! ActConfig --Load::of--> what it asks of a drive --.
-//!                                                    >-- distortion = reached / asked
-//! a burst   ------------> what reached the drive  --'         |
-//! cluster   ------------> what has to reach it ---------> solve --> Offsets, the next burst's
+//! ActConfig --Load::of--> requested I/O -------------.
+//!                                                     >-- distortion = reached / requested
+//! a burst   ------------> I/O that reached the drive '         |
+//! cluster   ------------> target I/O ---------------------> solve --> Offsets of the next burst
 //! ```
 //!
 //! The one idea: the derived rates are exact, so a drive and its kernel (rounding to sectors, merges, splits) act as a
@@ -12,19 +12,13 @@
 //! whole percents, so all values are tried where no formula is exact.
 //!
 //! Without `commit-to-device` three offsets are solved for: `lbw-req-offset` (w/s and wkB/s, which are proportional if
-//! large blocks have one size), `lbr-req-offset` (r/s), `read-size-offset` (rkB/s). `write-size-offset` stays: it
-//! would only multiply the other two, which the paper changes, too. With `commit-to-device` it scales the size of a
-//! write, and is solved for together with `lbw-req-offset`.
+//! large blocks have one size), `lbr-req-offset` (r/s), `read-size-offset` (rkB/s). `write-size-offset` stays as it is:
+//! it would only scale both rates of large blocks, which have offsets of their own. With `commit-to-device`,
+//! `write-size-offset` scales the size of a write, and is solved for together with `lbw-req-offset`.
 //!
-//! * `asked`: the load of a configuration, and the required length of a burst
-//! * `solve`: the offsets
-//! * `rewrite`: a configuration file with other offsets, otherwise unchanged
-//!
-//! The I/O that a histogram load asks of a drive, and the required test length.
-//!
-//! Rewrites a configuration file with other offsets: all other lines and all comments stay.
-//!
-//! Computes the offsets for a target from the result of a burst.
+//! * [`Load`]: the I/O that a configuration requests, and the required length of a burst
+//! * [`solve`]: the offsets for a target, from the result of a burst
+//! * [`rewrite`]: a configuration file with other offsets; all other lines and all comments stay
 
 use crate::drive_io::DriveIo;
 use load::workload::act::dialect::line_of;
@@ -177,7 +171,7 @@ impl Load {
     }
 
     /// Seconds after which the random error (a standard deviation) of each of the four numbers is at most the fraction
-    /// `noise`: few large blocks, or sizes that differ much, take longer.
+    /// `noise`. Few large blocks, or sizes that differ much, take longer.
     ///
     /// An evenly paced stream of n operations is off by one at each end of the time; a Poisson stream varies by the
     /// root of n. Bytes vary by the root of n times the mean square of a size, which is at most the mean size times
@@ -208,8 +202,8 @@ impl Load {
     }
 }
 
-/// `text` with `after` in place of `before`. Each changed line gets a comment with `note`, which is one line; a
-/// missing line is added at the end, under `note`.
+/// `text` with the offsets `after` in place of `before`. Each changed line gets a comment with `note`, which has no
+/// line break. A missing line is added at the end, under `note`.
 pub fn rewrite(text: &str, before: Offsets, after: Offsets, note: &str) -> String {
     let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
     let mut added = Vec::new();
@@ -243,7 +237,7 @@ impl Distortion {
     /// No distortion: all requested I/O reaches the device.
     pub const NONE: Self = Self([1.0; 4]);
 
-    /// Distortion of a burst. Numbers that were not requested, or did not arrive at all, have factor 1.
+    /// Distortion of a burst. A number that was not requested, or did not reach the device at all, has factor 1.
     pub fn of(asked: &DriveIo, reached: &DriveIo) -> Self {
         let (asked, reached) = (asked.numbers(), reached.numbers());
         Self(std::array::from_fn(|n| if asked[n] > 0.0 && reached[n] > 0.0 { reached[n] / asked[n] } else { 1.0 }))
@@ -288,8 +282,8 @@ pub fn solve(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, distortion
     solved
 }
 
-/// The offset of large-block writes if all writes are large blocks: between the offset that w/s needs and the one that
-/// wkB/s needs, which agree if large blocks have the right size.
+/// The offset of large-block writes if all writes are large blocks: the mean of the offset for w/s and the offset for
+/// wkB/s. Both are equal if large blocks have the right size.
 fn blocks_for(at: &Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<Load>) -> Option<u32> {
     let full = load(Offsets { large_block_writes: 100, ..*at })?.io();
     let by = [wanted.writes_per_sec / full.writes_per_sec, wanted.written_kib_per_sec / full.written_kib_per_sec];
@@ -300,8 +294,7 @@ fn blocks_for(at: &Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<L
 /// Both offsets of writes with commit-to-device: for every write size, tries the number of large blocks that w/s and
 /// wkB/s then require. Among equally close results, the smaller change wins.
 fn commits_for(solved: &mut Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<Load>) {
-    /// Cost of doubling or halving an offset, as a fraction of the target: a smaller improvement is not worth the
-    /// change.
+    /// Cost of doubling or halving an offset, as a fraction of the target: a change must improve the result by more.
     const WORTH: f64 = 0.002;
     let mut best = f64::INFINITY;
     for write_size in range("write-size-offset") {
@@ -358,8 +351,7 @@ fn range(key: &str) -> RangeInclusive<u32> {
     }
 }
 
-/// [`solve`] for each other rule of the position of sizes within their bucket: an implausible offset may hide a wrong
-/// rule.
+/// The offsets for each other rule of `size-within-bucket`: an implausible offset may hide a wrong rule.
 pub fn other_rules(
     config: &ActConfig,
     min_io_bytes: u32,

@@ -28,7 +28,7 @@ fn asked(config: &ActConfig, min_io_bytes: u32) -> DriveIo {
     Load::of(config, min_io_bytes).unwrap().io()
 }
 
-/// As many rounds as it takes until all four are within `within`, each of a device that does `reached`.
+/// Number of rounds until all four numbers are within 2 %, on a device that turns requested I/O into `reached`.
 fn rounds(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, reached: &dyn Fn(&DriveIo) -> DriveIo) -> usize {
     let mut at = config.clone();
     for round in 0..6 {
@@ -50,8 +50,8 @@ fn rounds(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, reached: &dyn
 fn the_papers_cluster_is_met_within_a_percent_and_each_offset_is_the_one_by_hand() {
     let config = config("");
     let solved = solve(&config, 512, &CLUSTER, &Distortion::NONE);
-    // By hand: 1548 of 1679.3 large blocks; 11,788.5 - 10,470 of 1349.4. The rest of the bytes is of record reads:
-    // 98.8 % of what their sizes are before they are rounded up to sectors.
+    // By hand: 1548 of 1679.3 large blocks; 11,788.5 - 10,470 of 1349.4. The other bytes are record reads: 98.8 % of
+    // their sizes before rounding up to sectors.
     assert_eq!(solved, offsets(98, 92, 98, 100));
     let off = worst(&CLUSTER, &asked(&solved.applied(&config), 512));
     assert!(off < 0.005, "{off}");
@@ -70,7 +70,7 @@ fn a_load_with_known_offsets_gives_them_back_wherever_it_starts() {
             let target = asked(&truth.applied(&config), min_io_bytes);
             let start = Offsets { large_block_reads: 50, large_block_writes: 150, read_size: 70, ..truth };
             let solved = solve(&start.applied(&config), min_io_bytes, &target, &Distortion::NONE);
-            // Rounded up to 4 KiB, several read sizes are one.
+            // Several read sizes round up to the same 4 KiB.
             let off = worst(&target, &asked(&solved.applied(&config), min_io_bytes));
             assert!(off < 1e-6, "{truth:?} {solved:?} {min_io_bytes}: {off}");
             assert_eq!(Offsets { read_size: truth.read_size, ..solved }, truth);
@@ -94,7 +94,7 @@ fn commits_need_both_offsets_of_writes_and_get_them() {
     }
 }
 
-/// Whatever factor a device puts on each number, and whatever it adds, a few rounds find offsets.
+/// The device multiplies each number by a random factor, and adds a random number of bytes read.
 #[test]
 fn a_distorting_device_is_met_in_a_few_rounds() {
     let mut seed = 7_u64;
@@ -108,11 +108,11 @@ fn a_distorting_device_is_met_in_a_few_rounds() {
         let truth = Offsets {
             large_block_reads: 60 + (random() * 100.0) as u32,
             large_block_writes: 60 + (random() * 100.0) as u32,
-            // More than all of the largest bucket does not fit a large block.
+            // At more than 100 %, sizes of the largest bucket do not fit a large block.
             read_size: 60 + (random() * 40.0) as u32,
             write_size: 100,
         };
-        // Writes are distorted alike: where they are not, their size is another, which no offset mends.
+        // w/s and wkB/s have the same factor: otherwise the write size would differ, which no offset corrects.
         let (reads, writes, read_bytes) = (0.97 + random() * 0.06, 0.9 + random() * 0.2, 0.9 + random() * 0.2);
         let added = random() * 30_000.0;
         let reached = |asked: &DriveIo| {
@@ -147,7 +147,7 @@ fn another_rule_explains_an_offset_that_is_off() {
     let config = config("");
     let solved = solve(&config, 512, &target, &Distortion::NONE);
     assert!(!PLAUSIBLE_PCT.contains(&solved.large_block_writes), "{solved:?}");
-    // From where the alignment ended: those sizes are too large for that rule.
+    // Start from the aligned offsets: their sizes are too large for the other rule.
     let config = solved.applied(&config);
     let rules = other_rules(&config, 512, &target, &Distortion::NONE);
     let (_, at) = rules.iter().find(|(rule, _)| *rule == SizeWithinBucket::LogUniform).unwrap();
@@ -161,8 +161,8 @@ fn few_large_blocks_and_many_sizes_take_longer() {
     let usual = seconds("");
     assert!((1.0..10.0).contains(&usual), "{usual}");
     assert!(seconds("arrival: poisson\n") > 20.0, "the root of 1,679 large blocks a second is 2.4 % of them");
-    assert!(seconds("lbw-req-offset: 1\n") > 20.0, "17 large blocks a second are one in 17 off at each end");
-    assert!(seconds("lbr-req-offset: 1\n") > 20.0, "13 a second of them likewise");
+    assert!(seconds("lbw-req-offset: 1\n") > 20.0, "of 17 large blocks a second, each end may miss one");
+    assert!(seconds("lbr-req-offset: 1\n") > 20.0, "and so for 13 per second");
     let tenth = config("");
     let tenth = ActConfig { read_reqs_per_sec: 1047, write_reqs_per_sec: 596, ..tenth };
     let ratio = Load::of(&tenth, 512).unwrap().seconds_for(0.005) / usual;
@@ -179,7 +179,7 @@ fn only_the_lines_of_offsets_change_and_their_comments_stay() {
          #read-size-offset: 090\n\n# By flashproof size align, today.\nlbr-req-offset: 98\n"
     );
     assert_eq!(rewrite(text, before, before, "x"), text);
-    // The written file reads back with the intended meaning, whatever the text was.
+    // The rewritten file has the new offsets, also if the old file lacked an end of line.
     let text = format!("{PAPER}lbr-req-offset: 090");
     let written = rewrite(&text, offsets(90, 100, 100, 100), offsets(98, 92, 99, 100), "test");
     let read = parse(Test::Storage, "written", written.as_bytes()).unwrap().config;

@@ -2,19 +2,15 @@
 //!
 //! ```text
 //! node  --store::nodes--> names and values --> NODE.info, a file    (flashproof size collect)
-//! NODE.info, or what a script of asinfo kept  --InfoReplies-->  what a profile needs
+//! NODE.info, or output of an asinfo script  --InfoReplies-->  input of a profile
 //! ```
 //!
 //! Such a file is text: a line `# 20261120T230225Z` before the replies of that instant, then `name<TAB>value`
 //! lines as the server sent them. `# host`, `# build` and other comments may stand anywhere. The newest value of each
 //! name is kept.
 //!
-//! The version of a server, and the protocol details that depend on it.
-//!
-//! A namespace as reported by a server: configuration and newest counters.
-//!
-//! Names changed over the years; each value is looked up under all of its names, new ones first. A value that a version
-//! does not report is `None`, never 0.
+//! Queries depend on the server's version ([`Build`]). Names changed over the years: each value of a [`Namespace`] is
+//! looked up under all of its names, new ones first. A value that a version does not report is `None`, never 0.
 
 pub mod settings;
 
@@ -76,7 +72,7 @@ pub fn read_folder(dir: &Path) -> io::Result<Vec<InfoReplies>> {
     for path in ends(".txt") {
         together.read(&path.display().to_string(), Input::new(files::open(path, Links::Followed)?)?)?;
     }
-    // Any text file can be read without finding a reply: only a name of a node or namespace makes it a node.
+    // Any text file can be read. Only a file with a node's or namespace's name is a node.
     let is_node = together.node_id.is_some() || !together.namespaces.is_empty();
     Ok(if is_node { vec![together] } else { Vec::new() })
 }
@@ -103,8 +99,8 @@ impl InfoReplies {
         if let Some(comment) = line.strip_prefix('#') {
             return self.comment(comment.trim());
         }
-        // Older servers answer an unknown name with nothing, and names are queried even if a version does not know
-        // them. A truncated line has no tab either.
+        // Names are queried even if a version does not know them, and older servers answer these with an empty value.
+        // A truncated line has no tab.
         let Some((name, value)) = line.split_once('\t').filter(|(_, value)| !is_refusal(value)) else { return };
         match (name, namespace_of(name)) {
             ("node", _) => self.node(value),
@@ -230,7 +226,7 @@ const DEVICES_MAX: usize = 128;
 pub struct Namespace {
     /// Devices or files, in the server's order.
     pub devices: Vec<StorageDevice>,
-    /// Every name and value of its newest configuration and statistics.
+    /// Every name and value of the namespace's newest configuration and statistics.
     newest: BTreeMap<String, String>,
 }
 
@@ -246,7 +242,7 @@ pub struct StorageDevice {
 }
 
 impl Namespace {
-    /// Takes in the reply to `namespace/NS` or of its configuration; `at` where the time is known.
+    /// Stores the reply to `namespace/NS` or to a query of the namespace's configuration.
     fn take(&mut self, reply: &str) {
         let mut named = Vec::new();
         for (name, value) in pairs(reply) {
@@ -275,7 +271,7 @@ impl Namespace {
         self.value(name)?.parse().ok()
     }
 
-    /// True if its records are on devices or files.
+    /// True if the namespace stores its records on devices or files.
     pub fn is_on_devices(&self) -> bool {
         match self.newest.get("storage-engine").map(String::as_str) {
             Some(engine) => engine == "device" || engine == "ssd" || engine == "memory" && !self.devices.is_empty(),
@@ -312,7 +308,7 @@ impl Namespace {
 /// The device in a key such as `storage-engine.device[0].writes`, `storage-engine.file[0]`, `dev` (3.x).
 struct Place<'a> {
     is_file: bool,
-    /// `None` where a version repeats the name for each device.
+    /// `None` if the version repeats the name for each device.
     index: Option<usize>,
     field: &'a str,
 }

@@ -1,9 +1,8 @@
 //! Log settings of a server that a sizing needs: reading, changing and restoring them.
 //!
 //! Only a setting with another value becomes a [`Change`], which stores the old value. A change is reverted only if the
-//! setting still has the changed value: otherwise somebody else has set it since.
-//!
-//! Requests to a node, by its version.
+//! setting still has the changed value: otherwise another user has set it since. The requests depend on the version of
+//! the node.
 
 use super::{Build, Namespace, pairs};
 use serde::{Deserialize, Serialize};
@@ -28,7 +27,7 @@ pub enum Setting {
     },
 }
 
-/// A setting that is to be another.
+/// A setting to change for the time of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     #[serde(flatten)]

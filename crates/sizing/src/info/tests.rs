@@ -1,4 +1,4 @@
-//! Replies of real servers, and files that are none.
+//! Replies of real servers, and files without replies.
 
 use super::*;
 use std::io::repeat;
@@ -44,7 +44,7 @@ fn files_of_a_script_that_keeps_one_for_each_name_are_one_node_together() {
     let mut text = String::new();
     Input::new(OF_8_0).unwrap().read_to_string(&mut text).unwrap();
     let (once, timed) = text.split_at(text.find("# 2026").unwrap());
-    // Read in the order of names: what is newer comes first.
+    // Files are read in the order of their names: the newer replies come first.
     let half = timed[2..].find("# 2026").unwrap() + 2;
     for (name, part) in [("once.txt", once), ("b-first.txt", &timed[..half]), ("a-then.txt", &timed[half..])] {
         fs::write(dir.path().join(name), part).unwrap();
@@ -54,7 +54,7 @@ fn files_of_a_script_that_keeps_one_for_each_name_are_one_node_together() {
     let alone = read(text.as_bytes());
     assert_eq!(together.namespaces["test"].devices, alone.namespaces["test"].devices);
     assert_eq!((&together.node_id, together.build), (&alone.node_id, alone.build));
-    // A file of a node beside them is the node.
+    // If there is a NODE.info, only that file is read.
     fs::write(dir.path().join("BB9.info"), "# host [::1]:3000\n# node bb9\n").unwrap();
     let nodes = read_folder(dir.path()).unwrap();
     assert_eq!(nodes.iter().map(InfoReplies::name).collect::<Vec<_>>(), ["BB9"]);
@@ -139,7 +139,7 @@ fn devices_keep_the_servers_order_with_their_shadows() {
 
 #[test]
 fn old_names_are_found_under_the_new_ones() {
-    // As 4.0 and 3.x say it: a name repeated for each device, no statistics of devices.
+    // Replies of 4.0 and 3.x: the name is repeated for each device, and there are no statistics of devices.
     let namespace = of("storage-engine=device;storage-engine.device=/dev/a;storage-engine.device=/dev/b;\
                         storage-engine.write-block-size=131072;device_used_bytes=5;objects=3");
     assert_eq!(namespace.devices.len(), 2);

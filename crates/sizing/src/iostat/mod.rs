@@ -1,18 +1,12 @@
 //! Parses the output of sysstat's iostat, text or JSON: rates of each device, report by report.
 //!
 //! Columns are found by their names, so that old versions (`avgrq-sz`), new ones, `-m`, `--human` and `--pretty` read
-//! alike, in any language: `r/s` and `w/s` are not translated. A run of iostat begins with a banner; its first report
-//! covers the time since boot, unless `-y` was given. The output does not show which, so it is inferred from the
-//! numbers (see `since_boot`).
+//! alike, in any language: `r/s` and `w/s` are not translated.
 //!
-//! Reports of iostat, and the rates of each device.
-//!
-//! Classifies the first report of a run of iostat: it covers the time since boot, or with `-y` an interval like the
-//! others.
-//!
-//! The output does not show which. But over an interval of n s a rate is a whole number divided by n, while a rate
-//! since boot is divided by an arbitrary time: with n = 10, `2439.60` can belong to an interval, and `2439.63` cannot.
-//! The later reports show if intervals are that exact.
+//! A run of iostat begins with a banner. Its first report covers the time since boot, or with `-y` an interval like the
+//! other reports. The output does not show which, but the numbers do. Over an interval of n s a rate is a whole number
+//! divided by n, while a rate since boot is divided by an arbitrary time: with n = 10, `2439.60` can belong to an
+//! interval, and `2439.63` cannot. The later reports show if intervals are that exact.
 
 mod reports;
 mod table;
@@ -72,7 +66,7 @@ pub fn read(source: Source, near: Option<Date>) -> Result<Iostat, IostatError> {
     };
     let found = found.map_err(read_error)?;
     if input.is_cut() {
-        collector.say("it is compressed and ends early: what there is of it is read".to_owned());
+        collector.say("the compressed data is truncated: it is read as far as it goes".to_owned());
     }
     let (iostat, reports) = collector.finish(near);
     match reports {
@@ -84,7 +78,8 @@ pub fn read(source: Source, near: Option<Date>) -> Result<Iostat, IostatError> {
 /// iostat's output of one machine.
 #[derive(Debug, Clone, Default)]
 pub struct Iostat {
-    /// Reports in order. The first of a run of iostat is dropped if it is recognised as covering the time since boot.
+    /// Reports in order. The first report of a run of iostat is dropped unless its numbers show that it covers an
+    /// interval.
     pub reports: Vec<Report>,
     /// Oddities, each a sentence.
     pub remarks: Vec<String>,
@@ -119,7 +114,7 @@ pub struct DeviceRates {
     pub d_s: Option<f64>,
 }
 
-/// Writes with data per second, out of `writes`, given the number of flushes.
+/// Writes with data per second, out of all `writes` per second, which may include `flushes`.
 ///
 /// A synchronous write and its flush are two writes and two flushes on a drive with a volatile cache and no FUA, two
 /// and one with FUA. The size of writes decides between the cases, if all are large blocks of `block_kib`.
@@ -129,11 +124,11 @@ pub fn writes_with_data(writes: f64, flushes: f64, written_kib: f64, block_kib: 
     possible.min_by(|a, b| off(*a).total_cmp(&off(*b))).unwrap_or(writes)
 }
 
-/// Maximum interval that is tried, s.
+/// Longest interval that is tried, seconds.
 const INTERVALS_MAX: u32 = 50;
-/// Maximum probability of a chance match: each number has 0.1 at an interval of 10 s.
+/// Maximum probability that all numbers match an interval by chance. For one number it is 0.1 at an interval of 10 s.
 const CHANCE_MAX: f64 = 0.02;
-/// Minimum number out of ten later numbers that must be multiples of 1/interval.
+/// How many of ten numbers of the later reports must be multiples of 1/interval.
 const MOST_OF_TEN: usize = 8;
 
 /// Classification of a first report.
@@ -144,8 +139,8 @@ enum First {
     Unknown,
 }
 
-/// Removes the first reports (at the ascending indices `firsts`) that cover the time since boot, or may. Returns the
-/// decisions.
+/// Removes the first reports (at the ascending indices `firsts`) that cover or may cover the time since boot. Returns
+/// the decisions, each a sentence.
 fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
     let ends = firsts.iter().skip(1).copied().chain([reports.len()]);
     let mut is_used = vec![true; reports.len()];
@@ -153,12 +148,13 @@ fn drop_firsts(reports: &mut Vec<Report>, firsts: &[usize]) -> Vec<String> {
     for (begin, end) in firsts.iter().copied().zip(ends) {
         let first = told(&reports[begin..end]);
         let sentence = match first {
-            First::OfInterval => "the first report is of an interval, as its numbers show, and is used (iostat -y)",
-            First::SinceBoot => "the first report is since boot, as its numbers show, and is left out",
+            First::OfInterval => "the first report is used: its numbers show that it covers an interval (iostat -y)",
+            First::SinceBoot => "the first report is left out: its numbers show that it covers the time since boot",
             First::Unknown if end - begin == 1 => {
-                "the only report is since boot, unless iostat ran with -y, and is left out; record one with iostat -xty 10"
+                "the only report is left out: without iostat -y it covers the time since boot; record more with \
+                 iostat -xty 10"
             }
-            First::Unknown => "the first report is left out: it is since boot, unless iostat ran with -y",
+            First::Unknown => "the first report is left out: without iostat -y it covers the time since boot",
         };
         is_used[begin] = first == First::OfInterval;
         match sentences.iter_mut().find(|(_, known)| *known == sentence) {
@@ -192,7 +188,7 @@ fn told(run: &[Report]) -> First {
         }
         None => 1..=INTERVALS_MAX,
     };
-    // A busy host measures an interval of 10.01 s now and then.
+    // On a busy host some intervals last 10.01 s.
     let most = |seconds: &u32| *seconds > 0 && fitting(&rest, *seconds) * 10 >= rest.len() * MOST_OF_TEN;
     let Some(seconds) = tried.into_iter().find(most) else { return First::Unknown };
     let of_rest = fitting(&rest, seconds);

@@ -48,13 +48,15 @@ pub(super) struct Collector {
     /// Reports, their times, and whether each is the first one after a banner.
     reports: Vec<(Vec<DeviceRates>, Option<Moment>, bool)>,
     open: Vec<(String, [Option<f64>; FIELDS])>,
-    /// Index of each device in the open report; and the fields present so far.
+    /// Index of each device in the open report.
     places: HashMap<String, usize>,
+    /// True for each field that the open report has so far.
     has: [bool; FIELDS],
     devices_over: u64,
     moment: Option<Moment>,
-    /// The date of the last banner, and whether its first report is yet to come.
+    /// The date of the last banner.
     date: Option<Written>,
+    /// True until the first report after that banner.
     first: bool,
     dates: Vec<Written>,
     rows: usize,
@@ -94,7 +96,7 @@ impl Collector {
         self.moment = Some(Moment { date, of_banner, time, offset });
     }
 
-    /// Begins a table: part of the open report if its columns differ.
+    /// Begins a table. If its columns differ from those of the open report, it is part of that report.
     pub(super) fn table(&mut self, fields: impl IntoIterator<Item = Field>) {
         if fields.into_iter().any(|field| self.has[field as usize]) {
             self.close();
@@ -155,7 +157,7 @@ impl Collector {
         self.reports.push((devices, moment, first));
     }
 
-    /// All reports; and their number before those since boot were removed.
+    /// All reports, and their number including the removed ones that cover the time since boot.
     pub(super) fn finish(mut self, near: Option<Date>) -> (Iostat, usize) {
         self.close();
         let (order, sure) = time::order(&self.dates, near);
@@ -182,14 +184,16 @@ impl Collector {
         let dropped = super::drop_firsts(&mut reports, &firsts);
         dropped.into_iter().for_each(|sentence| self.say(sentence));
         if !sure && let Some(date) = self.dates.first().and_then(|date| date.date(order)) {
-            self.say(format!("its dates can be read in two ways; the first is taken for {date}"));
+            self.say(format!(
+                "its dates can be read in two ways (day or month first); the first one is read as {date}"
+            ));
         }
         for (number, what) in [
             (self.unread, "line that cannot be read, left out"),
-            (self.incomplete, "row without both reads and writes, left out"),
+            (self.incomplete, "row that lacks reads or writes, left out"),
             (self.without_x, "table of iostat without -x, left out"),
-            (self.devices_over, "row of a further device than the 4096 that a report can have, left out"),
-            (self.left_out, "report of more rows than fit into the memory set aside, left out"),
+            (self.devices_over, "row beyond the 4096 devices that a report can have, left out"),
+            (self.left_out, "report beyond the memory limit, left out"),
             (back, "report earlier than the one before it"),
         ] {
             if number > 0 {
@@ -199,7 +203,7 @@ impl Collector {
         }
         if reports.iter().any(|report| report.at.is_none()) {
             self.say(
-                "reports have no time; give iostat -t to have them compared with the same minutes of a log".to_owned(),
+                "reports have no time, so all of them are used; with iostat -t only those of the window are".to_owned(),
             );
         }
         (Iostat { reports, remarks: self.remarks }, found)

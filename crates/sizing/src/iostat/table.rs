@@ -1,7 +1,5 @@
-//! iostat's text, line by line.
-//!
-//! iostat's JSON, one report at a time: a document may be of any length, and one that is cut, because iostat was
-//! killed, is read as far as possible.
+//! Reads iostat's text, line by line, and iostat's JSON, one report at a time: a document may have any length. A
+//! truncated document, because iostat was killed, is read as far as possible.
 //!
 //! ```text
 //! {"sysstat": {"hosts": [{"date": "11/20/26", "statistics": [ {"timestamp": ..., "disk": [...]}, ... ] }]}}
@@ -47,7 +45,7 @@ pub(super) fn field(name: &str) -> Option<(Field, f64)> {
     })
 }
 
-/// Reads text to its end. Returns its beginning, for a message.
+/// Reads text to its end. Returns a description of its beginning, for an error message.
 pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> io::Result<String> {
     let mut found = None;
     let mut header: Option<Header> = None;
@@ -162,7 +160,7 @@ const HOST_DEPTH: usize = 4;
 /// Longest report: 10,000 devices.
 const REPORT_BYTES_MAX: usize = 8 << 20;
 
-/// The document as far as it was read.
+/// State of the scan of a JSON document.
 #[derive(Debug, Default)]
 struct Objects {
     depth: usize,
@@ -181,7 +179,7 @@ struct Statistics {
     disk: Vec<Map<String, Value>>,
 }
 
-/// Reads JSON to its end. Returns its kind, for a message.
+/// Reads JSON to its end. Returns a description of the JSON, for an error message.
 pub(super) fn read_json<R: Read>(mut input: R, collector: &mut Collector) -> io::Result<String> {
     let mut objects = Objects::default();
     let mut window = vec![0; 64 << 10];
@@ -194,7 +192,7 @@ pub(super) fn read_json<R: Read>(mut input: R, collector: &mut Collector) -> io:
         }
     }
     objects.finish(collector);
-    Ok("JSON of something else, or without one whole report".to_owned())
+    Ok("JSON that is not iostat's or has no complete report".to_owned())
 }
 
 impl Objects {
@@ -279,7 +277,7 @@ impl Objects {
         let how = match self.depth {
             _ if !self.report.is_empty() => "within a report, which is left out",
             0 => return,
-            _ => "early; all reports are whole",
+            _ => "early; all reports are complete",
         };
         collector.say(format!("its JSON ends {how} (iostat was killed, or still runs)"));
     }

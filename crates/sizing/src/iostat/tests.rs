@@ -44,14 +44,14 @@ fn captured_text_and_json_say_the_same_of_the_same_minutes() {
             (captured(&format!("{version}/iostat-x.txt")), captured(&format!("{version}/iostat-x.json")));
         assert_eq!(text.reports.len(), reports, "{:?}", text.remarks);
         for (a, b) in text.reports.iter().zip(&json.reports) {
-            // Both outputs are of two programs that ran side by side.
+            // Two runs of iostat side by side wrote the two outputs.
             let (text, json) = (&a.devices[0], &b.devices[0]);
             assert!((text.r_s / json.r_s - 1.0).abs() < 0.02 && text.f_s.is_some() && json.f_s.is_some());
             assert_eq!(a.at, b.at);
         }
         assert_eq!(text.reports[0].at, at(begin));
         assert_eq!(text.remarks.len(), 1, "{:?}", text.remarks);
-        assert!(text.remarks[0].contains("the first report is of an interval"), "{:?}", text.remarks);
+        assert!(text.remarks[0].contains("the first report is used"), "{:?}", text.remarks);
     }
     let first = &captured("ce-8.0.0.15/iostat-x.json").reports[0].devices[0];
     assert_eq!(*first, device("loop2", [2439.6, 219.8, 44835.6, 14067.2], Some(219.8), Some(0.0)));
@@ -69,7 +69,7 @@ fn tables_of_the_sizing_paper_are_read_with_their_spaces_collapsed() {
     assert_eq!(of(0), device("nvme0n1", [11806.0, 1547.5, 344_970.25, 198_080.0], None, None));
     assert_eq!(of(2).w_s, 1702.0);
     assert_eq!(iostat.reports[0].devices.len(), 6);
-    // Rows pasted under one header are two reports, when they are of one device.
+    // Two rows of the same device under one header are two reports.
     let pasted = "Device:         rrqm/s   wrqm/s     r/s     w/s    rkB/s    wkB/s avgrq-sz avgqu-sz   await r_await w_await  svctm  %util\n\
                   nvme0n1      0.00     0.00 11806.00 1547.50 344970.25 198080.00    81.33     5.45    0.42    0.46    0.05   0.03  41.35\n\
                   nvme0n1           0.00     0.00 12172.50 1702.00 388503.50 217856.00    87.41     2.71    0.24    0.26    0.06   0.05  75.75\n";
@@ -116,7 +116,7 @@ fn times_are_read_in_the_ways_of_locales() {
         let unclear = iostat.remarks.iter().any(|remark| remark.contains("can be read in two ways"));
         assert_eq!(unclear, banner == "04/03/26" && near.is_none(), "{:?}", iostat.remarks);
     }
-    // Without a date on each, the day goes by at midnight.
+    // Times without dates: the date advances at midnight.
     let report = |time: &str| format!("Time: {time}\n{NEW}{}\n", new_row("sda", "1.00"));
     let text =
         format!("Linux 3.10 (h) \t11/20/2026 \tx\n{}{}{}", report("23:59:40"), report("23:59:50"), report("00:00:00"));
@@ -132,16 +132,16 @@ fn the_first_report_of_a_run_is_left_out_when_it_is_since_boot_and_the_numbers_t
         read_text([text, "\n".to_owned()].concat()).unwrap()
     };
     for (rates, left, remark) in [
-        (&["10.37", "11.50", "12.00"][..], 2, "since boot, as its numbers show"),
-        (&["10.30", "11.50", "12.00"], 3, "is of an interval"),
-        (&["10.30", "11.53", "12.07", "14.01", "15.99"], 4, "since boot, unless iostat ran with -y"),
+        (&["10.37", "11.50", "12.00"][..], 2, "its numbers show that it covers the time since boot"),
+        (&["10.30", "11.50", "12.00"], 3, "its numbers show that it covers an interval"),
+        (&["10.30", "11.53", "12.07", "14.01", "15.99"], 4, "without iostat -y it covers the time since boot"),
         (&["10.30"], 0, "the only report"),
     ] {
         let iostat = run(rates);
         assert_eq!(iostat.reports.len(), left, "{rates:?}");
         assert!(iostat.remarks.join("\n").contains(remark), "{:?}", iostat.remarks);
     }
-    // Without its banner nothing is the first.
+    // Without a banner, no report counts as the first.
     let text = format!("{NEW}{}{NEW}{}", new_row("sda", "1.37"), new_row("sda", "1.50"));
     assert_eq!(read_text(text).unwrap().reports.len(), 2);
 }
@@ -188,7 +188,7 @@ fn what_is_no_iostat_is_refused_with_what_was_found() {
     for (text, found) in [
         ("", "nothing"),
         ("Device tps kB_read/s kB_wrtn/s kB_read kB_wrtn\nsda 1.0 2.0 3.0 4 5\n", "first \"Device tps"),
-        ("{\"a\": 1}", "JSON of something else"),
+        ("{\"a\": 1}", "JSON that is not iostat's"),
         ("\u{1}\u{2}", "first \"\\u0001"),
     ] {
         let error = read_text(text).unwrap_err().to_string();
@@ -204,5 +204,5 @@ fn a_report_without_an_end_has_so_many_devices_and_no_more() {
     let rows = (0..200_000).fold(String::new(), |text, i| text + &new_row(&format!("sd{i}"), "1.00"));
     let iostat = read_text([NEW, &rows].concat()).unwrap();
     assert_eq!((iostat.reports.len(), iostat.reports[0].devices.len()), (1, 4096));
-    assert!(iostat.remarks.join("\n").contains("195,904 rows of a further device"), "{:?}", iostat.remarks);
+    assert!(iostat.remarks.join("\n").contains("195,904 rows beyond the 4096 devices"), "{:?}", iostat.remarks);
 }

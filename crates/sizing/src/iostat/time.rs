@@ -6,7 +6,7 @@
 //! 2026-11-20T23:02:35+0100 ISO            Time: 23:02:35          before version 9, the date stands in the banner
 //! ```
 //!
-//! If one date does not show the order of month and day, the other dates do, or the period of interest.
+//! If a date does not show the order of month and day, the other dates decide, or the period of interest.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};

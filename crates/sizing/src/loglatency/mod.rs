@@ -8,10 +8,8 @@
 //! that is at least the slice length, less a second, after the end of the previous slice; times are the log's own
 //! clock, in whole seconds; the last histogram counts if a line follows it. A histogram without a namespace is the sum
 //! over all namespaces. asloglatency reads buckets up to 16 of latencies, and up to 25 of sizes and numbers of
-//! records, so slower operations are missing from its shares. Restarts and damage, which it does not report, are in
-//! the remarks.
-//!
-//! A table as asloglatency prints it.
+//! records, so larger values are missing from its shares. Restarts and damage, which asloglatency does not report, are
+//! in the remarks.
 
 mod scan;
 mod slices;
@@ -50,18 +48,18 @@ pub struct Wanted {
 pub enum From {
     /// The start of the log.
     Head,
-    /// Five minutes before its end.
+    /// Five minutes before the end of the log.
     Tail,
-    /// This many seconds before its end.
+    /// This many seconds before the end of the log.
     Before(i64),
-    /// At a time of the log's clock.
+    /// A time by the log's clock.
     At(DateTime),
 }
 
 /// Meaning of a histogram's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Scale {
-    /// Latencies: the unit is that of each line.
+    /// Latencies, in the unit that the log's line gives.
     Latency,
     Bytes,
     Records,
@@ -89,8 +87,8 @@ impl Wanted {
         (0..self.buckets_read()).step_by(self.every.max(1)).take(self.buckets).collect()
     }
 
-    /// True if the name includes a namespace: `{test}-read`. A drive's histogram, `{test}-/dev/sdb-read`, counts as one
-    /// of several, as in asloglatency, and is the only one with its name.
+    /// True if the name includes a namespace: `{test}-read`. As in asloglatency, a drive's histogram
+    /// (`{test}-/dev/sdb-read`) counts as a name without a namespace; no other histogram has that name.
     fn names_a_namespace(&self) -> bool {
         let is_name = |text: &str| text.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
         let Some(rest) = self.histogram.strip_prefix('{') else { return false };
@@ -127,7 +125,7 @@ pub fn seconds(text: &str) -> Option<i64> {
 const LABEL: &str = "slice-to (sec)";
 
 impl Table {
-    /// The requested start, as a line before the table.
+    /// asloglatency's line with the requested start, before the table.
     pub fn asked_from_line(&self) -> String {
         self.asked_from
             .map_or_else(String::new, |from| format!("From      : {}\n\n", from.strftime("%Y-%m-%d %H:%M:%S")))

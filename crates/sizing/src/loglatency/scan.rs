@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 const DUMPS_MAX: usize = 1_600_000;
 /// Maximum number of names kept, to list them if the wanted one is not found.
 const NAMES_MAX: usize = 512;
-/// The lines of one histogram are written within this time.
+/// Maximum time between the lines of one histogram.
 const TOGETHER_SEC: i64 = 5;
 
 /// A dump of the wanted histogram.
@@ -23,7 +23,7 @@ const TOGETHER_SEC: i64 = 5;
 pub(super) struct Dumped {
     /// By the log's own clock, whole seconds.
     pub(super) at: DateTime,
-    /// Index of its name among the wanted ones.
+    /// Index of the dump's name among the wanted names.
     pub(super) series: usize,
     pub(super) unit: Unit,
     pub(super) total: u64,
@@ -57,7 +57,7 @@ pub fn scan(sources: Vec<Source>, wanted: &Wanted) -> Result<Found, LogError> {
     let (files, empty) = order::in_order(sources)?;
     let mut scanner = Scanner::new(wanted);
     if !empty.is_empty() {
-        scanner.say(format!("empty: {}", empty.join(", ")));
+        scanner.say(format!("empty files: {}", empty.join(", ")));
     }
     for mut file in files {
         scanner.file(&mut file)?;
@@ -126,7 +126,7 @@ impl<'a> Scanner<'a> {
             ));
         }
         if file.lines.input.is_cut() {
-            self.say(format!("{} is compressed and ends early: the part up to there is shown", file.name));
+            self.say(format!("{}: the compressed data is truncated: it is read as far as it goes", file.name));
         }
         Ok(())
     }
@@ -153,7 +153,7 @@ impl<'a> Scanner<'a> {
                     dumped.buckets[*bucket] = *count;
                     *counted = counted.saturating_add(*count);
                 }
-                // The dump counts once another line follows.
+                // A dump at the end of the log counts only if another line follows it.
                 if *counted >= dumped.total {
                     self.close();
                     self.found.followed = false;
@@ -235,7 +235,7 @@ impl<'a> Scanner<'a> {
 
     fn finish(mut self) -> Found {
         self.close();
-        let memory = "more than fit into the memory set aside, left out; give one file after another";
+        let memory = "beyond the memory limit, left out; give the files one by one";
         for (number, of, what) in [
             (self.incomplete, "histogram", "without all of its buckets, left out"),
             (self.left_out, "histogram", memory),

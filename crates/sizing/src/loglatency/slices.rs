@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use serde::Serialize;
 
-/// Maximum distance between the namespaces' dumps of one time.
+/// Maximum time between the dumps of all namespaces in one tick.
 const TOGETHER: SignedDuration = SignedDuration::from_secs(5);
 /// Distance from the log's end at which a table for `From::Tail` begins.
 const TAIL: SignedDuration = SignedDuration::from_mins(5);
@@ -17,7 +17,7 @@ const TAIL: SignedDuration = SignedDuration::from_mins(5);
 pub struct Slice {
     /// Time of the second dump.
     pub to: DateTime,
-    /// Seconds between them.
+    /// Seconds between the two dumps.
     pub seconds: i64,
     /// Percentages over each threshold.
     pub pct_over: Vec<f64>,
@@ -27,9 +27,9 @@ pub struct Slice {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Table {
-    /// The histogram as it was asked for.
+    /// Name of the histogram, as requested.
     pub histogram: String,
-    /// Namespace, if it was an option.
+    /// Namespace, if requested separately from the name.
     pub namespace: Option<String>,
     /// Requested start of the table; `None` for the start of the log.
     pub asked_from: Option<DateTime>,
@@ -49,13 +49,13 @@ pub struct Table {
     pub slice_sec: i64,
     /// Restarts within the table: times of the last dump before and of the first dump after.
     pub restarts: Vec<(DateTime, DateTime)>,
-    /// Steps of the clock within the table: likewise, the times around each.
+    /// Steps of the clock within the table: times of the last dump before and of the first dump after.
     pub clock_steps: Vec<(DateTime, DateTime)>,
 }
 
-/// Counts of one time, over all series.
+/// Counts of one tick, over all namespaces.
 struct Counts {
-    /// Index of its first dump among all dumps.
+    /// Index of the tick's first dump among all dumps.
     first: usize,
     at: DateTime,
     unit: Unit,
@@ -161,8 +161,8 @@ fn gaps(found: &Found, wanted: &Wanted) -> Vec<Gap> {
         let went_back = next.buckets.iter().zip(&last.buckets).any(|(next, last)| next < last);
         // The total does not depend on the unit.
         let is_restart = next.total < last.total || last.unit == next.unit && went_back;
-        // If dumps are missing, both the distance and the growth are a multiple of the usual. Any other distance is a
-        // step of the clock.
+        // If dumps are missing, both the distance and the growth are the same multiple of the usual. Any other distance
+        // is a step of the clock.
         let stepped = order::usual(&distances, at).is_some_and(|usual| {
             let multiple = (distances[at] / usual).round().max(1.0);
             let too_few = |growth: f64| multiple > 1.0 && growths[at] < (multiple - 0.5) * growth;
@@ -199,7 +199,7 @@ fn whole_seconds(at: DateTime) -> DateTime {
     at.with().subsec_nanosecond(0).build().unwrap_or(at)
 }
 
-/// Dumps of one time together.
+/// Groups the dumps of one tick: one of each namespace.
 #[derive(Clone)]
 struct Groups<'a> {
     dumps: &'a [Dumped],
@@ -209,7 +209,7 @@ struct Groups<'a> {
     followed: bool,
     together: bool,
     skips_partial: bool,
-    /// Number of dumps at the previous time.
+    /// Number of dumps in the previous tick.
     last_number: usize,
     buckets: usize,
 }
@@ -243,7 +243,7 @@ impl<'a> Groups<'a> {
             let (is_last, number) = (rest.is_empty(), group.len());
             // The last dump may be incomplete.
             let group = if is_last && !self.followed { &group[..number - 1] } else { group };
-            // The dump of one namespace is missing (torn, or not written yet), which is not a restart.
+            // If the dump of one namespace is missing (torn, or not written yet), the lower sum is not a restart.
             let lacks_one = group.len() < self.last_number && (is_last || self.number_of(rest) >= self.last_number);
             if self.skips_partial && lacks_one {
                 continue;
@@ -261,7 +261,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Number of leading dumps that belong to one time.
+    /// Number of leading dumps that belong to one tick.
     fn number_of(&self, dumps: &[Dumped]) -> usize {
         let Some(first) = dumps.first() else { return 0 };
         let until = first.at.saturating_add(TOGETHER);

@@ -7,7 +7,7 @@ fn data(path: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(path)
 }
 
-/// Words of a command line; what is in quotes is one.
+/// Words of a command line. Text in quotes is one word.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (at, part) in line.split('\'').enumerate() {
@@ -137,7 +137,7 @@ fn a_restart_is_told_and_no_slice_goes_over_it_unless_asked() {
     let own = table_of(&text, "-h {a}-read -f head");
     assert_eq!((own.slices.len(), own.restarts.len()), (3, 1));
     assert!(own.slices.iter().all(|slice| slice.ops_per_sec > 0.0 && slice.pct_over[0] == 50.0));
-    // Also where the counts have grown beyond the old ones by the end of a slice.
+    // Also if the counts exceed the old ones again by the end of a slice.
     let text = log(&[100, 200, 10, 110, 210, 310, 410, 510, 610, 710], "usec");
     let own = table_of(&text, "-h {a}-read -f head -t 30");
     assert_eq!(own.slices.iter().map(|slice| slice.ops_per_sec).collect::<Vec<_>>(), [20.0, 20.0]);
@@ -198,9 +198,9 @@ fn the_last_histogram_counts_when_a_line_follows_it() {
     let end = text.rfind("Nov 20").unwrap();
     let slices = |text: &str, name: &str| table_of(text, &format!("-h {name} -f head")).slices.len();
     assert_eq!((slices(&text, "{b}-read"), slices(&text[..end], "{b}-read")), (2, 1));
-    assert_eq!(slices(&text[..end], "{a}-read"), 2, "that of the other namespace follows");
+    assert_eq!(slices(&text[..end], "{a}-read"), 2, "the other namespace's histogram follows");
     assert_eq!((slices(&text[..end], "read"), slices(&text, "read")), (1, 2));
-    // Neither is one that is torn in the middle.
+    // A torn histogram in the middle does not count, either.
     let text = log(&[0, 100, 200, 300], "usec");
     let torn = text.replacen("(03: 0000000100)\n", "(03: 00\n", 1);
     let table = table_of(&torn, "-h read -f head");

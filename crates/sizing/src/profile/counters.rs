@@ -1,11 +1,11 @@
 //! Growth of cumulative counters within a window, and the resulting rates.
 //!
-//! Size of a write block, and of the I/O that moves it: the factors of all block counts.
+//! Also finds the size of a write block, and of the I/O that moves it: the factors of all block counts.
 //!
-//! Up to 7.0 both are `write-block-size`. From 7.1 a write block is always 8 MiB, every counter of drv_ssd counts such
-//! blocks, and the device sees I/Os of `flush-size` (1 MiB if not set). Both are in a server's configuration, and in
-//! its log if it goes back to the server's start. Otherwise they are derived from two counters of the same quantity,
-//! or from iostat.
+//! Up to 7.0 both sizes are `write-block-size`. From 7.1 on a write block is always 8 MiB, every counter of drv_ssd
+//! counts such blocks, and the device sees I/Os of `flush-size` (1 MiB if not set). Both sizes are in a server's
+//! configuration, and in its log if the log goes back to the server's start. Otherwise they are derived from two
+//! counters of the same quantity, or from iostat.
 
 use super::sources::Facts;
 use crate::info::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
@@ -28,14 +28,14 @@ impl Window {
         self.to.duration_since(self.from).as_secs_f64()
     }
 
-    /// True if `at` is in it, ends included.
+    /// True if `at` is within the window, ends included.
     pub fn contains(&self, at: Timestamp) -> bool {
         (self.from..=self.to).contains(&at)
     }
 }
 
-/// The first and the last of `samples` within `window`, one such pair for each stretch without one of `steps`, and the
-/// seconds that the pairs cover together; `None`: no two samples have different times.
+/// The first and the last sample of each stretch of `window` between clock `steps`, and the seconds that these pairs
+/// cover together. `None`: no two samples have different times.
 fn ends<'a, S>(
     samples: &'a [S],
     at: fn(&S) -> Timestamp,
@@ -54,14 +54,14 @@ fn ends<'a, S>(
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
     pub count: u64,
-    /// Length, seconds.
+    /// Time in which the values were counted, seconds.
     pub seconds: f64,
     pub buckets: Vec<u64>,
 }
 
 impl Counted {
-    /// Difference of two dumps; `None` if the window has fewer than two, or the counts went back. Counts across one of
-    /// `steps` are left out, with their time.
+    /// Difference of two dumps; `None` if the window has fewer than two, or the counts went back. Counts and time
+    /// across a clock step are left out.
     pub fn of(dumps: &[Dump], window: Window, steps: &[Timestamp]) -> Option<Self> {
         let (ends, seconds) = ends(dumps, |dump| dump.at, window, steps)?;
         let longest = ends.iter().map(|(_, last)| last.buckets.len()).max().unwrap_or(0);
@@ -97,7 +97,7 @@ impl Counted {
 /// Growth of a drv_ssd line's counters, write blocks per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Blockwise {
-    /// Length, seconds.
+    /// Time in which the blocks were counted, seconds.
     pub seconds: f64,
     /// Written, including defragmentation's writes.
     pub writes: f64,
@@ -163,7 +163,7 @@ impl Blockwise {
         (self.defrag_reads - self.io_skips.unwrap_or(0.0) - self.defrag_q).max(0.0)
     }
 
-    /// Formula of the reads, in words.
+    /// Formula of [`Self::blocks_read`] in drv_ssd's words.
     pub fn how_read(&self) -> &'static str {
         match self.io_skips {
             Some(_) => "defrag-read - defrag-io-skips - growth of defrag-q",
@@ -186,7 +186,7 @@ pub fn mean_bytes(pct_over: &[f64]) -> (f64, f64) {
 /// Assumed size of a write block if no source gives it, bytes: from the server's sample configuration for SSDs.
 const BLOCK_BYTES: u64 = 128 << 10;
 
-/// Maximum relative distance of a quotient from a power of two that it is taken for.
+/// Maximum relative distance of a quotient from the power of two to which it is rounded.
 const NEAR: f64 = 0.1;
 
 /// Sizes of a device's large blocks.
@@ -195,7 +195,7 @@ pub struct Blocks {
     pub block_bytes: u64,
     /// Bytes of the I/O that moves a block, or a part of it.
     pub io_bytes: u64,
-    /// Source of that size.
+    /// Source of the size of an I/O.
     pub origin: String,
     /// Assumption made, a sentence.
     pub assumed: Option<String>,
@@ -221,13 +221,15 @@ pub fn of_device(
     let logged = start.and_then(|start| start.write_block_bytes.get(device).copied());
     let told = (facts.write_block_bytes, logged);
     let found = |block_bytes: u64, io_bytes: u64, origin: String| {
-        // Two sources of a block's size have to agree.
+        // Two sources of a block's size must agree.
         let assumed = told.0.zip(told.1).filter(|(here, logged)| here != logged).map(|(here, logged)| {
-            let fixed = ": from 7.1 on they are 8 MiB, give --flush-size";
-            let fixed = if logged == FIXED_BLOCK_BYTES { fixed } else { "" };
+            let fixed = "from 7.1 on they always are 8 MiB: give --flush-size";
+            let fixed = if logged == FIXED_BLOCK_BYTES { fixed } else { "give the right --write-block-size" };
             let (here, by, logged) = (kib(here), &facts.origin, kib(logged));
             format!(
-                "{device}: write blocks are {here} by {by}, and {logged} by the log of the server's start - they cannot be both{fixed}"
+                "{device}: write blocks are {here} according to {by}, but {logged} according to the log of the \
+                 server's start \
+                 - {fixed}"
             )
         });
         Blocks { block_bytes, io_bytes, origin, assumed }
@@ -238,10 +240,10 @@ pub fn of_device(
             "{device}: {what} is assumed to be {size} - no input states it: give the log with the server's start, the server's \
              configuration by --info, or {option}"
         ));
-        Blocks { block_bytes, io_bytes, origin: format!("{what} assumed"), assumed }
+        Blocks { block_bytes, io_bytes, origin: format!("{what}, assumed"), assumed }
     };
-    // Write blocks are 8 MiB whatever is configured: by the version; if unknown, by features that only such servers
-    // have: flush-size, counts of partial writes, several writes a block.
+    // True if write blocks are always 8 MiB. The version decides; if it is unknown, features of such versions do:
+    // flush-size, counts of partial writes, several writes per block.
     let partial = |line: &DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
     let is_fixed = match facts.build.or(start.and_then(|start| Build::parse(start.build.as_deref()?))) {
         Some(build) => build.fixed_write_block_bytes().is_some(),
@@ -258,7 +260,7 @@ pub fn of_device(
             (Some(io_bytes), _) => found(block_bytes, io_bytes, format!("flush-size, from {}", facts.origin)),
             (None, Some(ios)) => {
                 let block = kib(block_bytes);
-                let origin = format!("flush-size: the device's histogram counted {ios} writes a block of {block}");
+                let origin = format!("flush-size: the device's histogram has {ios} writes for each block of {block}");
                 found(block_bytes, block_bytes / ios, origin)
             }
             (None, None) => guessed(block_bytes, FLUSH_BYTES, "flush-size", "--flush-size"),
@@ -268,15 +270,15 @@ pub fn of_device(
     let sources = [
         (told.0, format!("write-block-size, from {}", facts.origin)),
         (told.1, "write-block-size, from the log of the server's start".to_owned()),
-        (by_iostat, "iostat's wkB/s by the blocks that drv_ssd counted".to_owned()),
+        (by_iostat, "iostat's wkB/s divided by drv_ssd's block writes".to_owned()),
     ];
     match sources.into_iter().find_map(|(bytes, origin)| Some((bytes?, origin))) {
         Some((bytes, origin)) => found(bytes, bytes, origin),
-        None => guessed(BLOCK_BYTES, BLOCK_BYTES, "a write block", "--write-block-size"),
+        None => guessed(BLOCK_BYTES, BLOCK_BYTES, "write-block-size", "--write-block-size"),
     }
 }
 
-/// The power of two that `quotient` is near to.
+/// The power of two that is within [`NEAR`] of `quotient`.
 fn power_of_two(quotient: f64) -> Option<u64> {
     let power = 2_f64.powf(quotient.log2().round());
     ((1.0..=FIXED_BLOCK_BYTES as f64).contains(&power) && (quotient / power - 1.0).abs() <= NEAR)
@@ -320,7 +322,7 @@ mod tests {
         assert_eq!(
             Counted::of(&[dump(0, &[5]), dump(9, &[4])], window(0, 9), &[]),
             None,
-            "the server was started again"
+            "counts that went back show a restart"
         );
     }
 

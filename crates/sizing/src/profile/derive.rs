@@ -104,7 +104,7 @@ impl NodeSources<'_> {
                 if window != wanted {
                     let Window { from: first, to: last } = window;
                     profile.remarks.push(format!(
-                        "node {id}: {from} to {to} was requested, and the log covers only {first} to {last}"
+                        "node {id}: {from} to {to} was requested, but the log covers only {first} to {last}"
                     ));
                 }
                 profile.assumptions.extend(window::unsteady(log, id, &namespaces, window));
@@ -127,10 +127,11 @@ impl NodeSources<'_> {
         profile.remarks.extend(log.remarks.iter().chain(of_iostat).map(|remark| format!("node {id}: {remark}")));
         let steps: Vec<_> = log.clock_steps.iter().filter(|at| window.contains(**at)).collect();
         if let [first, ..] = steps[..] {
-            let steps = count(steps.len() as u64, "odd time");
+            let steps = count(steps.len() as u64, "irregular interval");
             profile.remarks.push(format!(
-                "node {id}: {steps} between lines that come at a steady distance, the first around {first:.0}: the clock was set, \
-                 or lines are missing - what was counted there is left out, and so is its time"
+                "node {id}: {steps} between lines that are logged regularly, the first around {first:.0}: the clock \
+                 was set, \
+                 or lines are missing - the counts and the time of such intervals are left out"
             ));
         }
         let build = log.start_of(window).and_then(|start| start.build.clone());
@@ -144,8 +145,8 @@ impl NodeSources<'_> {
         for (namespace, device) in &of_ours {
             if !asked(namespace) && !has_sizes(namespace) {
                 profile.assumptions.push(format!(
-                    "namespace {namespace} is on {device}, too, and its storage histograms are off: its load is not \
-                     in what is predicted of the drive - turn them on"
+                    "namespace {namespace} is also on {device}, but its storage histograms are off: the drive's \
+                     predicted load lacks its load - turn these histograms on"
                 ));
                 continue;
             }
@@ -161,8 +162,9 @@ impl NodeSources<'_> {
             profile.checks.extend(device_checks);
             if load.direct_frees_per_sec.is_none() {
                 profile.remarks.push(format!(
-                    "node {id}, {{{namespace}}} {device}: drv_ssd is not at detail, so direct frees are not known and the balance \
-                     of blocks is not checked - asadm -e 'enable; manage config logging file LOG param drv_ssd to detail'"
+                    "node {id}, {{{namespace}}} {device}: drv_ssd is not at detail: direct frees are unknown and the \
+                     balance of blocks is not checked - asadm -e 'enable; manage config logging file LOG param drv_ssd \
+                     to detail'"
                 ));
             }
             loads.push(load);
@@ -187,7 +189,8 @@ impl NodeSources<'_> {
             if missing_sec > 0.0 {
                 let (shown_sec, sec) = (window.seconds() - missing_sec, window.seconds());
                 profile.remarks.push(format!(
-                    "node {id}, {drive}: iostat shows {shown_sec:.0} s of the {sec:.0} s looked at: these are compared with all of it"
+                    "node {id}, {drive}: iostat shows {shown_sec:.0} s of the window's {sec:.0} s: its means are \
+                     compared with those of the whole window"
                 ));
             }
             let target = DriveTarget { node: id.clone(), predicted, iostat, drive, others };
@@ -209,14 +212,15 @@ impl NodeSources<'_> {
             Some(shadow) => shadow,
             None if self.log.drives.iter().any(has_queue) => {
                 remarks.push(format!(
-                    "node {id}, {{{namespace}}} {device}: has a shadow device, and no source names it - give the log with the \
+                    "node {id}, {{{namespace}}} {device}: has a shadow device, but no source names it - give the log \
+                     with the \
                      server's start, or the server's configuration by --info"
                 ));
                 format!("shadow of {device}")
             }
             None => return None,
         };
-        let as_there = format!("as on {device}, whose shadow it is");
+        let as_there = format!("as on {device}: this is its shadow device");
         Some(DeviceLoad {
             namespace: format!("{namespace}{SHADOW}"),
             drive: self.drive(&shadow),
@@ -239,8 +243,8 @@ impl NodeSources<'_> {
         })
     }
 
-    /// Namespaces and their devices. A line without a namespace belongs to the only one; with several, the line is
-    /// left out.
+    /// Namespaces and their devices. A line without a namespace belongs to the only namespace; if there are several,
+    /// the line is left out.
     fn devices(&self, stored: &BTreeSet<String>, remarks: &mut Vec<String>) -> BTreeSet<(String, String)> {
         let only = stored.first().filter(|_| stored.len() == 1);
         let (id, mut devices) = (&self.id, BTreeSet::new());
@@ -248,8 +252,8 @@ impl NodeSources<'_> {
             let namespace = if namespace.is_empty() { only } else { Some(namespace) };
             devices.extend(namespace.map(|namespace| (namespace.clone(), device.clone())));
             if namespace.is_none() {
-                let why = "names no namespace, and there are several: left out";
-                remarks.push(format!("node {id}: drv_ssd of {device} {why}"));
+                let why = "name no namespace, and there are several: these lines are left out";
+                remarks.push(format!("node {id}: drv_ssd lines of {device} {why}"));
             }
         }
         devices
@@ -314,8 +318,9 @@ impl NodeSources<'_> {
         let (id, sized_sec, sec) = (&self.id, reads.seconds, window.seconds());
         let part = (sized_sec / sec < COVERED).then(|| {
             format!(
-                "node {id}, {{{namespace}}}: its histograms of sizes are of {sized_sec:.0} s of the {sec:.0} s looked at - were \
-                 they turned on or off meanwhile? Choose a window in which they are there"
+                "node {id}, {{{namespace}}}: its histograms of sizes cover {sized_sec:.0} s of the window's {sec:.0} \
+                 s - were \
+                 they turned on or off meanwhile? Choose a window in which they are on"
             )
         });
         let of_device = |what: &str| self.counted(&format!("{{{namespace}}}-{device}-{what}"), window);
@@ -327,7 +332,7 @@ impl NodeSources<'_> {
         let ios_a_block = block_bytes as f64 / io_bytes as f64;
         let lines = self.log.drives.get(&key).map_or(&[][..], Vec::as_slice);
         let drive_rates =
-            Blockwise::of(lines, window, self.log).ok_or_else(|| too_short(format!("drv_ssd of {device}")))?;
+            Blockwise::of(lines, window, self.log).ok_or_else(|| too_short(format!("the drv_ssd line of {device}")))?;
 
         let device_reads = of_device("read");
         let (device_lbr, device_writes) = (of_device("large-block-read"), of_device("write"));
@@ -340,7 +345,9 @@ impl NodeSources<'_> {
         });
         let split = if sharers == 1 { String::new() } else { format!(", divided by {sharers} devices") };
         let logged = |counted: &Counted, name: &str| format!("{name}: {} in {:.0} s", counted.count, counted.seconds);
-        let counter = |what: &str| format!("drv_ssd: {what} in {:.0} s, times {ios_a_block:.0}", drive_rates.seconds);
+        let counter = |what: &str| {
+            format!("drv_ssd: {what} in {:.0} s, times {ios_a_block:.0} I/Os a block", drive_rates.seconds)
+        };
         let of_sizes = |what: &str, counted: &Counted| {
             format!("{}{split}", logged(counted, &format!("{{{namespace}}}-device-{what}-size")))
         };
@@ -389,7 +396,7 @@ impl NodeSources<'_> {
                 large_block_reads: lbr_origin,
                 large_block_writes: lbw_origin,
                 direct_frees: drive_rates.direct_frees.map_or_else(
-                    || "not told, for drv_ssd is not at detail: taken for block writes less block reads".to_owned(),
+                    || "not logged (drv_ssd is not at detail): computed as block writes minus block reads".to_owned(),
                     |_| counter("direct-frees"),
                 ),
             },

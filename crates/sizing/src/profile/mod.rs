@@ -1,22 +1,20 @@
 //! The load of a cluster on its devices, as a file with the origin of each number.
 //!
 //! ```text
-//! ServerLog, Iostat, InfoReplies --window--> when --derive--> loads, drives --checks--> Profile
+//! ServerLog, Iostat, InfoReplies --window--> period --derive--> loads, drives --checks--> Profile
 //! ```
 //!
 //! The one idea: rates are differences of counters between two instants, computed in one place, and numbers with two
 //! sources are compared. A mismatch is a doubt that stays with the numbers: the user has to accept it before using
 //! them.
 //!
-//! * [`sources`]: inputs and options
+//! * [`sources`]: inputs and options, and iostat's numbers within a window
 //! * [`window`]: the period of steady load
-//! * [`counters`]: differences within a window
-//! * [`blocks`]: size of a write block, and of the I/O that moves it
+//! * [`counters`]: differences within a window; size of a write block, and of the I/O that moves it
 //! * [`derive`]: the load of each device from all sources
-//! * [`seen`]: iostat's numbers in that period
-//! * [`checks`]: consistency checks
 //!
-//! Consistency checks: two sources of the same number, or a law of the server's counters.
+//! This file has the consistency checks: each compares two sources of one number, or tests a law of the server's
+//! counters.
 
 pub mod counters;
 pub mod derive;
@@ -37,9 +35,9 @@ pub const FORMAT: u32 = 1;
 pub struct Profile {
     /// Version of this format; the present one is [`FORMAT`].
     pub format: u32,
-    /// Program and version that made it.
+    /// Program and version that wrote the profile.
     pub tool: String,
-    /// Files and servers that it was made from.
+    /// Files and servers from which the profile was derived.
     pub sources: Vec<String>,
     /// Nodes, each with its window.
     pub nodes: Vec<Node>,
@@ -57,10 +55,10 @@ pub struct Profile {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// Node id, or the name of its log without one.
+    /// Node id; without one, the name of the node's log.
     pub id: String,
     pub build: Option<String>,
-    /// Period of its numbers.
+    /// Period that the node's numbers cover.
     pub window: Window,
 }
 
@@ -71,7 +69,7 @@ pub struct DeviceLoad {
     pub namespace: String,
     /// The device as the server names it: `/dev/nvme0n1p1`.
     pub device: String,
-    /// The drive that it is on, as iostat names it: `nvme0n1`.
+    /// The device's drive, as iostat names it: `nvme0n1`.
     pub drive: String,
     /// Record reads per second that reached the device, including the reads of updates.
     pub reads_per_sec: f64,
@@ -101,7 +99,7 @@ pub struct DeviceLoad {
     pub partial_flushes_per_sec: Option<f64>,
     /// True if each record is written on its own.
     pub commit_to_device: bool,
-    /// Bytes of records on it.
+    /// Bytes of live records on the device.
     pub used_bytes: Option<u64>,
     /// Copies of a record in the cluster; `None`: unknown.
     pub replication_factor: Option<u64>,
@@ -151,7 +149,7 @@ pub struct DriveTarget {
     pub predicted: DriveIo,
     /// Measured by iostat.
     pub iostat: Option<DriveIo>,
-    /// Loads on it of namespaces that were not requested.
+    /// Loads on this drive of namespaces that were not requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<DeviceLoad>,
 }
@@ -235,8 +233,8 @@ const IOSTAT_PCT: f64 = 2.0;
 /// Blocks that may fall outside a window at its ends, because the lines of two counters have different times.
 const EDGE_BLOCKS: f64 = 5.0;
 
-/// Checks of one device of one namespace, whose write blocks by drv_ssd take `ios_a_block` I/Os each. `reads`: from
-/// the device's own histogram, and from the histogram of sizes; `lbr`, `writes`: from the device's own histogram.
+/// Checks of one namespace on one device. `ios_a_block`: I/Os per write block of drv_ssd. `reads`: the rates by the
+/// device's own histogram and by the histogram of sizes. `lbr`, `writes`: the rates by the device's own histogram.
 fn of_device(
     load: &DeviceLoad,
     blocks: &Blockwise,
@@ -270,7 +268,7 @@ fn of_device(
         equal("write blocks/s", against, [blocks.writes, freed], of_blocks(blocks.writes, freed), advice)
     });
     let reads = reads.map(|reads| {
-        let advice = "the device's histogram and that of sizes count the same reads: was one turned on in the window?";
+        let advice = "the two histograms count the same reads: choose a window in which both were on all the time";
         equal("record reads/s", "the histogram of sizes", reads, COUNTERS_PCT, advice)
     });
     let in_ios = |what: &str, against: &str, found: f64, blocks: f64| {
@@ -290,9 +288,9 @@ fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Ch
     let Some(seen) = target.iostat else { return Vec::new() };
     let predicted = target.predicted;
     let advice = if partly {
-        "iostat shows a part of the window only: give all that it printed, or a window within its time (--from, --to)"
+        "iostat covers only part of the window: give its complete output, or a window within its time (--from, --to)"
     } else {
-        "something else used the drive, or iostat is of another drive, node or time (--iostat-zone)"
+        "another program used the drive, or iostat is of another drive, node or time (--iostat-zone)"
     };
     let check = |what: &str, against: &str, found: f64, [least, most]: [f64; 2]| Check {
         node: target.node.clone(),

@@ -1,6 +1,4 @@
-//! Inputs of a profile, options, and errors.
-//!
-//! iostat's numbers of a drive within a window.
+//! Inputs of a profile, options, and errors; iostat's mean numbers of a drive within a window.
 
 use super::Window;
 use super::window::WindowError;
@@ -102,7 +100,7 @@ pub struct Wanted {
     pub from: Option<Timestamp>,
     /// Only lines up to here.
     pub to: Option<Timestamp>,
-    /// Minimum length of a window that is searched for, seconds.
+    /// Minimum length of the window to find, seconds.
     pub at_least_sec: u32,
     /// Drives of devices whose names do not show the drive, by device.
     pub drives: BTreeMap<String, String>,
@@ -113,20 +111,20 @@ pub struct Wanted {
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum SizingError {
-    #[error("there is no server log to size from: sizes of records are only in the log - give --log FILE")]
+    #[error("there is no server log: only a log has the sizes of records - give --log FILE")]
     NoLog,
     #[error(
-        "{log}: has no histogram of the sizes that namespace {namespace} read and wrote (such as \
-         {{{namespace}}}-device-read-size) - storage histograms are off: turn them on, and take the log again after some \
-         minutes: asadm -e 'enable; manage config namespace {namespace} param enable-benchmarks-storage to true' (or \
-         \"flashproof size collect --enable\")"
+        "{log}: has no histograms of the sizes of reads and writes of namespace {namespace} (such as \
+         {{{namespace}}}-device-read-size) - storage histograms are off: turn them on, and fetch the log again after \
+         some minutes: asadm -e 'enable; manage config namespace {namespace} param enable-benchmarks-storage to true' \
+         (or \"flashproof size collect --enable\")"
     )]
     StorageHistogramsOff { log: String, namespace: String },
     /// No such namespace.
-    #[error("there is no namespace {wanted} - there is {}", .found.join(", "))]
+    #[error("there is no namespace {wanted} - found: {}", .found.join(", "))]
     NoNamespace { wanted: String, found: Vec<String> },
     /// Nothing is stored on devices.
-    #[error("{log}: has no drv_ssd line, so no namespace of it is stored on a device - give the log of another node")]
+    #[error("{log}: has no drv_ssd line: the node stores no namespace on devices - give the log of another node")]
     NoDevices { log: String },
     /// A rate needs two lines.
     #[error(
@@ -138,36 +136,38 @@ pub enum SizingError {
     Window(#[from] WindowError),
     /// No window while iostat was running.
     #[error(
-        "{error} (looked for while iostat was running, from {from} to {to}; without --iostat the whole log is looked at)"
+        "{error} (searched only while iostat was running, from {from} to {to}; without --iostat the whole log is \
+         searched)"
     )]
     WhileIostat { error: Box<WindowError>, from: Timestamp, to: Timestamp },
     /// iostat's output does not match the load.
     #[error("node {node}: {error}")]
     Iostat { node: String, error: IostatError },
     /// The node of an iostat output is unknown.
-    #[error("--iostat {wanted}=...: there is no such node - there is {}", .found.join(", "))]
+    #[error("--iostat {wanted}=...: there is no such node - found: {}", .found.join(", "))]
     NoNode { wanted: String, found: Vec<String> },
 }
 
 /// Maximum error of a report's time, which is printed in whole seconds.
 const CLOCK_SEC: i64 = 1;
 
-/// Why iostat shows nothing of a drive.
+/// Why iostat gives no numbers for a drive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IostatError {
     /// The reports are from another time.
     #[error(
-        "iostat's reports are of {first} to {last}, and the load was looked at from {from} to {to} - give the iostat of \
-         that time, or --iostat-zone if the clock of its machine is in another time zone than UTC"
+        "iostat's reports are of {first} to {last}, but the load is of {from} to {to} - give iostat's output of that \
+         time, or --iostat-zone if the clock of iostat's machine is not in UTC"
     )]
     OtherTime { first: Timestamp, last: Timestamp, from: Timestamp, to: Timestamp },
     #[error(
-        "iostat has no report of an interval: one alone is of the time since boot - run it with an interval while the \
-         load is on: iostat -xty 10"
+        "iostat has no report of an interval: a single report covers the time since boot - run iostat with an interval \
+         during the load: iostat -xty 10"
     )]
     NoReport,
     /// No such drive in the reports.
-    #[error("iostat shows {}, and not {drive} - give the iostat of that machine, or --drive NAME=DEVICE for what is on {drive}", in_one_line(&.found.join(", ")))]
+    #[error("iostat shows {}, but not {drive} - give iostat's output of the node, or --drive NAME=DEVICE with \
+             iostat's name of the drive", in_one_line(&.found.join(", ")))]
     OtherDevices { drive: String, found: Vec<String> },
 }
 
@@ -301,7 +301,7 @@ mod tests {
     fn a_name_from_iostat_leaves_the_terminal_alone() {
         let window = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::UNIX_EPOCH };
         let error = mean(&iostat(&[&[("nvme0\u{1b}[2J", 1.0)]]), "sdb", &[], window, Offset::UTC).unwrap_err();
-        assert!(error.to_string().starts_with("iostat shows nvme0\\u001b[2J, and not sdb"), "{error}");
+        assert!(error.to_string().starts_with("iostat shows nvme0\\u001b[2J, but not sdb"), "{error}");
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
         };
         assert_eq!(of("sda", &[]).unwrap(), io(30.0));
         assert_eq!(of("sdb", &["sda"]).unwrap(), io(2.0));
-        // Of partitions whose drive has no line, however few of them a report has.
+        // Partitions whose drive has no line are added up, also if a report lacks some of them.
         assert_eq!(of("sd", &["sdb", "sdc"]).unwrap(), io(3.0));
         let found = ["sda", "sdb", "sdc"].map(str::to_owned).to_vec();
         for devices in [&[][..], &["sda", "sdx"]] {

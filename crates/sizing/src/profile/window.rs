@@ -25,13 +25,14 @@ const BAND: f64 = 0.2;
 /// A window chosen by the user is unsteady if a rate falls by more than this fraction of its maximum.
 const UNSTEADY: f64 = 0.4;
 
-/// Minimum time without lines of a series that counts as a hole in the log, seconds...
+/// Minimum time between two lines of a series that counts as a hole in the log, seconds. If [`LINES_MISSING`] gives a
+/// longer time, that one applies.
 const HOLE_SEC: i64 = 60;
 
-/// ...and the same in usual distances between its lines; the longer of the two applies.
+/// The same minimum as a multiple of the usual distance between the lines of the series.
 const LINES_MISSING: i32 = 3;
 
-/// Difference of two counts, in standard deviations, that is no change of rate: 2 up and 2 down.
+/// Maximum difference of two counts that still counts as the same rate, in standard deviations: 2 up and 2 down.
 const SCATTER: f64 = 4.0;
 
 /// Windows with at least this fraction of the busiest one's load count as equally busy.
@@ -42,27 +43,28 @@ const AS_BUSY: f64 = 0.95;
 pub enum WindowError {
     /// Nothing was counted twice.
     #[error(
-        "{log}: no counter of the load was logged twice without a restart in between - \
-         it takes two lines, and histograms come every 10 s"
+        "{log}: no load counter was logged twice without a restart in between - a rate needs two lines, \
+         and the server logs them every 10 s: give a longer log"
     )]
     NoCounters { log: String },
     /// The load did not stay the same for long enough.
     #[error(
-        "{log}: no steady window of at least {wanted} - the longest was {longest} - choose one with --from and --to, or \
-         --at-least {at_least}"
+        "{log}: no steady window of at least {wanted} - the longest was {longest} - choose a window with --from and \
+         --to, or \
+         allow shorter ones with --at-least {at_least}"
     )]
     NotSteady { log: String, wanted: String, longest: String, at_least: String },
-    /// The window asked for holds a restart.
+    /// The requested window contains a restart.
     #[error(
-        "{log}: the server was started again at {restart}, between {from} and {to} - \
-         counters begin anew then: choose a window before or after it"
+        "{log}: the server was restarted at {restart}, between {from} and {to} - \
+         a restart resets the counters: choose a window before or after it"
     )]
     Restarted { log: String, restart: Timestamp, from: Timestamp, to: Timestamp },
     /// The end is before the start.
-    #[error("the window begins at {from} and ends at {to}: that is no time - give --to a later time than --from")]
+    #[error("the window ends at {to}, but begins only at {from} - give --to a later time than --from")]
     Backwards { from: Timestamp, to: Timestamp },
-    /// The window asked for is not in the log.
-    #[error("{log}: is of {first} to {last}, and {from} to {to} was asked for - choose a window within it")]
+    /// The requested window is outside the log.
+    #[error("{log}: covers {first} to {last}, but {from} to {to} was requested - choose a window within the log")]
     Elsewhere { log: String, first: Timestamp, last: Timestamp, from: Timestamp, to: Timestamp },
 }
 
@@ -108,7 +110,7 @@ pub fn find(
     best.map(|steady| steady.settled(&series, at_least_sec)).ok_or_else(|| {
         let seconds = longest.cells as i64 * CELL_SEC;
         let ended = longest.ended_by.map_or_else(String::new, |(series, before, after)| {
-            format!(", until {series} changed from {before:.0} to {after:.0} a second")
+            format!(", until {series} changed from {before:.0} to {after:.0} per second")
         });
         WindowError::NotSteady {
             log: name.to_owned(),
@@ -121,7 +123,7 @@ pub fn find(
 
 /// The part of `window` that `log` covers.
 ///
-/// Errors: there is none, or a restart is in it.
+/// Errors: the log covers no part of the window, or the window contains a restart.
 pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, WindowError> {
     let (Window { from, to }, log_name) = (window, name.to_owned());
     let restart = log.restarts.iter().copied().find(|restart| *restart > from && *restart <= to);
@@ -145,8 +147,8 @@ pub fn unsteady(log: &ServerLog, name: &str, namespaces: &[String], window: Wind
         let largest = rates.iter().copied().fold(0.0, f64::max);
         (largest - least > UNSTEADY * largest + scatter(largest)).then(|| {
             format!(
-                "node {name}: the window is not steady: {what} was between {least:.0} and {largest:.0} a second within it - \
-                 choose one in which it stays the same, or leave --from and --to away to have one searched for"
+                "node {name}: the window is not steady: {what} varied between {least:.0} and {largest:.0} per second - \
+                 choose a steady window, or omit --from and --to to search for one"
             )
         })
     })
@@ -178,8 +180,8 @@ fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
     all
 }
 
-/// Points of a counter, corrected as if it had grown across each of `steps` at the rate before: the clock gives no
-/// rate there.
+/// Points of a counter, corrected as if the counter had grown across each clock step at its rate before: across a step
+/// no rate can be computed.
 fn without_steps(mut points: Vec<(Timestamp, u64)>, steps: &[Timestamp]) -> Vec<(Timestamp, u64)> {
     let (mut rate, mut before, mut grown_by) = (None, points.first().copied(), 0.0);
     for point in points.iter_mut().skip(1) {
@@ -230,7 +232,7 @@ struct Steady {
     cells: usize,
     /// Sum of all rates.
     ops_per_sec: f64,
-    /// Why it could not be extended: the series and two of its rates.
+    /// Why the window could not be extended: the series that changed, its last rate within and its next rate.
     ended_by: Option<(String, f64, f64)>,
 }
 
@@ -366,7 +368,7 @@ mod tests {
     use super::*;
     use crate::server_log::{Dump, Unit};
 
-    /// A log with one histogram, dumped every 10 s, that counts these rates a second, each for so many seconds.
+    /// A log with one histogram, dumped every 10 s. `phases`: rates per second, each with its duration in seconds.
     fn log(phases: &[(u64, i64)]) -> ServerLog {
         let (mut total, mut second, mut dumps) = (0, 0, Vec::new());
         let mut dump = |second: i64, total: u64| {
@@ -423,7 +425,7 @@ mod tests {
 
     #[test]
     fn few_counts_scatter_and_are_steady_all_the_same() {
-        // Three blocks a second: 40 to 80 in a cell are what chance does.
+        // At three blocks a second, a cell has 40 to 80 by chance.
         assert_eq!(found(&log(&[(2, 60), (4, 60), (3, 100), (2, 60), (4, 60)]), 180), Ok((0, 340)));
     }
 
@@ -440,7 +442,7 @@ mod tests {
         let mut last = dumps.last().unwrap().clone();
         last.at = "9026-01-01T00:00:00Z".parse().unwrap();
         dumps.push(last);
-        assert_eq!(found(&far, 180), Ok((0, 300)), "and nothing is counted through seven thousand years");
+        assert_eq!(found(&far, 180), Ok((0, 300)), "a hole of seven thousand years is skipped");
     }
 
     #[test]
@@ -454,7 +456,7 @@ mod tests {
         assert!(to <= 505 && to - from >= 460, "{from} to {to}");
         let across = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::from_second(700).unwrap() };
         let error = check(&twice, "a.log", across).unwrap_err().to_string();
-        assert!(error.contains("started again"), "{error}");
+        assert!(error.contains("was restarted at"), "{error}");
         let later = |second| Timestamp::from_second(second).unwrap();
         assert!(check(&twice, "a.log", Window { from: later(510), to: later(700) }).is_ok());
         let beyond = check(&twice, "a.log", Window { from: later(510), to: later(5000) }).unwrap();

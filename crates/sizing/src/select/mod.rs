@@ -1,9 +1,9 @@
-//! Number of drives of a kind that a cluster's load needs, and the limit that decides.
+//! Number of drives of one model that a cluster's load needs, and the limit that decides.
 //!
 //! ```text
-//! Profile ----Demand::of---> what each node's drives do, and hold   \
-//!                                                                    need -> drives a node, limited by
-//! a run, a rating --Supply-> what one drive was seen to do, and has /
+//! Profile ----Demand::of---> I/O and data of each node's drives         \
+//!                                                                        need -> drives a node, deciding limit
+//! a run, a rating --Supply-> sustained I/O and capacity of one drive    /
 //! ```
 //!
 //! The one idea: a drive that sustained certain rates of reads, writes, bytes read and bytes written, all at once and
@@ -24,8 +24,7 @@ const MIN_IO_BYTES: u32 = 512;
 const DAY_SEC: f64 = 86_400.0;
 const DAYS_PER_YEAR: f64 = 365.0;
 
-/// Default tolerance, as a fraction, for a load to count as aligned with a cluster's: a run of it at 1x then
-/// represents one drive of the cluster.
+/// Default tolerance of an alignment, as a fraction: the rates of an aligned load are no more accurate.
 const ALIGNED: f64 = 0.02;
 
 /// Maximum quotient of the largest and the smallest of the four ratios of two loads that count as the same mix.
@@ -80,17 +79,17 @@ impl Demand {
     }
 }
 
-/// Performance and capacity of one drive of a kind.
+/// Performance, capacity and endurance of one drive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Supply {
-    /// I/O that it sustained within the limits, all at once.
+    /// I/O that the drive sustained within the limits, all four rates at once.
     pub io: DriveIo,
     pub capacity_bytes: Option<f64>,
-    /// Total bytes that may be written to it.
+    /// Endurance: total bytes that may be written to the drive.
     pub rated_bytes: Option<f64>,
 }
 
-/// Options beside the load.
+/// Options that scale the demand or limit a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Terms {
     /// The load as a multiple of the current one.
@@ -113,7 +112,7 @@ pub enum Limit {
     WriteBandwidth,
     /// Space for the data.
     Capacity,
-    /// Bytes written until it is worn out.
+    /// Bytes written until the drive is worn out.
     Wear,
 }
 
@@ -142,20 +141,19 @@ impl Limit {
 /// Number of drives needed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Need {
-    /// On each node, for the node that needs most.
+    /// Drives on each node: as many as the node that needs most.
     pub per_node: u64,
-    /// On all nodes together, with `per_node` on each.
+    /// Drives on all nodes together, with `per_node` on each.
     pub in_all: u64,
-    /// Number on that node before rounding up.
+    /// Number of drives on that node before rounding up.
     pub exact: f64,
     /// The deciding limit.
     pub limit: Limit,
 }
 
-/// Number of drives of a kind for a load; `None` if a drive sustains nothing of a required rate, so that no number
-/// suffices.
+/// Number of drives for a load; `None` if a required rate is 0 on the drive, so that no number suffices.
 pub fn need(demand: &Demand, supply: &Supply, terms: &Terms) -> Option<Need> {
-    // Infinity stays infinite.
+    // Rounding keeps infinity, which is handled below.
     let whole = |(exact, limit): (f64, Limit)| ((exact - limit.slack()).ceil().max(1.0), exact, limit);
     let each = demand.nodes.iter().flat_map(|node| shares(node, supply, terms)).map(whole);
     let (drives, exact, limit) = each.max_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)))?;
@@ -175,7 +173,7 @@ fn shares(node: &NodeDemand, supply: &Supply, terms: &Terms) -> Vec<(f64, Limit)
     load.chain(room).chain(wear).collect()
 }
 
-/// Multiple of the busiest drive's current load that a drive sustains; `None` without load.
+/// Multiple of the cluster's busiest drive's load that the drive sustains; `None` without load.
 pub fn times_the_busiest(demand: &Demand, supply: &Supply) -> Option<f64> {
     let does = supply.io.numbers();
     let times = |io: &DriveIo| {

@@ -6,7 +6,7 @@ fn io(reads: f64, writes: f64, read_kib: f64, written_kib: f64) -> DriveIo {
     DriveIo::from([reads, writes, read_kib, written_kib])
 }
 
-/// Two nodes with two drives each, of which the second node has the busier.
+/// Two nodes with two drives each; those of the second node are busier.
 fn demand() -> Demand {
     let node = |node: &str, part: f64| NodeDemand {
         node: node.to_owned(),
@@ -39,7 +39,7 @@ fn the_worst_of_operations_and_bytes_decides_on_the_busiest_node() {
     let twice = need(&demand(), &supply(io(3000.0, 300.0, 60_000.0, 38_400.0)), &Terms { scale: 2.0, ..NOW }).unwrap();
     assert_eq!(twice.per_node, 2);
     let none = need(&demand(), &supply(io(3000.0, 0.0, 60_000.0, 38_400.0)), &NOW);
-    assert_eq!(none, None, "who writes nothing does not do it with more drives");
+    assert_eq!(none, None, "no number of drives suffices if one drive sustains no writes");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn room_and_wear_decide_where_they_are_known() {
     assert_eq!(need(&demand(), &room, &Terms { scale: 2.5, ..NOW }).unwrap().per_node, 2, "the load is not the data");
     assert_eq!(need(&demand(), &room, &Terms { fill: 1.0, ..NOW }).unwrap().per_node, 1);
     let nearly = Supply { capacity_bytes: Some(399e9), ..supply(fast) };
-    assert_eq!(need(&demand(), &nearly, &NOW).unwrap().per_node, 3, "what does not fit does not, by however little");
+    assert_eq!(need(&demand(), &nearly, &NOW).unwrap().per_node, 3, "data beyond the capacity is never ignored");
     let whole = Supply { capacity_bytes: Some(400e9), ..supply(fast) };
     assert_eq!(need(&demand(), &whole, &NOW).unwrap().per_node, 2);
     // 38,400 KiB a second are 6.2 PB in five years.

@@ -14,7 +14,7 @@ use std::io::Read;
 const CLOCK_SLACK: SignedDuration = SignedDuration::from_secs(5);
 /// A line this much later than the previous one may have a wrong date: the following lines decide.
 const CLOCK_JUMP: SignedDuration = SignedDuration::from_hours(24);
-/// Lines of one histogram, and the two lines of a drive, are written within this time.
+/// Maximum time between the lines of one histogram, and between the two lines of a drive.
 const TOGETHER: SignedDuration = SignedDuration::from_secs(5);
 /// Maximum number of histogram names, and of drives. A node with 64 namespaces of 16 devices has fewer.
 const SERIES_MAX: usize = 8192;
@@ -23,12 +23,12 @@ const SERIES_MAX: usize = 8192;
 const KEPT_MAX: usize = 1_000_000;
 /// First distance to which entries are thinned.
 const THINNED: SignedDuration = SignedDuration::from_secs(15);
-/// Maximum number of stored restarts. One node's log has some; a file with lines of two nodes has one at nearly each
-/// histogram.
+/// Maximum number of stored restarts. The log of one node has a few; a file with lines of two nodes has one at nearly
+/// every histogram.
 const RESTARTS_MAX: usize = 10_000;
-/// No log is older (2010-01-01): an earlier time comes from a machine whose clock is not set yet.
+/// 2010-01-01, older than any log: an earlier time comes from a machine whose clock is not set yet.
 pub(super) const CLOCK_SET: Timestamp = Timestamp::constant(1_262_304_000, 0);
-/// Keys of the configuration that are kept of a start.
+/// Maximum number of configuration keys stored for a start.
 const KEYS_MAX: usize = 16 << 10;
 /// Maximum number of stored starts.
 const STARTS_MAX: usize = 64;
@@ -53,7 +53,7 @@ pub(super) struct Collector {
     keys: usize,
     kept: usize,
     kept_at_start: usize,
-    /// Times of the last lines before lines with a time not later but with higher counts.
+    /// Times of lines whose successor has higher counts but no later time.
     went_back: BTreeSet<Timestamp>,
     kept_max: usize,
     distance: SignedDuration,
@@ -80,7 +80,7 @@ impl Collector {
         Self { kept_max, ..Self::default() }
     }
 
-    /// The last instant that was read.
+    /// Latest time read so far.
     pub(super) fn end(&self) -> Option<Timestamp> {
         self.log.span.map(|(_, end)| end)
     }
@@ -89,7 +89,7 @@ impl Collector {
         &self.log.files
     }
 
-    /// Keeps a sentence for the remarks.
+    /// Adds a remark.
     pub(super) fn say(&mut self, sentence: String) {
         self.strange.say(sentence);
     }
@@ -102,7 +102,7 @@ impl Collector {
         if !head.is_empty() {
             self.join(head, Place { file, line: 1 });
         }
-        // A truncated line belongs to the file before.
+        // No rest of the previous file's last line was found: read the line as it is.
         if !self.cut_line.is_empty() {
             let cut = std::mem::take(&mut self.cut_line);
             self.line(Line { bytes: &cut, whole: false }, Place { file, line: 0 });
@@ -142,7 +142,8 @@ impl Collector {
         let file = self.log.files.last().cloned().unwrap_or_default();
         // A number at the very end of the file may be truncated.
         if cut.last().is_some_and(u8::is_ascii_digit) {
-            self.strange.say(format!("{file}: its last line has no end and is left out; it may still be written"));
+            self.strange
+                .say(format!("{file}: the last line is incomplete and left out; the server may still be writing it"));
         } else if !cut.is_empty() {
             self.line(Line { bytes: &cut, whole: false }, Place { file: &file, line: 0 });
         }
@@ -150,24 +151,26 @@ impl Collector {
         if self.nul_bytes > 0 {
             let bytes = Grouped(self.nul_bytes);
             self.strange.say(format!(
-                "{bytes} NUL bytes before lines are skipped: the log was cut (copytruncate) while the server wrote to it"
+                "{bytes} NUL bytes before lines, skipped: the log was truncated (copytruncate) while the server wrote \
+                 to it"
             ));
         }
         if self.long.0 > 0 {
             let (lines, bytes) = (count(self.long.0, "line"), Grouped(self.long.1));
-            self.strange.say(format!("{lines} of more than {LINE_BYTES_MAX} bytes, {bytes} bytes together, skipped"));
+            self.strange.say(format!("{lines} of more than {LINE_BYTES_MAX} bytes, {bytes} bytes in total, skipped"));
         }
         if self.not_noted > 0 {
             let (times, lines) = (Grouped(RESTARTS_MAX as u64), lines_of_series(self.not_noted));
             self.strange.say(format!(
-                "counters go back more than {times} times: several nodes in one file? {lines} that went back later left out"
+                "counters went back more than {times} times: several nodes in one file? {lines} with further resets \
+                 left out"
             ));
         }
         if !self.distance.is_zero() {
             let sec = self.distance.as_secs();
             self.strange.say(format!(
-                "there is more than fits into the memory set aside: histograms and drive lines closer than {sec} s to the one \
-                 before are left out"
+                "the log exceeds the memory limit: histograms and drive lines closer than {sec} s to the one before \
+                 are left out"
             ));
         }
         let dumps = self.log.histograms.values().map(|dumps| dumps.iter().map(|dump| dump.at).collect());
@@ -209,7 +212,7 @@ impl Collector {
         }
     }
 
-    /// Follows the clock. Returns the instant of a line.
+    /// The instant of a line. Handles changes of the clock and the time zone.
     fn time(&mut self, stamp: Stamp, place: Place<'_>) -> Timestamp {
         let at = stamp.instant();
         let Some(last) = self.last.replace(stamp) else {
@@ -221,7 +224,7 @@ impl Collector {
         }
         if last.offset != stamp.offset {
             let (from, to) = (last.offset, stamp.offset);
-            self.strange.say(format!("{place}: the zone of the log changes from GMT{from} to GMT{to}"));
+            self.strange.say(format!("{place}: the time zone of the log changes from GMT{from} to GMT{to}"));
         }
         let step = at.duration_since(last.instant());
         if step > CLOCK_JUMP {
@@ -241,15 +244,15 @@ impl Collector {
         at
     }
 
-    /// Drops entries logged before the machine's clock was set: their time is unknown.
+    /// Drops entries logged before the machine's clock was set: their true time is unknown.
     fn clock_was_set(&mut self, at: Timestamp, place: Place<'_>) {
         let left_out = self.keep_only(|kept| kept >= CLOCK_SET);
         self.log.span = Some((at, at));
-        self.strange.say(format!("{place}: the clock is set, to {at}; {left_out} of before left out"));
+        self.strange.say(format!("{place}: the clock was set to {at}; {left_out} with earlier times left out"));
     }
 
-    /// Handles a step back. If earlier lines had a date in the future, they are dropped. Otherwise lines are ignored
-    /// as not later until the clock reaches the previous time again.
+    /// Handles a step back. If the earlier lines had a wrong, later date, they are dropped. Otherwise new lines are
+    /// ignored until the clock reaches the previous time again.
     fn clock_went_back(&mut self, at: Timestamp, step: SignedDuration, place: Place<'_>) {
         let back = span(step.unsigned_abs().as_secs());
         if self.before_jump.take().is_none_or(|before| before > at) {
@@ -261,7 +264,7 @@ impl Collector {
             *end = at;
         }
         self.strange
-            .say(format!("{place}: the lines before it have a time {back} later; {left_out} of that time left out"));
+            .say(format!("{place}: earlier lines have times up to {back} later; {left_out} with such times left out"));
     }
 
     /// Drops all entries whose time `keeps` rejects. Returns the number of dropped histograms and drive lines, in
@@ -291,13 +294,13 @@ impl Collector {
             }
             return;
         }
-        // No buckets: a linear histogram.
+        // A linear histogram has no buckets.
         if !text.trim_ascii_start().starts_with(b"(") {
             return;
         }
         let Some((found, count)) = text::buckets(text) else { return self.strange.count(Kind::Unread, place, text) };
         let found = &found[..count];
-        // Lower buckets, or a much later line, belong to another histogram.
+        // Buckets that do not ascend, or a much later line, belong to another histogram.
         let follows =
             |open: &Open| open.dump.buckets.len() <= found[0].0 && at.duration_since(open.dump.at).abs() <= TOGETHER;
         if self.open.as_ref().is_some_and(|open| !follows(open)) {
@@ -366,7 +369,7 @@ impl Collector {
                 && before != bytes
             {
                 self.strange
-                    .say(format!("{place}: {device} has write blocks of {bytes} bytes, and had ones of {before}"));
+                    .say(format!("{place}: the write blocks of {device} change from {before} to {bytes} bytes"));
             }
             return;
         }
@@ -419,7 +422,7 @@ impl Collector {
         self.close(place);
         self.section.clear();
         self.keys = 0;
-        // A log that only begins with this start has no counters before it, so this is no restart.
+        // A start without counters before it is not a restart.
         let is_last = self.log.span.is_some_and(|(_, end)| end == at);
         let restarts = &mut self.log.restarts;
         if self.kept > 0 && is_last && restarts.len() < RESTARTS_MAX && restarts.last().is_none_or(|last| *last < at) {
@@ -427,7 +430,7 @@ impl Collector {
         }
         let starts = &mut self.log.starts;
         let last = starts.last().and_then(|last| last.build.clone());
-        // A start without later counters is in no window.
+        // No window contains a start without later counters.
         if std::mem::replace(&mut self.kept_at_start, self.kept) == self.kept {
             starts.pop();
         } else if starts.len() >= STARTS_MAX {
@@ -435,7 +438,7 @@ impl Collector {
         }
         starts.push(Start::of(at, Some(build.to_owned())));
         if let Some(before) = last.filter(|before| before != build) {
-            self.strange.say(format!("{place}: version {build} is started, after {before}"));
+            self.strange.say(format!("{place}: the server's version changes from {before} to {build}"));
         }
     }
 
@@ -453,7 +456,7 @@ impl Collector {
         self.other_node = same_node(&mut self.log.node_id, id, place.file, place.line).err();
     }
 
-    /// `namespace test {`, `write-block-size 128K`, `}`: lines of the configuration file.
+    /// Reads a line of the configuration file: `namespace test {`, `write-block-size 128K`, `}`.
     fn configuration(&mut self, text: &[u8]) {
         let Ok(text) = std::str::from_utf8(text) else { return };
         let text = text.split('#').next().unwrap_or_default().trim();
@@ -478,7 +481,7 @@ impl Collector {
         }
     }
 
-    /// Counts an entry, and thins if there are too many.
+    /// Counts a new entry, and thins all series if there are too many.
     fn keep(&mut self) {
         self.kept += 1;
         if self.kept < self.kept_max {
@@ -495,7 +498,7 @@ impl Collector {
         }
     }
 
-    /// Thins all series. `restarts`: entries next to a restart stay.
+    /// Thins all series. `restarts`: if true, entries next to a restart stay.
     fn thin(&mut self, restarts: bool) {
         let restarts = if restarts { &self.log.restarts[..] } else { &[] };
         for dumps in self.log.histograms.values_mut() {
@@ -537,7 +540,7 @@ fn began_anew(last: &Dump, next: &Dump) -> bool {
         || last.unit == next.unit && (0..BUCKETS).any(|bucket| count(next, bucket) < count(last, bucket))
 }
 
-/// Stores a restart between two lines, unless one is known there. False if there are too many.
+/// Stores a restart between two lines, unless one is already stored there. False if too many are stored.
 fn note_restart(restarts: &mut Vec<Timestamp>, after: Timestamp, until: Timestamp) -> bool {
     if is_between(restarts, after, until) {
         return true;

@@ -1,4 +1,4 @@
-//! Logs of the database, versions 3.3 to 8.1: what they contain about the load on devices.
+//! Reads logs of the database, versions 3.3 to 8.1: the counters of the load on devices.
 //!
 //! ```text
 //! files --Source--> first line, node --order--> one ServerLog a node <--collect-- text <-- stamp <-- lines
@@ -6,9 +6,8 @@
 //!
 //! Counters are kept as printed, cumulative since the server started, with the time of their line; a decrease means a
 //! restart. Rates printed in a line are used only if there is a single line: the server divides by a fixed 20 s. Every
-//! oddity is counted and becomes a remark; nothing is dropped silently.
-//!
-//! Oddities of a log: each kind once, with its count and first position.
+//! oddity is counted and becomes a remark; nothing is dropped silently. A kind of oddity has one remark, with its count
+//! and its first position.
 
 mod collect;
 pub(crate) mod order;
@@ -30,7 +29,7 @@ pub const BUCKETS: usize = 65;
 /// Log of one server, in order of time.
 #[derive(Debug, Clone, Default)]
 pub struct ServerLog {
-    /// The files that it was read from, in the order of time.
+    /// The files from which the log was read, in the order of time.
     pub files: Vec<String>,
     /// The node's id as the ticker prints it, upper case; `None`: no ticker line.
     pub node_id: Option<String>,
@@ -38,24 +37,24 @@ pub struct ServerLog {
     pub starts: Vec<Start>,
     /// Instants of the first and the last line.
     pub span: Option<(Timestamp, Timestamp)>,
-    /// Counter resets: the server was restarted, or its histograms were cleared. No difference may be taken over one of
-    /// them.
+    /// Counter resets: the server was restarted, or its histograms were cleared. A difference of counters must not span
+    /// a reset.
     pub restarts: Vec<Timestamp>,
-    /// Steps of the clock: the clock was set, or lines are missing. Ascending; no difference may be taken over one of
-    /// them, either.
+    /// Steps of the clock, ascending: the clock was set, or lines are missing. A difference of counters must not span a
+    /// step, either.
     pub clock_steps: Vec<Timestamp>,
     /// Dumps of histograms by name: `{test}-device-read-size`.
     pub histograms: BTreeMap<String, Vec<Dump>>,
     /// drv_ssd lines by namespace (empty in old versions, which do not print it) and device.
     pub drives: BTreeMap<(String, String), Vec<DriveLine>>,
-    /// True if the log was made from averages over its span (see [`pasted`](crate::pasted)), within which nothing is
-    /// known.
+    /// True if the log was made from averages over its span (see [`pasted`](crate::pasted)): then it has no counters
+    /// within that span.
     pub is_averages: bool,
     /// Oddities: torn lines, units that changed, each a sentence with numbers.
     pub remarks: Vec<String>,
 }
 
-/// Lines that a server logs at its start; possibly without the first of them, if they are in no file.
+/// Lines that a server logs at its start. The first of them may be missing from the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     /// Time.
@@ -105,7 +104,7 @@ pub struct Dump {
     pub unit: Unit,
     /// Total count.
     pub total: u64,
-    /// Counts by bucket: 0 is the value 0, b is `2^(b-1)..2^b`; up to the last that is not 0.
+    /// Counts by bucket: 0 is the value 0, b is `2^(b-1)..2^b`; up to the last count that is not 0.
     pub buckets: Vec<u64>,
 }
 
@@ -133,28 +132,28 @@ pub struct DriveLine {
     pub printed: PrintedRates,
 }
 
-/// Rates per second over the last 20 s, as a drv_ssd line and its detail line print them (in the paper without
+/// Rates per second over the last 20 s, as printed in a drv_ssd line and its detail line (in the paper without
 /// decimals).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PrintedRates {
-    /// Of `writes`.
+    /// Rate of `writes`.
     pub writes: f64,
-    /// Of `defrag_reads`.
+    /// Rate of `defrag_reads`.
     pub defrag_reads: f64,
-    /// Of `defrag_writes`.
+    /// Rate of `defrag_writes`.
     pub defrag_writes: Option<f64>,
-    /// Of `defrag_io_skips`.
+    /// Rate of `defrag_io_skips`.
     pub defrag_io_skips: Option<f64>,
-    /// Of `direct_frees`.
+    /// Rate of `direct_frees`.
     pub direct_frees: Option<f64>,
 }
 
 /// Additional counters of a drv_ssd line of level DETAIL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriveDetail {
-    /// Queued write blocks that were empty when their turn came: never read.
+    /// Queued write blocks that were already empty when defragmentation came to them, and were never read.
     pub defrag_io_skips: u64,
-    /// Write blocks that were emptied while still cached: never queued.
+    /// Write blocks that became empty while still cached, and were never queued.
     pub direct_frees: u64,
     /// Flushes of blocks that were not full; from 7.1.
     pub partial_writes: Option<u64>,
@@ -170,20 +169,21 @@ pub enum LogError {
     Read(#[from] ReadError),
     /// Not a log of the database.
     #[error(
-        "reading {name} - it is no log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO (info): \
-         (hist.c:319) histogram dump: ...\", found {found} - give the server's own log, or the output of \
+        "reading {name} - this is not a log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO \
+         (info): (hist.c:319) histogram dump: ...\", found {found} - give the server's own log, or the output of \
          \"journalctl -u aerospike -a -o cat\""
     )]
     NotServerLog { name: String, found: String },
     /// Lines of several nodes are mixed, so counters of different nodes would be confused.
     #[error(
-        "reading {name} - line {line} is of node {other}, and lines before it are of node {node} - give each node's log in a \
+        "reading {name} - line {line} is of node {other}, but earlier lines are of node {node} - give each node's log \
+         in a \
          file of its own"
     )]
     SeveralNodes { name: String, line: u64, node: String, other: String },
 }
 
-/// Stores the id of the node that logged a line.
+/// Stores the id of the node that logged a line. `name`, `line`: file and number of the line, for the error.
 ///
 /// Errors: earlier lines are of another node.
 pub(crate) fn same_node(known: &mut Option<String>, other: String, name: &str, line: u64) -> Result<(), LogError> {
@@ -210,7 +210,7 @@ enum Kind {
     IncompleteDump,
     /// A histogram whose buckets add up to a little less or more than its total.
     UnevenDump,
-    /// Buckets before any histogram.
+    /// Buckets without the line that begins their histogram.
     LostBuckets,
     /// An unreadable line of a histogram or a drive.
     Unread,
@@ -220,7 +220,7 @@ enum Kind {
     UnitChanged,
     /// Counts whose time is not later than the previous ones'.
     NotLater,
-    /// Lines of two files in one.
+    /// A line that began in one file and ended in the next.
     Joined,
     /// A line of a histogram or a drive that occurs twice in a row.
     Repeated,
@@ -236,15 +236,15 @@ impl Kind {
             }
             Self::LostBuckets => ("line", "of buckets without the line that names their histogram, left out"),
             Self::Unread => ("line", "of a histogram or a drive that cannot be read, left out"),
-            Self::UnknownUnit => ("histogram", "in a unit that is not known, left out"),
-            Self::UnitChanged => ("histogram", "in another unit than before, each read in its own"),
+            Self::UnknownUnit => ("histogram", "in an unknown unit, left out"),
+            Self::UnitChanged => ("histogram", "in another unit than before, read in the new unit"),
             Self::NotLater => (
                 "histogram or drive line",
-                "not later than the one before (the clock went back, or the \
-                                log is there twice), left out",
+                "not later than the one before (the clock went back, or the log was \
+                                given twice), left out",
             ),
             Self::Repeated => ("line", "of a histogram or a drive, equal to the one before, left out"),
-            Self::Joined => ("line", "in two parts, at the end of a file and the begin of the next, joined"),
+            Self::Joined => ("line", "in two parts, at the end of one file and the start of the next, joined"),
         };
         format!("{} {then}", count(number, what))
     }
@@ -297,7 +297,7 @@ impl Strange {
     fn remarks(self) -> Vec<String> {
         let mut remarks = self.said;
         if self.left_out > 0 {
-            remarks.push(format!("and {} more of such remarks", self.left_out));
+            remarks.push(format!("and {} more such remarks", self.left_out));
         }
         let kind = |(kind, (number, first)): (Kind, _)| format!("{}; the first: {first}", kind.text(number));
         remarks.extend(self.kinds.into_iter().map(kind));

@@ -1,11 +1,11 @@
 //! Assigns files to nodes, and sorts each node's files by time.
 //!
-//! First the head of each file is read, for its start time and its node; then all files are read to their ends, in the
-//! order of time. A file that names no node is added to a node whose files it does not overlap.
+//! First the head of each file is read, for its start time and its node. Then all files are read to their ends, in the
+//! order of time. A file that names no node is added to a node whose files do not overlap it.
 //!
-//! Also detects steps of a server's clock. Its ticker sleeps by a monotonic clock, so the lines of a series have a
-//! steady distance, 10 or 20 s: if the time stamps deviate from that, the clock was set in between, or lines are
-//! missing.
+//! Also detects steps of a server's clock. The server's ticker sleeps by a monotonic clock, so the lines of a series
+//! have a steady distance, 10 or 20 s. If the time stamps deviate from that distance, the clock was set in between, or
+//! lines are missing.
 
 use super::collect::{CLOCK_SET, Collector};
 use super::text::{self, Stamps};
@@ -41,7 +41,7 @@ pub(crate) struct Begun {
 
 /// Files sorted by their start times, and the names of empty files.
 ///
-/// Errors: a file cannot be read, or is no such log; all are empty.
+/// Errors: a file cannot be read, or is not a log of the database; all files are empty.
 pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<Begun>, Vec<String>), LogError> {
     let (mut begun, mut empty) = (Vec::new(), Vec::new());
     for source in sources {
@@ -51,9 +51,9 @@ pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<Begun>, Vec<String>)
         }
     }
     if begun.is_empty() {
-        return Err(LogError::NotServerLog { name: empty.join(", "), found: "nothing: it is empty".to_owned() });
+        return Err(LogError::NotServerLog { name: empty.join(", "), found: "no data".to_owned() });
     }
-    // Of two files that begin in the same second, one that begins within a line is the later.
+    // If two files begin in the same second, the one that begins within a line is the later.
     begun.sort_by_key(|file| (file.begin, !file.head.is_empty()));
     Ok((begun, empty))
 }
@@ -75,7 +75,7 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     let mut logs: Vec<ServerLog> = nodes.into_iter().map(|(_, collector)| collector.finish()).collect();
     logs.sort_by(|a, b| (&a.node_id, &a.files).cmp(&(&b.node_id, &b.files)));
     if let (Some(log), false) = (logs.first_mut(), empty.is_empty()) {
-        log.remarks.push(format!("empty: {}", empty.join(", ")));
+        log.remarks.push(format!("empty files: {}", empty.join(", ")));
     }
     Ok(logs)
 }
@@ -89,7 +89,7 @@ fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
     let (mut unstamped, mut unstamped_bytes) = (0, 0);
     let mut first = None;
     let (mut kept, mut count, mut node) = (Vec::new(), 0, None);
-    // The time of a machine whose clock is not set yet is useless, so the search continues.
+    // A time before the machine's clock was set is useless, so the search continues.
     while kept.len() < PROBED_BYTES && (node.is_none() || first.is_some_and(|first| first < CLOCK_SET)) {
         let number = lines.number + 1;
         let (skipped, read) = (lines.skipped, lines.read_bytes);
@@ -158,24 +158,25 @@ fn read_to_end(mut file: Begun, only: Option<&String>, nodes: &mut Nodes) -> Res
         && overlaps(collector)
     {
         let (name, early) = (&file.name, span(end.duration_since(file.begin).as_secs().unsigned_abs()));
-        let what = format!("{name} begins {early} before the end of {before}: what both have is read once");
+        let what = format!("{name} begins {early} before the end of {before}: lines in both files are read once");
         collector.say(what);
     }
     if file.unstamped > 0 {
         let lines = count_of(file.unstamped, "line");
-        collector.say(format!("{}: {lines} before the first with a time, left out", file.name));
+        collector.say(format!("{}: {lines} before the first line with a time, left out", file.name));
     }
     collector.read(&file.name, &file.head, &mut file.lines)?;
     if file.lines.input.is_cut() {
-        collector.say(format!("{} is compressed and ends early: what there is of it is read", file.name));
+        collector.say(format!("{}: the compressed data is truncated: it is read as far as it goes", file.name));
     }
     Ok(())
 }
 
-/// Minimum deviation from the usual distance that cannot be the ticker's, seconds: stamps may be of whole seconds.
+/// Maximum deviation of the ticker from the usual distance, seconds: stamps may be whole seconds.
 pub(crate) const TOLERANCE_SEC: f64 = 1.5;
 
-/// Distances on either side from which the usual one is taken: the ticker's interval may be changed.
+/// Number of distances on either side from which the usual distance is computed: only near ones, because the ticker's
+/// interval may be changed.
 const AROUND: usize = 4;
 
 /// The usual distance around index `at`; `None`: too few distances.
@@ -186,8 +187,8 @@ pub(crate) fn usual(distances: &[f64], at: usize) -> Option<f64> {
     (around.len() > 2).then(|| around[around.len() / 2])
 }
 
-/// Adds an instant to the ascending `steps` within each distance of `instants` that is not the usual one, or that
-/// begins with an instant in `went_back`.
+/// Adds a clock step to the ascending `steps` wherever two neighbours in `instants` have an unusual distance, or
+/// `went_back` is true for the first of them.
 pub(super) fn add_steps(steps: &mut Vec<Timestamp>, instants: &[Timestamp], went_back: impl Fn(&Timestamp) -> bool) {
     let distances: Vec<f64> = instants.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs_f64()).collect();
     for (at, distance) in distances.iter().enumerate() {

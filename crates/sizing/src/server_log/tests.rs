@@ -168,7 +168,7 @@ fn counters_that_go_back_and_starts_are_restarts_once() {
     assert_eq!(found.restarts, [at("2026-11-20T00:01:10Z")]);
     assert_eq!(found.histograms["{test}-read"].len(), 8);
     assert_eq!(read_one([start, &log(70, 3, 1)].concat()).restarts, []);
-    // A start that counted nothing is forgotten; what those before and after it said is kept apart.
+    // A start without counters is dropped; the starts before and after it stay separate.
     let later = |at: &str| start.replace("00:01:00", at).replace("4.9", "8.0");
     let twice = read_one([start, &before, &later("00:01:00"), &later("00:01:03"), &log(70, 3, 1)].concat());
     let starts = twice.starts.iter().map(|start| start.build.as_deref().unwrap()).collect::<Vec<_>>();
@@ -185,7 +185,7 @@ fn lines_of_two_nodes_in_one_file_are_refused() {
         assert!(error.starts_with(&format!("reading ab.log - line {line} is of node BB9050011AC420")), "{error}");
         assert!(error.contains("each node's log in a file of its own"), "{error}");
     }
-    // Configurations may have noughts before it.
+    // In a configuration, the node id may have leading zeros.
     let start = "Nov 19 2026 23:00:00 GMT: INFO (config): (cfg.c:4266) \tnode-id 00bb9050011ac4202\n";
     assert!(read(vec![source("a.log", [start, &a].concat())]).is_ok());
 }
@@ -206,7 +206,7 @@ fn a_step_of_the_clock_shows_in_the_distance_of_lines() {
         assert_eq!((odd.len(), stepped.clock_steps.len()), (1, 1), "{step}: {:?}", stepped.clock_steps);
         assert!((odd[0][0].at..odd[0][1].at).contains(&stepped.clock_steps[0]), "{step}");
     }
-    // Nor is it one where the ticker's interval was changed, or a log is there twice.
+    // A changed ticker interval, or a log given twice, is not a clock step.
     let slower: String = (0..20).map(|i| ticks(200 + 30 * i, 20 + i)).collect();
     assert_eq!(read_one([&log(0, 20, 1)[..], &slower].concat()).clock_steps, []);
     let twice: String = (0..20).map(|i| ticks(10 * i, i).repeat(2)).collect();
@@ -245,10 +245,10 @@ fn nodes_are_told_apart_by_their_id_or_by_overlapping_times() {
             .unwrap();
     assert_eq!(logs.len(), 2);
     assert_eq!(logs.iter().map(|log| log.files.len()).sum::<usize>(), 3);
-    // The same file twice is read once, and said.
+    // The same file twice is read once, with a remark.
     let logs = read(vec![source("a", &a), source("copy", &a)]).unwrap();
     assert_eq!((logs.len(), logs[0].histograms["{test}-read"].len(), logs[0].restarts.len()), (1, 20, 0));
-    assert!(logs[0].remarks[0].contains("what both have is read once"), "{:?}", logs[0].remarks);
+    assert!(logs[0].remarks[0].contains("lines in both files are read once"), "{:?}", logs[0].remarks);
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn what_is_strange_is_counted_and_the_rest_is_read() {
         assert!(remarks.contains(wanted), "{remarks}");
     }
 
-    // A line of buckets that is lost, and one of a histogram's name.
+    // A lost line of buckets, and a lost line that begins a histogram.
     let text = log(0, 10, 1);
     let lost = text.replacen("(64: 0000000003)", "(64: 00000", 1);
     let odd = read_one(lost);
@@ -314,22 +314,22 @@ fn units_and_zones_that_change_are_said() {
 #[test]
 fn what_is_no_log_is_refused_with_what_was_found() {
     for (bytes, found) in [
-        (&b""[..], "nothing: it is empty"),
+        (&b""[..], "found no data"),
         (b"reads (2002 total)\n (00: 0000001914)\n", "first \"reads (2002 total)\""),
         (b"\x7fELF\0\x01\xff\n\0", "binary data"),
         (&[0; 100], "100 NUL bytes"),
     ] {
         let error = read(vec![source("x", bytes)]).unwrap_err().to_string();
         assert!(
-            error.contains("reading x - it is no log of the database: expected") && error.contains(found),
+            error.contains("reading x - this is not a log of the database: expected") && error.contains(found),
             "{error}"
         );
     }
     let logs = read(vec![source("x", ""), source("y", log(0, 3, 1))]).unwrap();
-    assert_eq!(logs[0].remarks, ["empty: x"]);
+    assert_eq!(logs[0].remarks, ["empty files: x"]);
 }
 
-/// `begin`, so many of `byte`, `end`.
+/// A first part, a number of equal bytes, a last part.
 struct Long(Vec<u8>, u64, u8, Vec<u8>);
 
 impl Read for Long {
@@ -374,7 +374,7 @@ fn too_much_is_thinned_and_said() {
     assert!(log.remarks[0].contains("closer than"), "{:?}", log.remarks);
 }
 
-/// Histograms of reads and nothing else, each with a stamp of its own.
+/// Only histograms of reads, each with its own stamp.
 fn reads(stamps: impl Iterator<Item = (String, u64)>) -> String {
     stamps.fold(String::new(), |text, (stamp, total)| {
         text + &format!(
@@ -405,7 +405,7 @@ fn two_nodes_in_one_file_are_said_once_and_take_no_more_memory() {
 
 #[test]
 fn what_cannot_be_thinned_is_no_reason_to_try_at_every_line() {
-    // More series than are to be kept, each of one histogram.
+    // More series than entries that may be stored, each of one histogram.
     let text = (0..4_000).fold(String::new(), |text, i| text + &log(0, 1, 1).replace("test", &format!("t{i}")));
     let mut collector = Collector::keeping(100);
     collector.read("a", b"", &mut Lines::new(text.as_bytes())).unwrap();
@@ -427,16 +427,16 @@ fn what_was_logged_before_the_clock_was_set_is_left_out() {
     assert_eq!(odd.span.unwrap().0, at("2026-11-20T00:05:00Z"));
     assert_eq!((odd.histograms["{test}-read"].len(), odd.drives.values().map(Vec::len).sum::<usize>()), (10, 10));
     assert!(
-        odd.remarks.join("\n").contains("the clock is set, to 2026-11-20T00:05:00Z; 6 histogram"),
+        odd.remarks.join("\n").contains("the clock was set to 2026-11-20T00:05:00Z; 6 histogram"),
         "{:?}",
         odd.remarks
     );
-    // The file before it is still the one before it.
+    // The order of the files does not change.
     let logs = read(vec![source("b", &begins), source("a", log(0, 5, 100))]).unwrap();
     assert_eq!((logs.len(), &logs[0].files[..]), (1, &["a".to_owned(), "b".to_owned()][..]));
     assert_eq!(logs[0].histograms["{test}-read"].len(), 15, "{:?}", logs[0].remarks);
     assert_eq!(logs[0].span.unwrap().0, at("2026-11-20T00:00:00Z"));
-    // Of a machine that never learns the time all is kept.
+    // If the machine's clock is never set, all lines are kept.
     assert_eq!(read_one(unset).histograms["{test}-read"].len(), 3);
 }
 

@@ -115,7 +115,7 @@ pub(crate) struct DriveText<'a> {
 const KEYS: &str = "used-bytes used free-wblocks write w-tot defrag-q defrag-read defrag-tot defrag-write defrag-w-tot \
                     shadow-write-q defrag-io-skips direct-frees partial-writes defrag-partial-writes";
 
-/// True if the line should contain a drive's counters: then it deserves a remark if unreadable.
+/// True if the line should contain a drive's counters: if it is unreadable, it is counted in a remark.
 pub(crate) fn is_drive_line(text: &[u8]) -> bool {
     memmem::find(text, b": used").is_some() || memmem::find(text, b" defrag-io-skips ").is_some()
 }
@@ -180,7 +180,7 @@ impl DriveText<'_> {
         })
     }
 
-    /// The counters of a line logged at `at`, if it has all those that every version prints.
+    /// The counters of a line logged at `at`; `None` if one is missing that every version prints.
     pub(crate) fn at(&self, at: Timestamp) -> Option<DriveLine> {
         let (writes, reads) = (["write", "w-tot"], ["defrag-read", "defrag-tot"]);
         let defrag_writes = ["defrag-write", "defrag-w-tot"];
@@ -279,7 +279,7 @@ const STAMP_BYTES_MAX: usize = 48;
 
 const MONTHS: &str = "january february march april may june july august september october november december";
 
-/// The time of a line, as the server's clock and zone have it.
+/// The time of a line, by the server's clock and time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Time as written.
