@@ -81,7 +81,7 @@ impl TryFrom<String> for Metric {
             ("iops", _) => Ok(Self::Iops),
             ("bandwidth", _) => Ok(Self::Bandwidth),
             (_, Some(percent)) if percent > 0.0 && percent < 100.0 => Ok(Self::Percentile(percent)),
-            _ => Err(format!("{text:?} is no metric: give p50, p99, p99.9 or the like, mean, iops or bandwidth")),
+            _ => Err(format!("{text:?} is not a metric: give p50, p99, p99.9 or the like, mean, iops or bandwidth")),
         }
     }
 }
@@ -414,7 +414,7 @@ impl Check {
         let nearest = self.nearest().map_or_else(String::new, |judged| format!(": {}", judged.sentence()));
         let Sustained { seconds, why: reason, .. } = &self.sustained;
         format!(
-            "every limit was held within its burst ({why}){nearest}. {reason} --for {} goes on",
+            "every limit was met, but perhaps only during a burst ({why}){nearest}. {reason} Repeat the check with --for {}",
             span(*seconds).replace(' ', "")
         )
     }
@@ -467,8 +467,10 @@ impl Check {
             let now = outcome_of_run(verdict, of_run);
             if now > run.outcome {
                 let reason = verdict.reason().unwrap_or_default();
-                self.sentence =
-                    format!("{CHECK} says {} of run {}, its directory says {now}: {reason}", run.outcome, run.name);
+                self.sentence = format!(
+                    "{CHECK} says {} for run {}, but the directory of the run says {now}: {reason}",
+                    run.outcome, run.name
+                );
                 run.outcome = now;
                 self.outcome = self.outcome.max(now);
             }
@@ -483,7 +485,7 @@ impl Check {
         match check.iter().flat_map(|check| &check.runs).find(elsewhere) {
             None => Ok(check),
             Some(run) => Err(RunDirError::Damaged {
-                why: format!("its run {} is no directory below it", quoted(&run.name)),
+                why: format!("its run {} is not a directory below that of the check", quoted(&run.name)),
                 path,
             }),
         }
@@ -648,13 +650,13 @@ mod tests {
         assert_eq!(Check::read(dir.path()).unwrap().as_ref(), Some(&check));
         let concluded = check.clone().concluded(None);
         assert_eq!(concluded.outcome, Outcome::Measured);
-        assert!(concluded.sentence.contains("within its burst (30 s of 60 s)"), "{}", concluded.sentence);
+        assert!(concluded.sentence.contains("during a burst (30 s of 60 s)"), "{}", concluded.sentence);
         let cached = check.clone().concluded(Some("a cache answered".into()));
         assert_eq!((cached.outcome, cached.sentence.as_str()), (Outcome::Invalid, "a cache answered"));
         let mut elsewhere = check;
         elsewhere.runs[0].name = "../wal".into();
         elsewhere.write(dir.path()).unwrap();
         let error = Check::read(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("its run \"../wal\" is no directory below it"), "{error}");
+        assert!(error.contains("its run \"../wal\" is not a directory below that of the check"), "{error}");
     }
 }

@@ -37,8 +37,8 @@ pub fn doubt_of(run: &Run) -> Option<String> {
     }
     match run.agrees() {
         Some(true) => None,
-        Some(false) => Some(format!("the verdict in its {VERDICT} is not the one that follows from its counts")),
-        None => Some(format!("its run has no {VERDICT}: it did not come to its end")),
+        Some(false) => Some(format!("the verdict in the {VERDICT} of its run does not follow from the counts")),
+        None => Some(format!("its run has no {VERDICT}: the run did not finish")),
     }
 }
 
@@ -46,14 +46,14 @@ pub fn doubt_of(run: &Run) -> Option<String> {
 pub fn place_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
     let below = Path::new(&step.dir);
     match step.dir.is_empty() || !below.components().all(|part| matches!(part, Component::Normal(_))) {
-        true => Err(format!("{SERIES} names {:?}, which is no directory below it", step.dir)),
+        true => Err(format!("{SERIES} names {:?}, which is not a directory below that of the series", step.dir)),
         false => Ok(dir.join(below)),
     }
 }
 
 /// The error for a series in `dir` that disappeared while it was read.
 pub fn went_away(dir: &Path) -> RunDirError {
-    let (why, what_to_do) = (format!("its {SERIES} went away"), "try again".to_owned());
+    let (why, what_to_do) = (format!("its {SERIES} disappeared"), "try again".to_owned());
     RunDirError::NoRun { path: dir.to_owned(), why, what_to_do }
 }
 
@@ -96,8 +96,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
         if conclusion.outcome != now {
             let said = format!("{SERIES} said {}: {}", conclusion.outcome, conclusion.sentence);
             conclusion.remarks.insert(0, said);
-            conclusion.sentence =
-                format!("judged again from its runs, the conclusion in {SERIES} does not hold: {first}");
+            conclusion.sentence = format!("the runs of the series do not support the conclusion in {SERIES}: {first}");
         }
         conclusion = Conclusion { outcome: now, rating: None, comparable: false, ..conclusion };
     }
@@ -133,10 +132,10 @@ fn again(
     }
     if let Some(ran) = run.multiple.filter(|ran| (ran - step.multiple).abs() > 1e-6 * step.multiple.abs()) {
         let (ran, said) = (units::multiple(ran), units::multiple(step.multiple));
-        return Some((Outcome::Invalid, format!("{SERIES} says that its load was {said}, its run says {ran}")));
+        return Some((Outcome::Invalid, format!("{SERIES} says that the load was {said}, but the run says {ran}")));
     }
     let (now, why) = judged;
-    (now != recorded).then(|| (now, format!("{SERIES} says {recorded}, its run says {now}: {why}")))
+    (now != recorded).then(|| (now, format!("{SERIES} says {recorded}, but the run says {now}: {why}")))
 }
 
 /// As [`again`], for a step of a search: its details have the rounds that decided, so its run can only contradict them.
@@ -164,17 +163,17 @@ fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String> {
     }
     let passed = |step: &&Step| step.state == State::Done && step.outcome == Some(Outcome::Pass);
     match series.purpose {
-        Purpose::Certify if series.steps.is_empty() => Some(format!("{SERIES} says PASS, and it has no stages")),
+        Purpose::Certify if series.steps.is_empty() => Some(format!("{SERIES} says PASS, but it has no stages")),
         Purpose::Certify => {
             let other = series.steps.iter().find(|step| !passed(step))?;
-            Some(format!("{SERIES} says PASS, and {} did not pass", other.name))
+            Some(format!("{SERIES} says PASS, but {} did not pass", other.name))
         }
         Purpose::Rate => {
             let rating = conclusion.rating?;
             let mut held = series.steps.iter().filter(passed).filter(|step| step.rule == Rule::Limits);
             let is_held = held.any(|step| (step.multiple - rating).abs() <= 1e-6 * rating.abs());
             let rating = units::multiple(rating);
-            (!is_held).then(|| format!("{SERIES} says that {rating} was held, and no step held {rating}"))
+            (!is_held).then(|| format!("{SERIES} says that {rating} was held, but no step held {rating}"))
         }
         Purpose::Baseline => None,
     }

@@ -246,7 +246,7 @@ impl SeriesLock {
         match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _dir: opened }),
             Err(Errno::WOULDBLOCK) => Err(format!(
-                "going on in {} - another flashproof runs the series there now; wait for it, or give another --out",
+                "resuming the series in {} - another flashproof process runs this series now; wait for its end, or give another --out",
                 dir.display()
             )),
             Err(errno) => Err(failed(errno.into())),
@@ -261,13 +261,13 @@ pub enum Differs {
     #[error("it holds {}", match then { Purpose::Rate => "a search for a rating (flashproof rate)", Purpose::Certify => "a certification (flashproof certify)", Purpose::Baseline => "a baseline (flashproof baseline)" })]
     Purpose { then: Purpose },
     /// Different number of devices.
-    #[error("it is of {} and has {now} now", count(*then as u64, "device"))]
+    #[error("it was begun with {}, but {now} are given now", count(*then as u64, "device"))]
     Count { then: usize, now: usize },
     /// Different drive.
-    #[error("it is of {then}, and {name} is {now} now")]
+    #[error("it was begun with {then}, but {name} is {now}")]
     Drive { then: String, name: String, now: String },
     /// Different settings.
-    #[error("{name} was {then:?} then and is {now:?} now")]
+    #[error("{name} was {then:?}, but is {now:?} now")]
     Term { name: String, then: String, now: String },
 }
 
@@ -367,7 +367,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = SeriesLock::take(dir.path()).unwrap();
         let error = SeriesLock::take(dir.path()).unwrap_err();
-        assert!(error.starts_with("going on in ") && error.contains("another flashproof runs"), "{error}");
+        assert!(
+            error.starts_with("resuming the series in ") && error.contains("another flashproof process runs"),
+            "{error}"
+        );
         drop(first);
         assert!(SeriesLock::take(dir.path()).is_ok());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
@@ -386,7 +389,7 @@ mod tests {
         let differs = check_same(&series(1), &now).unwrap_err();
         assert_eq!(
             differs[0].to_string(),
-            "it is of M serial S0 (960,197,124,096 bytes), and /dev/nvme0n1 is M serial S9 (960,197,124,096 bytes) now"
+            "it was begun with M serial S0 (960,197,124,096 bytes), but /dev/nvme0n1 is M serial S9 (960,197,124,096 bytes)"
         );
         let mut larger = series(1);
         larger.devices[0].size_bytes += 512;
@@ -411,9 +414,9 @@ mod tests {
         assert_eq!(
             differs,
             [
-                "load was \"30x\" then and is \"20x\" now",
-                "pacing was \"\" then and is \"as ACT\" now",
-                "limits was \"5%>1ms,1%>8ms,0.1%>64ms\" then and is \"\" now"
+                "load was \"30x\", but is \"20x\" now",
+                "pacing was \"\", but is \"as ACT\" now",
+                "limits was \"5%>1ms,1%>8ms,0.1%>64ms\", but is \"\" now"
             ]
         );
     }
@@ -424,7 +427,7 @@ mod tests {
         let then = with("device-names: /dev/a\nread-reqs-per-sec: 2000\nrecord-bytes: 1536\n");
         let now = with("device-names: /dev/b\nread-reqs-per-sec: 2500\nrecord-bytes: 1536\n");
         let differs: Vec<_> = check_same(&then, &now).unwrap_err().iter().map(ToString::to_string).collect();
-        assert_eq!(differs, ["read-reqs-per-sec was \"2000\" then and is \"2500\" now"]);
+        assert_eq!(differs, ["read-reqs-per-sec was \"2000\", but is \"2500\" now"]);
     }
 
     #[test]

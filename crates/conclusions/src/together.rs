@@ -75,7 +75,7 @@ pub enum TogetherError {
         "cannot judge the hosts as one test - {host} ran a different test: {what} - run the same command on all hosts"
     )]
     Differs { host: String, what: &'static str },
-    #[error("cannot judge the hosts as one test - none of them has a run")]
+    #[error("cannot judge the hosts as one test - no host has a run")]
     Nothing,
     #[error(transparent)]
     Read(#[from] RunDirError),
@@ -115,7 +115,7 @@ pub fn judge(parts: &[Part], agreed_unix_ms: u64) -> Result<Together, TogetherEr
             Ok(run) => {
                 let late = late_ms(part, run).filter(|late| late.unsigned_abs() > SKEW_MS_MAX);
                 doubts.extend(late.map(|late| {
-                    format!("{host} began {late} ms from the agreed start; at most {SKEW_MS_MAX} ms count")
+                    format!("{host} began {late} ms from the agreed start; at most {SKEW_MS_MAX} ms are allowed")
                 }));
             }
         }
@@ -288,7 +288,8 @@ impl Together {
         }));
         for host in &self.hosts {
             let outcome = host.outcome.map_or("no result".to_owned(), |outcome| outcome.to_string());
-            let late = host.late_ms.map_or_else(String::new, |late| format!(", began {late:+} ms"));
+            let late =
+                host.late_ms.map_or_else(String::new, |late| format!(", began {late:+} ms from the agreed start"));
             let iops: Vec<_> = host.iops.iter().map(|iops| format!("{iops:.0}/s")).collect();
             text +=
                 &format!("  {}: {outcome}{late}, clock {:+} ms, {}\n", host.host, host.clock_ahead_ms, iops.join(" "));

@@ -21,8 +21,8 @@ pub const SLOPE_MAX: f64 = 0.02;
 /// The rule of steadiness, in words.
 pub fn steady_rule() -> String {
     format!(
-        "{ROUNDS_IN_WINDOW} drive fills that range over at most {} of their average and whose best straight line moves by at most {} of \
-         it, for all drives together and for each",
+        "over {ROUNDS_IN_WINDOW} drive fills, write amplification ranges over at most {} of its average, and its best straight line moves \
+         by at most {} of the average, for all drives together and for each drive",
         percent_exact(RANGE_MAX),
         percent_exact(SLOPE_MAX)
     )

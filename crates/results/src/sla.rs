@@ -110,8 +110,8 @@ impl Sla {
         match pairs.into_iter().find(|(smaller, larger)| larger.share_max_ppb > smaller.share_max_ppb) {
             None => Ok(sla),
             Some((smaller, larger)) => Err(format!(
-                "reading SLA {text:?} - {larger} allows more than {smaller}, although whatever takes over {} took over the \
-                 smaller threshold too: it could never be reached first; give the larger threshold the smaller share",
+                "reading SLA {text:?} - {larger} allows a larger share than {smaller}, but every operation over {} is also \
+                 over the smaller threshold, so {larger} could never decide; give the larger threshold the smaller share",
                 larger.threshold_text()
             )),
         }
@@ -137,7 +137,7 @@ impl Sla {
         match self.limits.len() {
             ..=THRESHOLDS_MAX => Ok(self.clone()),
             count => Err(format!(
-                "reading SLA {text:?} - {count} limits, at most {THRESHOLDS_MAX} are counted; leave some out"
+                "reading SLA {text:?} - {count} limits, at most {THRESHOLDS_MAX} are possible; leave some out"
             )),
         }
     }
@@ -200,7 +200,7 @@ impl FromStr for Sla {
 fn parse_limit(text: &str) -> Result<Limit, &'static str> {
     let (share, threshold) = text.split_once('>').ok_or("no \">\" between share and threshold")?;
     let share = share.trim().strip_suffix('%').ok_or("the share does not end in \"%\"")?;
-    let share_max_ppb = scaled(share.trim(), PERCENT_PPB).ok_or("the share is no number of at most 7 decimals")?;
+    let share_max_ppb = scaled(share.trim(), PERCENT_PPB).ok_or("the share is not a number with at most 7 decimals")?;
     if share_max_ppb == 0 {
         return Err("no share is below 0 %");
     }
@@ -210,7 +210,7 @@ fn parse_limit(text: &str) -> Result<Limit, &'static str> {
     let threshold = threshold.trim();
     let unit = UNITS_NS.into_iter().find_map(|(unit, unit_ns)| Some((threshold.strip_suffix(unit)?, unit_ns)));
     let (number, unit_ns) = unit.ok_or("the threshold has no unit (ns, us, ms or s)")?;
-    let threshold_ns = scaled(number.trim(), unit_ns).ok_or("the threshold is no whole number of nanoseconds")?;
+    let threshold_ns = scaled(number.trim(), unit_ns).ok_or("the threshold is not a whole number of nanoseconds")?;
     match threshold_ns {
         0 => Err("the threshold is 0"),
         1..=THRESHOLD_MAX_NS => Ok(Limit { share_max_ppb, threshold_ns }),
@@ -275,8 +275,8 @@ mod tests {
         let error = Sla::wanted("1%>8ms,0.5%>1ms").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "reading SLA \"1%>8ms,0.5%>1ms\" - 1%>8ms allows more than 0.5%>1ms, although whatever takes over 8ms took \
-             over the smaller threshold too: it could never be reached first; give the larger threshold the smaller share"
+            "reading SLA \"1%>8ms,0.5%>1ms\" - 1%>8ms allows a larger share than 0.5%>1ms, but every operation over 8ms is \
+             also over the smaller threshold, so 1%>8ms could never decide; give the larger threshold the smaller share"
         );
         assert!("1%>8ms,0.5%>1ms".parse::<Sla>().is_ok());
         assert_eq!(Sla::wanted("5%>1ms,1%>8ms,0.1%>64ms"), Ok(Sla::default()));
@@ -298,16 +298,16 @@ mod tests {
             ("", "no \">\""),
             ("5%", "no \">\""),
             ("5>1ms", "does not end in \"%\""),
-            ("five%>1ms", "no number"),
-            ("-5%>1ms", "no number"),
+            ("five%>1ms", "not a number"),
+            ("-5%>1ms", "not a number"),
             ("0.00000001%>1ms", "at most 7 decimals"),
             ("0%>1ms", "no share is below 0 %"),
             ("101%>1ms", "above 100 %"),
             ("5%>1", "no unit"),
             ("5%>0ms", "threshold is 0"),
-            ("5%>0.5ns", "no whole number of nanoseconds"),
+            ("5%>0.5ns", "not a whole number of nanoseconds"),
             ("5%>2000000s", "above one hour"),
-            ("5%>99999999999999999999s", "no whole number"),
+            ("5%>99999999999999999999s", "not a whole number"),
             ("5%>1ms,", "the limit \"\" of SLA"),
             ("5%>1ms,4%>1000us", "two limits for 1ms"),
             ("9%>1s,8%>2s,7%>3s,6%>4s,5%>5s,4%>6s,3%>7s,2%>8s,1%>9s", "9 limits, at most 8"),

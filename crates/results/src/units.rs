@@ -189,17 +189,17 @@ pub fn seconds(text: &str) -> Result<u32, String> {
         Err(_) => {
             let span =
                 text.trim().parse::<Span>().and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
-            let span = span.map_err(|_| format!("that is no time - {expected}"))?;
+            let span = span.map_err(|_| format!("not a time span - {expected}"))?;
             if span.subsec_nanos() != 0 {
-                return Err(format!("only whole seconds are counted - {expected}"));
+                return Err(format!("not a whole number of seconds - {expected}"));
             }
-            u64::try_from(span.as_secs()).map_err(|_| format!("a time is not below 0 - {expected}"))?
+            u64::try_from(span.as_secs()).map_err(|_| format!("a time span cannot be negative - {expected}"))?
         }
     };
     match u32::try_from(seconds) {
-        Ok(0) => Err(format!("that is no time at all - {expected}")),
+        Ok(0) => Err(format!("a time span must be at least 1 s - {expected}")),
         Ok(seconds) => Ok(seconds),
-        Err(_) => Err(format!("{seconds} s is longer than {} s, the most that is counted - {expected}", u32::MAX)),
+        Err(_) => Err(format!("{seconds} s is longer than the maximum of {} s - {expected}", u32::MAX)),
     }
 }
 
@@ -277,13 +277,13 @@ mod tests {
             assert_eq!(seconds(text), Ok(sec), "{text}");
         }
         for (text, why) in [
-            ("0", "no time at all"),
-            ("-5m", "not below 0"),
-            ("1500ms", "only whole seconds"),
-            ("1d2x", "that is no time"),
-            ("1y", "that is no time"),
-            ("", "that is no time"),
-            ("4294967296", "longer than"),
+            ("0", "at least 1 s"),
+            ("-5m", "cannot be negative"),
+            ("1500ms", "not a whole number of seconds"),
+            ("1d2x", "not a time span"),
+            ("1y", "not a time span"),
+            ("", "not a time span"),
+            ("4294967296", "longer than the maximum"),
         ] {
             assert!(seconds(text).unwrap_err().contains(why), "{text}: {:?}", seconds(text));
         }

@@ -18,7 +18,7 @@ pub struct Bytes {
 /// A counter that only rises was less than before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "the drive's count of {counter} went back from {before} to {now} bytes: it was reset, replaced or given other firmware meanwhile"
+    "the drive's count of {counter} went back from {before} to {now} bytes: the drive was reset, replaced or given other firmware meanwhile"
 )]
 pub struct WentBack {
     /// Name of the counter.

@@ -59,9 +59,9 @@ impl fmt::Display for What {
             Self::P99 => "p99",
             Self::InFlight => "mean in flight",
             Self::Cpu => "CPU per operation",
-            Self::Knee => "knee, depth",
+            Self::Knee => "queue depth at the knee",
             Self::Highest => "highest IOPS",
-            Self::P99AtHalf => "p99 at half the highest",
+            Self::P99AtHalf => "p99 at half the highest IOPS",
             Self::Sustained => "IOPS after saturation",
         })
     }
@@ -180,7 +180,7 @@ pub fn conclude(series: &Series) -> Conclusion {
         if !rounds.is_empty() && saturated_at(&points).is_none() {
             let seconds: f64 = rounds.iter().map(|point| point.seconds).sum();
             let after = span(seconds as u64);
-            remarks.push(format!("{name}not steady after {after} of random writes: its writes may become slower"));
+            remarks.push(format!("{name}not steady after {after} of random writes: the writes may become slower"));
         }
     }
     remarks.extend(differences(series));
@@ -209,7 +209,7 @@ pub fn conclude(series: &Series) -> Conclusion {
 /// Highest rate and knee of a depth sweep.
 fn sweep(mix: Mix, curve: &[&Point]) -> Option<String> {
     let (highest, knee) = (highest(curve)?, knee(curve)?);
-    Some(format!("{mix}: {} a second flat out, the knee is at depth {}", number(highest), knee.depth))
+    Some(format!("{mix}: {} IOPS at saturation, knee at queue depth {}", number(highest), knee.depth))
 }
 
 /// Drives that differ from others of their model, each a sentence.
@@ -326,7 +326,7 @@ mod tests {
         let mut series = measured(&[1.0]);
         assert_eq!(conclude(&series).outcome, Outcome::Pass);
         let sentence = conclude(&series).sentence;
-        let reads = "measured: random reads, 4 KiB: 100,000 a second flat out, the knee is at depth 32";
+        let reads = "measured: random reads, 4 KiB: 100,000 IOPS at saturation, knee at queue depth 32";
         assert!(sentence.starts_with(reads), "{sentence}");
         series.steps[0].details["doubt"] = json!("this program was late");
         let told = conclude(&series);

@@ -119,7 +119,7 @@ fn fallen(point: &Point, among: &[(usize, Point)]) -> Option<String> {
     let best = of_mix.map(Point::iops).reduce(f64::max)?;
     (point.iops() < FALLEN * best).then(|| {
         format!(
-            "there were {} a second, and {} at a smaller depth: something was in the way",
+            "{} IOPS here, but {} at a smaller queue depth: something disturbed this job",
             number(point.iops()),
             number(best)
         )
@@ -143,7 +143,7 @@ pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> Judged {
         end @ End::DeviceGone { device } if device == name => (Outcome::Fail, end.to_string()),
         End::Completed | End::Enough { .. } => (Outcome::Pass, "ran to its end without an I/O error".to_owned()),
         end @ (End::DeviceGone { .. } | End::TooManyErrors { .. }) => {
-            (Outcome::Invalid, format!("its run ended with that of another drive: {end}"))
+            (Outcome::Invalid, format!("another drive ended the run: {end}"))
         }
         end => (Outcome::Invalid, format!("{end} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec)),
     };
@@ -333,7 +333,10 @@ mod tests {
         assert_eq!(in_doubt(&series), None, "a fifth less is not told");
         series.steps[step].details["writes"]["iops"] = json!(1_000.0);
         let told = in_doubt(&series).unwrap();
-        assert!(told.jobs == 1 && told.doubts[0].contains("1,000 a second, and 25,000 at a smaller depth"), "{told:?}");
+        assert!(
+            told.jobs == 1 && told.doubts[0].contains("1,000 IOPS here, but 25,000 at a smaller queue depth"),
+            "{told:?}"
+        );
         assert!(points_of(&series, 0).iter().rfind(|point| is_sweep(point)).unwrap().doubt.is_some());
     }
 }

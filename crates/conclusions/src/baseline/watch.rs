@@ -187,7 +187,7 @@ impl Watch {
             let part = |at: usize| units::span_about(self.seconds as f64 * at as f64 / PARTS as f64);
             let from = 1 + later.windows(2).position(|pair| differ(pair[0].min(pair[1]), pair[0].max(pair[1]))).unwrap_or(0);
             format!(
-                "the median latency under a light load went from {} to {} within {}, first between {} and {} of the watch",
+                "the median latency under a light load went from {} to {} within {}; the first change was between {} and {} of the watch",
                 microseconds(later[0]),
                 microseconds(if later[0] == high { low } else { high }),
                 units::span_about(self.seconds as f64),

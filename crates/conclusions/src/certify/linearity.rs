@@ -76,7 +76,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
             achieved * 100.0,
             if is_itself(worst) { "its rate".to_owned() } else { format!("the rate of {}", worst.alone.device) }
         ),
-        None => "no rate is known of the device alone".to_owned(),
+        None => "the rate of the device alone is unknown".to_owned(),
     };
     let p99 = slowest.map(|ratio| {
         let (device, times) = (&ratio.together.device, ratio.p99.unwrap_or(1.0));
@@ -88,14 +88,18 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
         } else {
             // Its p99 alone is unknown, so nothing follows about a shared bus.
             format!(
-                "; {device} was not tested alone; it does {times:.1} times the p99 that {} has alone",
+                "; {device} was not tested alone; its p99 is {times:.1} times the p99 of {} alone",
                 ratio.alone.device
             )
         }
     });
     let head = match (linear, over) {
-        (true, _) => format!("linear: every device stays within the limits in company, and the slowest, {rate}"),
-        (false, Some(first)) => format!("not linear: {} is over the limits in company; {rate}", first.together.device),
+        (true, _) => format!(
+            "linear: with all devices under load, every device stays within the limits; the slowest device: {rate}"
+        ),
+        (false, Some(first)) => {
+            format!("not linear: with all devices under load, {} is over the limits; {rate}", first.together.device)
+        }
         (false, None) => format!("not linear: {rate}"),
     };
     head + &p99.unwrap_or_default()
@@ -112,7 +116,7 @@ impl fmt::Display for Linearity {
         let width = self.ratios.iter().map(|ratio| ratio.together.device.len()).max().unwrap_or(0).max("device".len());
         writeln!(
             f,
-            "{:width$} {:<14} {:>12} {:>8} {:>10} {:>8}  beside",
+            "{:width$} {:<14} {:>12} {:>8} {:>10} {:>8}  compared with",
             "device", "stream", "achieved/s", "ratio", "p99 ms", "ratio"
         )?;
         let times = |value: f64| format!("{value:.2}");
@@ -163,8 +167,8 @@ mod tests {
         assert!(found.linear);
         assert_eq!(
             found.sentence,
-            "linear: every device stays within the limits in company, and the slowest, /dev/b achieves 99.5 % of the \
-             rate of /dev/a alone"
+            "linear: with all devices under load, every device stays within the limits; the slowest device: /dev/b achieves \
+             99.5 % of the rate of /dev/a alone"
         );
         assert_eq!(found.ratios[0].p99, Some(1.05));
     }
@@ -180,7 +184,10 @@ mod tests {
     #[test]
     fn a_device_over_the_limits_in_company_is_not_linear() {
         let found = linearity(&alone(), &[numbers("/dev/a", 60_000.0, ALONE_NS, false)]).unwrap();
-        assert!(!found.linear && found.sentence.starts_with("not linear: /dev/a is over the limits in company"));
+        assert!(
+            !found.linear
+                && found.sentence.starts_with("not linear: with all devices under load, /dev/a is over the limits")
+        );
     }
 
     #[test]
@@ -199,7 +206,7 @@ mod tests {
     fn nothing_is_said_to_be_shared_because_a_device_is_slower_than_another_was_alone() {
         let together = [numbers("/dev/a", 60_000.0, ALONE_NS, true), numbers("/dev/b", 60_000.0, 4_520_000, true)];
         let sentence = linearity(&alone(), &together).unwrap().sentence;
-        let words = "; /dev/b was not tested alone; it does 11.3 times the p99 that /dev/a has alone";
+        let words = "; /dev/b was not tested alone; its p99 is 11.3 times the p99 of /dev/a alone";
         assert!(sentence.ends_with(words), "{sentence}");
     }
 

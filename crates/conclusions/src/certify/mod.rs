@@ -104,16 +104,16 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
         series.steps.iter().filter(|step| step.state == State::Planned).map(|step| &*step.name).collect();
     if outcome == Outcome::Fail && !skipped.is_empty() {
         remarks.push(format!(
-            "stages skipped because an earlier one failed, which they cannot change: {} (--all-stages runs them)",
+            "stages skipped because an earlier stage failed: {} (--all-stages runs them)",
             skipped.join(", ")
         ));
     }
     if let (true, Some(first)) = (series.devices.len() > 1, series.steps.first()) {
         let alone = first.devices.first().and_then(|device| series.devices.get(*device));
-        remarks.extend(alone.map(|device| format!("tested alone, in the first two stages, was {} only", device.name)));
+        remarks.extend(alone.map(|device| format!("in the first two stages, {} was tested alone", device.name)));
     }
     for step in series.steps.iter().filter(|step| step.attempts > 1) {
-        remarks.push(format!("{} was begun {} times; the last time counts", step.name, step.attempts));
+        remarks.push(format!("{} was begun {} times; the last attempt counts", step.name, step.attempts));
     }
     remarks
 }
@@ -184,15 +184,17 @@ fn by_completion(verdict: &Verdict) -> Judged {
         end if let Some(broken) = verdict.reasons.iter().find(is_broken) => judged(
             Outcome::Fail,
             format!(
-                "{broken} ({end} {after}): slow operations are allowed in this stage, failed and lost ones are not"
+                "{broken} ({end} {after}): slow operations are allowed in this stage, failed and lost operations are not"
             ),
         ),
         End::LagExceeded { whose: Whose::Ours, .. } => {
-            judged(Outcome::Invalid, format!("{} {after}, so nothing is known of the device", verdict.end))
+            judged(Outcome::Invalid, format!("{} {after}, so nothing is known about the device", verdict.end))
         }
-        end @ End::LagExceeded { .. } => judged(Outcome::Fail, format!("{end} {after}: it did not run to completion")),
+        end @ End::LagExceeded { .. } => {
+            judged(Outcome::Fail, format!("{end} {after}: the stage did not run to completion"))
+        }
         End::Completed | End::Enough { .. } => match verdict.undone.first() {
-            Some(undone) if undone.ours => judged(Outcome::Invalid, format!("{undone}: this program held it up")),
+            Some(undone) if undone.ours => judged(Outcome::Invalid, format!("{undone}: this program delayed the load")),
             Some(undone) => judged(Outcome::Fail, undone.to_string()),
             None => judged(Outcome::Pass, completed(verdict)),
         },
@@ -209,7 +211,7 @@ fn completed(verdict: &Verdict) -> String {
     let behind: u64 = verdict.streams.iter().map(|stream| stream.overtime.saturating_add(stream.unissued)).sum();
     let backlog = match behind {
         0 => String::new(),
-        behind => format!("; {} had not come back at its end", count(behind, "operation")),
+        behind => format!("; {} had not completed at the end of the run", count(behind, "operation")),
     };
     format!("ran to completion without an I/O error{}{backlog}", worst.unwrap_or_default())
 }
@@ -286,7 +288,7 @@ impl Claim {
     pub fn subject(&self) -> String {
         let limits = match self.sla == Sla::default() {
             true => String::new(),
-            false => format!(" within limits of its own ({})", self.sla),
+            false => format!(" within its own limits ({})", self.sla),
         };
         // A short stage cannot have slices longer than itself.
         let is_usual = self.slice_sec == SLICE_SEC || self.slice_sec.min(SLICE_SEC) >= self.stage_sec;
@@ -333,19 +335,18 @@ impl Claim {
         }
         if !self.unprepared.is_empty() {
             remarks.push(format!(
-                "NOT PREPARED: nothing on record says that {} was written full before, and an empty drive is faster than \
-                 it will be in use",
+                "NOT PREPARED: no record says that {} was filled before the test, and an empty drive is faster than a \
+                 drive in use",
                 self.unprepared.join(", ")
             ));
         }
         if let Some(config) = &self.config {
-            remarks.push(format!(
-                "the load of 1x is that of {config}, not ACT's of 2,000 reads and 1,000 writes a second"
-            ));
+            remarks
+                .push(format!("1x is the load of {config}, not ACT's load of 2,000 reads and 1,000 writes per second"));
         }
         if !self.as_act {
             remarks.push(
-                "not comparable with published ratings: operations were paced evenly, ACT starts them in bursts \
+                "not comparable with published ratings: operations were paced evenly, but ACT starts them in bursts \
                  (--as-act)"
                     .to_owned(),
             );
@@ -448,7 +449,7 @@ mod tests {
         series.steps.iter_mut().for_each(|step| done(step, Outcome::Pass, "so"));
         series.steps[0].attempts = 2;
         let remarks = conclude(&series, &claim()).remarks.join("\n");
-        assert!(remarks.contains("tested alone, in the first two stages, was /dev/nvme0n1 only"), "{remarks}");
+        assert!(remarks.contains("in the first two stages, /dev/nvme0n1 was tested alone"), "{remarks}");
         assert!(remarks.contains("stage 1 was begun 2 times"), "{remarks}");
     }
 
@@ -534,7 +535,7 @@ mod tests {
         };
         let ended = |outcome, end, share| verdict(outcome, end, share);
         let completed = |share| ended(Outcome::Fail, End::Completed, share);
-        let failing = Reason::new(Code::IoError, "3 I/O errors (3 reads): any fails the run");
+        let failing = Reason::new(Code::IoError, "3 I/O errors (3 reads): any error fails the run");
         let unknown = |end| (ended(Outcome::Invalid, end, 0.0), Outcome::Invalid, "");
         for (verdict, outcome, words) in [
             (completed(0.6), Outcome::Pass, "ran to completion without an I/O error; 60.0 % of reads"),
@@ -547,7 +548,7 @@ mod tests {
             (
                 Verdict { reasons: vec![failing], ..completed(0.0) },
                 Outcome::Fail,
-                "3 I/O errors (3 reads): any fails the run (completed",
+                "3 I/O errors (3 reads): any error fails the run (completed",
             ),
             (ended(Outcome::Fail, lag(Whose::Device), 0.5), Outcome::Fail, "stopped because reads@x was 10.2 s late"),
             (ended(Outcome::Fail, lag(Whose::Limit), 0.5), Outcome::Fail, ""),
@@ -596,7 +597,7 @@ mod tests {
         let own = Claim { config: Some("my.conf".into()), ..claim() };
         assert_eq!(own.passed(), "certified for 30 times my.conf");
         let lax = Claim { sla: "10%>1ms".parse().unwrap(), ..claim() };
-        assert_eq!(lax.passed(), "certified for 30x within limits of its own (10%>1ms)");
+        assert_eq!(lax.passed(), "certified for 30x within its own limits (10%>1ms)");
         let long = Claim { slice_sec: 86_400, ..claim() };
         assert_eq!(long.passed(), "certified for 30x in slices of 24 h", "an average over a day hides an hour");
         assert_eq!(Claim { stage_sec: 60, ..claim() }.passed(), "passed the screening for 30x");

@@ -112,8 +112,8 @@ impl Durability {
             Outcome::Fail => lost(&modes),
             Outcome::Invalid => no_cut.clone().unwrap_or_else(|| {
                 format!(
-                    "cannot tell: no mode had {EXPOSED_MIN} acknowledged writes since the last flush; let the writes run for \
-                     some seconds before the cut"
+                    "cannot tell: no mode had {EXPOSED_MIN} acknowledged writes since the last flush of another mode; let the \
+                     writes run for some seconds before the cut"
                 )
             }),
             Outcome::Pass | Outcome::Measured => held(&modes),
@@ -144,8 +144,8 @@ fn no_cut(record: &Record, after: &AfterCut) -> Option<String> {
     }
     if before.boot_id == after.boot_id && !after.is_drive_cut {
         return Some(
-            "cannot tell: this machine was never restarted since the writes began, so no power cut happened; a drive whose \
-             power alone was cut: --drive-cut"
+            "cannot tell: this machine was never restarted since the writes began, so no power cut happened; if only the drive \
+             lost power, give --drive-cut"
                 .to_owned(),
         );
     }
@@ -158,8 +158,8 @@ fn no_cut(record: &Record, after: &AfterCut) -> Option<String> {
             "cannot tell: the drive counts {cycles} as before, so it kept its power; a restart of the machine alone proves little"
         )),
         () if now.unsafe_shutdowns == then.unsafe_shutdowns => Some(format!(
-            "cannot tell: the drive counts {unsafe_shutdowns} as before, so it was told before its power went; cut the power, do \
-             not switch the machine off"
+            "cannot tell: the drive counts {unsafe_shutdowns} as before, so it was notified before it lost power; cut the power \
+             instead of shutting the machine down"
         )),
         () => None,
     }
@@ -181,7 +181,7 @@ fn held(modes: &[ModeResult]) -> String {
     let exposed: u64 = passed.iter().map(|result| result.exposed).sum();
     let names: Vec<_> = passed.iter().map(|result| result.mode.to_string()).collect();
     format!(
-        "all {} are there; the cut tested {}, {} of whose writes nothing else had flushed",
+        "all {} are there; the cut tested {}, with {} writes that no other mode had flushed",
         count(checked, "acknowledged write"),
         names.join(", "),
         number(exposed as f64)
@@ -211,7 +211,7 @@ fn remarks(
     let reordered = sum(|counts| counts.reordered);
     if reordered > 0 {
         remarks.push(format!(
-            "{} gone although later writes of the same lane are there: reordered",
+            "{} of the lost writes were reordered: later writes of the same lane are there",
             number(reordered as f64)
         ));
     }
@@ -221,7 +221,9 @@ fn remarks(
             remarks.push("the drive claims to have no volatile cache, so Linux sent it no flushes".to_owned());
         }
         Some("write back") if gone => {
-            remarks.push("the drive has a volatile cache and acknowledged flushes that it did not keep".to_owned());
+            remarks.push(
+                "the drive has a volatile cache, and it lost data after it had acknowledged the flush".to_owned(),
+            );
         }
         _ => {}
     }
@@ -236,7 +238,7 @@ fn remarks(
         let sizes: Vec<_> = record.session.lanes.iter().map(|lane| lane.write_bytes).collect();
         let (least, most) = (sizes.iter().min().copied().unwrap_or(0), sizes.iter().max().copied().unwrap_or(0));
         remarks.push(format!(
-            "{} not acknowledged and torn, which is allowed ({} to {}); {claim}",
+            "{} torn but not acknowledged, which is allowed (writes of {} to {}); {claim}",
             count(torn, "write"),
             binary_bytes(least.into()),
             binary_bytes(most.into())

@@ -42,7 +42,7 @@ impl TryFrom<String> for SessionId {
     fn try_from(text: String) -> Result<Self, String> {
         let is_id = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
         let number = is_id.then(|| u128::from_str_radix(&text, 16).ok()).flatten();
-        number.map(Self).ok_or_else(|| format!("{} is no session: 32 hexadecimal digits", quoted(&text)))
+        number.map(Self).ok_or_else(|| format!("{} is not a session ID of 32 hexadecimal digits", quoted(&text)))
     }
 }
 
@@ -100,7 +100,7 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Self, String> {
         let names = || Self::ALL.map(|mode| mode.to_string()).join(", ");
         let found = Self::ALL.into_iter().find(|mode| mode.to_string() == text);
-        found.ok_or_else(|| format!("{} is no mode: give one of {}", quoted(text), names()))
+        found.ok_or_else(|| format!("{} is not a mode: give one of {}", quoted(text), names()))
     }
 }
 
@@ -184,7 +184,7 @@ impl Session {
     pub fn check(&self) -> Result<(), String> {
         if self.format_version != FORMAT_VERSION {
             return Err(format!(
-                "session of format {}, this program has {FORMAT_VERSION}: use the same version on both machines",
+                "the session has format {}, but this program has format {FORMAT_VERSION}: use the same version on both machines",
                 self.format_version
             ));
         }
@@ -192,7 +192,7 @@ impl Session {
             check_text(text)?;
         }
         if !(1..=LANES_MAX).contains(&self.lanes.len()) {
-            return Err(format!("session of {} lanes, not 1 to {LANES_MAX}", self.lanes.len()));
+            return Err(format!("the session has {} lanes, not 1 to {LANES_MAX}", self.lanes.len()));
         }
         let is_good = |lane: &Lane| {
             let size = SECTOR_BYTES..=WRITE_BYTES_MAX;
@@ -203,7 +203,7 @@ impl Session {
                 && lane.at.checked_add(lane.bytes()).is_some_and(|end| end <= i64::MAX as u64)
         };
         match self.lanes.iter().position(|lane| !is_good(lane)) {
-            Some(lane) => Err(format!("lane {lane} of the session is out of bounds")),
+            Some(lane) => Err(format!("lane {lane} of the session has values out of bounds")),
             None => Ok(()),
         }
     }

@@ -78,7 +78,7 @@ impl Record {
         let is_good = self.upto.len() == lanes
             && self.upto_before.len() == lanes
             && self.upto_before.iter().zip(&self.upto).all(is_behind);
-        if is_good { Ok(()) } else { Err("record of a session whose numbers do not fit its lanes".to_owned()) }
+        if is_good { Ok(()) } else { Err("the numbers in the record do not fit the lanes of its session".to_owned()) }
     }
 }
 
@@ -107,7 +107,7 @@ impl Register {
             number += 1;
             match line.last() {
                 Some(b'\n') if number == 1 && line == FILE_MARK.as_bytes() => {}
-                Some(_) if number == 1 => return Err("it is not a witness's file; name another one".to_owned()),
+                Some(_) if number == 1 => return Err("it is not a witness's file; give another file".to_owned()),
                 Some(b'\n') => register.reload(&line).map_err(|why| format!("line {number} is damaged: {why}"))?,
                 Some(_) if line.len() == LINE_MAX => return Err(format!("line {number} is damaged: too long")),
                 _ => break,
@@ -122,7 +122,7 @@ impl Register {
     pub fn end(&mut self) {
         for record in self.records.iter_mut().filter(|record| record.is_open) {
             record.is_open = false;
-            record.end.get_or_insert_with(|| ("the witness ended, and with it the writes".to_owned(), false));
+            record.end.get_or_insert_with(|| ("the witness ended, which also ended the writes".to_owned(), false));
         }
     }
 
@@ -150,11 +150,11 @@ impl Register {
             Message::Begin(session) => {
                 session.check()?;
                 if own.is_some() || self.find(session.id).is_some() {
-                    return Err("this session, or one of this connection, has begun before".to_owned());
+                    return Err("this session, or another session of this connection, has already begun".to_owned());
                 }
                 if self.records.len() >= SESSIONS_MAX {
                     return Err(format!(
-                        "the witness's file has {SESSIONS_MAX} sessions; start the witness with a new one"
+                        "the witness's file already has {SESSIONS_MAX} sessions; start the witness with a new file"
                     ));
                 }
                 *own = Some(session.id);
@@ -174,7 +174,7 @@ impl Register {
                 let ascends = record.upto.iter().zip(upto).all(|(before, now)| before <= now && *now <= MOST_WRITES);
                 let fits = upto.len() == record.upto.len() && ascends && *phase >= record.phase;
                 if !fits || !record.is_running() {
-                    return Err("acknowledgement that goes back, or does not fit the session".to_owned());
+                    return Err("the acknowledgement is below an earlier one, or does not fit the session".to_owned());
                 }
                 if *phase > record.phase {
                     record.upto_before.clone_from(&record.upto);
@@ -186,7 +186,7 @@ impl Register {
                 check_text(why)?;
                 let record = self.own(*session, *own)?;
                 if !record.is_running() {
-                    return Err("the session ended before".to_owned());
+                    return Err("the session has already ended".to_owned());
                 }
                 record.end = Some((why.clone(), *failed));
             }
@@ -195,11 +195,11 @@ impl Register {
                 check_text(sentence)?;
                 let record = self.find_mut(*session).ok_or("no such session")?;
                 if record.is_open || record.judged.is_some() {
-                    return Err("the session still runs, or was examined before".to_owned());
+                    return Err("the session is still running, or was already examined".to_owned());
                 }
                 record.judged = Some(sentence.clone());
             }
-            Message::Ask { .. } => return Err("a question changes nothing".to_owned()),
+            Message::Ask { .. } => return Err("a question cannot change a session".to_owned()),
         }
         Ok(())
     }
@@ -248,13 +248,16 @@ impl Register {
 
     fn own(&mut self, session: SessionId, own: Option<SessionId>) -> Result<&mut Record, String> {
         let of_own = (own == Some(session)).then_some(session);
-        of_own.and_then(|id| self.find_mut(id)).ok_or_else(|| "no session of this connection".to_owned())
+        of_own
+            .and_then(|id| self.find_mut(id))
+            .ok_or_else(|| "the session does not belong to this connection".to_owned())
     }
 }
 
 /// Reads a message, or a reply. Errors: one line.
 pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
-    serde_json::from_slice(line).map_err(|error| format!("no message of flashproof ({})", quoted(&error.to_string())))
+    serde_json::from_slice(line)
+        .map_err(|error| format!("not a message of flashproof ({})", quoted(&error.to_string())))
 }
 
 /// The line of a message or a reply, including its end.
@@ -263,7 +266,7 @@ pub fn line(of: &impl Serialize) -> Result<Vec<u8>, String> {
     line.push(b'\n');
     match line.len() <= LINE_MAX {
         true => Ok(line),
-        false => Err(format!("a message of {} bytes, more than {LINE_MAX}", line.len())),
+        false => Err(format!("a message of {} bytes is longer than {LINE_MAX}", line.len())),
     }
 }
 

@@ -243,7 +243,7 @@ impl fmt::Display for Slow {
              {outside} of the windows are above the band of the peers, p = {p_value:.1e}"
         )?;
         let or = |(level, name): &(Level, String)| {
-            write!(f, "; or it is its {level} {}, which no other drive has", units::quoted(name))
+            write!(f, "; or the cause is its {level} {}, which no other drive has", units::quoted(name))
         };
         self.or.iter().try_for_each(or)
     }
@@ -267,19 +267,19 @@ pub enum Reason {
     FewDrives { drives: usize },
     /// Fewer windows with peers than 40 % of what the others have.
     #[error(
-        "{windows} windows to compare, {typical} are typical; {alone} had no peers at their time and load, {invalid} no valid \
-         latencies. Run this drive as long and with the same load as the others"
+        "only {windows} windows can be compared, {typical} are typical; {alone} windows had no peers at the same time and load, \
+         {invalid} had no valid latencies. Run this drive as long and with the same load as the others"
     )]
     FewWindows { windows: usize, typical: usize, alone: usize, invalid: usize },
     /// Slow, but there are too few groups to know how much groups differ.
     #[error(
-        "{} times as slow as the others, but {groups} groups do not show how much groups differ. Exchange drives between them \
-         and repeat, or add groups", units::number(*factor)
+        "{} times as slow as the others, but {groups} groups are too few to know how much healthy groups differ. Exchange \
+         drives between the groups and repeat, or add groups", units::number(*factor)
     )]
     FewGroups { factor: f64, groups: usize },
     /// The drives differ so much, or are so few, that only a larger slowdown than this can be found.
     #[error(
-        "{drives} drives with this spread show only a drive slower by {} times or more; add drives", units::number(*factor)
+        "among {drives} drives with this spread, only a drive {} times as slow or slower can be found; add drives", units::number(*factor)
     )]
     Insensitive { factor: f64, drives: usize },
 }

@@ -269,7 +269,7 @@ pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, alone: &[String])
         remarks.push("the load was not confirmed over a whole slice".to_owned());
     }
     let moved = steps.iter().filter(|(_, details)| details.judged.why.contains("at other shares than before"));
-    let settled = "the drive settled at other shares than before it was overdriven";
+    let settled = "after it was overdriven, the drive settled at different shares";
     remarks.extend(moved.map(|(step, _)| format!("{}: {settled}", step.name)));
     if let Some(decisive) = held.or(not_held) {
         remarks.push(spells(decisive, sla));
@@ -312,7 +312,7 @@ fn sentence(finding: &Finding) -> String {
             format!("the rating was not found, because this program or this host could not offer a load: {between}")
         }
         (Stop::Unstable, _) => {
-            format!("there is no rating that lasts: loads that were held were not held later; so far {between}")
+            format!("there is no stable rating: loads that were held at first were not held later; so far {between}")
         }
         (Stop::TimeUp, _) => format!("the rating was not found in the time given: {between}"),
         (Stop::Found | Stop::Highest, None) => between,
@@ -337,8 +337,7 @@ fn spells(details: &Details, sla: &Sla) -> String {
         return format!("no slow spells at {multiple}x: no report interval had a share at a limit");
     }
     let few = details.judged.spells.iter().any(|spells| (1..SPELLS_IN_WINDOW as u64).contains(&spells.count));
-    let few =
-        if few { "; of fewer than four it is not known how often they come: a longer --slice shows it" } else { "" };
+    let few = if few { "; fewer than four spells do not show how often they come: use a longer --slice" } else { "" };
     format!("slow spells at {multiple}x (report intervals with a share at a limit): {}{few}", each.join("; "))
 }
 
@@ -347,8 +346,8 @@ fn unseen(details: &Details) -> String {
     let (ran, rare) = (details.ran_sec, details.ran_sec / SPELLS_IN_WINDOW as f64);
     let [ran, rare] = [ran, rare].map(|sec| units::span(sec.round() as u64));
     format!(
-        "not seen: stalls and garbage collection that come less often than every {rare}, and what begins later than {ran} \
-         into a load; certify the rating"
+        "not seen: stalls and garbage collection rarer than every {rare}, and effects that begin later than {ran} into a \
+         load; certify the rating"
     )
 }
 
@@ -362,7 +361,7 @@ fn margin(details: &Details, sla: &Sla) -> String {
     let nearest = shares.reduce(|nearest, next| if part(&next) > part(&nearest) { next } else { nearest });
     nearest.map_or_else(String::new, |(share, margin, limit)| {
         format!(
-            "; the mean of its {} rounds is {} ± {} over {} (95 %)",
+            "; the mean of {} rounds is {} ± {} over {} (95 % confidence)",
             details.judged.rounds_judged,
             units::percent(share),
             units::percent(margin),
@@ -530,7 +529,7 @@ mod tests {
         let (held, failed) = (42.4, 43.1);
         let series = series(vec![
             step(Move::Try(held), Seen::Held, "first", 0.03),
-            step(Move::Try(failed), Seen::Failed, "6 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)", 0.06),
+            step(Move::Try(failed), Seen::Failed, "6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)", 0.06),
             step(Move::Recover(held), Seen::Held, "the earlier shares returned", 0.03),
             step(Move::Confirm(held), Seen::Held, "within the limits", 0.04),
         ]);
@@ -541,11 +540,11 @@ mod tests {
         assert_eq!(
             found.remarks,
             [
-                "at 42.4x: within the limits; the mean of its 5 rounds is 4.00 % ± 0.100 % over 1ms (95 %)",
-                "not held: 43.1x: 6 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)",
+                "at 42.4x: within the limits; the mean of 5 rounds is 4.00 % ± 0.100 % over 1ms (95 % confidence)",
+                "not held: 43.1x: 6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)",
                 "no slow spells at 42.4x: no report interval had a share at a limit",
-                "not seen: stalls and garbage collection that come less often than every 15 min, and what begins later than \
-                 1 h into a load; certify the rating",
+                "not seen: stalls and garbage collection rarer than every 15 min, and effects that begin later than 1 h into a \
+                 load; certify the rating",
             ]
         );
     }
@@ -568,8 +567,8 @@ mod tests {
              64ms, at most 5 min apart"
         );
         assert!(of([spells(1, 0.0), spells(899, 4.0), Spells::default()]).ends_with(
-            "one over 1ms, after 60 s; 899 over 8ms, at most 4 s apart; of fewer than four it is not known how often they come: a \
-             longer --slice shows it"
+            "one over 1ms, after 60 s; 899 over 8ms, at most 4 s apart; fewer than four spells do not show how often they come: use \
+             a longer --slice"
         ));
     }
 

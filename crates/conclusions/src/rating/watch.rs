@@ -138,7 +138,7 @@ impl AtLimit<'_> {
 
     /// Share, threshold and series in words.
     fn text(&self) -> String {
-        format!("{} over {} of {}", units::percent(self.share()), self.limit.threshold_text(), self.series.group)
+        format!("{0} of {2} over {1}", units::percent(self.share()), self.limit.threshold_text(), self.series.group)
     }
 }
 
@@ -179,7 +179,9 @@ impl Watcher {
             Target::Return(_) if self.has_returned() => {
                 Some(format!("the earlier shares returned after {count} rounds"))
             }
-            Target::Return(_) if count >= RECOVERY_ROUNDS_MAX => Some(format!("not as before within {count} rounds")),
+            Target::Return(_) if count >= RECOVERY_ROUNDS_MAX => {
+                Some(format!("the earlier shares did not return within {count} rounds"))
+            }
             Target::Try { exact, .. } if self.is_settled(*exact) => Some(format!("settled after {count} rounds")),
             _ => None,
         }
@@ -218,7 +220,9 @@ impl Watcher {
             // A device or limit that lagged failed the run; otherwise our own lag stopped it.
             end if !end.is_complete() && verdict.outcome == Outcome::Fail => Some((Seen::Failed, reason())),
             end if !end.is_complete() => Some((Seen::OurLimit, reason())),
-            _ if self.rounds.count() == 0 => Some((Seen::NotSteady, "it ended before its first round did".to_owned())),
+            _ if self.rounds.count() == 0 => {
+                Some((Seen::NotSteady, "the step ended before its first round was complete".to_owned()))
+            }
             _ => None,
         }
     }
@@ -303,8 +307,8 @@ impl Watcher {
         let (AtLimit { series, limit, .. }, [first, second]) = self.halves(rounds.max(2 * window))?.find(rose)?;
         let ([first, second], threshold) = ([first, second].map(units::percent), limit.threshold_text());
         Some(format!(
-            "getting worse, a longer run may fail: {first} over {threshold} of {} in the first half of {rounds} rounds, \
-             {second} in the second (limit {})",
+            "getting worse, a longer run may fail: {first} of {} over {threshold} in the first half of {rounds} rounds, \
+             {second} in the second half (limit {})",
             series.group,
             limit.share_text()
         ))
@@ -323,7 +327,7 @@ impl Watcher {
         };
         let at = self.at_limits(count).find(is_too_much)?;
         let (after, most) = (units::span(count as u64 * self.rounds.round_sec), at.limit.share_text());
-        Some(format!("{} in {after} (limit {most}): too much for the whole step", at.text()))
+        Some(format!("{} in {after} (limit {most}), so the whole step cannot pass", at.text()))
     }
 
     /// The first share that is at its limit over all of the judged rounds, or would be with our own lag.
@@ -337,14 +341,14 @@ impl Watcher {
                     Some((Seen::Failed, format!("{text} over {rounds_judged} rounds (limit {most})")))
                 }
                 true => {
-                    let why = "but only with what this program was late itself";
+                    let why = "but only because of this program's own lag";
                     Some((Seen::OurLimit, format!("{text} (limit {most}), {why}")))
                 }
                 false if exceeded(response) => {
                     let (share, threshold) = (units::percent(share(response)), at.limit.threshold_text());
                     let group = &at.series.group;
                     let why =
-                        format!("with our own lag {share} over {threshold} of {group} (limit {most}): it would decide");
+                        format!("with this program's own lag {share} of {group} over {threshold} (limit {most}): this lag would decide");
                     Some((Seen::OurLimit, why))
                 }
                 false => None,

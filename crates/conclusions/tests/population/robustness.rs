@@ -118,7 +118,7 @@ fn causes_that_cannot_be_told_apart_are_all_named() {
     let or: Vec<_> = examination.slow[0].or.iter().map(|(level, name)| (*level, name.as_str())).collect();
     assert_eq!(or, [(Level::Firmware, "1.1"), (Level::Host, "h20")]);
     let text = examination.slow[0].to_string();
-    assert!(text.contains("or it is its host \"h20\""), "{text}");
+    assert!(text.contains("or the cause is its host \"h20\""), "{text}");
 
     let mut population = draw(&Plan { drives: 20, drives_of_host: 10, ..plan() }, 11);
     (10..20).for_each(|drive| slow_down(&mut population, drive, 2.0));

@@ -74,7 +74,8 @@ impl<R: Read> Input<R> {
         let mut first = Vec::new();
         source.by_ref().take(FIRST_BYTES).read_to_end(&mut first)?;
         if let Some((_, name, program)) = UNREAD.iter().find(|(magic, ..)| first.starts_with(magic)) {
-            let why = format!("it is compressed by {name}, which is not read here: {program} LOG | {command}");
+            let why =
+                format!("the log is compressed with {name}, which is not supported: use {program} LOG | {command}");
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let compression = Compression::of(&first);
@@ -176,7 +177,7 @@ impl<S: BufRead> ZstdFrames<S> {
                 Err(FrameDecoderError::WindowSizeTooBig { requested, max }) => {
                     return Err(io::Error::other(format!(
                         "this zstd data needs a window of {requested} bytes, more than the {max} that are accepted; \
-                         pipe it in: zstd -dc --long=31 LOG | {}",
+                         decompress the log first: zstd -dc --long=31 LOG | {}",
                         self.command
                     )));
                 }
@@ -190,7 +191,7 @@ impl<S: BufRead> ZstdFrames<S> {
     fn end_frame(&self) -> io::Result<()> {
         match (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum()) {
             (Some(stored), Some(found)) if stored != found => Err(io::Error::other(format!(
-                "the zstd data is damaged: its bytes have the checksum {found:08x}, and {stored:08x} was stored"
+                "the zstd data is damaged: its bytes have the checksum {found:08x}, but {stored:08x} was stored"
             ))),
             _ => Ok(()),
         }
@@ -269,7 +270,10 @@ mod tests {
     fn what_is_compressed_in_another_way_is_refused_with_the_way_out() {
         for (bytes, program) in [(&b"\xfd7zXZ\0\0"[..], "xz"), (b"BZh91AY", "bzip2"), (b"\x04\x22\x4d\x18d", "lz4")] {
             let error = Input::new(bytes).unwrap_err().to_string();
-            assert!(error.contains(&format!("not read here: {program} -dc LOG | flashproof latency -l -")), "{error}");
+            assert!(
+                error.contains(&format!("not supported: use {program} -dc LOG | flashproof latency -l -")),
+                "{error}"
+            );
         }
     }
 
@@ -341,7 +345,8 @@ mod tests {
         for window in [descriptor(25, 1), descriptor(27, 0), descriptor(31, 0)] {
             let error = read(&frame(window)).0.unwrap_err().to_string();
             assert!(
-                error.contains("more than the 33554432 that are accepted; pipe it in: zstd -dc --long=31"),
+                error
+                    .contains("more than the 33554432 that are accepted; decompress the log first: zstd -dc --long=31"),
                 "{error}"
             );
         }

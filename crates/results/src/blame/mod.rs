@@ -216,7 +216,7 @@ fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
     let circumstances = evidence.into_iter().filter_map(|(cause, evidence)| Some((cause, evidence?)));
     parts.extend(circumstances.map(|(cause, evidence)| BlamePart { cause, share: None, evidence }));
     if parts.is_empty() {
-        let evidence = "not told apart because nothing is recorded of it".to_owned();
+        let evidence = "the cause is unknown, because these operations have no recorded times".to_owned();
         parts.push(BlamePart { cause: Cause::Unknown, share: None, evidence });
     }
     parts
@@ -233,7 +233,7 @@ fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
     let wanted = subject.counts.wanted();
     if subject.limit.is_exceeded(without, wanted) {
         largest.evidence = format!(
-            "{}; without it {} would be over {:#}, which reaches the limit as well",
+            "{}; without this delay, {} would still be over {:#}, which reaches the limit as well",
             largest.evidence,
             percent(without as f64 / wanted.max(1) as f64),
             ThresholdText(subject.limit.threshold_ns)
@@ -283,8 +283,8 @@ fn host(subject: &Subject<'_>) -> Option<String> {
         (
             Column::RunqueueWaitPct,
             RUNQUEUE_WAIT_PCT_MIN,
-            "this program's threads wanted to run for",
-            "of the time and had no CPU",
+            "this program's threads waited for a CPU during",
+            "of the time",
         ),
         (Column::CpuBusyPct, BUSY_PCT_MIN, "all CPUs were", "busy"),
     ];
@@ -298,7 +298,7 @@ fn host(subject: &Subject<'_>) -> Option<String> {
         format!("{share:.0} % of the device's interrupts went to one CPU while the busiest CPU was {busiest:.0} % busy")
     });
     let evidence: Vec<_> = busy.chain(interrupts).collect();
-    (!evidence.is_empty()).then(|| format!("while they were slow, {}", evidence.join(", ")))
+    (!evidence.is_empty()).then(|| format!("while operations were slow, {}", evidence.join(", ")))
 }
 
 fn heat(subject: &Subject<'_>, shares: &Shares) -> Option<String> {
@@ -357,7 +357,7 @@ fn whole(subject: &Subject<'_>, parts: &[BlamePart]) -> String {
         text = format!("{text} on {}", device.unwrap_or("all devices together"));
     }
     let (over, wanted) = (subject.over(), subject.counts.wanted());
-    let lag = if over > subject.at(&subject.counts.judged_over) { ", with our own lag" } else { "" };
+    let lag = if over > subject.at(&subject.counts.judged_over) { ", with this program's own lag" } else { "" };
     text = format!(
         "{text}: {} of {} over {:#}{lag} (limit {}): ",
         percent(over as f64 / wanted.max(1) as f64),
@@ -395,8 +395,8 @@ fn ours(subject: &Subject<'_>) -> String {
     let mean = |sums| Some(subject.mean_ns(sums)).filter(|ns| *ns > 0).map(duration);
     let parts = [
         mean(&slow.lag_ns).map(|time| format!("issued {time} late")),
-        mean(&slow.unseen_ns).map(|time| format!("completions may have lain unseen for {time}")),
-        mean(&slow.held_ns).map(|time| format!("slots may have been held by completions unseen for {time}")),
+        mean(&slow.unseen_ns).map(|time| format!("completions may have been noticed {time} late")),
+        mean(&slow.held_ns).map(|time| format!("slots may have been held {time} longer by such completions")),
     ];
     format!("{} on average", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
@@ -405,7 +405,7 @@ fn ours(subject: &Subject<'_>) -> String {
 fn wait(subject: &Subject<'_>) -> String {
     let slow = &subject.counts.slow;
     let mut text = format!(
-        "{} on average under the limit of operations in flight, while service took {}",
+        "{} on average under the in-flight limit, while service took {}",
         duration(subject.mean_ns(&slow.wait_ns).saturating_sub(subject.mean_ns(&slow.held_ns))),
         duration(subject.mean_ns(&slow.service_ns))
     );
@@ -416,7 +416,10 @@ fn wait(subject: &Subject<'_>) -> String {
     }
     if subject.counts.unissued > 0 {
         let were = if subject.counts.unissued == 1 { "was" } else { "were" };
-        text = format!("{text}, and {} {were} never issued or never came back", Grouped(subject.counts.unissued));
+        text = format!(
+            "{text}, and {} of the operations {were} never issued or never completed",
+            Grouped(subject.counts.unissued)
+        );
     }
     text
 }

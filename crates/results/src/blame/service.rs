@@ -42,7 +42,7 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
         return vec![(Cause::Server, 1.0, format!("network or server, not told apart: {}{behind}", took(subject)))];
     }
     if subject.plan.simulated {
-        let simulated = "simulated, so that its service time is the device's by definition";
+        let simulated = "a simulated device has no kernel before it, so all service time is the device's";
         return vec![(Cause::Device, 1.0, format!("{simulated}: {}{behind}", took(subject)))];
     }
     let outside = Outside::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
@@ -72,7 +72,7 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
             vec![
                 (Cause::Device, device, device_evidence + &behind),
                 (Cause::KernelQueue, kernel, evidence),
-                (Cause::Unknown, unseen, not_told("the samples are too few and too short for bursts")),
+                (Cause::Unknown, unseen, not_told("the trace samples are too few and too short to catch bursts")),
             ]
         }
         Err(why) => match outside {
@@ -102,7 +102,7 @@ fn took(subject: &Subject<'_>) -> String {
 }
 
 fn not_told(why: &str) -> String {
-    format!("device or kernel queue, not told apart because {why}")
+    format!("in the device or in the kernel queue, which cannot be told apart because {why}")
 }
 
 /// Describes waits that are counted as service.
@@ -111,7 +111,10 @@ fn behind(subject: &Subject<'_>, shares: &Shares) -> String {
         return String::new();
     }
     let wait = duration(subject.mean_ns(&subject.counts.slow.wait_ns));
-    format!(", with {} of waiting, {wait} on average, for slots held by such operations", percent_whole(shares.behind))
+    format!(
+        ", including {} spent waiting ({wait} on average) for slots that such operations held",
+        percent_whole(shares.behind)
+    )
 }
 
 fn kind(subject: &Subject<'_>) -> Option<TraceKind> {
@@ -151,8 +154,8 @@ impl Outside {
         let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
         let column = if kind == TraceKind::Read { "r_await" } else { "w_await" };
         let evidence = format!(
-            "of {} of service at least {} was spent before the kernel made requests of them, as a cgroup's limit does: \
-             its statistics ({column}) have {} for all requests",
+            "of {} of service time, {} (lower bound) passed before the kernel created requests, as under a cgroup's limit: \
+             the kernel's statistics ({column}) show {} for all requests",
             duration(service_ns),
             percent_whole(fraction),
             duration((requests_ms * 1e6) as u64)
@@ -175,7 +178,7 @@ struct Sampled {
 impl Sampled {
     /// `Err` gives the reason why the samples allow no conclusion.
     fn of(subject: &Subject<'_>) -> Result<Self, String> {
-        let kind = kind(subject).ok_or("its requests are of no known kind")?;
+        let kind = kind(subject).ok_or("the stream is neither of reads nor of writes")?;
         let mean_bytes = subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0);
         let size = TraceSize::of(mean_bytes);
         let samples = subject.blamer.slice_samples.get(subject.slice).cloned().unwrap_or_default();
@@ -187,25 +190,28 @@ impl Sampled {
             }
         }
         if traced.samples == 0 {
-            return Err("no sample of a trace has its requests".to_owned());
+            return Err("no trace sample has requests of this stream".to_owned());
         }
         let slow = subject.at(&touched.service_over);
         if slow < SAMPLED_SLOW_MIN {
             let samples = count(traced.samples, "sample");
             return Err(match slow {
-                0 => format!("no slow operation fell into {samples} of the trace"),
-                _ => format!("only {} fell into {samples} of the trace", count(slow, "slow operation")),
+                0 => format!("no slow operation fell into the trace ({samples})"),
+                _ => format!("only {} fell into the trace ({samples})", count(slow, "slow operation")),
             });
         }
         let sample_ms = traced.length_ms / traced.samples as f64;
         let served = subject.served_slowly_ns();
         if served as f64 / 1e6 * 2.0 > sample_ms {
-            return Err(format!("they took {}, too long for samples of {sample_ms:.0} ms", duration(served)));
+            return Err(format!(
+                "slow operations took {}, too long for trace samples of {sample_ms:.0} ms",
+                duration(served)
+            ));
         }
         let expected = traced.requests as f64 * slow as f64 / touched.ops.max(1) as f64;
         if expected < SAMPLED_SLOW_MIN as f64 {
             let (samples, s) = (count(traced.samples, "sample"), if traced.samples == 1 { "s" } else { "" });
-            return Err(format!("{samples} of the trace hold{s} too few of them"));
+            return Err(format!("{samples} of the trace hold{s} too few slow operations"));
         }
         let device = (subject.at(&traced.device_over) as f64 / expected).min(1.0);
         let total = (subject.at(&traced.total_over) as f64 / expected).min(1.0);
@@ -234,7 +240,7 @@ impl Sampled {
         let Traced { samples, requests, queue_p99_ns, .. } = self.traced;
         format!(
             "block_bio_queue to block_rq_issue p99 up to {}; {} of {} requests took over {} from block_bio_queue to \
-             completion, in {}; the rest before that, or before this program saw it{}",
+             completion, in {}; the other time passed before block_bio_queue, or until this program saw the completion{}",
             duration(queue_p99_ns),
             Grouped(subject.at(&self.traced.total_over)),
             Grouped(requests),
@@ -272,7 +278,7 @@ fn behind_full(subject: &Subject<'_>) -> Option<(f64, String)> {
     }
     let fraction = (behind_sec * 1e9 / service_ns as f64).min(1.0);
     let evidence = format!(
-        "of {} of service up to {} was spent before it, while it held all {} requests that it takes at once",
+        "of {} of service time, up to {} passed before the device, while the device held its maximum of {} requests",
         duration(service_ns),
         percent_whole(fraction),
         Grouped(all.requests_max),

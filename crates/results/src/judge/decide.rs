@@ -145,11 +145,11 @@ fn weigh(
     let stopped = stopped.then(|| {
         let so_far = match outcome {
             Outcome::Invalid if doubts.is_empty() && is_over_so_far(judge) => {
-                "too much of what it did was slow, but the rest of the slice could have made up for that"
+                "too many operations were slow so far, but the rest of the slice could have made up for them"
             }
-            Outcome::Invalid if doubts.is_empty() => "it would pass so far",
-            Outcome::Fail => "it had already failed",
-            _ => "the observations so far allow no verdict",
+            Outcome::Invalid if doubts.is_empty() => "so far the run would pass",
+            Outcome::Fail => "the run had already failed",
+            _ => "the run so far allows no verdict",
         };
         let (ran_sec, duration_sec) = (judge.ran_ns / 1_000_000_000, judge.plan.duration_sec);
         let (code, why) = match elsewhere {
@@ -162,7 +162,7 @@ fn weigh(
         (Outcome::Pass, Some(worst)) => Some(Reason::new(Code::Held, worst.to_string())),
         (Outcome::Measured, _) => {
             let late = judge.late_unlimited().map_or_else(String::new, |late| format!(", {late}"));
-            let why = "no limits of latency were given, so none was judged; all operations were done";
+            let why = "no latency limits were given, so latencies were not judged; all operations completed";
             Some(Reason::new(Code::NoLimits, format!("{why}{late}")))
         }
         _ => None,
@@ -210,7 +210,7 @@ impl Findings {
         }
         match (bounds.judged, &bounds.response) {
             (Some(judged), Some(response)) if judged.is_over() != response.is_over() => self.own_lag(format!(
-                "this program's own lag would decide: counted with it, {response}; without it, every share is below its limit; \
+                "this program's own lag would decide the verdict: with this lag, {response}; without it, every share is below its limit; \
                      use a less busy machine or a lower rate"
             )),
             (None, _) if !judge.judged_groups().any(|group| is_used(&group)) => self.doubts.push(Reason::new(
@@ -229,20 +229,20 @@ impl Findings {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.least) {
             (Some(judged), Some(least)) if judged.is_over() && !least.is_over() => self.own_lag(format!(
-                    "this program may have made what it measured: {judged}, but not without the operations that it had kept back \
-                     or issued over {:#} late, the time by which those held up others, and that for which completions may have lain \
-                     unseen (over {limit_us} us){}; use a less busy machine{}",
+                    "this program may have caused the slow operations: {judged}. Without this program's delays, no share reaches its \
+                     limit. These delays are operations issued over {:#} late, waits behind such operations, and completions noticed \
+                     over {limit_us} us late{}; use a less busy machine{}",
                     ThresholdText(judge.plan.sla.tightest_ns()),
                     without_cpu(judge),
                     if judge.plan.has_keys { " or \"pacing: spin\"" } else { "" }
                 )),
             // More than 1 % of the gaps over the limit means that their p99 is over it.
             _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.note(format!(
-                    "times are overstated: {} of {} completions may have lain unseen for over {limit_us} us (5 % of the \
-                     tightest threshold), which does not change the verdict{}",
+                    "latencies are overstated: {} of {} completions may have been noticed over {limit_us} us late (5 % of the \
+                     tightest threshold); this does not change the verdict{}",
                     percent(judge.gaps_over as f64 / judge.gaps as f64),
                     Grouped(judge.gaps),
-                    if judge.plan.has_keys { "; \"pacing: spin\" looks more often" } else { "" }
+                    if judge.plan.has_keys { "; \"pacing: spin\" polls more often" } else { "" }
                 )),
             _ => {}
         }
@@ -254,7 +254,7 @@ impl Findings {
         for found in undone {
             match found.ours {
                 true => self.own_lag(format!(
-                    "{found}: this program held it up and not the {noun}; use a less busy machine or a lower rate"
+                    "{found}: this program delayed the load, not the {noun}; use a less busy machine or a lower rate"
                 )),
                 false => self.undone.push(Reason::new(Code::NotCarriedOut, found.to_string())),
             }
@@ -264,8 +264,8 @@ impl Findings {
         for (slow, share) in judge.below_rate(end) {
             match judge.without_delays(share) {
                 true => self.own_lag(format!(
-                    "{slow}, and this program's threads had no CPU for a part of the time that could have made the difference; use a \
-                     less busy machine"
+                    "{slow}; this program's threads lacked a CPU for so long that they may have caused this; use a less busy \
+                     machine"
                 )),
                 false => self.undone.push(Reason::new(Code::BelowRate, slow)),
             }
@@ -277,25 +277,25 @@ impl Findings {
         let noun = judge.plan.tested.noun();
         for info in judge.plan.streams.iter().filter(|info| info.is_judged_loop() && !judge.plan.has_no_limits()) {
             self.note(format!(
-                    "{} are a closed loop: while the {noun} stalls none are wanted, so a stall counts as one slow operation a \
-                     slot, and as silence where it is longer than the loosest limit",
+                    "{} are a closed loop: none are issued while the {noun} stalls, so a stall counts as one slow operation per \
+                     slot, and as silence if it is longer than the largest threshold",
                     info.name
                 ));
         }
         if let Some(judged) = bounds.judged.filter(|_| judge.complete_slices == 0) {
             let slice_sec = Grouped(judge.plan.slice_sec);
             let two_shares = if judged.cut {
-                "; the share that decides is of the whole slice; shares in tables, in charts and in \"where the time went\" are \
-                 of what ran until the stop"
+                "; the share that decides counts all operations of the whole slice; shares in tables, in charts and in \
+                 \"where the time went\" count the operations that ran before the stop"
             } else {
                 ""
             };
-            self.note(format!("no slice of {slice_sec} s is complete: the incomplete one was judged{two_shares}"));
+            self.note(format!("no slice of {slice_sec} s is complete, so the incomplete slice was judged{two_shares}"));
         }
         for total in totals(judge).iter().filter(|total| total.overtime > 0) {
             if total.achieved_iops < total.offered_iops * ACHIEVED_MIN {
                 self.note(format!(
-                        "{} achieved {}/s of {}/s in the run's time, because {} of their operations came back after its end",
+                        "{} achieved {}/s of the offered {}/s during the run, because {} operations completed after its end",
                         total.name,
                         units::number(total.achieved_iops),
                         units::number(total.offered_iops),
@@ -328,7 +328,9 @@ fn without_cpu(judge: &Judge) -> String {
     let share = judge.run_delay_ns as f64 / judge.run_delay_ns.saturating_add(judge.cpu_ns).max(1) as f64;
     match share {
         share if share < RUN_DELAY_TOLD_MIN => String::new(),
-        share => format!(", and its threads had no CPU for {} of the time that they needed one", percent(share)),
+        share => {
+            format!("; its threads waited for a CPU during {} of the time in which they could run", percent(share))
+        }
     }
 }
 
@@ -337,7 +339,7 @@ fn failed_operations(judge: &Judge) -> Option<String> {
     let named = judge.plan.streams.iter().zip(&judge.totals).filter(|(_, total)| total.errors > 0);
     let by_stream: Vec<_> = named.map(|(info, total)| format!("{} {}", Grouped(total.errors), info.name)).collect();
     let failed = units::count(errors, judge.plan.tested.error());
-    (errors > 0).then(|| format!("{failed} ({}): any fails the run", by_stream.join(", ")))
+    (errors > 0).then(|| format!("{failed} ({}): any error fails the run", by_stream.join(", ")))
 }
 
 /// The worst share over all windows of a run that ended like `end`, and the worst for each limit. A window that was cut

@@ -45,7 +45,12 @@ impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { wanted, missed, .. } = self;
         let grace = GRACE_NS / 1_000_000_000;
-        write!(f, "{} of {} were due over {grace} s ago and not back", Grouped(*missed), count(*wanted, "operation"))
+        write!(
+            f,
+            "{} of {} were due over {grace} s ago and had not completed",
+            Grouped(*missed),
+            count(*wanted, "operation")
+        )
     }
 }
 
@@ -120,8 +125,8 @@ impl Judge {
             let all = each.collect::<Vec<_>>().join(" and ");
             let when = duration(last_back_ns);
             Some(match last_back_ns < self.ran_ns {
-                true => format!("{name} stopped answering at {when}: {all} never came back"),
-                false => format!("{all} never came back from {name}, which last answered at {when}"),
+                true => format!("{name} completed nothing after {when}: {all} never completed"),
+                false => format!("{all} never completed on {name}, whose last completion was at {when}"),
             })
         };
         self.plan.devices.iter().enumerate().filter_map(on_device).collect()
@@ -134,7 +139,7 @@ impl Judge {
             let is_late = |window: &Window| is_too_many(window.counts.late, window.counts.wanted());
             let (Window { counts, .. }, slices) = self.worst_window(group, end, is_late, |counts| counts.late)?;
             Some(format!(
-                "{} of {} {} on {} came back over {} late {slices}, the latest by {} (max-lag-sec; at most 0.1 % may)",
+                "{} of {} {} on {} completed over {} late {slices}, the latest after {} (max-lag-sec; at most 0.1 % may)",
                 Grouped(counts.late),
                 Grouped(counts.wanted()),
                 self.plan.streams[group.stream].name,
@@ -159,7 +164,7 @@ impl Judge {
             totals.fold((0_u64, 0), |(sum, max), total| (sum + total.late, max.max(total.late_max_ns)));
         (late > 0).then(|| {
             let grace = duration(GRACE_NS);
-            format!("{} of them over {grace} late, the latest by {}", Grouped(late), duration(max_ns))
+            format!("{} of them over {grace} late, the latest after {}", Grouped(late), duration(max_ns))
         })
     }
 
@@ -172,7 +177,7 @@ impl Judge {
             let (Window { counts, .. }, slices) =
                 self.worst_window(group, end, is_silent, |counts| counts.silent_ns)?;
             Some(format!(
-                "{} returned nothing to {} for {} of {} {slices} ({}), in stretches longer than {}; it must be below {}",
+                "{} completed no {} for {} of {} {slices} ({}), in gaps longer than {}; this fraction must be below {}",
                 self.device_name(group),
                 info.name,
                 duration(counts.silent_ns),
@@ -228,7 +233,7 @@ impl Judge {
         let (worst, rate) = slow.iter().copied().min_by(|(_, a), (_, b)| a.total_cmp(b))?;
         let first = slow.first().map(|(slice, _)| *slice as u64 + 1);
         let sentence = format!(
-            "{} did {} {unit}/s {} (it must be at least {}/s)",
+            "{} did {} {unit}/s {} (the minimum is {}/s)",
             self.plan.streams[group.stream].name,
             units::number(rate),
             slices_text(first, worst as u64 + 1),

@@ -81,12 +81,12 @@ pub fn stretched_slice(wanted_sec: u64, duration_sec: u64, report_interval_sec: 
         return None;
     }
     let slices = format!(
-        "a slice of {wanted_sec} s is no whole number of report intervals of {report_interval_sec} s: slices last {slice_sec} s"
+        "a slice of {wanted_sec} s is not a whole number of report intervals of {report_interval_sec} s, so slices last {slice_sec} s"
     );
     Some(match slice_sec * 10 <= wanted_sec.saturating_mul(11) {
         true => Ok(slices),
         false => Err(format!(
-            "{slices}, over a tenth longer - take a report interval that divides the slice, or another --slice"
+            "{slices}, over 10 % longer - choose a report interval that divides the slice, or another --slice"
         )),
     })
 }

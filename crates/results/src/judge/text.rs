@@ -22,10 +22,10 @@ const BLAME_TOLD_MAX: usize = 3;
 /// More slices with too few operations than this are counted instead of listed.
 const INSUFFICIENT_LISTED_MAX: usize = 4;
 
-/// `in slice 21`; `from slice 20 on, worst in 21` where an earlier slice was bad already.
+/// `in slice 21`; `in slice 21, the worst from slice 20 on` if an earlier slice was over a limit, too.
 pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
     match first.filter(|first| *first < worst) {
-        Some(first) => format!("from slice {first} on, worst in {worst}"),
+        Some(first) => format!("in slice {worst}, the worst from slice {first} on"),
         None => format!("in slice {worst}"),
     }
 }
@@ -33,15 +33,14 @@ pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
 impl Deciding {
     /// The worst slice, and the first that was over the limit.
     pub fn slices(&self) -> String {
-        slices_text(self.first_slice, self.slice) + if self.with_rest { " and what followed it" } else { "" }
+        slices_text(self.first_slice, self.slice) + if self.with_rest { " and the remainder after it" } else { "" }
     }
 }
 
 /// The share that decided, with counts, so that rounding leaves no doubt.
 impl fmt::Display for Deciding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (least, of_whole) =
-            if self.cut { ("at least ", " that the whole slice would have wanted") } else { ("", "") };
+        let (least, of_whole) = if self.cut { ("at least ", " due in the whole slice") } else { ("", "") };
         write!(
             f,
             "{least}{} of {} on {} took over {:#} {} ({} of {}{of_whole}; it must be below {})",
@@ -65,14 +64,14 @@ impl fmt::Display for Undone {
         let (missed, wanted) = (Grouped(*missed), units::count(*wanted, "operation"));
         write!(
             f,
-            "the load of {stream} on {device} was not done: {missed} of {wanted} ({share}) wanted {in_slice} \
-             were not back {} s after its end; at most 0.1 % may be missing",
+            "the load of {stream} on {device} was not done {in_slice}: {missed} of {wanted} ({share}) had not \
+             completed {} s after the end of the slice; at most 0.1 % may be missing",
             GRACE_NS / 1_000_000_000
         )?;
         if *slices > 1 {
-            write!(f, "; likewise in {} slices in all", Grouped(*slices))?;
+            write!(f, "; the load was not done in {} slices in all", Grouped(*slices))?;
         }
-        held_by.iter().try_for_each(|holder| write!(f, "; they waited for slots that {holder} held"))
+        held_by.iter().try_for_each(|holder| write!(f, "; these operations waited for slots that {holder} held"))
     }
 }
 
@@ -104,7 +103,7 @@ impl fmt::Display for Whose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Device => "the device",
-            Self::Limit => "the configured limit of operations in flight",
+            Self::Limit => "the configured in-flight limit",
             Self::Ours => "this program",
         })
     }
@@ -114,7 +113,7 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Completed => f.write_str("completed"),
-            Self::Enough { why } => write!(f, "ended because enough was seen: {why}"),
+            Self::Enough { why } => write!(f, "ended early: {why}"),
             Self::Interrupted { signal } => write!(f, "stopped by {signal}"),
             Self::DeviceGone { device } => write!(f, "{device} is gone"),
             Self::TooManyErrors { errors, errors_max } => {
@@ -125,18 +124,18 @@ impl fmt::Display for End {
                 write!(
                     f,
                     "stopped because {lane} was {lag_sec:.1} s late (max-lag-sec {lag_max_sec}), with {in_flight} of \
-                     at most {} in flight: {whose} could not keep up",
+                     at most {} in flight; the bottleneck was {whose}",
                     units::count(*in_flight_max, "operation")
                 )?;
                 if lane.starts_with("large-block-") && *in_flight_max == 1 {
-                    f.write_str(" with large blocks one at a time, as in ACT (large-block-concurrency)")?;
+                    f.write_str(", with large blocks issued one at a time, as in ACT (large-block-concurrency)")?;
                 }
                 Ok(())
             }
-            Self::RecordingFailed { why } => write!(f, "stopped because nothing could be recorded any more: {why}"),
-            Self::EngineFailed { why } => write!(f, "stopped because its engine failed: {why}"),
-            Self::LoadStuck { why } => write!(f, "stopped because its load could not go on: {why}"),
-            Self::Unrecorded => f.write_str("ended without a record of how (killed, or the machine stopped)"),
+            Self::RecordingFailed { why } => write!(f, "stopped because recording failed: {why}"),
+            Self::EngineFailed { why } => write!(f, "stopped because the I/O engine failed: {why}"),
+            Self::LoadStuck { why } => write!(f, "stopped because the load could not continue: {why}"),
+            Self::Unrecorded => f.write_str("ended without a recorded reason (killed, or the machine stopped)"),
         }
     }
 }
@@ -230,8 +229,8 @@ impl Verdict {
             for slice in &group.slices {
                 let note = match (slice.complete, none_complete) {
                     (true, _) => "",
-                    (false, true) => "   incomplete: % of what ran",
-                    (false, false) => "   incomplete, judged with the one before",
+                    (false, true) => "   incomplete: % of the operations that ran",
+                    (false, false) => "   incomplete: judged together with the slice before",
                 };
                 writeln!(f, "{:>5}  {}{note}", slice.slice, self.row(slice.judged_share.as_deref()))?;
             }
@@ -288,14 +287,14 @@ impl Verdict {
         reasons.extend(self.failures.iter().map(|text| Reason::new(Code::IoError, text)));
         let worst = self.decided_by.as_ref().filter(|_| !self.has_no_limits());
         let untold = worst.map(Deciding::to_string).filter(|text| reasons.iter().all(|reason| reason.text != *text));
-        reasons.extend(untold.map(|text| Reason::new(Code::Note, format!("worst share seen: {text}"))));
+        reasons.extend(untold.map(|text| Reason::new(Code::Note, format!("worst share: {text}"))));
         let undone = self.undone.first().map(|undone| (undone.first_slice, undone.slice));
         let over = worst.filter(|worst| worst.is_over()).map(|worst| (worst.first_slice, worst.slice));
         let bad = undone.or(over);
         RunResult {
             outcome: self.outcome,
             exit_code: self.outcome.exit_code(),
-            reason: reasons.first().map_or_else(|| "nothing was there to judge".to_owned(), ToString::to_string),
+            reason: reasons.first().map_or_else(|| "there was nothing to judge".to_owned(), ToString::to_string),
             reasons,
             first_bad_slice: bad.map(|(first, worst)| first.unwrap_or(worst).min(worst)),
             worst_slice: bad.map(|(_, worst)| worst),
@@ -316,7 +315,7 @@ impl Verdict {
         let latencies = match () {
             () if self.has_no_limits() => Some("latencies: no limits were given".to_owned()),
             () if unlimited.is_empty() => None,
-            () => Some(format!("latencies of {}: no limits are for them", unlimited.join(", "))),
+            () => Some(format!("latencies of {}: no limits apply to these streams", unlimited.join(", "))),
         };
         let left_sec = self.duration_sec.saturating_sub(self.ran_sec as u64);
         let left = (self.partial && left_sec > 0).then(|| {

@@ -224,7 +224,7 @@ impl Recorded {
     /// Compares a file with its recorded sums. Errors: a failed system call.
     pub(super) fn check(&self, name: &str) -> Result<Checked, RunDirError> {
         if !is_plain(name) {
-            return Ok(Checked { damage: Some("is not the name of a run's file".to_owned()), ..Checked::default() });
+            return Ok(Checked { damage: Some("is not the name of a file of a run".to_owned()), ..Checked::default() });
         }
         let path = self.dir.join(name);
         let failed = |error| RunDirError::io("reading", &path, error);
@@ -271,7 +271,7 @@ impl Recorded {
             length if length > should.bytes && sealed.is_some() => {
                 format!("is too long: it has {length} bytes, and {} were written", should.bytes)
             }
-            _ => "is changed: its bytes are not those that were written".to_owned(),
+            _ => "is changed: its bytes differ from the recorded checksum".to_owned(),
         };
         let whole = if rows.is_some() && name != MANIFEST {
             format!("; it is whole up to {good_sec} s")
@@ -296,6 +296,6 @@ impl Recorded {
             (count, last_sec) = (count + 1, after_sec);
         }
         // The first line belongs to no interval, and the last may be missing.
-        Ok((count < intervals).then(|| format!("is cut or changed after {last_sec} s, and the tables go on")))
+        Ok((count < intervals).then(|| format!("is cut or changed after {last_sec} s, but the tables continue")))
     }
 }

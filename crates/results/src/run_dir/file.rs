@@ -157,13 +157,14 @@ pub fn read<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, R
 fn check(bytes: &[u8]) -> Result<(), String> {
     let rest = bytes.strip_prefix(BEFORE.as_bytes()).and_then(|rest| rest.split_at_checked(DIGITS));
     let recorded = rest.and_then(|(digits, rest)| Some((digits, rest.strip_prefix(AFTER.as_bytes())?)));
-    let (digits, rest) = recorded.ok_or("it does not begin with its checksum")?;
+    let (digits, rest) = recorded.ok_or("the file does not begin with its checksum")?;
     let found = format!("{:08x}", crc32fast::hash(rest));
     match found.as_bytes() == digits {
         true => Ok(()),
-        false => {
-            Err(format!("its bytes have the checksum {found}, and it begins with {}", String::from_utf8_lossy(digits)))
-        }
+        false => Err(format!(
+            "its bytes have the checksum {found}, but the file records {}",
+            String::from_utf8_lossy(digits)
+        )),
     }
 }
 
@@ -227,7 +228,9 @@ impl WholeLines {
         }
         match std::str::from_utf8(&self.bytes) {
             Ok(text) => Ok(Some(text)),
-            Err(_) => Err(RunDirError::line(&self.path, self.line, "text", &String::from_utf8_lossy(&self.bytes))),
+            Err(_) => {
+                Err(RunDirError::line(&self.path, self.line, "UTF-8 text", &String::from_utf8_lossy(&self.bytes)))
+            }
         }
     }
 

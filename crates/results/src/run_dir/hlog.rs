@@ -90,9 +90,9 @@ fn tag(layout: &Layout, cell: usize) -> String {
 
 fn header(kind: HlogKind, tool: &str, started_unix_ms: u64) -> String {
     let name = match kind {
-        HlogKind::Service => "service: from hand-over to the kernel to completion",
-        HlogKind::Wait => "wait: for a free slot under the limit of operations in flight",
-        HlogKind::Lag => "lag: how late the operation was handed over by this program itself",
+        HlogKind::Service => "service: from submission to the kernel to completion",
+        HlogKind::Wait => "wait: for a free slot under the in-flight limit",
+        HlogKind::Lag => "lag: delay of the submission by this program itself",
     };
     let started = started_unix_ms as f64 / 1000.0;
     format!(

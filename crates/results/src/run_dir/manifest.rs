@@ -168,7 +168,11 @@ impl Manifest {
         self.streams.iter().find_map(|stream| {
             let of_stream = stream.limits.iter().flat_map(|limits| &limits.sla).flat_map(Sla::limits);
             let unknown = of_stream.into_iter().find(|limit| !known.contains(&limit.threshold_ns))?;
-            Some(format!("{} is limited at {}, which is none of its thresholds", stream.name, unknown.threshold_text()))
+            Some(format!(
+                "stream {} has a limit at {}, which is not a threshold of the run",
+                stream.name,
+                unknown.threshold_text()
+            ))
         })
     }
 

@@ -77,7 +77,7 @@ pub enum RunDirError {
     Occupied { dir: PathBuf, found: String },
     /// Too little space for the whole run.
     #[error(
-        "starting a run in {} - it will need about {} and {} are free; free some space or give an --out with more room",
+        "starting a run in {} - the run needs about {}, and {} are free; free some space or give an --out with more room",
         .dir.display(), bytes(*.needed_bytes as f64), bytes(*.free_bytes as f64)
     )]
     NoRoom { dir: PathBuf, needed_bytes: u64, free_bytes: u64 },
@@ -162,22 +162,22 @@ fn free_text(free_bytes: &Option<u64>) -> String {
 fn advice(tried: &str, error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied if tried.starts_with("reading") => {
-            "read it as the user who ran it or as root, or let this user read it (chmod)"
+            "read the run as root or as the user who recorded it, or let this user read it (chmod)"
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "free some space or give another --out; data written before is complete and can be read"
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "give an --out that this user may write to",
-        ErrorKind::NotFound => "give the directory of a run, or a place where one can be made",
+        ErrorKind::NotFound => "give the directory of a run, or a path where a directory can be created",
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => "a file is in the way: give the path of a directory",
         ErrorKind::InvalidInput | ErrorKind::InvalidData if tried.starts_with("reading") => {
-            "a run leaves regular files only: use an untouched copy of its directory"
+            "a run directory holds only regular files: use an untouched copy of the directory"
         }
         ErrorKind::FileTooLarge => {
-            "raise the limit of the size of a file (ulimit -f), or give an --out where there is none"
+            "raise the file size limit (ulimit -f), or give an --out on a file system without such a limit"
         }
         _ if is_out_of_descriptors(error) => "raise the limit of open files (ulimit -n)",
-        _ => "check the disk under it",
+        _ => "check the disk that holds this path",
     }
 }
 
@@ -237,35 +237,37 @@ fn no_run(dir: &Path) -> RunDirError {
         Err(_) if dir.is_file() => {
             let what_to_do =
                 match dir.file_name().filter(|name| files_of_a_run(dir_of(dir)).any(|ours| **name == *ours)) {
-                    Some(_) => format!("give the directory that it is in: {}", dir_of(dir).display()),
+                    Some(_) => format!("give the directory that holds this file: {}", dir_of(dir).display()),
                     None => "give the directory of a run (--out of the run)".to_owned(),
                 };
             return error(dir.to_owned(), "it is a file, and a run is a directory".to_owned(), what_to_do);
         }
         Err(why) => {
-            let why = format!("{why}, where {MANIFEST} of a run or {SERIES} of a series was looked for");
+            let why = format!("{why}; a directory with {MANIFEST} (a run) or {SERIES} (a series) was expected");
             return error(dir.to_owned(), why, "check the path".to_owned());
         }
     };
     let below = run_dirs_below(dir);
     if is_there(dir, SERIES) {
-        let why = format!("this directory is of a series ({SERIES}), and has no {MANIFEST} of its own");
+        let why = format!("this directory holds a series ({SERIES}), not a run");
         return error(manifest, why, format!("give the directory of one of its runs{}", named(&below)));
     }
     if let Some(found) = files_of_a_run(dir).next() {
-        let why = format!("it is missing, though {found} is there: without it nobody can tell what was run");
+        let why = format!(
+            "the manifest is missing, although {found} is there: without the manifest, nobody can tell what was run"
+        );
         return error(
             manifest,
             why,
-            "restore it from a copy; act.log reads without it (flashproof latency)".to_owned(),
+            "restore the manifest from a copy; act.log can be read without it (flashproof latency)".to_owned(),
         );
     }
     if !below.is_empty() {
-        let why = "there is none in this directory, but runs are below it".to_owned();
+        let why = "there is no run in this directory, but there are runs below it".to_owned();
         return error(manifest, why, format!("give the directory of a run{}", named(&below)));
     }
-    let what = if listed.count() == 0 { "the directory is empty" } else { "the directory holds something else" };
-    error(manifest, format!("there is none: {what}"), "give the directory of a run (--out of the run)".to_owned())
+    let what = if listed.count() == 0 { "the directory is empty" } else { "the directory holds other files" };
+    error(manifest, format!("there is no run: {what}"), "give the directory of a run (--out of the run)".to_owned())
 }
 
 /// `: a, b and 3 more`; empty without any.

@@ -60,7 +60,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
     let mut damage = Vec::new();
     let written: Option<Verdict> = match file::read(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {
         Err(RunDirError::Damaged { why, .. }) => {
-            damage.push(format!("{VERDICT} is damaged ({why}): how the run ended is not known"));
+            damage.push(format!("{VERDICT} is damaged ({why}): how the run ended is unknown"));
             None
         }
         other => other?,
@@ -68,7 +68,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
     let recorded = Recorded::of(dir);
     let written = match recorded.foreign_verdict {
         true => {
-            damage.push(format!("{VERDICT} is of another run: how this one ended is not known"));
+            damage.push(format!("{VERDICT} belongs to another run: how this run ended is unknown"));
             None
         }
         false => written,
@@ -102,11 +102,11 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
     let first = match &written {
         None if damage.iter().any(|damage| damage.starts_with(VERDICT)) => None,
         None => Some(format!(
-            "this run is incomplete: it has no {VERDICT}, so it was killed, its disk was full, or it goes on still"
+            "this run is incomplete: it has no {VERDICT}, so it was killed, its disk was full, or it is still running"
         )),
         Some(written) if !written.agrees_with(&verdict) => Some(format!(
-            "the verdict in {VERDICT} ({}) is not the one that follows from {INTERVALS} and {TELEMETRY}: do not \
-             trust it",
+            "the verdict in {VERDICT} ({}) does not follow from {INTERVALS} and {TELEMETRY}: do not trust this \
+             verdict",
             written.outcome
         )),
         Some(_) => None,
@@ -123,8 +123,8 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
         verdict.reasons.insert(0, Reason::new(Code::Damaged, doubt));
     }
     let rules = by_old_rules.map(|_| {
-        "judged by the rules of the version that recorded it (format 1): its counts do not tell in which slice late operations were \
-         wanted"
+        "judged by the rules of the version that recorded the run (format 1): its counts do not show in which slice late operations \
+         were due"
             .to_owned()
     });
     verdict.reasons.extend(rules.iter().map(|text| Reason::new(Code::OldRules, text)));
@@ -132,7 +132,10 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
         written.format_version == 1 && rules.is_none() && written.outcome != verdict.outcome && doubt.is_none()
     });
     let rejudged = rejudged.map(|written| {
-        format!("judged by today's rules; those of the version that recorded it said {}", written.outcome)
+        format!(
+            "judged by today's rules; by the rules of the version that recorded the run, the outcome was {}",
+            written.outcome
+        )
     });
     let remarks = first.iter().cloned().chain(rules).chain(rejudged).chain(damage.iter().cloned());
     let remarks = remarks.chain(records.remarks).chain(torn);
@@ -271,7 +274,7 @@ impl Intervals {
         let closing = closing.map_err(|expected| self.telemetry.error(expected))?;
         let before_sec = self.record.counts.after_sec;
         if closing.counts.index != self.next_index || closing.counts.after_sec <= before_sec {
-            return Err(self.telemetry.error(format!("interval {} after more than {before_sec} s", self.next_index)));
+            return Err(self.telemetry.error(format!("interval {} with a time above {before_sec} s", self.next_index)));
         }
         let (after_sec, lines) = (closing.counts.after_sec, closing.lines);
         self.begin_record(closing);
@@ -291,8 +294,8 @@ impl Intervals {
         self.ended = true;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.damage = Some(format!(
-            "{name} is damaged at line {line}: expected {expected}, found {found}; what is before it, \
-             {} ({} s), is whole, and nothing behind it is looked at",
+            "{name} is damaged at line {line}: expected {expected}, found {found}; intact before this line: \
+             {} ({} s); nothing after this line is read",
             count(self.next_index, "interval"),
             self.record.counts.after_sec
         ));
@@ -323,12 +326,13 @@ impl Intervals {
         }
         if let Some(cut_sec) = cut_sec {
             let name = self.cells.name();
-            self.remarks.push(format!("{name} ends within the interval after {cut_sec} s: dropped from there on"));
+            self.remarks
+                .push(format!("{name} ends within the interval that closes at {cut_sec} s: this interval was dropped"));
         }
         if unclosed > 0 {
             let name = self.cells.name();
             self.remarks
-                .push(format!("dropped from the end of {name}: {} of an interval not closed", count(unclosed, "line")));
+                .push(format!("dropped from the end of {name}: {} of an unfinished interval", count(unclosed, "line")));
         }
         Ok(())
     }

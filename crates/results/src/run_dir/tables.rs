@@ -151,9 +151,10 @@ impl Columns {
         }
         let stream = stream.ok_or("the name of a stream of the manifest")?;
         let device = read[2].and_then(|device| usize::try_from(device).ok());
-        let device = device.filter(|device| *device < layout.devices.len()).ok_or("the number of a device from 0")?;
+        let device =
+            device.filter(|device| *device < layout.devices.len()).ok_or("the number of a device, counted from 0")?;
         let at = layout.cell(stream, device);
-        let slice = read[*written - LAST.len() + SLICE].ok_or("the number of a slice from 1, or none")?;
+        let slice = read[*written - LAST.len() + SLICE].ok_or("the number of a slice, counted from 1, or nothing")?;
         let slice = slice.checked_sub(1);
         let is_carried = |carried: &Carried| (carried.cell, Some(carried.slice)) == (at, slice);
         let is_known = match slice {
@@ -161,7 +162,7 @@ impl Columns {
             Some(_) => counts.carried.iter().any(is_carried),
         };
         if is_known {
-            return Err("each stream and device once".to_owned());
+            return Err("each stream and device only once".to_owned());
         }
         let thresholds = layout.thresholds_ns.len();
         let cell = match slice {
@@ -183,7 +184,8 @@ impl Columns {
         };
         let counted = [&cell.judged_over, &cell.judged_least_over, &cell.response_over, &cell.service_over];
         if !counted.into_iter().all(may_be) {
-            return Err("at most as many operations over a threshold as there are, and over a larger one".to_owned());
+            return Err("at most as many operations over a threshold as in total, and no more over a larger threshold"
+                .to_owned());
         }
         if fields.next().is_some() {
             return Err("no more columns than the first line names".to_owned());
@@ -409,7 +411,8 @@ impl TraceLine {
         let at_sec = parsed::<f64>(fields.next()).filter(|at_sec| at_sec.is_finite() && *at_sec >= 0.0);
         let at_sec = at_sec.ok_or("seconds since the run began")?;
         let length_ms = parsed(fields.next()).ok_or("the length of the sample in milliseconds")?;
-        let device = parsed(fields.next()).filter(|device| *device < devices).ok_or("the number of a device from 0")?;
+        let device =
+            parsed(fields.next()).filter(|device| *device < devices).ok_or("the number of a device, counted from 0")?;
         let name = fields.next();
         let kind = TraceKind::ALL.into_iter().find(|kind| Some(kind.name()) == name).ok_or("read or write")?;
         let name = fields.next();
@@ -424,7 +427,7 @@ impl TraceLine {
             return Err("no more columns than the first line names".to_owned());
         }
         if [&queue_over, &device_over, &total_over].into_iter().flatten().any(|over| *over > requests) {
-            return Err("at most as many requests over a threshold as there are".to_owned());
+            return Err("at most as many requests over a threshold as in total".to_owned());
         }
         Ok(Self {
             at_sec,

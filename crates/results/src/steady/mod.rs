@@ -91,12 +91,12 @@ impl Steadiness {
         let since = self.steady_since_round.unwrap_or(rounds);
         match (self.reached_round, moving) {
             _ if rounds < ROUNDS_IN_WINDOW => format!(
-                "steadiness cannot be told: {rounds} whole rounds of {round_sec} s, and {ROUNDS_IN_WINDOW} are needed"
+                "cannot tell if the run is steady: {rounds} whole rounds of {round_sec} s, and {ROUNDS_IN_WINDOW} are needed"
             ),
             (Some(reached), None) => format!(
                 "steady from round {since} of {rounds} on ({:.1} min; rounds of {round_sec} s){}",
                 minutes(since),
-                if reached < since { format!(", and before that first at round {reached}") } else { String::new() }
+                if reached < since { format!(", and for the first time at round {reached}") } else { String::new() }
             ),
             (Some(reached), Some(moving)) => format!(
                 "steady at round {reached} ({:.1} min), but not at the end, after {rounds} rounds of {round_sec} s: \
@@ -105,7 +105,7 @@ impl Steadiness {
             ),
             (None, Some(moving)) => format!("not steady within {rounds} rounds of {round_sec} s: {moving}"),
             (None, None) => format!(
-                "not steady: there were {rounds} rounds of {round_sec} s, and never was every metric steady at once"
+                "not steady: in {rounds} rounds of {round_sec} s, the metrics were never all steady at the same time"
             ),
         }
     }
@@ -198,8 +198,8 @@ impl fmt::Display for Window {
         let of_average = |value: f64| if *average > 0.0 { value / average * 100.0 } else { f64::INFINITY };
         write!(
             f,
-            "{metric} of {group} ranges over {:.0} % of its average in the last {ROUNDS_IN_WINDOW} rounds (at most {:.0} %) \
-             and moves by {:.0} % (at most {:.0} %)",
+            "the {metric} of {group} ranges over {:.0} % of its average in the last {ROUNDS_IN_WINDOW} rounds (at most {:.0} % is \
+             steady), and its straight line moves by {:.0} % (at most {:.0} %)",
             of_average(*range),
             RANGE_MAX * 100.0,
             of_average(*slope_excursion),
@@ -208,7 +208,7 @@ impl fmt::Display for Window {
         match limit {
             Some(limit) => write!(
                 f,
-                "; against its limit the range is {:.0} % (at most {:.0} %)",
+                "; relative to its limit, the range is {:.0} % (at most {:.0} %)",
                 range / limit * 100.0,
                 RANGE_OF_LIMIT_MAX * 100.0
             ),
@@ -280,7 +280,7 @@ impl fmt::Display for ChangePoint {
             Metric::P99 => format!("{:.3} ms", value / 1e6),
             Metric::AchievedIops => format!("{value:.0} operations/s"),
         };
-        write!(f, "{metric} of {group} went from {} to {} after {at_sec} s", shown(*before), shown(*after))
+        write!(f, "the {metric} of {group} went from {} to {} after {at_sec} s", shown(*before), shown(*after))
     }
 }
 

@@ -46,7 +46,7 @@ fn a_settled_step_within_the_limits_ends_after_six_rounds_and_is_held() {
     let (judged, enough) = step(TRY, RATE, |_| 30);
     assert_eq!(enough.as_deref(), Some("settled after 6 rounds"));
     assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Seen::Held, 6, 6), "{}", judged.why);
-    assert_eq!(judged.why, "within the limits: 3.00 % over 1ms of reads on d (limit 5 %)");
+    assert_eq!(judged.why, "within the limits: 3.00 % of reads on d over 1ms (limit 5 %)");
     assert_eq!((judged.shares[0].share[0], judged.shares[0].margin[0]), (0.03, 0.0));
 }
 
@@ -87,7 +87,7 @@ fn a_step_ends_once_no_rest_of_it_could_make_up_for_its_slow_operations() {
     // 5 % of the 50,000 of the step are 2,500: 60 and three times 900.
     let (judged, enough) = step(TRY, RATE, |round| if round < 3 { 10 + 10 * round } else { 900 });
     assert_eq!((judged.seen, judged.rounds), (Seen::Failed, 6));
-    assert_eq!(judged.why, "46.0 % over 1ms of reads on d in 6 s (limit 5 %): too much for the whole step");
+    assert_eq!(judged.why, "46.0 % of reads on d over 1ms in 6 s (limit 5 %), so the whole step cannot pass");
     assert_eq!(enough.as_deref(), Some(judged.why.as_str()));
     let (judged, _) = step(Target::Whole, RATE, |_| 60);
     assert_eq!((judged.seen, judged.rounds, judged.whole), (Seen::Failed, 42, false));
@@ -106,7 +106,7 @@ fn a_stall_that_a_slice_allows_is_no_cliff() {
 fn a_whole_slice_is_judged_with_all_of_its_rounds() {
     let (judged, _) = step(Target::Whole, RATE, |round| if round == 2 { 600 } else { 10 });
     assert_eq!((judged.seen, judged.rounds_judged, judged.whole), (Seen::Held, 50, true));
-    assert_eq!(judged.why, "within the limits: 2.18 % over 1ms of reads on d (limit 5 %)");
+    assert_eq!(judged.why, "within the limits: 2.18 % of reads on d over 1ms (limit 5 %)");
 }
 
 #[test]
@@ -114,7 +114,11 @@ fn a_load_that_is_not_done_is_not_held() {
     // After six rounds 1,212 wait, of which 1,000 came due in the last second.
     let (judged, _) = step(TRY, RATE * 798 / 1000, |_| 0);
     assert_eq!(judged.seen, Seen::Failed);
-    assert!(judged.why.ends_with("212 of 6,000 operations were due over 1 s ago and not back"), "{}", judged.why);
+    assert!(
+        judged.why.ends_with("212 of 6,000 operations were due over 1 s ago and had not completed"),
+        "{}",
+        judged.why
+    );
     let (judged, _) = step(TRY, RATE * 834 / 1000, |_| 0);
     assert_eq!(judged.seen, Seen::Held, "none is overdue");
 }
@@ -150,8 +154,8 @@ fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_wor
     assert_eq!(judged.seen, Seen::Held, "{}", judged.why);
     assert_eq!(
         judged.why,
-        "within the limits: 3.50 % over 1ms of reads on d (limit 5 %); getting worse, a longer run may fail: 1.00 % over 1ms \
-         of reads on d in the first half of 50 rounds, 6.00 % in the second (limit 5 %)"
+        "within the limits: 3.50 % of reads on d over 1ms (limit 5 %); getting worse, a longer run may fail: 1.00 % of \
+         reads on d over 1ms in the first half of 50 rounds, 6.00 % in the second half (limit 5 %)"
     );
     let (judged, _) = step(Target::Whole, RATE, |round| if round < 25 { 10 } else { 40 });
     assert!(!judged.why.contains("getting worse"), "worse, and within the limit: {}", judged.why);
@@ -188,7 +192,10 @@ fn what_our_own_lag_would_decide_is_no_rating() {
     assert_eq!(late(30).seen, Seen::Held, "3 % by our lag change nothing");
     let judged = late(70);
     assert_eq!(judged.seen, Seen::OurLimit);
-    assert_eq!(judged.why, "with our own lag 7.00 % over 1ms of reads on d (limit 5 %): it would decide");
+    assert_eq!(
+        judged.why,
+        "with this program's own lag 7.00 % of reads on d over 1ms (limit 5 %): this lag would decide"
+    );
 }
 
 #[test]

@@ -397,15 +397,17 @@ pub enum ReadError {
     #[error("line {line}: {source}")]
     Io { line: u64, source: std::io::Error },
     /// The log is of a version of ACT that is not known here.
-    #[error("line {line}: expected a log of ACT 3, 4, 5 or 6, found ACT version {version:?}; nothing of it was read")]
+    #[error("line {line}: expected a log of ACT 3, 4, 5 or 6, found ACT version {version:?}; nothing was read")]
     Version { line: u64, version: String },
     /// A line before the first report violates the format.
     /// `version` is empty when its line was not found.
-    #[error("line {line}: expected {expected}, found {found}; it stands before the first report, so none was read")]
+    #[error(
+        "line {line}: expected {expected}, found {found}; this line is before the first report, so no report was read"
+    )]
     Header { line: u64, part: HeaderPart, version: String, expected: String, found: String },
     /// A line of the reports violates the format.
     /// `complete_sec` is the time of the last whole chunk, 0 when there is none.
-    #[error("line {line}: expected {expected}, found {found}; the {complete_sec} s before it are complete")]
+    #[error("line {line}: expected {expected}, found {found}; the {complete_sec} s before this line are complete")]
     Format { line: u64, expected: String, found: String, complete_sec: u64 },
 }
 

@@ -109,7 +109,10 @@ fn passing_over_reports_finds_the_wanted_ones_and_times_that_do_not_ascend() {
     let (found, ..) = passing(&COMMIT.replace("after 10 sec:", "after 3 sec:"));
     assert!(found[0].is_ok());
     let error = found[1].as_ref().unwrap_err().to_string();
-    assert!(error.contains("a time after 8 sec, found \"after 3 sec:\"; the 8 s before it are complete"), "{error}");
+    assert!(
+        error.contains("a time after 8 sec, found \"after 3 sec:\"; the 8 s before this line are complete"),
+        "{error}"
+    );
     // The last report is not wanted, but read nevertheless, because it can be torn.
     let (_, complete_sec, truncation) = passing(&COMMIT[..COMMIT.len() - 20]);
     assert_eq!((complete_sec, truncation.map(|truncation| truncation.complete_sec)), (18, Some(18)));
@@ -160,7 +163,7 @@ fn headers_and_names_without_end_are_given_up() {
         (
             "num-devices: 2\n",
             "name: value\n",
-            "a header of at most 1048576 bytes, found a longer one; it stands before",
+            "a header of at most 1048576 bytes, found a longer one; this line is before",
         ),
         ("DERIVED", "\n", "a header of at most 1048576 bytes"),
         ("\nHISTOGRAM", "/dev/x size = 1 bytes\n", "a header of at most 1048576 bytes"),
@@ -254,7 +257,7 @@ fn a_refused_test_is_an_error_that_quotes_the_message() {
     assert_eq!(
         error(text),
         "line 6: expected ACT-STORAGE CONFIGURATION, found the end of the file after the test's own message \
-         \"ERROR: invalid or missing configuration of 'defrag-lwm-pct'\"; it stands before the first report, so none was read"
+         \"ERROR: invalid or missing configuration of 'defrag-lwm-pct'\"; this line is before the first report, so no report was read"
     );
 }
 
@@ -284,7 +287,7 @@ fn errors_name_the_line_what_was_expected_and_what_was_found() {
 #[test]
 fn counts_that_shrink_are_an_error() {
     let text = COMMIT.replace(" (00: 0000013918)", " (00: 0000003918)").replace("(01: 0000001099)", "(01: 0000011099)");
-    assert!(error(&text).contains("at least the 7397 of the report before, found \"3918\"; the 2 s before it"));
+    assert!(error(&text).contains("at least the 7397 of the report before, found \"3918\"; the 2 s before this line"));
     // A bucket that is not listed holds nothing.
     let text = COMMIT.replace("(03: 0000000241)\n (04: 0000000021)", "(03: 0000000262)");
     let error = error(&text.replace("(02: 0000000083) (03: 0000000029)", "(02: 0000000083) (04: 0000000029)"));
