@@ -1,8 +1,7 @@
-//! The limits that a run is judged by: shares of operations that may be slower than a threshold.
+//! The latency limits of a run: maximum shares of operations over thresholds.
 //!
-//! Text form: `5%>1ms,1%>8ms,0.1%>64ms`, read "fewer than 5 % may take longer than 1 ms". Shares are
-//! kept as whole parts per billion, so that comparing one with a count is exact: 5 of 100 is not
-//! below 5 %, whatever floating point makes of it.
+//! Text form: `5%>1ms,1%>8ms,0.1%>64ms`. `5%>1ms` means that fewer than 5 % of the operations may take 1 ms or longer.
+//! Shares are stored in parts per billion, so that comparisons with counts are exact: 5 of 100 is not below 5 %.
 
 use crate::buckets::{DURATION_MAX_NS, THRESHOLDS_MAX};
 use crate::units::{ThresholdText, UNITS_NS};
@@ -13,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Parts per billion in the whole.
+/// 100 % in parts per billion.
 const WHOLE_PPB: u64 = 1_000_000_000;
 const PERCENT_PPB: u64 = WHOLE_PPB / 100;
 
@@ -25,7 +24,7 @@ const THRESHOLD_MAX_NS: u64 = DURATION_MAX_NS;
 pub struct Limit {
     /// The share, in parts per billion; 1 to 10^9.
     pub share_max_ppb: u64,
-    /// The threshold, nanoseconds. An operation of exactly this duration is over it, as in ACT.
+    /// The threshold, nanoseconds. As in ACT, an operation of exactly this duration is over the threshold.
     pub threshold_ns: u64,
 }
 
@@ -40,7 +39,7 @@ impl Limit {
         format!("{} %", self.percent())
     }
 
-    /// The share in percent, with as many decimals as it has.
+    /// The share in percent, exact, without trailing zeros.
     fn percent(&self) -> String {
         let (percent, rest) = (self.share_max_ppb / PERCENT_PPB, self.share_max_ppb % PERCENT_PPB);
         match rest {
@@ -49,12 +48,12 @@ impl Limit {
         }
     }
 
-    /// The threshold as text, in the largest unit that needs no fraction: `8ms`, `500us`.
+    /// The threshold as text, in the largest unit without a fraction: `8ms`, `500us`.
     pub fn threshold_text(&self) -> String {
         ThresholdText(self.threshold_ns).to_string()
     }
 
-    /// True if `over` of `wanted` operations reach the limit. Exact: no rounding.
+    /// True if `over` of `wanted` operations reach the limit. Exact.
     pub fn is_exceeded(&self, over: u64, wanted: u64) -> bool {
         wanted > 0 && u128::from(over) * u128::from(WHOLE_PPB) >= u128::from(wanted) * u128::from(self.share_max_ppb)
     }
@@ -73,16 +72,16 @@ pub struct Sla {
     limits: Vec<Limit>,
 }
 
-/// Limits of one stream, where they differ from the run's.
+/// Limits of a stream that differ from the limits of the run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamLimits {
-    /// Latencies; `None`: no limit. Its thresholds are among the run's.
+    /// Latency limits; `None`: none. The thresholds are also thresholds of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sla: Option<Sla>,
-    /// Fewest operations a second that succeed on all devices together, in each slice.
+    /// Minimum number of successful operations per second in each slice, on all devices together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_iops: Option<f64>,
-    /// Fewest bytes a second, likewise.
+    /// Minimum number of bytes per second in each slice, on all devices together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_bytes_per_sec: Option<f64>,
 }
@@ -100,10 +99,10 @@ impl Sla {
     /// Stands for "no limits": 100 % may take up to an hour.
     pub const UNLIMITED: &str = "100%>3600s";
 
-    /// Parses limits given by a user: larger thresholds must allow smaller shares. Recorded limits are parsed without
-    /// this check, because no run that was ever recorded may become unreadable.
+    /// Parses limits given by a user: a larger threshold must not allow a larger share. Recorded limits are parsed without
+    /// this check, because every recorded run must stay readable.
     ///
-    /// Errors: the text is no SLA, or a limit could never decide.
+    /// Errors: the text is not an SLA, or a limit could never decide.
     pub fn wanted(text: &str) -> Result<Self, String> {
         let sla: Self = text.parse()?;
         let pairs = sla.limits.iter().zip(&sla.limits[1..]);
@@ -117,8 +116,8 @@ impl Sla {
         }
     }
 
-    /// The limits of `all` together; where several have the same threshold, `of` combines their shares.
-    /// [`Self::UNLIMITED`] for none. `u64::max` gives thresholds to count, `u64::min` the strictest limits.
+    /// Joins all limits; `of` combines the shares of limits with the same threshold. Without limits:
+    /// [`Self::UNLIMITED`]. `u64::max` gives the thresholds to count, `u64::min` the strictest limits.
     ///
     /// Errors: more thresholds than cells can count.
     pub fn joined<'a>(all: impl Iterator<Item = &'a Self>, of: fn(u64, u64) -> u64) -> Result<Self, String> {
@@ -152,7 +151,7 @@ impl Sla {
         &self.limits
     }
 
-    /// The thresholds, ascending: those of the cells.
+    /// The thresholds, ascending; the cells count over these.
     pub fn thresholds_ns(&self) -> Arc<[u64]> {
         self.limits.iter().map(|limit| limit.threshold_ns).collect()
     }
@@ -218,7 +217,7 @@ fn parse_limit(text: &str) -> Result<Limit, &'static str> {
     }
 }
 
-/// A decimal number times `scale` (a power of ten), if that is whole: no sign, no exponent.
+/// A decimal number without sign or exponent, times `scale` (a power of ten); `None` if the product is not whole.
 fn scaled(text: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,15 +1,14 @@
 //! Splits service time between kernel and device.
 //!
-//! Between submission and completion an operation is with the kernel and then with the device. Three sources separate
-//! the two; without any the split is reported as unknown:
+//! Between submission and completion, an operation is in the kernel and then in the device. Three sources separate the
+//! two times; without any of them the split is reported as unknown:
 //!
-//! * the kind of target: a simulated drive has no kernel before it, and behind a server neither is visible;
-//! * the kernel's disk statistics (`r_await`, `w_await`) cover the whole lifetime of requests, in the scheduler and
-//!   with the device. Service time beyond that was spent before the requests existed: a cgroup's limit holds operations
-//!   back there;
+//! * the kind of target: a simulated drive has no kernel before it, and behind a server neither time is visible;
+//! * the kernel's disk statistics (`r_await`, `w_await`) cover the whole lifetime of requests, in the I/O scheduler and in
+//!   the device. Other service time passed before the requests existed, for example under a cgroup's limit;
 //! * the trace shows both stages of each request, in samples.
 //!
-//! Time in the kernel while the device held its maximum of requests is charged to the device: see [`Full`].
+//! Time in the kernel while the device held its maximum number of requests is charged to the device: see [`Full`].
 
 use super::Cause;
 use super::accumulate::Full;
@@ -20,22 +19,23 @@ use crate::judge::Tested;
 use crate::telemetry::{TraceKind, TraceSize};
 use crate::units::{Grouped, count, duration, percent_whole};
 
-/// Minimum share of service time outside all requests to blame the kernel. Less can come from requests that carry two
-/// operations each, as the kernel merges neighbours.
+/// Minimum share of service time outside all requests to blame the kernel. A smaller share can result from merging: the
+/// kernel merges neighbouring operations, so that requests carry two operations each.
 const OUTSIDE_MIN: f64 = 0.5;
 
-/// Minimum share of our operations that the kernel's statistics must show; below it they are taken to be switched off.
+/// Minimum share of this program's operations that the kernel's statistics must show. Below this share, the statistics
+/// are assumed to be switched off.
 const COUNTED_MIN: f64 = 0.5;
 
-/// Minimum number of slow operations in the samples to draw a conclusion about the others.
+/// Minimum number of slow operations in the samples for a conclusion about all slow operations.
 const SAMPLED_SLOW_MIN: u64 = 10;
 
-/// Minimum number of samples from which slowness that they did not show is taken to lie outside requests. Fewer samples
-/// are enough if they would all miss a burst per interval with a probability of at most [`MISSED_MAX`].
+/// Minimum number of samples for the conclusion that slowness outside the samples was outside requests. Fewer samples are
+/// enough if the probability that all of them miss a burst per interval is at most [`MISSED_MAX`].
 const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 
-/// The causes of service time with their fractions of it, and the evidence.
+/// The causes of service time, with their fractions and the evidence.
 pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, String)> {
     let behind = behind(subject, shares);
     if subject.plan.tested == Tested::Server {
@@ -78,7 +78,7 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
         Err(why) => match outside {
             Some(outside) => {
                 let full = full.min(outside.fraction);
-                // Less than [`OUTSIDE_MIN`] was not certainly spent before the requests.
+                // A share below [`OUTSIDE_MIN`] is no proof of time before the requests.
                 let kernel = Some(outside.fraction - full).filter(|rest| *rest >= OUTSIDE_MIN).unwrap_or(0.0);
                 let (behind_device, behind_kernel) = if full > kernel { (&*behind, "") } else { ("", &*behind) };
                 vec![
@@ -105,7 +105,7 @@ fn not_told(why: &str) -> String {
     format!("in the device or in the kernel queue, which cannot be told apart because {why}")
 }
 
-/// Describes waits that are counted as service.
+/// Describes the waits that are counted as service.
 fn behind(subject: &Subject<'_>, shares: &Shares) -> String {
     if shares.behind <= 0.0 {
         return String::new();
@@ -128,13 +128,13 @@ fn kind(subject: &Subject<'_>) -> Option<TraceKind> {
 
 /// Service time that was spent outside all requests.
 struct Outside {
-    /// Lower bound of its fraction of the service time of slow operations.
+    /// Lower bound of this time as a fraction of the service time of slow operations.
     fraction: f64,
     evidence: String,
 }
 
 impl Outside {
-    /// `None` if the kernel's statistics are unknown, or do not include our operations.
+    /// `None` if the kernel's statistics are unknown, or do not include this program's operations.
     fn of(subject: &Subject<'_>) -> Option<Self> {
         let (kind, mut requests_ms, mut completed) = (kind(subject)?, 0.0, 0.0);
         for device in subject.devices() {
@@ -148,8 +148,8 @@ impl Outside {
         if service_ns == 0 || completed <= 0.0 || completed < ops.saturating_sub(*overtime) as f64 * COUNTED_MIN {
             return None;
         }
-        // Operations that completed after the end of the run are in no whole interval: their requests are assumed to be
-        // like the rest.
+        // Operations that completed after the end of the run are in no whole interval. Their requests are assumed to be
+        // like the other requests.
         requests_ms *= (*ops as f64 / completed).max(1.0);
         let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
         let column = if kind == TraceKind::Read { "r_await" } else { "w_await" };
@@ -167,11 +167,11 @@ impl Outside {
 /// Result of the trace samples.
 struct Sampled {
     traced: Traced,
-    /// Fraction of the operations slow in service that only the device made slow.
+    /// Fraction of the operations slow in service that were slow because of the device alone.
     device: f64,
-    /// Share for which the samples cannot tell if operations were slow in requests at all.
+    /// Fraction for which the samples cannot show whether operations were slow within requests.
     unseen: f64,
-    /// Smaller fractions than this are chance.
+    /// Smaller fractions are within the sampling error.
     noise: f64,
 }
 
@@ -259,8 +259,8 @@ impl Sampled {
     }
 }
 
-/// Fraction of the slow operations' service time spent behind a full device before they became requests, and the
-/// evidence; `None` if there was no such time.
+/// Fraction of the slow operations' service time that passed before they became requests, behind a full device; with the
+/// evidence. `None` if there was no such time.
 fn behind_full(subject: &Subject<'_>) -> Option<(f64, String)> {
     let slow = &subject.counts.slow;
     let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));

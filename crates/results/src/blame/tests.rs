@@ -1,4 +1,4 @@
-//! Causes with a known answer: the injected cause must be blamed.
+//! Runs with a known cause: the injected cause must be blamed.
 
 use super::*;
 use crate::cell::{Interval, Layout, StreamInfo};
@@ -20,13 +20,13 @@ struct Run {
     next: u64,
 }
 
-/// Instants of an operation that waited, was late and was served for so long.
+/// Instants of an operation with these durations.
 fn times(wait_ns: u64, lag_ns: u64, service_ns: u64) -> Times {
     Times::new(0, wait_ns, wait_ns + lag_ns, wait_ns + lag_ns + service_ns)
 }
 
 impl Run {
-    /// `columns` of telemetry, for devices that the kernel calls nvme0n1, nvme1n1...
+    /// The kernel names of the devices in the telemetry `columns` are nvme0n1, nvme1n1...
     fn new(devices: usize, slice_sec: u64, simulated: bool, columns: &[&str]) -> Self {
         Self::of_full(devices, slice_sec, simulated, columns, None)
     }
@@ -41,7 +41,7 @@ impl Run {
         Self { judge: Judge::new(plan), layout, blamer, next: 0 }
     }
 
-    /// Appends one second with this many operations of each kind on device 0, and this telemetry row.
+    /// Appends a second with these operations (count, times) on device 0, and a telemetry row.
     fn second(&mut self, ops: &[(u64, Times)], telemetry: &[f64]) -> &mut Self {
         self.second_with(telemetry, |interval| {
             for (count, times) in ops {
@@ -63,7 +63,7 @@ impl Run {
         self
     }
 
-    /// A sample of half a second, in this second, of a thousand small reads of device 0.
+    /// Adds a trace sample of half a second, in the second `second`, with 1,000 small reads of device 0.
     fn sample(&mut self, second: u64, device_over: u64, total_over: u64) -> &mut Self {
         let over = |count| vec![count, 0, 0];
         self.blamer.trace(&TraceLine {
@@ -157,8 +157,8 @@ fn a_stall_that_fills_the_slots_is_the_device_although_nearly_all_operations_onl
 
 #[test]
 fn slots_are_held_by_those_that_had_their_time_however_few_they_were() {
-    // Ten slots and a limit of 3,000 operations a second, let through ten times a second: one in thirty waits for
-    // that in its slot, for 100 ms, and all others wait for its slot.
+    // Ten slots and a limit of 3,000 operations per second, let through ten times per second: one operation in thirty
+    // waits in its slot for 100 ms, and all others wait for a slot.
     let throttled = |held_ms| {
         let mut run = Run::new(1, 1, true, &[]);
         run.second(&[(100, times(2_500 * MS, 0, held_ms * MS)), (2_900, times(2_500 * MS, 0, MS / 2))], &[]);
@@ -189,7 +189,7 @@ fn what_failed_is_the_device_s_and_what_never_went_out_is_what_kept_back_the_oth
 
 #[test]
 fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
-    // Reads wait 20 ms for slots that writes hold, and are served quickly.
+    // Reads wait 20 ms for slots that writes hold, and then complete quickly.
     let held_by_writes = |in_flight| {
         let mut run = Run::new(1, 1, true, &[]);
         let writes = StreamInfo { name: "writes".into(), judged: false, ..run.layout.streams[0].clone() };
@@ -321,7 +321,7 @@ fn time_that_the_kernel_s_statistics_do_not_have_was_spent_before_them() {
         "{}",
         blame[0].sentence
     );
-    // Disabled statistics prove nothing, and neither do those that contain the time.
+    // Neither disabled statistics nor statistics that contain the time prove anything.
     for row in [[0.0, 0.0], [1000.0, 79.0]] {
         let blame = Run::new(1, 1, false, &columns).second(&throttled, &row).blame();
         assert_eq!(causes(&blame[0]), [(Cause::Unknown, Some(100))]);
@@ -343,7 +343,7 @@ fn what_came_back_after_the_end_is_taken_to_be_like_the_rest() {
 
 const FULL: [&str; 4] = ["nvme0n1.r/s", "nvme0n1.r_await", "nvme0n1.aqu-sz", "nvme0n1.in_flight"];
 
-/// A stall of a second: 128 operations are with the device, 1000 behind them.
+/// A stall of a second: 128 operations are in the device, 1,000 wait behind them.
 fn stalled(requests_max: Option<u64>, ends: [f64; 2], queue_means: [f64; 2]) -> Vec<Blame> {
     let mut run = Run::of_full(1, 2, false, &FULL, requests_max);
     run.second(&[(1000, fast())], &[1000.0, 0.1, queue_means[0], ends[0]]);
@@ -390,7 +390,7 @@ fn the_host_is_named_for_what_it_did_while_operations_were_slow() {
     let slow = [(900, fast()), (100, times(0, 2 * MS, 2 * MS))];
     let of = |row: [f64; 6]| {
         let mut run = Run::new(1, 2, false, &HOST);
-        // A calm second after it, which halves every mean over time, changes nothing.
+        // A calm second afterwards halves every mean over time, but changes nothing here.
         run.second(&slow, &row).second(&[(100, fast())], &[0.0; 6]);
         run.only().parts.into_iter().find(|part| part.cause == Cause::Host)
     };
@@ -406,7 +406,7 @@ fn the_host_is_named_for_what_it_did_while_operations_were_slow() {
         let host = of(row).unwrap_or_else(|| panic!("{words}"));
         assert!(host.share.is_none() && host.evidence.contains(words), "{}", host.evidence);
     }
-    // Small steal, a CPU that we keep busy ourselves, and interrupts on a CPU with idle time, or hardly any.
+    // Little steal and one CPU kept busy by this program; interrupts on a CPU with idle time; hardly any interrupts.
     for row in [
         [1.0, 50.0, 100.0, 1.0, 50.0, 90_000.0],
         [0.0, 50.0, 60.0, 0.0, 100.0, 90_000.0],

@@ -1,8 +1,8 @@
-//! The verdict as an engineer reads it on a terminal: first the verdict, then the number that
-//! decided it, then the rest, with fewer digits than are known.
+//! The verdict as text for a terminal: the outcome first, then the number that decided, then the details, with rounded
+//! numbers.
 //!
 //! [`RunResult`] holds the fields of a verdict that every output shows: text, JSON, HTML, Markdown, status, comparison,
-//! series, fio's output. An output only lays these fields out and decides nothing, so that no two outputs can disagree.
+//! series, fio's output. An output only formats these fields, so no two outputs can disagree.
 
 use super::verdict::{
     Class, Code, Deciding, End, Group, Outcome, Reason, RecordsRead, Refused, SliceShares, StreamTotals, Undone,
@@ -15,11 +15,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
-/// More slices than this are summed up instead of listed.
+/// Maximum number of slices listed in a table; longer tables have only the average and the maximum.
 const SLICES_LISTED_MAX: usize = 48;
-/// More slices over a limit than this are counted instead of explained.
+/// Maximum number of blame sentences shown; only the number of the others is shown.
 const BLAME_TOLD_MAX: usize = 3;
-/// More slices with too few operations than this are counted instead of listed.
+/// Maximum number of slices listed for having too few operations; only the number of the others is shown.
 const INSUFFICIENT_LISTED_MAX: usize = 4;
 
 /// `in slice 21`; `in slice 21, the worst from slice 20 on` if an earlier slice was over a limit, too.
@@ -31,13 +31,13 @@ pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
 }
 
 impl Deciding {
-    /// The worst slice, and the first that was over the limit.
+    /// Text that names the worst slice and the first slice over a limit.
     pub fn slices(&self) -> String {
         slices_text(self.first_slice, self.slice) + if self.with_rest { " and the remainder after it" } else { "" }
     }
 }
 
-/// The share that decided, with counts, so that rounding leaves no doubt.
+/// The share with its exact counts, because the percentage is rounded.
 impl fmt::Display for Deciding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (least, of_whole) = if self.cut { ("at least ", " due in the whole slice") } else { ("", "") };
@@ -174,9 +174,9 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// Groups shown as tables: all devices together, and the device that decided (or the only one).
+    /// Groups shown as tables: all devices together, and the device that decided (or the only device).
     fn groups_shown(&self) -> impl Iterator<Item = &Group> {
-        // Without limits there is no criterion for a slice.
+        // Without limits, tables of shares mean nothing.
         let is_judged = !self.has_no_limits();
         let several = self.groups.iter().any(|group| group.device.is_none());
         self.groups.iter().filter(move |_| is_judged).filter(move |group| {
@@ -214,7 +214,7 @@ impl Verdict {
         }
     }
 
-    /// A table like that of ACT's analysis: slices, their average, their maximum.
+    /// Writes a table like that of ACT's analysis: slices, average, maximum.
     fn fmt_group(&self, f: &mut fmt::Formatter<'_>, group: &Group) -> fmt::Result {
         writeln!(f, "\n        {} on {}", group.stream, device_text(group.device.as_deref()))?;
         writeln!(f, "        % over, slices of {} s", Grouped(self.slice_sec))?;
@@ -250,7 +250,7 @@ impl Verdict {
         writeln!(f, "  max  {}", self.row(maxima.as_deref()))
     }
 
-    /// One row of percentages with two decimals, as ACT prints them.
+    /// A row of percentages with two decimals, as in ACT.
     fn row(&self, shares: Option<&[f64]>) -> String {
         let Some(shares) = shares else { return format!("{:>8}", "-").repeat(self.thresholds_ns.len()) };
         let cell = |share: &f64| match share * 100.0 {
@@ -325,12 +325,12 @@ impl Verdict {
     }
 }
 
-/// Operations per second: whole from a hundred on, two decimals below.
+/// Operations per second: a whole number from 100 on, two decimals below.
 fn rate(iops: f64) -> String {
     if iops >= 100.0 { Grouped(iops.round() as u64).to_string() } else { format!("{iops:.2}") }
 }
 
-/// The part of a verdict that every form shows.
+/// The part of a verdict that every output shows.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunResult {
     /// Pass, fail, invalid or measured.
@@ -341,19 +341,19 @@ pub struct RunResult {
     pub reason: String,
     /// Why this outcome, most important first.
     pub reasons: Vec<Reason>,
-    /// The first slice that counts against the run, from 1; null where none does.
+    /// The first slice, from 1, that failed the run; null if no slice did.
     pub first_bad_slice: Option<u64>,
-    /// The worst of them.
+    /// The worst slice, from 1; null if no slice failed the run.
     pub worst_slice: Option<u64>,
-    /// Operations each stream wanted and did.
+    /// Totals of the streams.
     pub streams: Vec<StreamTotals>,
-    /// Records read from a database, where they were verified or read in batches.
+    /// Records read from a database, if records were verified or read in batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub records_read: Option<RecordsRead>,
-    /// Of several workloads, each alone.
+    /// Verdicts on the single workloads of a run with several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,
-    /// Limits of the outcome: things it does not cover, each a phrase.
+    /// Phrases: parts of the run that the outcome does not cover.
     pub not_judged: Vec<String>,
 }
 

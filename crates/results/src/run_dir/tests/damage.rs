@@ -1,4 +1,4 @@
-//! Directories that are occupied, cut, edited, or on a disk that is full.
+//! Directories that are occupied, cut, edited, or on a full disk.
 
 use super::*;
 use crate::device_numbers::device_numbers;
@@ -44,7 +44,7 @@ fn a_path_that_is_no_directory_is_named() {
     assert!(error.contains("manifest.json - ") && error.contains("give the directory of a run"), "{error}");
 }
 
-/// A run that was killed: all its files, but no verdict.
+/// Writes a killed run: all files except the verdict.
 fn killed(dir: &Path, manifest: &Manifest, intervals: u64) {
     write_run(dir, manifest, intervals);
     fs::remove_file(dir.join(VERDICT)).unwrap();
@@ -102,7 +102,7 @@ fn a_tail_of_zeros_as_power_cuts_leave_it_is_dropped() {
     assert_eq!(run.remarks[1], "the last line of telemetry.csv is torn and was dropped");
 }
 
-/// Edits a file, of JSON with the checksum that it then has, and reads the run.
+/// Edits a file (and the checksum of a JSON file), reads the run, and restores the file.
 fn edited(dir: &Path, name: &str, from: &str, to: &str) -> Result<Run, RunDirError> {
     let path = dir.join(name);
     let text = fs::read_to_string(&path).unwrap();
@@ -189,7 +189,7 @@ fn passed(dir: &Path) -> Manifest {
 fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
     let dir = tempfile::tempdir().unwrap();
     passed(dir.path());
-    // Also if all counts are whole and only foreign text follows them.
+    // Even if all counts are intact and only foreign text follows.
     for table in [INTERVALS, TELEMETRY] {
         let path = dir.path().join(table);
         let text = fs::read(&path).unwrap();
@@ -273,7 +273,7 @@ fn fields_of_a_later_program_do_not_disturb() {
     assert_eq!(run.agrees(), Some(true));
 }
 
-/// A small file system of its own; unmounted and removed at the end.
+/// A small file system, unmounted at the end.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -308,7 +308,7 @@ fn a_disk_that_fills_up_stops_the_recording_and_leaves_the_run_marked_incomplete
     let dir = disk.0.join("run");
     let manifest = manifest(1, 1000, 1);
     let mut writer = begin(&dir, &manifest);
-    // Somebody else takes nearly all of the room that was there.
+    // Another file takes nearly all of the free space.
     let ballast = vec![1; 4096 * 1024 - 256 * 1024];
     fs::write(disk.0.join("ballast"), ballast).unwrap();
     let mut written = 0;
@@ -329,7 +329,7 @@ fn a_disk_that_fills_up_stops_the_recording_and_leaves_the_run_marked_incomplete
     assert!(!dir.join(VERDICT).exists());
     let run = read(&dir).unwrap();
     assert!(!run.is_complete());
-    // The last interval counts if only data after its counts were not written.
+    // The last interval counts if only data after its counts is missing.
     assert!((written..=written + 1).contains(&run.intervals), "{} of {written}", run.intervals);
 }
 

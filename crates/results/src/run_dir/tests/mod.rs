@@ -68,7 +68,7 @@ fn manifest(devices: usize, duration_sec: u64, interval_sec: u64) -> Manifest {
     }
 }
 
-/// Numbers that look random and are always the same.
+/// Reproducible pseudo-random numbers.
 #[derive(Clone)]
 struct Numbers(u64);
 
@@ -126,7 +126,7 @@ fn begin(dir: &Path, manifest: &Manifest) -> Writer {
     Writer::create(dir, manifest, &telemetry_columns()).unwrap()
 }
 
-/// Writes a run of `intervals` intervals and returns the verdict of a live judge.
+/// Writes a run of `intervals` intervals, and returns the verdict of a live judge.
 fn write_run(dir: &Path, manifest: &Manifest, intervals: u64) -> Verdict {
     let mut writer = begin(dir, manifest);
     let mut judge = manifest.judge();
