@@ -1,8 +1,8 @@
 //! Judges a finished series again from its runs.
 //!
-//! `series.json` holds the conclusion from the end of the series; its runs hold the evidence as of now. Reports,
-//! status, comparisons and exports all use this module, so that none repeats a pass that the recorded counts
-//! contradict. A worse result than the recorded one is adopted, a better one is not. The search itself is not repeated.
+//! `series.json` holds the conclusion from the end of the series; the run directories hold the evidence. Reports,
+//! status, comparisons and exports all use this module, so that none of them shows a pass that the recorded counts
+//! contradict. A worse result than the recorded one is adopted, a better result is not. A search is not repeated.
 
 use crate::baseline::judge_job;
 use crate::certify::{Judged, judge_stage};
@@ -13,24 +13,24 @@ use results::run_dir::{self, Run, RunDirError, VERDICT};
 use results::units;
 use std::path::{Component, Path, PathBuf};
 
-/// Evidence from a step's run.
+/// Evidence from the run of a step.
 pub struct Evidence<'a> {
-    /// The verdict as it follows from the recorded counts.
+    /// The verdict computed from the recorded counts.
     pub verdict: &'a Verdict,
-    /// The load that it was recorded with, as a multiple of 1x.
+    /// The load in the manifest of the run, as a multiple of 1x.
     pub multiple: Option<f64>,
     /// Why the run cannot be trusted completely.
     pub doubt: Option<String>,
 }
 
 impl<'a> Evidence<'a> {
-    /// From a `run` of a step that is done.
+    /// Evidence from the `run` of a finished step.
     pub fn of(run: &'a Run) -> Self {
         Self { verdict: &run.verdict, multiple: run.manifest.multiple, doubt: doubt_of(run) }
     }
 }
 
-/// Why `run`, of a step that is done, cannot be trusted completely; `None` if it can.
+/// Why the `run` of a finished step cannot be trusted completely; `None` if it can.
 pub fn doubt_of(run: &Run) -> Option<String> {
     if let Some(damage) = run.damage.first() {
         return Some(format!("its run is damaged: {damage}"));
@@ -42,7 +42,7 @@ pub fn doubt_of(run: &Run) -> Option<String> {
     }
 }
 
-/// The run directory of `step` of the series in `dir`. Errors: the record names a place outside the series.
+/// The run directory of `step` of the series in `dir`. Errors: the recorded path leads out of the series.
 pub fn place_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
     let below = Path::new(&step.dir);
     match step.dir.is_empty() || !below.components().all(|part| matches!(part, Component::Normal(_))) {
@@ -57,7 +57,7 @@ pub fn went_away(dir: &Path) -> RunDirError {
     RunDirError::NoRun { path: dir.to_owned(), why, what_to_do }
 }
 
-/// Reads the runs of the series in `dir` and judges it again, as [`rejudge`] does.
+/// Reads the runs of the series in `dir`, and judges the series again with [`rejudge`].
 pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
     if series.conclusion.is_none() {
         return Vec::new();
@@ -68,10 +68,10 @@ pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
     rejudge(series, &evidence.collect::<Vec<_>>())
 }
 
-/// Judges a series that has a conclusion again from `evidence`, which has an element for each step: its run, or why
-/// there is none. Sets the outcomes in `series` to those that the evidence supports. Returns a sentence for each
-/// difference from the record, and for each step that cannot be checked; with any, the outcome is invalid at best. A
-/// series without a conclusion stays as it is.
+/// Judges a series with a conclusion again. `evidence` has an element for each step: the run, or why there is none.
+/// Sets the outcomes in `series` to the outcomes that the evidence supports. Returns a sentence for each difference
+/// from the record, and for each step that cannot be checked; with any such sentence, the outcome is invalid at best. A
+/// series without a conclusion is not changed.
 pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<String> {
     let Some(mut conclusion) = series.conclusion.take() else { return Vec::new() };
     let purpose = series.purpose;
@@ -104,8 +104,8 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
     doubts
 }
 
-/// The outcome of a finished step that the evidence supports, and why this or its run is in doubt; `None` if the record
-/// holds.
+/// The outcome of a finished step that the evidence supports, and why the recorded outcome or the run is in doubt;
+/// `None` if the evidence supports the record.
 fn again(
     purpose: Purpose,
     devices: &[Identity],
@@ -138,7 +138,8 @@ fn again(
     (now != recorded).then(|| (now, format!("{SERIES} says {recorded}, but the run says {now}: {why}")))
 }
 
-/// As [`again`], for a step of a search: its details have the rounds that decided, so its run can only contradict them.
+/// Judges a step of a search again, with the reason. The details of the step have the rounds that decided, so the run
+/// can only contradict the record.
 fn of_search(step: &Step, recorded: Outcome, verdict: &Verdict) -> (Outcome, String) {
     let details = Details::of(step);
     let held = details.as_ref().map(|details| details.judged.seen == Seen::Held);
@@ -156,7 +157,7 @@ fn of_search(step: &Step, recorded: Outcome, verdict: &Verdict) -> (Outcome, Str
     }
 }
 
-/// Contradiction to the conclusion within the record itself.
+/// A contradiction between the conclusion and the steps within the record.
 fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String> {
     if conclusion.outcome != Outcome::Pass {
         return None;

@@ -1,7 +1,8 @@
 //! Counters with exact edges: ACT's power-of-two buckets and counts over thresholds.
 //!
-//! A histogram with a relative error cannot tell exactly how many operations took longer than 1 ms, because no bucket ends
-//! there. The verdict and ACT's tables need the exact number, so these counters are kept in addition to the histograms.
+//! A histogram with a relative error cannot tell exactly how many operations took longer than 1 ms, because no bucket
+//! ends there. The verdict and ACT's tables need the exact number, so these counters are kept in addition to the
+//! histograms.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

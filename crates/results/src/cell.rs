@@ -179,8 +179,8 @@ impl Cell {
         }
     }
 
-    /// Subtracts `ops` operations from the lower bounds of slow and missing operations: they may have been slow because this
-    /// program was late, or because its thread had no CPU.
+    /// Subtracts `ops` operations from the lower bounds of slow and missing operations: they may have been slow because
+    /// this program was late, or because its thread had no CPU.
     pub fn excuse(&mut self, ops: u64) {
         let least = self.counts.judged_least_over.iter_mut().chain([&mut self.counts.missed_least]);
         least.for_each(|least| *least = least.saturating_sub(ops));
@@ -450,7 +450,8 @@ impl Interval {
         self.counters.iter_mut().zip(&other.counters).for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// Adds another shard's operations that were due in earlier slices. Silence requires all shards, as in [`Cell::merge`].
+    /// Adds another shard's operations that were due in earlier slices. Silence requires all shards, as in
+    /// [`Cell::merge`].
     fn merge_carried(&mut self, other: &Self) {
         let silent_ns = |all: &[Carried], (cell, slice)| {
             let is_same = |carried: &&Carried| (carried.cell, carried.slice) == (cell, slice);

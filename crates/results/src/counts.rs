@@ -1,7 +1,9 @@
-//! The exact counts of a stream on a device: per interval in the recorder and in a run directory, per slice in the judge.
+//! The exact counts of a stream on a device: per interval in the recorder and in a run directory, per slice in the
+//! judge.
 //!
-//! Counts over a threshold give the number of slow operations; [`SlowTimes`] gives their time by stage. Only the times of
-//! operations over a threshold are summed, so fast operations cost nothing and do not hide slow operations in a mean.
+//! Counts over a threshold give the number of slow operations; [`SlowTimes`] gives their time by stage. Only the times
+//! of operations over a threshold are summed, so fast operations cost nothing and do not hide slow operations in a
+//! mean.
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::times::Times;
@@ -32,26 +34,26 @@ pub struct CellCounts {
     pub late: u64,
     /// Longest `wait + service` of the `late` operations.
     pub late_max_ns: u64,
-    /// Time, nanoseconds, in which the device had operations of the stream in flight and completed nothing for longer than
-    /// the largest threshold. Only for judged closed loops.
+    /// Time, nanoseconds, in which the device had operations of the stream in flight and completed nothing for longer
+    /// than the largest threshold. Only for judged closed loops.
     pub silent_ns: u64,
     /// Sum of the report intervals in which the stream had operations on the device, nanoseconds. Only in slices.
     pub active_ns: u64,
-    /// Time of the last completion, nanoseconds since the run began; if operations were lost, time of the last completion
-    /// of any stream on the device. 0: at the end of the interval, see
+    /// Time of the last completion, nanoseconds since the run began; if operations were lost, time of the last
+    /// completion of any stream on the device. 0: at the end of the interval, see
     /// [`Interval::round_ends`](crate::cell::Interval::round_ends).
     pub last_back_ns: u64,
-    /// Number, from 1, of the cell whose operations held the slots for which operations of this cell waited; 0: no other
-    /// cell.
+    /// Number, from 1, of the cell whose operations held the slots for which operations of this cell waited; 0: no
+    /// other cell.
     pub held_by: u64,
     /// By threshold, then zeros: operations whose `wait + service` was over the threshold. Operations that failed, were
     /// lost or were never issued are over all thresholds.
     pub judged_over: [u64; THRESHOLDS_MAX],
-    /// Lower bound of `judged_over`; the true count lies between the two. Three delays are subtracted if their sum exceeds
-    /// [`harmless_gap_ns`](crate::cell::harmless_gap_ns): the time in which the operation's completion may have been
-    /// unseen, the same for earlier completions on its slot, and the time in which the device cleared a backlog of
-    /// operations issued late. Operations issued late by the tightest threshold or more are not counted, because they met
-    /// a load that was not the configured one.
+    /// Lower bound of `judged_over`; the true count lies between the two. Three delays are subtracted if their sum
+    /// exceeds [`harmless_gap_ns`](crate::cell::harmless_gap_ns): the time in which the operation's completion may have
+    /// been unseen, the same for earlier completions on its slot, and the time in which the device cleared a backlog of
+    /// operations issued late. Operations issued late by the tightest threshold or more are not counted, because they
+    /// met a load that was not the configured one.
     pub judged_least_over: [u64; THRESHOLDS_MAX],
     /// By threshold, then zeros: operations whose `wait + lag + service` was over the threshold; failed, lost and never
     /// issued operations as in `judged_over`.
@@ -147,8 +149,8 @@ pub struct SlowTimes {
 }
 
 impl SlowTimes {
-    /// Adds an operation to the sums of each of the ascending `thresholds_ns` that its response time reaches. `unseen_ns` is
-    /// a part of its service time, `held_ns` a part of its wait.
+    /// Adds an operation to the sums of each of the ascending `thresholds_ns` that its response time reaches.
+    /// `unseen_ns` is a part of its service time, `held_ns` a part of its wait.
     pub fn record(&mut self, thresholds_ns: &[u64], times: &Times, unseen_ns: u64, held_ns: u64) {
         let response_ns = times.response_ns();
         let over = thresholds_ns.iter().take(THRESHOLDS_MAX).take_while(|threshold_ns| response_ns >= **threshold_ns);
@@ -176,8 +178,8 @@ pub struct Backlog {
     pub in_flight: u64,
     /// Due, and waiting for a slot under an in-flight limit.
     pub waiting: u64,
-    /// Due, and delayed by this program: a slot was free, or would have been free if this program had seen completions at
-    /// once and issued earlier operations in time.
+    /// Due, and delayed by this program: a slot was free, or would have been free if this program had seen completions
+    /// at once and issued earlier operations in time.
     pub late: u64,
 }
 

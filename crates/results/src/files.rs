@@ -1,10 +1,11 @@
 //! Reading of files given by users, and atomic replacement of this program's files.
 //!
-//! A path given as a configuration, a log or a run can be a FIFO that blocks a read forever, `/dev/zero` that never ends,
-//! or a link to another directory. So this module usually reads only regular files, and only up to a maximum size.
+//! A path given as a configuration, a log or a run can be a FIFO that blocks a read forever, `/dev/zero` that never
+//! ends, or a link to another directory. So this module usually reads only regular files, and only up to a maximum
+//! size.
 //!
-//! Atomic replacement: a temporary file in the same directory is written, synced and renamed, then the directory is synced.
-//! However the program ends, either the old or the new file remains.
+//! Atomic replacement: a temporary file in the same directory is written, synced and renamed, then the directory is
+//! synced. However the program ends, either the old or the new file remains.
 
 use rustix::fs::OFlags;
 use std::fs::{self, File, FileType, Metadata, OpenOptions, Permissions};

@@ -1,7 +1,7 @@
 //! Measurements of a run, and their meaning.
 //!
-//! This crate is pure: it takes times and counts, stores them in histograms, writes and reads run directories, and judges
-//! runs. The crate never touches a device and never reads a clock.
+//! This crate is pure: it takes times and counts, stores them in histograms, writes and reads run directories, and
+//! judges runs. The crate never touches a device and never reads a clock.
 //!
 //! * [`times`]: the four instants of an operation, and the durations between them
 //! * [`counts`]: the exact counts of a cell, and the time of slow operations by stage

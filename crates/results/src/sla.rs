@@ -99,8 +99,8 @@ impl Sla {
     /// Stands for "no limits": 100 % may take up to an hour.
     pub const UNLIMITED: &str = "100%>3600s";
 
-    /// Parses limits given by a user: a larger threshold must not allow a larger share. Recorded limits are parsed without
-    /// this check, because every recorded run must stay readable.
+    /// Parses limits given by a user: a larger threshold must not allow a larger share. Recorded limits are parsed
+    /// without this check, because every recorded run must stay readable.
     ///
     /// Errors: the text is not an SLA, or a limit could never decide.
     pub fn wanted(text: &str) -> Result<Self, String> {

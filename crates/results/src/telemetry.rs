@@ -1,7 +1,7 @@
 //! Telemetry of a run: the columns of telemetry.csv, and the lines of trace.csv.
 //!
-//! Each column of telemetry.csv is declared once, with source, name and unit. Writers (the samplers of kernel, drives, host
-//! and process) and readers (charts, blame, status, comparison) use a [`Column`]; only this module has its name.
+//! Each column of telemetry.csv is declared once, with source, name and unit. Writers (the samplers of kernel, drives,
+//! host and process) and readers (charts, blame, status, comparison) use a [`Column`]; only this module has its name.
 //! docs/telemetry.md explains each column, and a test compares the two.
 //!
 //! The lines of trace.csv are samples of the block layer: the time of requests in the kernel and in the device.

@@ -24,8 +24,8 @@ pub struct Times {
 }
 
 impl Times {
-    /// Raises `eligible_ns` to `intended_ns` if a slot was free earlier: an operation cannot be eligible before it is due.
-    /// Panics in debug builds if `issued_ns` or `completed_ns` is before the previous instant.
+    /// Raises `eligible_ns` to `intended_ns` if a slot was free earlier: an operation cannot be eligible before it is
+    /// due. Panics in debug builds if `issued_ns` or `completed_ns` is before the previous instant.
     #[inline]
     pub fn new(intended_ns: u64, eligible_ns: u64, issued_ns: u64, completed_ns: u64) -> Self {
         let eligible_ns = eligible_ns.max(intended_ns);

@@ -1,9 +1,10 @@
 //! Numbers as text: formats every printed count, share, duration, size and date.
 //!
-//! Measured values have three digits, which is more than their accuracy. Exact values (counts, limits) are printed in full.
+//! Measured values have three digits, which is more than their accuracy. Exact values (counts, limits) are printed in
+//! full.
 //!
-//! This module also sanitises text from files and devices: names of devices, streams and directories can contain control
-//! characters, which would move the cursor or hide other text.
+//! This module also sanitises text from files and devices: names of devices, streams and directories can contain
+//! control characters, which would move the cursor or hide other text.
 
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use std::borrow::Cow;
@@ -222,8 +223,8 @@ pub fn binary_bytes(bytes: f64) -> String {
     unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
 }
 
-/// Breaks `text` between words into lines of at most `columns`, each with `indent` before it and a newline after it. Long
-/// words and names with hyphens are not broken, so that users can paste and search them.
+/// Breaks `text` between words into lines of at most `columns`, each with `indent` before it and a newline after it.
+/// Long words and names with hyphens are not broken, so that users can paste and search them.
 pub fn wrapped(text: &str, indent: &str, columns: usize) -> String {
     let options = Options::new(columns).initial_indent(indent).subsequent_indent(indent);
     textwrap::fill(text, options.break_words(false).word_splitter(WordSplitter::NoHyphenation)) + "\n"

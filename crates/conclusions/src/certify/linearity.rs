@@ -1,27 +1,27 @@
-//! Compares devices tested together with one tested alone.
+//! Compares devices tested together with a device tested alone.
 //!
-//! ACT's README has the second half of a certification "make sure that performance scales linearly when you add
-//! devices". In numbers: each device still achieves its rate and stays within the limits. A higher p99 is not a
-//! failure, but the usual first sign of a shared bus or controller.
+//! According to ACT's README, the second half of a certification should "make sure that performance scales linearly
+//! when you add devices". Here this means that each device still achieves its rate and stays within the limits. A
+//! higher p99 is not a failure, but usually the first sign of a shared bus or controller.
 
 use results::device_numbers::DeviceNumbers;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Minimum fraction of the rate achieved alone that a device must achieve together with others. The offered rate is the
-/// same, so any difference is a backlog; the end of a run can cut off 1 %.
+/// Minimum rate of a device tested together with others, as a fraction of the rate achieved alone. The offered rate is
+/// the same, so a lower rate means a backlog. The end of a run can cut off 1 %.
 const ACHIEVED_MIN: f64 = 0.99;
 
-/// Growth of the p99 from which it is reported. A convention: equal drives, and hours of one drive, differ by some tens
-/// of percent, and 50 % is more than that.
+/// Minimum ratio of the p99 together to the p99 alone that is reported. A convention: the p99 of equal drives, and of
+/// different hours of a drive, differs by some tens of percent, but rarely by 50 %.
 const P99_RATIO_MAX: f64 = 1.5;
 
 /// A device tested together with others, compared with a device tested alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Tested together with the others.
+    /// Numbers of the device, tested together with the others.
     pub together: DeviceNumbers,
-    /// The same device tested alone, else the one that was.
+    /// Numbers of the same device tested alone, or of the only device that was tested alone.
     pub alone: DeviceNumbers,
     /// Rate achieved together, divided by the rate alone; `None` if nothing was achieved alone.
     pub achieved: Option<f64>,
@@ -86,7 +86,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
                  the power is shared"
             )
         } else {
-            // Its p99 alone is unknown, so nothing follows about a shared bus.
+            // The p99 of this device alone is unknown, so nothing follows about a shared bus.
             format!(
                 "; {device} was not tested alone; its p99 is {times:.1} times the p99 of {} alone",
                 ratio.alone.device
@@ -111,7 +111,7 @@ fn is_itself(ratio: &Ratio) -> bool {
 }
 
 impl fmt::Display for Linearity {
-    /// A table, one line for each stream and device, and the sentence under it.
+    /// A table with a line for each stream and device, followed by the sentence.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.ratios.iter().map(|ratio| ratio.together.device.len()).max().unwrap_or(0).max("device".len());
         writeln!(

@@ -1,4 +1,4 @@
-//! The conclusion about a drive, from the examined lanes and the circumstances of the cut.
+//! The conclusion about a drive, from the examined lanes and the circumstances of the power cut.
 
 use super::examine::Counts;
 use super::session::{Mode, PowerCounts, SessionId};
@@ -8,17 +8,17 @@ use results::units::{binary_bytes, count, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Minimum number of acknowledged writes of a mode in the last phase for the cut to test the mode.
+/// Minimum number of acknowledged writes of a mode in the last phase. With fewer, the power cut did not test the mode.
 const EXPOSED_MIN: u64 = 20;
 
-/// The drive's claims. `None`: unknown.
+/// Claims of the drive. `None`: unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Claims {
-    /// `write back`: a volatile cache, which needs flushes; `write through`: none.
+    /// `write back`: a volatile cache, which needs flushes; `write through`: no volatile cache.
     pub write_cache: Option<String>,
     /// True if single writes can be durable without a flush.
     pub fua: Option<bool>,
-    /// Bytes of a write that is never torn; 0: nothing is claimed.
+    /// Maximum size of a write that is never torn, bytes; 0: no claim.
     pub atomic_write_bytes: Option<u64>,
 }
 
@@ -27,11 +27,11 @@ pub struct Claims {
 pub struct AfterCut {
     pub boot_id: String,
     pub power: Option<PowerCounts>,
-    /// The user says that only the drive lost its power.
+    /// True if the user said that only the drive lost power.
     pub is_drive_cut: bool,
 }
 
-/// Result of a mode.
+/// Result for a mode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModeResult {
     pub mode: Mode,
@@ -39,15 +39,15 @@ pub struct ModeResult {
     pub calls: String,
     /// Acknowledged writes of the whole session.
     pub acknowledged: u64,
-    /// The part of them in the last phase: no other mode flushed the drive for them.
+    /// Acknowledged writes of the last phase, in which no other mode flushed the drive.
     pub exposed: u64,
     #[serde(flatten)]
     pub counts: Counts,
-    /// Invalid: the cut did not test the mode.
+    /// Outcome; invalid if the power cut did not test the mode.
     pub outcome: Outcome,
 }
 
-/// Result of one cut.
+/// Result of a power cut.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Durability {
     /// Program and version.
@@ -55,7 +55,7 @@ pub struct Durability {
     pub session: SessionId,
     /// Device or directory, as the user named it.
     pub path: String,
-    /// Kind of disk below it, as far as known.
+    /// Kind of disk, as far as known.
     pub disk: Option<String>,
     pub claims: Claims,
     pub outcome: Outcome,
@@ -69,7 +69,7 @@ pub struct Durability {
 }
 
 impl Durability {
-    /// Concludes from `counts`, one for each lane of `record`.
+    /// Concludes from `counts`, which has an element for each lane of `record`.
     pub fn conclude(
         record: &Record,
         counts: &[Counts],
@@ -134,7 +134,7 @@ impl Durability {
     }
 }
 
-/// Why no cut is known to have hit the writes; `None` if one did.
+/// Why no power cut is known to have hit the writes; `None` if a power cut did.
 fn no_cut(record: &Record, after: &AfterCut) -> Option<String> {
     let before = &record.session;
     if let Some((why, failed)) = &record.end

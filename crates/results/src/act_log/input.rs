@@ -1,9 +1,9 @@
 //! The bytes of a log, decompressed if necessary.
 //!
-//! The format is detected from the first bytes, never from the file name. `gzip` and `zstd` files are decompressed, also
-//! with several members or frames; xz, bzip2 and lz4 files are refused; other files are read unchanged. A compressed log
-//! that was copied while it was growing reads as a truncated log; [`Input::is_cut`] reports this. Damage in the middle
-//! fails the checksum of either format, which is an error.
+//! The format is detected from the first bytes, never from the file name. `gzip` and `zstd` files are decompressed,
+//! also with several members or frames; xz, bzip2 and lz4 files are refused; other files are read unchanged. A
+//! compressed log that was copied while it was growing reads as a truncated log; [`Input::is_cut`] reports this. Damage
+//! in the middle fails the checksum of either format, which is an error.
 //!
 //! The frames of a zstd file are decoded as one stream. The decoder reads the checksum of a frame, but does not compare
 //! it, so this module compares it. A frame needs as much memory as its window; this module limits the window's size,

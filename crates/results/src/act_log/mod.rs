@@ -1,8 +1,8 @@
 //! ACT 6.6's log, written and read.
 //!
-//! Ten years of scripts read this format, so it must not change. A log has a banner, the configuration with defaults, the
-//! derived rates, the names of the histograms, and at each report a chunk of *cumulative* service times in power-of-two
-//! buckets:
+//! Ten years of scripts read this format, so it must not change. A log has a banner, the configuration with defaults,
+//! the derived rates, the names of the histograms, and at each report a chunk of *cumulative* service times in
+//! power-of-two buckets:
 //!
 //! ```text
 //! ACT version 6.6
@@ -29,9 +29,9 @@
 //!  (04: 0000000001)
 //! ```
 //!
-//! Tests read this program's logs with ACT's analysis script. This program also reads ACT's logs, which may have messages
-//! between any two lines, and lack the tail if the run was killed. Failed operations are in no histogram; the verdict
-//! counts them.
+//! Tests read this program's logs with ACT's analysis script. This program also reads ACT's logs, which may have
+//! messages between any two lines, and lack the tail if the run was killed. Failed operations are in no histogram; the
+//! verdict counts them.
 //!
 //! The functions that write header, chunks and error lines write whole lines without a flush; the caller syncs.
 

@@ -1,14 +1,14 @@
-//! The accumulator: takes intervals, telemetry and trace samples, live or from a run directory, and stores the sums that
-//! explain slices. Its memory grows with the slices, not with the intervals.
+//! The accumulator: takes intervals, telemetry and trace samples, live or from a run directory, and stores the sums
+//! that explain slices. Its memory grows with the slices, not with the intervals.
 //!
 //! A device holds a limited number of requests (`nr_requests`; 32 on SATA). While the device is full, the kernel delays
-//! further operations before they become requests, just as under a cgroup's limit. These operations wait for the device,
-//! so the device is charged with this time.
+//! further operations before they become requests, just as under a cgroup's limit. These operations wait for the
+//! device, so the device is charged with this time.
 //!
-//! The kernel's statistics show a full device: by the requests in flight at the end of an interval, or by their mean. If
-//! the lifetimes of the requests in an interval sum up to T seconds, the device was full, with N requests, for at most
-//! T / N. Each operation in flight beyond N waited behind the full device for at most this time. A device behind a bursty
-//! limit is full only for moments, and is charged only with these moments.
+//! The kernel's statistics show a full device: by the requests in flight at the end of an interval, or by their mean.
+//! If the lifetimes of the requests in an interval sum up to T seconds, the device was full, with N requests, for at
+//! most T / N. Each operation in flight beyond N waited behind the full device for at most this time. A device behind a
+//! bursty limit is full only for moments, and is charged only with these moments.
 
 use super::samples::{Counted, Samples, SliceSamples};
 use crate::buckets::THRESHOLDS_MAX;
@@ -257,8 +257,8 @@ impl Blamer {
         }
     }
 
-    /// The stream with more than half of the operations in flight on `devices` while operations of judged streams were slow
-    /// or waited there, and its fraction; `None` if there is no such stream.
+    /// The stream with more than half of the operations in flight on `devices` while operations of judged streams were
+    /// slow or waited there, and its fraction; `None` if there is no such stream.
     pub(super) fn holder(&self, slice: usize, devices: std::ops::Range<usize>) -> Option<(usize, f64)> {
         let in_flight = &self.slices.get(slice)?.in_flight;
         let of_stream = |stream: usize| -> u64 {
@@ -288,8 +288,8 @@ impl Blamer {
     }
 }
 
-/// Minimum fraction of its maximum number of requests at which a device counts as full. Some slots are always between two
-/// requests, so 100 % is never observed.
+/// Minimum fraction of its maximum number of requests at which a device counts as full. Some slots are always between
+/// two requests, so 100 % is never observed.
 const FULL_MIN: f64 = 0.9;
 
 /// Sums over the time in which a device was full.

@@ -7,12 +7,12 @@
 //!                                                              Judge: slices over a limit
 //! ```
 //!
-//! Blame is an estimate of causes, not a measurement. Blame combines the run's times (wait, lag, service), samples of the
-//! kernel's tracepoints, and telemetry of host and drive. Blame explains an outcome and never changes it.
+//! Blame is an estimate of causes, not a measurement. Blame combines the run's times (wait, lag, service), samples of
+//! the kernel's tracepoints, and telemetry of host and drive. Blame explains an outcome and never changes it.
 //!
 //! Causes with a share are measured; causes without a share are circumstances. The run's clock gives the exact share of
-//! each stage in the time of the operations over the threshold. Only the split between kernel and device needs a trace or
-//! the kernel's disk statistics; without both, the sentence says so. Steal, a full CPU and heat have no share: they
+//! each stage in the time of the operations over the threshold. Only the split between kernel and device needs a trace
+//! or the kernel's disk statistics; without both, the sentence says so. Steal, a full CPU and heat have no share: they
 //! explain why the share of another cause is large.
 
 mod accumulate;
@@ -135,8 +135,8 @@ impl Shares {
         let (failed, never) = (*errors as f64 / all, unissued.saturating_add(*lost) as f64 / all);
         let mut shares =
             Self { ours: ours_ns * weight, wait: wait_ns * weight, service: service_ns * weight, failed, behind: 0.0 };
-        // Operations that never completed are charged to the larger delay of the other operations: this program's or the
-        // wait. Without any delay they were issued and did not complete, so they are charged to service.
+        // Operations that never completed are charged to the larger delay of the other operations: this program's or
+        // the wait. Without any delay they were issued and did not complete, so they are charged to service.
         if ours_ns > wait_ns {
             shares.ours += never;
         } else if wait_ns > 0.0 {
@@ -174,10 +174,10 @@ impl Blamer {
     }
 }
 
-/// True if operations slow in service held the slots for which other operations waited. Either the slow operations had at
-/// least half of the slot time, even if they were few (a limit in the kernel lets the others through in bursts), or they
-/// took as long as the others waited (a stall that fills the slots). Otherwise the in-flight limit was too low for a fast
-/// device.
+/// True if operations slow in service held the slots for which other operations waited. Either the slow operations had
+/// at least half of the slot time, even if they were few (a limit in the kernel lets the others through in bursts), or
+/// they took as long as the others waited (a stall that fills the slots). Otherwise the in-flight limit was too low for
+/// a fast device.
 fn waited_behind_slow_ones(subject: &Subject<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
     let (mean_ns, wait_ns) = (subject.served_slowly_ns(), subject.mean_ns(&subject.counts.slow.wait_ns));
@@ -222,8 +222,8 @@ fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
     parts
 }
 
-/// Adds a note to the evidence of the largest cause if the limit is also reached without this cause. Shares are fractions
-/// of time, and a few long operations can have most of the time.
+/// Adds a note to the evidence of the largest cause if the limit is also reached without this cause. Shares are
+/// fractions of time, and a few long operations can have most of the time.
 fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
     let without = match largest.cause {
         Cause::OurLag => subject.at(&subject.counts.judged_least_over),
@@ -241,15 +241,16 @@ fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
     }
 }
 
-/// Minimum steal time that counts as evidence, percent. With 5 % of the time stolen, every twentieth operation is hit: as
-/// many as the default limit allows over its tightest threshold.
+/// Minimum steal time that counts as evidence, percent. With 5 % of the time stolen, every twentieth operation is hit:
+/// as many as the default limit allows over its tightest threshold.
 const STEAL_PCT_MIN: f64 = 5.0;
 
 /// Minimum time in which this program's threads were runnable without a CPU that counts as evidence, percent, for the
 /// same reason.
 const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
 
-/// Minimum utilisation at which all CPUs together count as full: a thread that becomes runnable rarely finds an idle CPU.
+/// Minimum utilisation at which all CPUs together count as full: a thread that becomes runnable rarely finds an idle
+/// CPU.
 const BUSY_PCT_MIN: f64 = 90.0;
 
 /// Minimum utilisation at which a single CPU counts as full: work queued for this CPU waits about twenty times as long
@@ -349,8 +350,8 @@ fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
 /// Minimum share of a part in the sentence; the data has all parts.
 const SHARE_TOLD_MIN: f64 = 0.01;
 
-/// The blame in one sentence: `slice 3: 7.1 % of reads over 1 ms (limit 5 %): 92 % of the time in the device (...), ...;
-/// drive at 78 C`.
+/// The blame in one sentence: `slice 3: 7.1 % of reads over 1 ms (limit 5 %): 92 % of the time in the device (...),
+/// ...; drive at 78 C`.
 fn whole(subject: &Subject<'_>, parts: &[BlamePart]) -> String {
     let mut text = format!("slice {}", subject.slice + 1);
     if subject.plan.devices.len() > 1 {

@@ -1,7 +1,8 @@
 //! Trace samples, matched with the run's counts of the same intervals.
 //!
 //! A stall of one second in an hour can lie between two samples. So the requests of a sample are compared with the
-//! operations of the intervals that the sample overlaps, not of the whole slice. For this, the latest intervals are kept.
+//! operations of the intervals that the sample overlaps, not of the whole slice. For this, the latest intervals are
+//! kept.
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::telemetry::{TraceKind, TraceLine, TraceSize};

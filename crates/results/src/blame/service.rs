@@ -4,8 +4,8 @@
 //! two times; without any of them the split is reported as unknown:
 //!
 //! * the kind of target: a simulated drive has no kernel before it, and behind a server neither time is visible;
-//! * the kernel's disk statistics (`r_await`, `w_await`) cover the whole lifetime of requests, in the I/O scheduler and in
-//!   the device. Other service time passed before the requests existed, for example under a cgroup's limit;
+//! * the kernel's disk statistics (`r_await`, `w_await`) cover the whole lifetime of requests, in the I/O scheduler and
+//!   in the device. Other service time passed before the requests existed, for example under a cgroup's limit;
 //! * the trace shows both stages of each request, in samples.
 //!
 //! Time in the kernel while the device held its maximum number of requests is charged to the device: see [`Full`].
@@ -30,8 +30,8 @@ const COUNTED_MIN: f64 = 0.5;
 /// Minimum number of slow operations in the samples for a conclusion about all slow operations.
 const SAMPLED_SLOW_MIN: u64 = 10;
 
-/// Minimum number of samples for the conclusion that slowness outside the samples was outside requests. Fewer samples are
-/// enough if the probability that all of them miss a burst per interval is at most [`MISSED_MAX`].
+/// Minimum number of samples for the conclusion that slowness outside the samples was outside requests. Fewer samples
+/// are enough if the probability that all of them miss a burst per interval is at most [`MISSED_MAX`].
 const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 
@@ -259,8 +259,8 @@ impl Sampled {
     }
 }
 
-/// Fraction of the slow operations' service time that passed before they became requests, behind a full device; with the
-/// evidence. `None` if there was no such time.
+/// Fraction of the slow operations' service time that passed before they became requests, behind a full device; with
+/// the evidence. `None` if there was no such time.
 fn behind_full(subject: &Subject<'_>) -> Option<(f64, String)> {
     let slow = &subject.counts.slow;
     let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));

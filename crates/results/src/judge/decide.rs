@@ -1,12 +1,12 @@
 //! Computes the verdict from counts. The first rule that applies gives the outcome:
 //!
-//! 1. **fail**: an I/O error, a device that disappeared, a lost operation, or a stream so late that the run was stopped.
-//!    Doubts about this program's timing do not change this.
-//! 2. **invalid**: this program's own lag, late issue or late polling would decide the outcome; this program delayed the
-//!    load; or there is nothing to judge.
-//! 3. **fail**: the device or an in-flight limit delayed the load (see `load`), or a share reached its limit. The share of
-//!    a slice that was cut short refers to the operations due in the whole slice, so such a slice fails only if it could
-//!    no longer pass.
+//! 1. **fail**: an I/O error, a device that disappeared, a lost operation, or a stream so late that the run was
+//!    stopped. Doubts about this program's timing do not change this.
+//! 2. **invalid**: this program's own lag, late issue or late polling would decide the outcome; this program delayed
+//!    the load; or there is nothing to judge.
+//! 3. **fail**: the device or an in-flight limit delayed the load (see `load`), or a share reached its limit. The share
+//!    of a slice that was cut short refers to the operations due in the whole slice, so such a slice fails only if it
+//!    could no longer pass.
 //! 4. **invalid**: the run was stopped before its end.
 //! 5. **pass**, or **measured** without limits.
 

@@ -9,8 +9,8 @@
 //! * late, for ACT's streams without limits: more than 0.1 % of the operations completed later than `max-lag-sec`.
 //! * below its rate, for streams with a minimum rate: fewer operations or bytes per second succeeded.
 //! * silent, for judged closed loops, which issue nothing while their device hangs: the device had operations in flight
-//!   and completed nothing for longer than the largest threshold. The sum of such times, as a fraction of the period, must
-//!   stay below the limit of that threshold.
+//!   and completed nothing for longer than the largest threshold. The sum of such times, as a fraction of the period,
+//!   must stay below the limit of that threshold.
 
 use super::slices::{GroupCounts, Window};
 use super::text::slices_text;
@@ -65,9 +65,9 @@ pub fn shortfall(wanted: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfa
 }
 
 impl Judge {
-    /// The streams whose load was not carried out, on each device: streams delayed by the device or a limit before streams
-    /// delayed by this program, then streams that waited for no other stream first, then the largest missing fraction
-    /// first.
+    /// The streams whose load was not carried out, on each device: streams delayed by the device or a limit before
+    /// streams delayed by this program, then streams that waited for no other stream first, then the largest missing
+    /// fraction first.
     pub(super) fn undone(&self, end: &End) -> Vec<Undone> {
         let mut undone: Vec<_> = self.device_groups().filter_map(|group| self.undone_of(group, end)).collect();
         let missing = |of: &Undone| of.missed as f64 / of.wanted.max(1) as f64;
@@ -104,8 +104,8 @@ impl Judge {
         })
     }
 
-    /// True if a run of format 1 does not show if the load was carried out: format 1 does not record how late operations
-    /// completed, and more operations were outstanding at the end than may be missing.
+    /// True if a run of format 1 does not show if the load was carried out: format 1 does not record how late
+    /// operations completed, and more operations were outstanding at the end than may be missing.
     pub(crate) fn is_undecidable(&self) -> bool {
         self.device_groups().filter(|group| self.plan.per_sec(group.stream) > 0.0).any(|group| {
             let total = group.total();
@@ -205,8 +205,8 @@ impl Judge {
         self.judged_groups().filter(is_whole).filter_map(of_group).collect()
     }
 
-    /// A sentence about the complete window of `group` with the lowest rate, and this rate as a fraction of `least`; `None`
-    /// if no rate is below `least` per second.
+    /// A sentence about the complete window of `group` with the lowest rate, and this rate as a fraction of `least`;
+    /// `None` if no rate is below `least` per second.
     fn below(
         &self,
         group: &GroupCounts,
@@ -216,8 +216,8 @@ impl Judge {
         unit: &'static str,
     ) -> Option<(String, f64)> {
         let slice_ns = self.plan.slice_sec.saturating_mul(1_000_000_000);
-        // A closed loop starts with a burst, as large as the number of operations that complete after its end. The burst is
-        // subtracted from the first window.
+        // A closed loop starts with a burst, as large as the number of operations that complete after its end. The
+        // burst is subtracted from the first window.
         let total = group.total();
         let is_closed = self.plan.streams[group.stream].offered_iops == 0.0;
         let part = if is_closed { total.overtime as f64 / total.ops.max(1) as f64 } else { 0.0 };
@@ -244,15 +244,15 @@ impl Judge {
         Some((sentence, rate / least))
     }
 
-    /// True if this program's threads lacked a CPU for so long that a stream that achieved this `share` of its minimum rate
-    /// may have reached the minimum with enough CPU time.
+    /// True if this program's threads lacked a CPU for so long that a stream that achieved this `share` of its minimum
+    /// rate may have reached the minimum with enough CPU time.
     pub(super) fn without_delays(&self, share: f64) -> bool {
         let delayed = self.run_delay_ns as f64 / self.ran_ns.max(1) as f64;
         !self.plan.simulated && share >= 1.0 - delayed
     }
 
-    /// The complete `bad` window of a group with the largest count `of`, and a text that names its slice and the first bad
-    /// slice.
+    /// The complete `bad` window of a group with the largest count `of`, and a text that names its slice and the first
+    /// bad slice.
     fn worst_window(
         &self,
         group: &GroupCounts,

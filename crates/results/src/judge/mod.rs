@@ -6,9 +6,9 @@
 //! run directory read back
 //! ```
 //!
-//! A run is cut into slices of equal length (an hour). For each slice, judged stream, threshold, and for each device and
-//! all devices together, the judge computes the share of operations over the threshold. The worst share decides. Shares
-//! are compared as pairs of whole numbers, without rounding.
+//! A run is cut into slices of equal length (an hour). For each slice, judged stream, threshold, and for each device
+//! and all devices together, the judge computes the share of operations over the threshold. The worst share decides.
+//! Shares are compared as pairs of whole numbers, without rounding.
 //!
 //! Shares represent the load only if the whole load was carried out: see `load`.
 //!

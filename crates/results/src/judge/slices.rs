@@ -96,8 +96,8 @@ const ROUND_SEC_MAX: u64 = 60;
 /// Minimum number of rounds in a slice.
 const ROUNDS_IN_SLICE: u64 = 12;
 
-/// Length of a round, the interval of the steady-state test, seconds: `wanted_sec`, or by default a twelfth of the slice,
-/// at most a minute. Rounded up to whole report intervals.
+/// Length of a round, the interval of the steady-state test, seconds: `wanted_sec`, or by default a twelfth of the
+/// slice, at most a minute. Rounded up to whole report intervals.
 pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
     let round_sec = wanted_sec.unwrap_or((slice_sec / ROUNDS_IN_SLICE).min(ROUND_SEC_MAX));
@@ -164,7 +164,8 @@ pub struct Judge {
 impl Judge {
     /// An empty judge.
     ///
-    /// Each stream has a group for each device. With several devices, a judged stream first has a group for all devices.
+    /// Each stream has a group for each device. With several devices, a judged stream first has a group for all
+    /// devices.
     pub fn new(plan: JudgePlan) -> Self {
         let mut groups = Vec::new();
         for (stream, info) in plan.streams.iter().enumerate() {
@@ -253,15 +254,15 @@ impl Judge {
         }
     }
 
-    /// The windows in which a group is judged, for a run that ended with `end`: each complete slice; the remainder together
-    /// with the slice before it, and also alone if it has enough operations. If the run was stopped, or is shorter than a
-    /// slice, also the slice in which the run ended.
+    /// The windows in which a group is judged, for a run that ended with `end`: each complete slice; the remainder
+    /// together with the slice before it, and also alone if it has enough operations. If the run was stopped, or is
+    /// shorter than a slice, also the slice in which the run ended.
     pub(super) fn windows(&self, group: &GroupCounts, end: &End) -> Vec<Window> {
         self.windows_of(group, end, false)
     }
 
-    /// Like [`Self::windows`]; if `with_empty`, also with a remainder in which no operation was due: a device that completes
-    /// nothing at the end misses a minimum rate.
+    /// Like [`Self::windows`]; if `with_empty`, also with a remainder in which no operation was due: a device that
+    /// completes nothing at the end misses a minimum rate.
     pub(super) fn windows_of(&self, group: &GroupCounts, end: &End, with_empty: bool) -> Vec<Window> {
         let complete = usize::try_from(self.complete_slices).unwrap_or(usize::MAX);
         let window = |first: usize, last: usize, cut: bool| {
@@ -307,8 +308,8 @@ impl Judge {
         self.groups.iter().filter(|group| self.plan.streams[group.stream].judged)
     }
 
-    /// Corrects the cause in the recorded end by the counts. The check that stops a run for lag sees only the slots at that
-    /// moment. If this program delayed most of the outstanding operations, this program filled the slots.
+    /// Corrects the cause in the recorded end by the counts. The check that stops a run for lag sees only the slots at
+    /// that moment. If this program delayed most of the outstanding operations, this program filled the slots.
     pub(super) fn settled(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {
@@ -346,8 +347,8 @@ impl Judge {
         })
     }
 
-    /// Number of operations of a group that are due in the whole slice, for a run that ended with `end`. For a slice that
-    /// was cut short, extrapolated by the rate. `None` for a closed loop, which has no rate.
+    /// Number of operations of a group that are due in the whole slice, for a run that ended with `end`. For a slice
+    /// that was cut short, extrapolated by the rate. `None` for a closed loop, which has no rate.
     pub(super) fn whole_slice_ops(&self, group: &GroupCounts, slice: usize, end: &End) -> Option<u64> {
         let wanted = group.slices.get(slice).map_or(0, CellCounts::wanted);
         if (slice as u64) < self.complete_slices || end.is_complete() {
@@ -489,8 +490,8 @@ pub struct IntervalCounts {
 }
 
 impl IntervalCounts {
-    /// Takes over the counts of `interval`, reusing the memory. `tightest_ns` is the smallest threshold. The caller sets
-    /// `after_sec`.
+    /// Takes over the counts of `interval`, reusing the memory. `tightest_ns` is the smallest threshold. The caller
+    /// sets `after_sec`.
     pub fn set(&mut self, interval: &Interval, tightest_ns: u64) {
         self.index = interval.index;
         self.end_ns = interval.end_ns;

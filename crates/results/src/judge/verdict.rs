@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Version of the verdict's fields. Raised when a field is removed or changes its meaning, but not when fields, reason
-/// codes or enumeration values are added. Version 2: reasons have codes, and operations count in the slice in which they
-/// were due.
+/// codes or enumeration values are added. Version 2: reasons have codes, and operations count in the slice in which
+/// they were due.
 pub const VERDICT_FORMAT_VERSION: u32 = 2;
 
 /// A slice with fewer operations than this is reported as insufficient: at the default limit of 0.1 %, three slow
@@ -92,8 +92,8 @@ impl Deciding {
 pub struct SliceShares {
     /// Number of the slice, from 1.
     pub slice: u64,
-    /// True if the run lasted to the end of the slice. The remainder after the last complete slice is judged together with
-    /// that slice, and also alone if it has [`SLICE_OPS_MIN`] operations or more.
+    /// True if the run lasted to the end of the slice. The remainder after the last complete slice is judged together
+    /// with that slice, and also alone if it has [`SLICE_OPS_MIN`] operations or more.
     pub complete: bool,
     /// Operations due: succeeded, failed, lost and never issued.
     pub wanted: u64,
@@ -318,8 +318,8 @@ pub struct Verdict {
     pub streams: Vec<StreamTotals>,
     /// Gaps between two polls of the completion queue.
     pub gaps: GapSummary,
-    /// Causes of slow operations in slices that reached a limit; empty if there are none, or if no causes were computed.
-    /// The causes never change the outcome.
+    /// Causes of slow operations in slices that reached a limit; empty if there are none, or if no causes were
+    /// computed. The causes never change the outcome.
     pub blame: Vec<Blame>,
 }
 
@@ -470,8 +470,8 @@ impl Verdict {
         self.notes = notes;
     }
 
-    /// True if both verdicts are equal except for the wording, which may change between versions. If the formats differ,
-    /// only the outcomes are compared.
+    /// True if both verdicts are equal except for the wording, which may change between versions. If the formats
+    /// differ, only the outcomes are compared.
     pub fn agrees_with(&self, other: &Self) -> bool {
         if self.format_version != other.format_version {
             // Newer rules are stricter, never more lenient.

@@ -6,9 +6,9 @@
 //! 1,,63:77aa01be,98:c0ffee11,...,0172e4b9       new bytes since the previous line, checksum of the file
 //! ```                                            so far; empty: nothing was added
 //!
-//! Files only grow, so a line stays valid for the beginning of each file. The `verdict.json` of a complete run has the sums
-//! of the whole files, so a reader can check every byte. In a killed run, a reader can check all except the last line of
-//! each file. The cost is small, because a checksum is updated only with the appended bytes.
+//! Files only grow, so a line stays valid for the beginning of each file. The `verdict.json` of a complete run has the
+//! sums of the whole files, so a reader can check every byte. In a killed run, a reader can check all except the last
+//! line of each file. The cost is small, because a checksum is updated only with the appended bytes.
 //!
 //! The checksum is CRC-32, as in zlib and gzip: it detects damage, not forgery.
 
@@ -106,8 +106,8 @@ impl Rows {
         Ok(column.map(|column| Self { lines, column, columns, sum: Sum::default() }))
     }
 
-    /// Time of the next report, seconds, and the sum of the file at that time; `None` at the end, or at the first damaged
-    /// line.
+    /// Time of the next report, seconds, and the sum of the file at that time; `None` at the end, or at the first
+    /// damaged line.
     fn next(&mut self) -> Option<(u64, Sum)> {
         let line = self.lines.next().ok()??;
         let (row, own) = line.rsplit_once(',')?;
@@ -282,8 +282,8 @@ impl Recorded {
         Ok(Checked { good_bytes: good.bytes, damage: Some(what + &whole), torn: false })
     }
 
-    /// Checks that checksums.csv covers as many intervals as the tables, `intervals`. Only for a run without a verdict. Returns
-    /// the damage, a phrase.
+    /// Checks that checksums.csv covers as many intervals as the tables, `intervals`. Only for a run without a verdict.
+    /// Returns the damage, a phrase.
     pub(super) fn check_length(&self, intervals: u64) -> Result<Option<String>, RunDirError> {
         if self.sealed.is_some() {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Files of a run directory. Tables and logs are appended and read in whole lines, even if the end is cut. JSON files, also
-//! of a series, are written atomically, with a checksum in their first field.
+//! Files of a run directory. Tables and logs are appended and read in whole lines, even if the end is cut. JSON files,
+//! also of a series, are written atomically, with a checksum in their first field.
 //!
 //! ```text
 //! {

@@ -1,12 +1,13 @@
 //! HdrHistogram interval logs of service, wait and lag: a line for each window, stream and device.
 //!
-//! HdrHistogram's tools (HistogramLogProcessor and the plotters) read this format, so the latencies of a run can be viewed
-//! without this program: durations in nanoseconds, compressed V2 histograms, the maximum in milliseconds, lines tagged
-//! `stream@device`. A window is a whole number of report intervals, usually at least 10 s. Cells without a successful
-//! operation in a window have no line.
+//! HdrHistogram's tools (HistogramLogProcessor and the plotters) read this format, so the latencies of a run can be
+//! viewed without this program: durations in nanoseconds, compressed V2 histograms, the maximum in milliseconds, lines
+//! tagged `stream@device`. A window is a whole number of report intervals, usually at least 10 s. Cells without a
+//! successful operation in a window have no line.
 //!
 //! Durations are resolved to 1 us, or to two digits if that is coarser: finer steps would fill a day's log with noise.
-//! Wait and lag have one digit, which is enough to see delays; with two digits they would take as much space as service.
+//! Wait and lag have one digit, which is enough to see delays; with two digits they would take as much space as
+//! service.
 //!
 //! Source: HdrHistogram's `HistogramLogWriter`, format version 1.3.
 
@@ -278,8 +279,8 @@ impl WindowBuckets<'_> {
 
 /// Reads a log of the run in `dir` and calls `each` for every line, oldest first. Memory does not grow with the log.
 ///
-/// A torn last line is dropped. Errors: the file cannot be read, is not a log of `layout`, or is damaged; `each` then got
-/// the lines before the damage.
+/// A torn last line is dropped. Errors: the file cannot be read, is not a log of `layout`, or is damaged; `each` then
+/// got the lines before the damage.
 pub fn each_window(
     dir: &Path,
     layout: &Layout,
@@ -292,7 +293,8 @@ pub fn each_window(
     })
 }
 
-/// Like [`each_window`], with buckets instead of histograms. With a `stream`, only the lines of this stream are decoded.
+/// Like [`each_window`], with buckets instead of histograms. With a `stream`, only the lines of this stream are
+/// decoded.
 pub fn each_buckets(
     dir: &Path,
     layout: &Layout,
@@ -310,8 +312,8 @@ pub fn each_buckets(
     }
 }
 
-/// The lines of the newest window of a log. Only the end of the file is read, so the cost does not grow with the run. Empty
-/// before the first window is complete. Errors: as [`each_window`].
+/// The lines of the newest window of a log. Only the end of the file is read, so the cost does not grow with the run.
+/// Empty before the first window is complete. Errors: as [`each_window`].
 pub fn last_windows(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Window>, RunDirError> {
     let path = dir.join(kind.file_name());
     let file = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
@@ -381,8 +383,8 @@ const PLAIN_BYTES_MAX: usize = 16 << 20;
 /// First word of a V2 histogram. Source: HdrHistogram's `EncodableHistogram`.
 const PLAIN_COOKIE: u32 = 0x1c84_9303 | 0x10;
 
-/// Reads histograms like the library, but reuses the inflate state and limits the memory. The library allocates 40 KB for
-/// each histogram, plus as much memory as the histogram claims to need.
+/// Reads histograms like the library, but reuses the inflate state and limits the memory. The library allocates 40 KB
+/// for each histogram, plus as much memory as the histogram claims to need.
 struct Decoder {
     bytes: Vec<u8>,
     inflate: Box<DecompressorOxide>,
@@ -441,8 +443,8 @@ impl Decoder {
         if (self.empty.low(), self.empty.high(), self.empty.sigfig()) != (low, high, digits) {
             self.empty = Latencies::new_with_bounds(low, high, digits).ok()?;
         }
-        // HdrHistogram's layout: first buckets of equal width; then, for each doubling of the range, half as many buckets
-        // of twice the width.
+        // HdrHistogram's layout: first buckets of equal width; then, for each doubling of the range, half as many
+        // buckets of twice the width.
         let unit = low.ilog2();
         let half = (2 * 10_u64.pow(u32::from(digits))).next_power_of_two().max(2) / 2;
         let (mut payload, mut index, most) = (rest.get(..payload)?, 0, self.empty.distinct_values() as u64);

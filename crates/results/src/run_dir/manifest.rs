@@ -141,8 +141,8 @@ pub struct Process {
 }
 
 impl Manifest {
-    /// A manifest of a run with the cells of `layout`, judged by `sla`. The caller sets the other fields. `layout` and `sla`
-    /// must have the same thresholds.
+    /// A manifest of a run with the cells of `layout`, judged by `sla`. The caller sets the other fields. `layout` and
+    /// `sla` must have the same thresholds.
     pub fn new(layout: &Layout, sla: Sla) -> Self {
         debug_assert_eq!(*layout.thresholds_ns, *sla.thresholds_ns());
         Self {
@@ -161,7 +161,8 @@ impl Manifest {
         Layout { streams: self.streams.clone(), devices: self.devices.clone(), thresholds_ns: self.sla.thresholds_ns() }
     }
 
-    /// A sentence if a stream has a limit at a threshold that the run did not count; such a limit could never be reached.
+    /// A sentence if a stream has a limit at a threshold that the run did not count; such a limit could never be
+    /// reached.
     pub(super) fn unknown_threshold(&self) -> Option<String> {
         let known = self.sla.thresholds_ns();
         self.streams.iter().find_map(|stream| {
@@ -175,8 +176,8 @@ impl Manifest {
         })
     }
 
-    /// True if the load comes from a configuration. The load of a replay comes from a trace, the load of transactions from
-    /// options.
+    /// True if the load comes from a configuration. The load of a replay comes from a trace, the load of transactions
+    /// from options.
     pub fn has_keys(&self) -> bool {
         self.workloads.iter().any(|workload| !matches!(workload.kind.as_str(), "replay" | "transactions"))
     }

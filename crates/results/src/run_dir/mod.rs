@@ -14,16 +14,16 @@
 //! ```
 //!
 //! A run without `verdict.json` is incomplete, and readers say so. The other files are appended in whole lines. So if a
-//! signal, a full disk or a power cut stops the run, the directory is still readable, without its last interval. Readers
-//! compute the verdict again from the manifest and the two tables, and compare it with the recorded verdict.
+//! signal, a full disk or a power cut stops the run, the directory is still readable, without its last interval.
+//! Readers compute the verdict again from the manifest and the two tables, and compare it with the recorded verdict.
 //!
 //! A [`Writer`] writes the directory, outside the issuing threads. `docs/run-directory.md` explains the columns,
 //! [`crate::judge`] the verdict.
 //!
 //! An error of a run directory is one line: the operation and its object, the cause, the remedy.
 //!
-//! [`holds`] classifies a directory given by the user: a run, a series of runs, or neither. For neither, the error describes
-//! the contents and names the runs one level below.
+//! [`holds`] classifies a directory given by the user: a run, a series of runs, or neither. For neither, the error
+//! describes the contents and names the runs one level below.
 
 mod checksums;
 mod file;
@@ -49,8 +49,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Version of the formats in a run directory. Raised when a column or field changes its meaning, not when one is added.
-/// Readers read all versions up to their own. Version 2: separate counts for operations due in an earlier slice, for lost
-/// operations and for operations that did not complete in time.
+/// Readers read all versions up to their own. Version 2: separate counts for operations due in an earlier slice, for
+/// lost operations and for operations that did not complete in time.
 pub const FORMAT_VERSION: u32 = 2;
 
 /// Setup of the run.

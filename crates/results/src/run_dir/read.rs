@@ -1,7 +1,7 @@
 //! Reads a run directory, and judges the run again from its contents.
 //!
-//! Reading stops at the first damaged line, because the end of the damage is unknown. The position of the damage and the
-//! length of the intact part are reported. The verdict on the intact part can be a failure, but never a pass.
+//! Reading stops at the first damaged line, because the end of the damage is unknown. The position of the damage and
+//! the length of the intact part are reported. The verdict on the intact part can be a failure, but never a pass.
 
 use super::checksums::{Checked, Recorded};
 use super::file::{self, WholeLines};
@@ -22,8 +22,8 @@ pub struct Run {
     pub dir: PathBuf,
     /// Setup of the run.
     pub manifest: Manifest,
-    /// The verdict written at the end of the run; `None` for an incomplete run, which was killed, had a full disk, or is
-    /// still running.
+    /// The verdict written at the end of the run; `None` for an incomplete run, which was killed, had a full disk, or
+    /// is still running.
     pub written: Option<Verdict>,
     /// The verdict computed again from the tables. Without a written verdict the end is [`End::Unrecorded`].
     pub verdict: Verdict,
@@ -49,8 +49,8 @@ impl Run {
 
 /// Reads the run in `dir` and judges it again.
 ///
-/// Memory does not grow with the run's intervals. A torn end, or lines from a damaged line on, are dropped with a remark.
-/// Errors: the manifest is missing or damaged, a file has a later format, or a system call failed.
+/// Memory does not grow with the run's intervals. A torn end, or lines from a damaged line on, are dropped with a
+/// remark. Errors: the manifest is missing or damaged, a file has a later format, or a system call failed.
 pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     read_each(dir, manifest(dir)?, &mut |_, _| {})
 }
@@ -144,8 +144,8 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
     Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks, damage })
 }
 
-/// Reads the manifest in `dir`. Errors: `dir` is not a run directory (the error describes the contents), or the manifest
-/// is damaged or of a later version.
+/// Reads the manifest in `dir`. Errors: `dir` is not a run directory (the error describes the contents), or the
+/// manifest is damaged or of a later version.
 pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
     match file::read::<Manifest>(&dir.join(MANIFEST), FORMAT_VERSION) {
         Ok(Some(manifest)) => match manifest.unknown_threshold() {
@@ -188,8 +188,8 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// Opens both tables of the run in `dir`. An invalid first line counts as damage, see [`Self::damage`]. Errors: a failed
-    /// system call.
+    /// Opens both tables of the run in `dir`. An invalid first line counts as damage, see [`Self::damage`]. Errors: a
+    /// failed system call.
     pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let recorded = Recorded::of(dir);
         let mut file_damage = None;
@@ -358,8 +358,8 @@ pub(super) struct Replay {
     pub(super) remarks: Vec<String>,
 }
 
-/// Feeds the run in `dir` to a judge and a blamer. Memory does not grow with the run's intervals. Errors: a failed system
-/// call.
+/// Feeds the run in `dir` to a judge and a blamer. Memory does not grow with the run's intervals. Errors: a failed
+/// system call.
 pub(super) fn replay(dir: &Path, manifest: &Manifest, each: EachInterval) -> Result<Replay, RunDirError> {
     let mut records = Intervals::open(dir, manifest)?;
     let columns = records.columns().to_vec();

@@ -1,13 +1,13 @@
 //! intervals.csv and telemetry.csv, line by line: names of the columns, counts to text, text to counts.
 //!
-//! Plain CSV without quotes. intervals.csv names streams, but numbers devices by their position in the manifest, because
-//! names of devices can contain any characters. Readers find its columns by their names in the first line, and skip
-//! columns of later versions. A line ends after its last value that is not 0, because most intervals have no slow operation,
-//! and a day has many intervals. In telemetry.csv, the caller's columns follow the fixed columns.
+//! Plain CSV without quotes. intervals.csv names streams, but numbers devices by their position in the manifest,
+//! because names of devices can contain any characters. Readers find its columns by their names in the first line, and
+//! skip columns of later versions. A line ends after its last value that is not 0, because most intervals have no slow
+//! operation, and a day has many intervals. In telemetry.csv, the caller's columns follow the fixed columns.
 //!
-//! trace.csv has samples of the time of requests in the kernel and in the devices: a line for each sample, device, kind and
-//! size with completed requests. The sampler writes trace.csv, not the [`Writer`](super::Writer), so that a failed sample
-//! does not harm the run. A directory without this file is complete, too. The file never affects a verdict.
+//! trace.csv has samples of the time of requests in the kernel and in the devices: a line for each sample, device, kind
+//! and size with completed requests. The sampler writes trace.csv, not the [`Writer`](super::Writer), so that a failed
+//! sample does not harm the run. A directory without this file is complete, too. The file never affects a verdict.
 
 use super::checksums::{Checked, Recorded};
 use super::file::{AppendFile, WholeLines};
@@ -49,11 +49,12 @@ const BY_THRESHOLD: [&str; 9] = [
 const LAST: [&str; 9] =
     ["last_back_ns", "slice", "lost", "missed", "missed_least", "late_ops", "late_max_ns", "silent_ns", "held_by"];
 
-/// Position of the slice in `LAST`. A line with a slice (from 1) counts the operations that were due in that earlier slice;
-/// the cell's line without a slice includes them.
+/// Position of the slice in `LAST`. A line with a slice (from 1) counts the operations that were due in that earlier
+/// slice; the cell's line without a slice includes them.
 const SLICE: usize = 1;
 
-/// The columns of intervals.csv in writing order. Columns of large thresholds come last, because they are 0 in most lines.
+/// The columns of intervals.csv in writing order. Columns of large thresholds come last, because they are 0 in most
+/// lines.
 fn names(sla: &Sla) -> Vec<String> {
     let by_threshold = sla.limits().iter().flat_map(|limit| {
         let threshold = limit.threshold_text();
@@ -192,8 +193,8 @@ impl Columns {
     }
 }
 
-/// Appends the lines of an interval: a line for each cell with due or outstanding operations, then the lines of operations
-/// that were due in earlier slices. Returns the number of lines.
+/// Appends the lines of an interval: a line for each cell with due or outstanding operations, then the lines of
+/// operations that were due in earlier slices. Returns the number of lines.
 pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &Layout) -> u64 {
     let devices = layout.devices.len();
     let own = counts.cells.iter().enumerate().filter(|(_, cell)| cell.is_any()).map(|(index, cell)| (index, 0, *cell));
@@ -260,7 +261,8 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    /// Reads a line; puts the values of the caller's `columns` columns into `telemetry`. `Err` describes the expected text.
+    /// Reads a line; puts the values of the caller's `columns` columns into `telemetry`. `Err` describes the expected
+    /// text.
     pub(super) fn read(line: &str, columns: usize, telemetry: &mut Vec<String>) -> Result<Self, String> {
         let (mut this, mut fields) = (Self::default(), fields(line));
         for into in fixed(&mut this.counts, &mut this.lines) {

@@ -19,8 +19,8 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Writes the directory of a run. Used by the thread that merges intervals, never by an issuing thread.
 ///
-/// After a failed write nothing more is written, so that the tables have no gaps. The directory then has no verdict, which
-/// marks the run as incomplete.
+/// After a failed write nothing more is written, so that the tables have no gaps. The directory then has no verdict,
+/// which marks the run as incomplete.
 pub struct Writer {
     dir: PathBuf,
     files: Files,
@@ -82,8 +82,8 @@ impl ActLog {
 impl Writer {
     /// Starts a run in `dir`, and creates the directory if it is missing.
     ///
-    /// `telemetry_columns` has the names of the values of each interval. Errors: the directory already holds a run, there is
-    /// too little space for this run, or a system call failed.
+    /// `telemetry_columns` has the names of the values of each interval. Errors: the directory already holds a run,
+    /// there is too little space for this run, or a system call failed.
     pub fn create(dir: &Path, manifest: &Manifest, telemetry_columns: &[String]) -> Result<Self, RunDirError> {
         let made = !dir.exists();
         fs::create_dir_all(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
@@ -139,14 +139,14 @@ impl Writer {
         &self.dir
     }
 
-    /// Appends an interval, merged over all shards. Intervals must come in the order of their index. `telemetry` has a value
-    /// for each telemetry column, empty if it could not be measured.
+    /// Appends an interval, merged over all shards. Intervals must come in the order of their index. `telemetry` has a
+    /// value for each telemetry column, empty if it could not be measured.
     pub fn write_interval(&mut self, interval: &Interval, telemetry: &[String]) -> Result<(), RunDirError> {
         self.attempt(|files| files.write_interval(interval, telemetry))
     }
 
-    /// Last text appended to the only log in ACT's format: first the header, then chunks and error lines. Empty if there are
-    /// several such logs, or none.
+    /// Last text appended to the only log in ACT's format: first the header, then chunks and error lines. Empty if
+    /// there are several such logs, or none.
     pub fn act_text(&self) -> &[u8] {
         match &self.files.act_logs[..] {
             [log] => &log.text,
@@ -226,8 +226,8 @@ impl Files {
         [FileSum::new(MANIFEST, self.manifest)].into_iter().chain(appended).collect()
     }
 
-    /// Nominal time of the report, as in ACT's log. For an interval that was cut short: the second in which the interval
-    /// ended, so that the interval does not look complete.
+    /// Nominal time of the report, as in ACT's log. For an interval that was cut short: the second in which the
+    /// interval ended, so that the interval does not look complete.
     fn after_sec(&self, interval: &Interval) -> u64 {
         let nominal_sec = (interval.index + 1).saturating_mul(self.interval_sec);
         let before_sec = self.counts.after_sec;
@@ -308,8 +308,8 @@ fn window_bytes(kind: HlogKind) -> u64 {
     }
 }
 
-/// Assumed operations per second for the size of a run that ends by a number of operations: fewer than any drive does. A
-/// slower run needs more space, and fails with an error if the disk is full.
+/// Assumed operations per second for the size of a run that ends by a number of operations: fewer than any drive does.
+/// A slower run needs more space, and fails with an error if the disk is full.
 const OPERATIONS_PER_SEC_MIN: u64 = 1_000;
 
 /// Upper bound of the recorded time of a run, seconds.

@@ -5,26 +5,26 @@
 //!                                            ──change──> change points
 //! ```
 //!
-//! A run is cut into rounds of equal length. In each round every judged stream has metrics, on all devices together and on
-//! each device: the share over each threshold, the 99th percentile of service times, the achieved rate. A drive is in its
-//! steady state if all metrics are stable over the last five rounds. A change point is a lasting shift in the level of a
-//! metric.
+//! A run is cut into rounds of equal length. In each round every judged stream has metrics, on all devices together and
+//! on each device: the share over each threshold, the 99th percentile of service times, the achieved rate. A drive is
+//! in its steady state if all metrics are stable over the last five rounds. A change point is a lasting shift in the
+//! level of a metric.
 //!
 //! Steadiness never changes a verdict or a rating. A rating uses shares over windows with several slow spells
 //! ([`Spells`]).
 //!
 //! Source: SNIA Solid State Storage Performance Test Specification 2.0.2, definition of steady state.
 //!
-//! A metric is steady over five rounds by SNIA's rule if its range is at most 20 % of the average, and the best straight
-//! line through the five values moves by at most 10 % of the average. By this rule alone, a share near zero is never
-//! steady (0.01 % and 0.03 % differ by a factor of three). So a range of at most 10 % of the limit is also steady. The
-//! limit is the SLA's for a share, and the tightest threshold for the 99th percentile; a rate has no limit.
+//! A metric is steady over five rounds by SNIA's rule if its range is at most 20 % of the average, and the best
+//! straight line through the five values moves by at most 10 % of the average. By this rule alone, a share near zero is
+//! never steady (0.01 % and 0.03 % differ by a factor of three). So a range of at most 10 % of the limit is also
+//! steady. The limit is the SLA's for a share, and the tightest threshold for the 99th percentile; a rate has no limit.
 //!
-//! A change point often is the cliff of a flash drive hours into a test, when its spare blocks are used up; the average of
-//! the run hides this cliff. The series is segmented into pieces of constant level. The chosen segmentation minimises the
-//! squared distance to the levels plus a penalty per piece (optimal partitioning, as in PELT without its pruning). A
-//! running median first removes single rounds, so that a stall does not count as a level. A shift smaller than a steady
-//! window allows is not a change.
+//! A change point often is the cliff of a flash drive hours into a test, when its spare blocks are used up; the average
+//! of the run hides this cliff. The series is segmented into pieces of constant level. The chosen segmentation
+//! minimises the squared distance to the levels plus a penalty per piece (optimal partitioning, as in PELT without its
+//! pruning). A running median first removes single rounds, so that a stall does not count as a level. A shift smaller
+//! than a steady window allows is not a change.
 //!
 //! Source: Jackson et al. 2005, "An algorithm for optimal partitioning of data on an interval"; the penalty is that of
 //! Killick, Fearnhead and Eckley 2012 for a change in mean, tripled because neighbouring rounds are correlated.

@@ -1,7 +1,7 @@
 //! The rounds of a run: intervals combined to a series of values for each metric.
 //!
-//! The intervals come from a live run or a run directory. Percentiles need histograms: a live run has them per interval,
-//! a run directory per window, and windows divide rounds.
+//! The intervals come from a live run or a run directory. Percentiles need histograms: a live run has them per
+//! interval, a run directory per window, and windows divide rounds.
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{Interval, Latencies, latencies};
@@ -113,9 +113,9 @@ impl Metric {
     }
 }
 
-/// Slow spells of a series at a limit. A spell is a sequence of consecutive report intervals whose share reaches the limit;
-/// stalls and noticeable garbage collection cause spells. The share in a window represents a drive only if the window
-/// contains several spells.
+/// Slow spells of a series at a limit. A spell is a sequence of consecutive report intervals whose share reaches the
+/// limit; stalls and noticeable garbage collection cause spells. The share in a window represents a drive only if the
+/// window contains several spells.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Spells {
     /// Number of spells.
@@ -235,8 +235,8 @@ impl Rounds {
         }
     }
 
-    /// The complete rounds of the run in `dir`, which may still be running. Damaged tables are read up to the damage; without
-    /// readable interval logs there are no percentiles.
+    /// The complete rounds of the run in `dir`, which may still be running. Damaged tables are read up to the damage;
+    /// without readable interval logs there are no percentiles.
     ///
     /// Errors: the tables cannot be read at all.
     pub fn read(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
@@ -332,8 +332,8 @@ impl Rounds {
         read
     }
 
-    /// The first stream, judged or not, with overdue operations at the end of the last `count` rounds. Streams delayed by the
-    /// device or a limit come before streams delayed by this program.
+    /// The first stream, judged or not, with overdue operations at the end of the last `count` rounds. Streams delayed
+    /// by the device or a limit come before streams delayed by this program.
     pub fn undone(&self, count: usize) -> Option<(&Group, Shortfall)> {
         let undone = self.loads.iter().filter_map(|load| {
             let last = &load.rounds[load.rounds.len().saturating_sub(count)..];

@@ -15,8 +15,8 @@ fn manifest() -> Manifest {
 const TRY: Target = Target::Try { wait_sec: 0.0, exact: false };
 const EXACT: Target = Target::Try { wait_sec: 0.0, exact: true };
 
-/// Runs a step of 50 rounds of a second, in which `slow(round)` of 1,000 reads take 2 ms, and those beyond `done` are
-/// not done, until it can end; judges it.
+/// Runs and judges a step of up to 50 rounds of a second. In each round `done` of 1,000 reads complete, of which
+/// `slow(round)` take 2 ms.
 fn step(target: Target, done: u64, slow: impl Fn(u64) -> u64) -> (Judged, Option<String>) {
     let manifest = manifest();
     let (mut watcher, mut judge, mut enough) = (Watcher::new(&manifest, target, 50), manifest.judge(), None);
@@ -70,21 +70,21 @@ fn what_moves_is_waited_for_and_judged_where_it_is_settled() {
 
 #[test]
 fn a_window_holds_four_slow_spells_of_this_step_or_of_earlier_ones() {
-    // Every 10 s all reads of a fifth of a second: 2 %.
+    // Every 10 s, all reads of 0.2 s are slow: 2 %.
     let stalls = |round| if round % 10 == 5 { 200 } else { 0 };
     let (judged, _) = step(TRY, RATE, stalls);
     assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Seen::Held, 40, 40), "{}", judged.why);
     assert_eq!((judged.spells[0].count, judged.longest_wait_sec()), (4, 10.0));
     let (judged, _) = step(Target::Try { wait_sec: 5.0, exact: false }, RATE, |_| 10);
     assert_eq!((judged.seen, judged.rounds_judged), (Seen::Held, 20));
-    // Twice as often, and 4 %: over the limit in one round of five.
+    // Twice as often: 4 %, over the limit in one round of five.
     let (judged, _) = step(TRY, RATE, |round| if round % 5 == 2 { 200 } else { 0 });
     assert_eq!((judged.seen, judged.rounds_judged), (Seen::Held, 20), "{}", judged.why);
 }
 
 #[test]
 fn a_step_ends_once_no_rest_of_it_could_make_up_for_its_slow_operations() {
-    // 5 % of the 50,000 of the step are 2,500: 60 and three times 900.
+    // 5 % of the step's 50,000 operations are 2,500, which 60 and three times 900 exceed.
     let (judged, enough) = step(TRY, RATE, |round| if round < 3 { 10 + 10 * round } else { 900 });
     assert_eq!((judged.seen, judged.rounds), (Seen::Failed, 6));
     assert_eq!(judged.why, "46.0 % of reads on d over 1ms in 6 s (limit 5 %), so the whole step cannot pass");
@@ -142,7 +142,7 @@ fn a_recovery_lasts_until_the_earlier_shares_return() {
 #[test]
 fn a_drive_that_is_slow_to_recover_is_waited_for() {
     let (earlier, _) = step(TRY, RATE, |_| 20);
-    // Far over the limit for ten rounds, which is why it has to recover.
+    // The share is far over the limit for the first ten rounds.
     let (judged, enough) = step(Target::Return(earlier.shares), RATE, |round| if round < 10 { 900 } else { 20 });
     assert_eq!(enough.as_deref(), Some("the earlier shares returned after 12 rounds"));
     assert_eq!((judged.seen, judged.rounds_judged, judged.shares[0].share[0]), (Seen::Held, 2, 0.02), "{}", judged.why);
@@ -159,7 +159,7 @@ fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_wor
     );
     let (judged, _) = step(Target::Whole, RATE, |round| if round < 25 { 10 } else { 40 });
     assert!(!judged.why.contains("getting worse"), "worse, and within the limit: {}", judged.why);
-    // Stalls of which the second half has one more by chance: no conclusion.
+    // The second half has a stall more by chance: no conclusion.
     let (judged, _) = step(Target::Whole, RATE, |round| if round % 10 == 7 || round == 33 { 600 } else { 0 });
     assert_eq!(judged.seen, Seen::Failed, "{}", judged.why);
     let (judged, _) = step(Target::Whole, RATE, |round| if round % 10 == 9 { 450 } else { 0 });

@@ -3,9 +3,9 @@
 //! The file is read in large pieces into a window. So a report can be skipped by a search for the next report, without
 //! splitting it into lines.
 //!
-//! The reports of the dialects (ACT 3 and 4; 5; 6) differ only in their first line, in a queue length that ACT 6 does not
-//! report, and in the names of histograms: ACT 3 and 4 pad them with blanks and list them only in the reports. Source:
-//! `act.c` of ACT 3.0 and 4.0, `src/storage/act_storage.c` of ACT 5.0 to 6.6.
+//! The reports of the dialects (ACT 3 and 4; 5; 6) differ only in their first line, in a queue length that ACT 6 does
+//! not report, and in the names of histograms: ACT 3 and 4 pad them with blanks and list them only in the reports.
+//! Source: `act.c` of ACT 3.0 and 4.0, `src/storage/act_storage.c` of ACT 5.0 to 6.6.
 
 use super::Messages;
 use super::ReadError;
@@ -38,9 +38,10 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// True if the line can belong to a report: a time, a histogram's name and total, buckets, or the empty line at the end.
-    /// Other lines among reports, from the test or from standard error redirected to the same file, are skipped, as by
-    /// ACT's script. Damage is still detected: counts must add up, and the lines after a damaged line are out of place.
+    /// True if the line can belong to a report: a time, a histogram's name and total, buckets, or the empty line at the
+    /// end. Other lines among reports, from the test or from standard error redirected to the same file, are skipped,
+    /// as by ACT's script. Damage is still detected: counts must add up, and the lines after a damaged line are out of
+    /// place.
     pub(super) fn can_be_of_report(&self) -> bool {
         let text = self.text.as_str();
         text.is_empty()
@@ -121,8 +122,8 @@ impl<R: Read> Lines<R> {
 
     /// Skips a report: everything before the next line that begins with `prefix`.
     ///
-    /// Returns false and skips nothing if no such line follows (this is the last report of the file), or if the line before
-    /// it is not empty (a message, or lines are missing).
+    /// Returns false and skips nothing if no such line follows (this is the last report of the file), or if the line
+    /// before it is not empty (a message, or lines are missing).
     pub(super) fn skip_to(&mut self, prefix: &str) -> Result<bool, ReadError> {
         let needle = [b"\n", prefix.as_bytes()].concat();
         let finder = memmem::Finder::new(&needle);

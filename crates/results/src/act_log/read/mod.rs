@@ -1,18 +1,19 @@
 //! Reads ACT's log as a stream: first the header, then chunk after chunk.
 //!
-//! The reader is strict, because a misread log gives a wrong verdict: names and their order must match the header, buckets
-//! must ascend and add up to their total, and counts must never shrink. The reader tolerates two deviations:
+//! The reader is strict, because a misread log gives a wrong verdict: names and their order must match the header,
+//! buckets must ascend and add up to their total, and counts must never shrink. The reader tolerates two deviations:
 //!
-//! * Other lines between any two lines of reports: ACT's threads print while its main thread reports, and standard error
-//!   may go to the same file. In the header, only known messages of ACT are tolerated.
-//! * A missing tail, because runs get killed. An incomplete end of the file is dropped, and [`Reader::truncation`] reports
-//!   it.
+//! * Other lines between any two lines of reports: ACT's threads print while its main thread reports, and standard
+//!   error may go to the same file. In the header, only known messages of ACT are tolerated.
+//! * A missing tail, because runs get killed. An incomplete end of the file is dropped, and [`Reader::truncation`]
+//!   reports it.
 //!
-//! A caller that needs only some reports ([`Reader::next_chunk_at`]) skips the others. Of skipped reports only the time is
-//! parsed, so that a day of a large log takes a tenth of a second. The last report is always read, because it can be torn.
+//! A caller that needs only some reports ([`Reader::next_chunk_at`]) skips the others. Of skipped reports only the time
+//! is parsed, so that a day of a large log takes a tenth of a second. The last report is always read, because it can be
+//! torn.
 //!
-//! Messages are queued while another entry is read. The queue is limited, because a test on a dying device can print any
-//! number of messages within one report. Further messages are only counted.
+//! Messages are queued while another entry is read. The queue is limited, because a test on a dying device can print
+//! any number of messages within one report. Further messages are only counted.
 
 mod header;
 mod lines;
@@ -37,8 +38,8 @@ pub struct Chunk {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     Chunk(Chunk),
-    /// A line between or within reports that does not belong to a report: an I/O error, the reason for the end of the test,
-    /// or any other text in the file.
+    /// A line between or within reports that does not belong to a report: an I/O error, the reason for the end of the
+    /// test, or any other text in the file.
     Message(String),
 }
 
@@ -71,8 +72,8 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the header. Errors: also a log that ends within the header; this error quotes the test's own error message, if
-    /// any.
+    /// Reads the header. Errors: also a log that ends within the header; this error quotes the test's own error
+    /// message, if any.
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut lines = Lines::new(input);
         let mut messages = Messages::default();
@@ -100,8 +101,8 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// Names of the histograms in each report: from the header, or, if the header has no names, from the first report. The
-    /// header of ACT 6.1 also names two histograms that its reports do not have.
+    /// Names of the histograms in each report: from the header, or, if the header has no names, from the first report.
+    /// The header of ACT 6.1 also names two histograms that its reports do not have.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -126,8 +127,8 @@ impl<R: Read> Reader<R> {
         self.messages.left_out()
     }
 
-    /// The next report for whose time `wanted` is true. Skips messages and other reports, but checks that times ascend. Ends
-    /// and fails like the iterator.
+    /// The next report for whose time `wanted` is true. Skips messages and other reports, but checks that times ascend.
+    /// Ends and fails like the iterator.
     pub fn next_chunk_at(&mut self, wanted: impl Fn(u64) -> bool) -> Option<Result<Chunk, ReadError>> {
         loop {
             match self.step(&wanted)? {
@@ -300,8 +301,8 @@ impl<R: Read> Reader<R> {
         Ok(buckets)
     }
 
-    /// Checks that no count vanished: a missing bucket means 0, and counts must never shrink. Without this check, a reader
-    /// that skips reports could find a shrinking count that a reader of all reports would miss.
+    /// Checks that no count vanished: a missing bucket means 0, and counts must never shrink. Without this check, a
+    /// reader that skips reports could find a shrinking count that a reader of all reports would miss.
     fn check_none_vanished(&self, index: usize, buckets: &ActBuckets) -> Result<(), Fault> {
         let counts = self.last.histograms[index].counts().iter().zip(buckets.counts());
         let Some((bucket, (before, _))) = counts.enumerate().find(|(_, (before, now))| before > now) else {
@@ -398,12 +399,14 @@ pub enum ReadError {
     /// The version of ACT is unknown to this program.
     #[error("line {line}: expected a log of ACT 3, 4, 5 or 6, found ACT version {version:?}; nothing was read")]
     Version { line: u64, version: String },
-    /// A line before the first report violates the format. `version` is empty if the line with the version was not found.
+    /// A line before the first report violates the format. `version` is empty if the line with the version was not
+    /// found.
     #[error(
         "line {line}: expected {expected}, found {found}; this line is before the first report, so no report was read"
     )]
     Header { line: u64, part: HeaderPart, version: String, expected: String, found: String },
-    /// A line of the reports violates the format. `complete_sec` is the time of the last whole chunk; 0 without a chunk.
+    /// A line of the reports violates the format. `complete_sec` is the time of the last whole chunk; 0 without a
+    /// chunk.
     #[error("line {line}: expected {expected}, found {found}; the {complete_sec} s before this line are complete")]
     Format { line: u64, expected: String, found: String, complete_sec: u64 },
 }

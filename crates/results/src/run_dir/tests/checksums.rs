@@ -95,7 +95,8 @@ fn dirs(seconds: u64) -> (tempfile::TempDir, PathBuf, PathBuf) {
     (parent, dir, other)
 }
 
-/// Reads the run in `dir` with the damaged file `name`; `None` if the manifest is damaged, because then nothing is read.
+/// Reads the run in `dir` with the damaged file `name`; `None` if the manifest is damaged, because then nothing is
+/// read.
 fn read_damaged(dir: &Path, name: &str, case: &str) -> Option<Run> {
     let read = read(dir);
     if let Err(error) = &read {
