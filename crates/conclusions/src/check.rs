@@ -1,12 +1,12 @@
-//! A check: is a disk good enough for a database? Its criteria, the figures that were measured, and the conclusion.
+//! A check of a disk: is the disk good enough for a database? Criteria, measured figures, and the conclusion.
 //!
 //! ```text
 //! criteria -> limits of the streams of a run -> Verdict + figures -> judged criteria -> conclusion
 //! ```
 //!
-//! The verdict of each run judges its limits, with all rules of [`results::judge`]. A pass that saw only a burst is no
-//! pass: a volume with burst credits, or a drive with an SLC cache, holds a load for a minute that it does not hold for
-//! an hour. So each check says for how long and how much it has to write; with less, it is only a measurement.
+//! The verdict of each run judges its limits, with all rules of [`results::judge`]. A short run can pass during a
+//! burst: a volume with burst credits, or a drive with an SLC cache, holds a load for a minute, but not for an hour. So
+//! each check defines a minimum of time and written bytes. With less, a pass counts only as a measurement.
 
 use crate::percentile;
 use results::judge::{Code, Limit, Outcome, Sla, SliceShares, StreamLimits, Verdict};
@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
-/// Name of the record in its directory.
+/// File name of the record.
 pub const CHECK: &str = "check.json";
 
-/// Version of the record's fields. Raised when one changes its meaning or goes.
+/// Version of the record's fields. Raised when a field is removed or changes its meaning.
 pub const CHECK_FORMAT_VERSION: u32 = 1;
 
 /// A measured quantity of a stream.
@@ -29,18 +29,18 @@ pub const CHECK_FORMAT_VERSION: u32 = 1;
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub enum Metric {
-    /// Percentile of latencies, percent: above 0 and below 100.
+    /// Percentile of latencies; percent, above 0 and below 100.
     Percentile(f64),
     /// Mean latency.
     Mean,
-    /// Operations a second.
+    /// Operations per second.
     Iops,
-    /// Bytes a second.
+    /// Bytes per second.
     Bandwidth,
 }
 
 impl Metric {
-    /// True if the value is a latency, in nanoseconds, with an upper limit.
+    /// True if the value is a latency in nanoseconds, whose limit is an upper bound.
     pub fn is_latency(self) -> bool {
         matches!(self, Self::Percentile(_) | Self::Mean)
     }
@@ -81,7 +81,7 @@ impl TryFrom<String> for Metric {
             ("iops", _) => Ok(Self::Iops),
             ("bandwidth", _) => Ok(Self::Bandwidth),
             (_, Some(percent)) if percent > 0.0 && percent < 100.0 => Ok(Self::Percentile(percent)),
-            _ => Err(format!("{text:?} is no metric: give p50, p99, p99.9 or the like, mean, iops or bandwidth")),
+            _ => Err(format!("{text:?} is not a metric: give p50, p99, p99.9 or the like, mean, iops or bandwidth")),
         }
     }
 }
@@ -96,40 +96,41 @@ impl From<Metric> for String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
-    /// The makers of the database state the limit.
+    /// The makers of the database publish the limit.
     Published,
-    /// The limit is often repeated, and no maker states it.
+    /// The limit is often repeated, but no maker publishes it.
     Folklore,
 }
 
-/// A requirement, or a quantity that is only measured.
+/// A limit of a metric, or a metric that is only measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Criterion {
-    /// The run of the check.
+    /// Name of the run of the check.
     pub run: String,
-    /// The stream of that run: `wal-flushes`.
+    /// Name of the stream of this run: `wal-flushes`.
     pub stream: String,
     pub metric: Metric,
-    /// Latency that must not be reached, nanoseconds; fewest operations or bytes a second. `None`: measured only.
+    /// Latency that must not be reached, nanoseconds; minimum number of operations or bytes per second. `None`:
+    /// measured only.
     pub limit: Option<f64>,
-    /// Address of the page that states the limit.
+    /// URL of the page that states the limit.
     pub source: Option<String>,
     /// Date on which the source was read.
     pub looked_up: Option<String>,
     pub standing: Option<Standing>,
-    /// The statement of the source.
+    /// Statement of the source.
     pub says: String,
 }
 
 impl Criterion {
-    /// The limit, if it decides: folklore is shown and decides nothing.
+    /// The limit, unless it is folklore, which is shown but decides nothing.
     pub fn deciding_limit(&self) -> Option<f64> {
         self.limit.filter(|_| self.standing != Some(Standing::Folklore))
     }
 
-    /// The deciding limit of latencies as an SLA judges it: `p99` below 10 ms is `1%>10ms`. `None` for other metrics.
+    /// The deciding limit of a percentile as an SLA: `p99` below 10 ms is `1%>10ms`. `None` for other metrics.
     ///
-    /// Errors: more decimals than an SLA has.
+    /// Errors: the percentile has more decimals than an SLA.
     pub fn sla(&self) -> Result<Option<Sla>, String> {
         let (Metric::Percentile(percent), Some(limit_ns)) = (self.metric, self.deciding_limit()) else {
             return Ok(None);
@@ -153,14 +154,14 @@ impl Criterion {
     }
 }
 
-/// Longest time without any completion that is no freeze, nanoseconds. Percentiles hide a freeze, because a closed loop
-/// issues nothing meanwhile; so the verdict counts freezes by time. Stalls of some milliseconds are no freeze, because
-/// no published limit is about single ones.
+/// Minimum time without any completion that counts as a freeze, nanoseconds. Percentiles hide a freeze, because a
+/// closed loop issues nothing during it, so the verdict counts freezes by time. Stalls of some milliseconds are not
+/// freezes, because no published limit applies to single stalls.
 const FREEZE_NS: u64 = 500_000_000;
 
-/// Limits of the stream `name` by `criteria`, all of one run; `None` if none limits it.
+/// Limits of the stream `name` from the `criteria` of a run; `None` if no criterion limits the stream.
 ///
-/// Errors: limits that an SLA cannot express.
+/// Errors: an SLA cannot express a limit.
 pub fn limits_of<'a>(
     name: &str,
     criteria: impl Iterator<Item = &'a Criterion>,
@@ -198,12 +199,12 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Latency at `percent`, however few operations there were.
+    /// The percentile, even if there were few operations.
     fn percentile_ns(&self, percent: f64) -> Option<f64> {
         self.percentiles_ns.iter().find(|(of, _)| *of == percent).map(|(_, ns)| *ns as f64)
     }
 
-    /// Value of a metric; `None` if there were too few operations to tell.
+    /// Value of a metric; `None` if there were too few operations.
     pub fn value(&self, metric: Metric) -> Option<f64> {
         let per_sec = |count: u64| (self.ran_ns > 0).then(|| count as f64 * 1e9 / self.ran_ns as f64);
         match metric {
@@ -217,33 +218,33 @@ impl Figures {
     }
 }
 
-/// A criterion with its figure.
+/// A criterion with its measured value and outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {
     #[serde(flatten)]
     pub criterion: Criterion,
-    /// Measured value: nanoseconds, operations or bytes a second. A rate with a limit is that of the slowest slice.
-    /// `None`: too few operations.
+    /// Measured value: nanoseconds, or operations or bytes per second. For a rate with a limit, the rate of the slowest
+    /// slice. `None`: too few operations.
     pub figure: Option<f64>,
     pub outcome: Outcome,
-    /// True if the rate behind the end of a burst was judged.
+    /// True if the rate after the end of a burst was judged.
     #[serde(default)]
     pub behind_burst: bool,
 }
 
-/// Maximum rate after a burst, as a fraction of the rate before its end. Other programs on the host can cause smaller
-/// drops.
+/// Maximum rate after the end of a burst, as a fraction of the rate before. Other programs on the host can cause
+/// smaller drops.
 const BURST_END: f64 = 2.0 / 3.0;
 
-/// Change points of a run at which a burst ended: the rate of a stream fell for good.
+/// Change points of a run at which a burst ended: the rate of a stream fell permanently.
 pub fn burst_ends(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
     let is_end =
         |point: &ChangePoint| point.metric == steady::Metric::AchievedIops && point.after <= point.before * BURST_END;
     points.into_iter().filter(is_end).collect()
 }
 
-/// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run: the
-/// sustained state follows the last one.
+/// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run. The
+/// sustained state begins after the last burst end.
 pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_ends: &[ChangePoint]) -> Judged {
     let judged = |figure, outcome, behind_burst| Judged { criterion: criterion.clone(), figure, outcome, behind_burst };
     let figure = figures.value(criterion.metric);
@@ -265,13 +266,14 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
                         slice.judged_over.get(at).is_none_or(|over| limit.is_exceeded(*over, slice.wanted))
                     }))
                 };
-            // With fewer operations the percentile is the longest latency, which the limit judges all the same.
+            // With few operations the percentile is the longest latency, and the limit still applies.
             (figures.percentile_ns(percent).filter(|_| figures.ops > 0), of_sla.and_then(is_over))
         }
-        // A definition cannot limit a mean, because a mean does not exclude this program's delay.
+        // A mean cannot be judged, because it includes this program's delays.
         Metric::Mean => (figure, None),
         Metric::Iops | Metric::Bandwidth => {
-            // As in the judge: a closed loop begins with a burst of as many operations as complete after its end.
+            // A closed loop starts with a burst, as large as the number of operations that complete after its end. The
+            // judge subtracts this burst, too.
             let total = verdict.streams.iter().find(|stream| stream.name == criterion.stream);
             let ahead = total.filter(|stream| stream.offered_iops == 0.0).map_or(0, |stream| stream.overtime);
             let rate = |slice: &SliceShares| {
@@ -289,26 +291,27 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
         Some(after) if after < limit => (Some(after), Some(true)),
         _ => (figure, is_missed),
     };
-    // A closed loop issues nothing while its device hangs, so that no percentile sees it.
+    // A closed loop issues nothing while its device hangs, so percentiles hide the hang.
     let froze = froze(verdict);
     let is_told = criterion.metric.percent().is_none_or(|percent| percentile::is_told(figures.ops, percent));
     let outcome = match (is_missed, verdict.outcome) {
         (None, _) | (_, Outcome::Invalid) => Outcome::Invalid,
         (Some(true), _) => Outcome::Fail,
         (Some(false), _) if verdict.is_broken() || froze => Outcome::Fail,
-        // No operation was too slow, but there were too few to determine the percentile.
+        // No operation was too slow, but the operations were too few to determine the percentile.
         (Some(false), _) if !is_told => Outcome::Measured,
         (Some(false), _) => Outcome::Pass,
     };
     judged(figure, outcome, behind.is_some())
 }
 
-/// True if a device returned nothing for too long.
+/// True if a device completed nothing for too long.
 fn froze(verdict: &Verdict) -> bool {
     verdict.reasons.iter().any(|reason| reason.code == Code::Silence)
 }
 
-/// Outcome of a run with these criteria: a latency target that no depth met fails it only if a criterion has a limit.
+/// Outcome of a run with these criteria. A latency target that no depth met fails the run only if a criterion has a
+/// limit.
 pub fn outcome_of_run<'c>(verdict: &Verdict, mut criteria: impl Iterator<Item = &'c Criterion>) -> Outcome {
     let is_goal = verdict.reasons.first().is_some_and(|reason| reason.code == Code::Missed);
     match is_goal && !froze(verdict) && criteria.all(|criterion| criterion.deciding_limit().is_none()) {
@@ -320,26 +323,26 @@ pub fn outcome_of_run<'c>(verdict: &Verdict, mut criteria: impl Iterator<Item = 
 /// A run of a check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckedRun {
-    /// Name, also of its run directory below that of the check.
+    /// Name of the run, and of its directory below that of the check.
     pub name: String,
     pub outcome: Outcome,
-    /// The sentence that decided its verdict.
+    /// The deciding sentence of its verdict.
     pub reason: String,
     pub seconds: f64,
-    /// Bytes that its writes moved.
+    /// Bytes written.
     pub written_bytes: u64,
-    /// Ends of a burst: the rate of a stream fell for good. A sentence each.
+    /// Ends of bursts, one sentence each: the rate of a stream fell permanently.
     pub burst_ends: Vec<String>,
 }
 
-/// Time and bytes that show the sustained state.
+/// Minimum load that shows the sustained state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sustained {
-    /// Seconds of load.
+    /// Minimum duration of the load, seconds.
     pub seconds: u64,
-    /// Bytes written.
+    /// Minimum number of written bytes.
     pub written_bytes: u64,
-    /// Why so long and so much.
+    /// Reason for these minimums, a sentence.
     pub why: String,
 }
 
@@ -356,27 +359,27 @@ pub struct Check {
     pub question: String,
     /// Directory or device, as the user named it.
     pub path: String,
-    /// Kind of disk below it, as far as known.
+    /// Kind of disk, as far as known.
     pub disk: Option<String>,
     /// Beginning, milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
     pub outcome: Outcome,
-    /// The sentence that decided.
+    /// The deciding sentence.
     pub sentence: String,
     /// Other sentences about the result.
     pub remarks: Vec<String>,
     pub criteria: Vec<Judged>,
     pub runs: Vec<CheckedRun>,
     pub sustained: Sustained,
-    /// Phrases: conditions that the check does not test.
+    /// Conditions that the check does not test, phrases.
     pub cannot_see: Vec<String>,
-    /// Files written with measured values, in the directory of the check.
+    /// Files with measured values in the directory of the check.
     pub files: Vec<String>,
 }
 
 impl Check {
-    /// Concludes from criteria and runs: the worst outcome; a pass within a burst is only a measurement. `why_invalid`:
-    /// why the measurements say nothing about the disk.
+    /// Concludes from criteria and runs: the worst outcome decides, and a pass during a burst is only a measurement.
+    /// `why_invalid`: why the measurements say nothing about the disk.
     pub fn concluded(mut self, why_invalid: Option<String>) -> Self {
         let worst = self.runs.iter().map(|run| run.outcome).chain(self.criteria.iter().map(|judged| judged.outcome));
         self.outcome = worst.max().unwrap_or(Outcome::Invalid);
@@ -392,7 +395,7 @@ impl Check {
         self
     }
 
-    /// Why the runs saw no sustained state; `None` if they did.
+    /// Why the runs did not reach the sustained state; `None` if they did.
     fn burst(&self) -> Option<String> {
         if self.limited().next().is_some() && self.limited().all(|judged| judged.behind_burst) {
             return None;
@@ -414,12 +417,13 @@ impl Check {
         let nearest = self.nearest().map_or_else(String::new, |judged| format!(": {}", judged.sentence()));
         let Sustained { seconds, why: reason, .. } = &self.sustained;
         format!(
-            "every limit was held within its burst ({why}){nearest}. {reason} --for {} goes on",
+            "every limit was met, but perhaps only during a burst ({why}){nearest}. {reason} Repeat the check with --for {}",
             span(*seconds).replace(' ', "")
         )
     }
 
-    /// The criterion that decided: the worst with a limit, else the first. `None` if a rule of a run decided.
+    /// The criterion that decided: the worst criterion with a limit, otherwise the first criterion. `None` if a rule of
+    /// a run decided.
     pub fn decisive_criterion(&self) -> Option<&Judged> {
         match self.outcome {
             Outcome::Fail | Outcome::Invalid => self.nearest().filter(|judged| judged.outcome == self.outcome),
@@ -427,14 +431,14 @@ impl Check {
         }
     }
 
-    /// The criterion with a limit that came nearest to it.
+    /// The criterion that came nearest to its limit, among those with the worst outcome.
     fn nearest(&self) -> Option<&Judged> {
         let worst = self.limited().map(|judged| judged.outcome).max()?;
         let worst = self.limited().filter(|judged| judged.outcome == worst);
         worst.max_by(|a, b| a.used().total_cmp(&b.used()))
     }
 
-    /// Criteria with a limit that decides.
+    /// Criteria with a deciding limit.
     fn limited(&self) -> impl Iterator<Item = &Judged> {
         self.criteria.iter().filter(|judged| judged.criterion.deciding_limit().is_some())
     }
@@ -442,14 +446,14 @@ impl Check {
     fn decisive(&self) -> String {
         let runs = self.runs.iter().filter(|run| run.outcome == self.outcome);
         let mut run = runs.map(|run| format!("{}: {}", run.name, run.reason));
-        // The figure is for the whole run; if it is within its limit, a slice decided, and the reason of the run names
-        // it.
+        // The figure covers the whole run. If the figure of a failed criterion is within its limit, a slice decided,
+        // and the reason of the run names this slice.
         let is_shown = |judged: &&Judged| {
             judged.outcome == self.outcome && (self.outcome != Outcome::Fail || judged.used() >= 1.0)
         };
         let nearest = self.nearest().filter(is_shown).map(Judged::sentence);
         match self.outcome {
-            // A run can fail by a rule without a criterion: operations failed or were lost, or a device was silent.
+            // A run can also fail without a criterion: operations failed or were lost, or a device was silent.
             Outcome::Fail => nearest.or_else(|| run.next()),
             Outcome::Invalid => run.next().or(nearest),
             Outcome::Pass => nearest,
@@ -458,8 +462,8 @@ impl Check {
         .unwrap_or_else(|| "nothing was measured".to_owned())
     }
 
-    /// Judges the runs again by `verdicts`, one for each: a worse outcome than the recorded one is adopted, a better
-    /// one is not.
+    /// Judges the runs again by `verdicts`, one for each run. A worse outcome than the recorded one is adopted, a
+    /// better outcome is not.
     pub fn rejudge<'v>(&mut self, verdicts: impl Iterator<Item = &'v Verdict>) {
         for (run, verdict) in self.runs.iter_mut().zip(verdicts) {
             let of_run =
@@ -467,15 +471,17 @@ impl Check {
             let now = outcome_of_run(verdict, of_run);
             if now > run.outcome {
                 let reason = verdict.reason().unwrap_or_default();
-                self.sentence =
-                    format!("{CHECK} says {} of run {}, its directory says {now}: {reason}", run.outcome, run.name);
+                self.sentence = format!(
+                    "{CHECK} says {} for run {}, but the directory of the run says {now}: {reason}",
+                    run.outcome, run.name
+                );
                 run.outcome = now;
                 self.outcome = self.outcome.max(now);
             }
         }
     }
 
-    /// Reads the record in `dir`. Errors: none there, or damaged, or of a later version.
+    /// Reads the record in `dir`; `None` if there is none. Errors: the record is damaged or of a later version.
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
         let path = dir.join(CHECK);
         let check: Option<Self> = results::run_dir::read_json(&path, CHECK_FORMAT_VERSION)?;
@@ -483,7 +489,7 @@ impl Check {
         match check.iter().flat_map(|check| &check.runs).find(elsewhere) {
             None => Ok(check),
             Some(run) => Err(RunDirError::Damaged {
-                why: format!("its run {} is no directory below it", quoted(&run.name)),
+                why: format!("its run {} is not a directory below that of the check", quoted(&run.name)),
                 path,
             }),
         }
@@ -496,7 +502,7 @@ impl Check {
 }
 
 impl Judged {
-    /// The figure relative to its limit: above 1 is bad.
+    /// How much of the limit is used: 1 at the limit, above 1 beyond it; 0 without a figure or limit.
     pub fn used(&self) -> f64 {
         match (self.figure, self.criterion.limit) {
             (Some(figure), Some(limit)) if self.criterion.metric.is_latency() => figure / limit,
@@ -505,7 +511,7 @@ impl Judged {
         }
     }
 
-    /// True if the figure is beyond a limit that is folklore.
+    /// True if the limit is folklore and the figure is beyond it.
     pub fn is_beyond_folklore(&self) -> bool {
         self.criterion.standing == Some(Standing::Folklore) && self.used() >= 1.0
     }
@@ -548,7 +554,7 @@ mod tests {
         }
     }
 
-    /// A run of one second with so many reads of 1 ms, and of 20 ms.
+    /// The verdict on a run of a second with `fast` reads of 1 ms and `slow` reads of 20 ms.
     fn verdict(limits: StreamLimits, fast: u64, slow: u64) -> Verdict {
         let mut layout = results::testing::layout(&[("reads", true)], 0.0, ["x".to_owned()]);
         layout.streams[0].limits = Some(limits.clone());
@@ -648,13 +654,13 @@ mod tests {
         assert_eq!(Check::read(dir.path()).unwrap().as_ref(), Some(&check));
         let concluded = check.clone().concluded(None);
         assert_eq!(concluded.outcome, Outcome::Measured);
-        assert!(concluded.sentence.contains("within its burst (30 s of 60 s)"), "{}", concluded.sentence);
+        assert!(concluded.sentence.contains("during a burst (30 s of 60 s)"), "{}", concluded.sentence);
         let cached = check.clone().concluded(Some("a cache answered".into()));
         assert_eq!((cached.outcome, cached.sentence.as_str()), (Outcome::Invalid, "a cache answered"));
         let mut elsewhere = check;
         elsewhere.runs[0].name = "../wal".into();
         elsewhere.write(dir.path()).unwrap();
         let error = Check::read(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("its run \"../wal\" is no directory below it"), "{error}");
+        assert!(error.contains("its run \"../wal\" is not a directory below that of the check"), "{error}");
     }
 }

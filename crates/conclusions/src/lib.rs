@@ -1,17 +1,17 @@
-//! Conclusions from runs: whether a drive is certified, good enough, slower than its peers.
+//! Conclusions from runs: whether a drive is certified, good enough for a database, or slower than its peers.
 //!
-//! This crate is pure, like [`results`], which covers a single run: its numbers and its verdict.
+//! This crate is pure, like [`results`], which covers the numbers and the verdict of a single run.
 //!
 //! * [`percentile`]: percentiles that a number of operations can resolve
-//! * [`series`]: several runs with one purpose (a certification, a search for the highest rating)
-//! * [`certify`]: the stages of a certification, and its claims
+//! * [`series`]: several runs with a common purpose (a certification, a search for the highest rating)
+//! * [`certify`]: the stages of a certification, and what it claims
 //! * [`rating`]: the highest load that a drive holds
 //! * [`baseline`]: measurements of a drive under fio's jobs
-//! * [`check`]: is a disk good enough for a database
-//! * [`durability`]: acknowledged writes after a power cut
-//! * [`population`]: drives of one model compared: the slow ones, and the rating that most hold
-//! * [`together`]: runs of several hosts at the same time, judged as one test
-//! * [`rejudge`]: a finished series judged again from its runs
+//! * [`check`]: tests if a disk is good enough for a database
+//! * [`durability`]: tests if acknowledged writes survive a power cut
+//! * [`population`]: compares drives of a model: finds slow drives, and the rating that most drives hold
+//! * [`together`]: judges simultaneous runs of several hosts as one test
+//! * [`rejudge`]: judges a finished series again from its runs
 //! * [`waf`]: write amplification measured by an experiment
 
 #![forbid(unsafe_code)]

@@ -1,17 +1,17 @@
 //! Percentiles that a number of operations can resolve.
 //!
-//! The 99.9th percentile of 500 operations is the longest of them: it describes one event, not the drive. So a
-//! percentile is shown only where operations lie beyond it, and compared only where these are enough to exclude chance.
+//! The 99.9th percentile of 500 operations is the longest operation, which describes a single event and not the drive.
+//! So a percentile is shown only if operations lie beyond it, and compared only if these are enough to exclude chance.
 //! Every output of percentiles of single runs uses this module.
 
-/// A percentile is shown if at least this many operations lie beyond it.
+/// Minimum number of operations beyond a percentile to show the percentile.
 pub const BEYOND_TOLD: f64 = 1.0;
 
-/// A percentile is compared with that of another drive or program if this many operations lie beyond it: fewer can be
-/// chance.
+/// Minimum number of operations beyond a percentile to compare the percentile with that of another drive or program.
+/// Fewer can be chance.
 pub const BEYOND_COMPARED: f64 = 10.0;
 
-/// Number of operations beyond the percentile, out of `count`, on the side with fewer.
+/// Number of operations, out of `count`, beyond the percentile: above it, or below it for percentiles under 50.
 pub fn beyond(count: u64, percent: f64) -> f64 {
     count as f64 * percent.min(100.0 - percent) / 100.0
 }

@@ -1,8 +1,8 @@
 //! Judges a finished series again from its runs.
 //!
-//! `series.json` holds the conclusion from the end of the series; its runs hold the evidence as of now. Reports,
-//! status, comparisons and exports all use this module, so that none repeats a pass that the recorded counts
-//! contradict. A worse result than the recorded one is adopted, a better one is not. The search itself is not repeated.
+//! `series.json` holds the conclusion from the end of the series; the run directories hold the evidence. Reports,
+//! status, comparisons and exports all use this module, so that none of them shows a pass that the recorded counts
+//! contradict. A worse result than the recorded one is adopted, a better result is not. A search is not repeated.
 
 use crate::baseline::judge_job;
 use crate::certify::{Judged, judge_stage};
@@ -13,51 +13,51 @@ use results::run_dir::{self, Run, RunDirError, VERDICT};
 use results::units;
 use std::path::{Component, Path, PathBuf};
 
-/// Evidence from a step's run.
+/// Evidence from the run of a step.
 pub struct Evidence<'a> {
-    /// The verdict as it follows from the recorded counts.
+    /// The verdict computed from the recorded counts.
     pub verdict: &'a Verdict,
-    /// The load that it was recorded with, as a multiple of 1x.
+    /// The load in the manifest of the run, as a multiple of 1x.
     pub multiple: Option<f64>,
     /// Why the run cannot be trusted completely.
     pub doubt: Option<String>,
 }
 
 impl<'a> Evidence<'a> {
-    /// From a `run` of a step that is done.
+    /// Evidence from the `run` of a finished step.
     pub fn of(run: &'a Run) -> Self {
         Self { verdict: &run.verdict, multiple: run.manifest.multiple, doubt: doubt_of(run) }
     }
 }
 
-/// Why `run`, of a step that is done, cannot be trusted completely; `None` if it can.
+/// Why the `run` of a finished step cannot be trusted completely; `None` if it can.
 pub fn doubt_of(run: &Run) -> Option<String> {
     if let Some(damage) = run.damage.first() {
         return Some(format!("its run is damaged: {damage}"));
     }
     match run.agrees() {
         Some(true) => None,
-        Some(false) => Some(format!("the verdict in its {VERDICT} is not the one that follows from its counts")),
-        None => Some(format!("its run has no {VERDICT}: it did not come to its end")),
+        Some(false) => Some(format!("the verdict in the {VERDICT} of its run does not follow from the counts")),
+        None => Some(format!("its run has no {VERDICT}: the run did not finish")),
     }
 }
 
-/// The run directory of `step` of the series in `dir`. Errors: the record names a place outside the series.
+/// The run directory of `step` of the series in `dir`. Errors: the recorded path leads out of the series.
 pub fn place_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
     let below = Path::new(&step.dir);
     match step.dir.is_empty() || !below.components().all(|part| matches!(part, Component::Normal(_))) {
-        true => Err(format!("{SERIES} names {:?}, which is no directory below it", step.dir)),
+        true => Err(format!("{SERIES} names {:?}, which is not a directory below that of the series", step.dir)),
         false => Ok(dir.join(below)),
     }
 }
 
 /// The error for a series in `dir` that disappeared while it was read.
 pub fn went_away(dir: &Path) -> RunDirError {
-    let (why, what_to_do) = (format!("its {SERIES} went away"), "try again".to_owned());
+    let (why, what_to_do) = (format!("its {SERIES} disappeared"), "try again".to_owned());
     RunDirError::NoRun { path: dir.to_owned(), why, what_to_do }
 }
 
-/// Reads the runs of the series in `dir` and judges it again, as [`rejudge`] does.
+/// Reads the runs of the series in `dir`, and judges the series again with [`rejudge`].
 pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
     if series.conclusion.is_none() {
         return Vec::new();
@@ -68,10 +68,10 @@ pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
     rejudge(series, &evidence.collect::<Vec<_>>())
 }
 
-/// Judges a series that has a conclusion again from `evidence`, which has an element for each step: its run, or why
-/// there is none. Sets the outcomes in `series` to those that the evidence supports. Returns a sentence for each
-/// difference from the record, and for each step that cannot be checked; with any, the outcome is invalid at best. A
-/// series without a conclusion stays as it is.
+/// Judges a series with a conclusion again. `evidence` has an element for each step: the run, or why there is none.
+/// Sets the outcomes in `series` to the outcomes that the evidence supports. Returns a sentence for each difference
+/// from the record, and for each step that cannot be checked; with any such sentence, the outcome is invalid at best. A
+/// series without a conclusion is not changed.
 pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<String> {
     let Some(mut conclusion) = series.conclusion.take() else { return Vec::new() };
     let purpose = series.purpose;
@@ -96,8 +96,7 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
         if conclusion.outcome != now {
             let said = format!("{SERIES} said {}: {}", conclusion.outcome, conclusion.sentence);
             conclusion.remarks.insert(0, said);
-            conclusion.sentence =
-                format!("judged again from its runs, the conclusion in {SERIES} does not hold: {first}");
+            conclusion.sentence = format!("the runs of the series do not support the conclusion in {SERIES}: {first}");
         }
         conclusion = Conclusion { outcome: now, rating: None, comparable: false, ..conclusion };
     }
@@ -105,8 +104,8 @@ pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<
     doubts
 }
 
-/// The outcome of a finished step that the evidence supports, and why this or its run is in doubt; `None` if the record
-/// holds.
+/// The outcome of a finished step that the evidence supports, and why the recorded outcome or the run is in doubt;
+/// `None` if the evidence supports the record.
 fn again(
     purpose: Purpose,
     devices: &[Identity],
@@ -133,13 +132,14 @@ fn again(
     }
     if let Some(ran) = run.multiple.filter(|ran| (ran - step.multiple).abs() > 1e-6 * step.multiple.abs()) {
         let (ran, said) = (units::multiple(ran), units::multiple(step.multiple));
-        return Some((Outcome::Invalid, format!("{SERIES} says that its load was {said}, its run says {ran}")));
+        return Some((Outcome::Invalid, format!("{SERIES} says that the load was {said}, but the run says {ran}")));
     }
     let (now, why) = judged;
-    (now != recorded).then(|| (now, format!("{SERIES} says {recorded}, its run says {now}: {why}")))
+    (now != recorded).then(|| (now, format!("{SERIES} says {recorded}, but the run says {now}: {why}")))
 }
 
-/// As [`again`], for a step of a search: its details have the rounds that decided, so its run can only contradict them.
+/// Judges a step of a search again, with the reason. The details of the step have the rounds that decided, so the run
+/// can only contradict the record.
 fn of_search(step: &Step, recorded: Outcome, verdict: &Verdict) -> (Outcome, String) {
     let details = Details::of(step);
     let held = details.as_ref().map(|details| details.judged.seen == Seen::Held);
@@ -157,24 +157,24 @@ fn of_search(step: &Step, recorded: Outcome, verdict: &Verdict) -> (Outcome, Str
     }
 }
 
-/// Contradiction to the conclusion within the record itself.
+/// A contradiction between the conclusion and the steps within the record.
 fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String> {
     if conclusion.outcome != Outcome::Pass {
         return None;
     }
     let passed = |step: &&Step| step.state == State::Done && step.outcome == Some(Outcome::Pass);
     match series.purpose {
-        Purpose::Certify if series.steps.is_empty() => Some(format!("{SERIES} says PASS, and it has no stages")),
+        Purpose::Certify if series.steps.is_empty() => Some(format!("{SERIES} says PASS, but it has no stages")),
         Purpose::Certify => {
             let other = series.steps.iter().find(|step| !passed(step))?;
-            Some(format!("{SERIES} says PASS, and {} did not pass", other.name))
+            Some(format!("{SERIES} says PASS, but {} did not pass", other.name))
         }
         Purpose::Rate => {
             let rating = conclusion.rating?;
             let mut held = series.steps.iter().filter(passed).filter(|step| step.rule == Rule::Limits);
             let is_held = held.any(|step| (step.multiple - rating).abs() <= 1e-6 * rating.abs());
             let rating = units::multiple(rating);
-            (!is_held).then(|| format!("{SERIES} says that {rating} was held, and no step held {rating}"))
+            (!is_held).then(|| format!("{SERIES} says that {rating} was held, but no step held {rating}"))
         }
         Purpose::Baseline => None,
     }

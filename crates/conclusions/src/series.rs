@@ -1,12 +1,12 @@
-//! A series of runs with one purpose: a certification in stages, a search for the highest rating.
+//! A series of runs with a common purpose: a certification in stages, a search for the highest rating, a baseline.
 //!
-//! `series.json` in the directory of the series is its state on disk: rewritten, whole, before and after each run, so
-//! that the same command can resume after a crash, and a report can be made years later. Each run has a run directory
-//! of its own below it.
+//! `series.json` in the directory of the series is the state on disk. It is rewritten atomically before and after each
+//! run, so that the same command can resume the series after a crash, and a report is possible years later. Each run
+//! has a run directory below that of the series.
 //!
-//! This module handles the record only: its contents, its identity, its lock. The lock is an advisory one on the
-//! directory itself: it leaves no file behind, the kernel releases it however the process ends, and readers take none.
-//! [`crate::certify`] defines the stages of a certification, [`crate::rating`] the search.
+//! This module handles only the record: its contents, the identity of drives, the lock. The lock is an advisory lock on
+//! the directory itself: no file is left behind, the kernel releases the lock however the process ends, and readers
+//! need no lock. [`crate::certify`] defines the stages of a certification, [`crate::rating`] the search.
 
 use results::finding::Finding;
 use results::judge::Outcome;
@@ -26,29 +26,29 @@ use thiserror::Error;
 /// The report in the directory of a series.
 pub const REPORT: &str = "report.html";
 
-/// Version of the format. Grows when a field changes its meaning, not when one is added.
+/// Version of the format. Raised when a field changes its meaning, not when a field is added.
 pub const SERIES_FORMAT_VERSION: u32 = 1;
 
 /// The purpose of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
-    /// Stages that a device passes or fails.
+    /// A certification: stages that devices pass or fail.
     Certify,
-    /// The highest load that meets the limits.
+    /// A rating: a search for the highest load within the limits.
     Rate,
-    /// Measurements of a drive under fio's jobs: depths, profiles, rates.
+    /// A baseline: measurements of drives with fio jobs at several depths, mixes and rates.
     Baseline,
 }
 
-/// Identity of a drive, whatever name it has after the next start of the machine.
+/// Identity of a drive. The name of the same drive can change at the next boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Identity {
-    /// The name that the user gave.
+    /// Name that the user gave.
     pub name: String,
-    /// Model, where the device tells.
+    /// Model, if the device reports it.
     pub model: Option<String>,
-    /// Serial number, where the device tells; a simulated drive's is its description.
+    /// Serial number, if the device reports it; for a simulated drive its specification.
     pub serial: Option<String>,
     /// Size in bytes.
     pub size_bytes: u64,
@@ -56,60 +56,60 @@ pub struct Identity {
     pub simulated: bool,
 }
 
-/// The rule by which a step is passed.
+/// Rule that decides the outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// The verdict of its run.
+    /// The verdict of the run decides.
     Limits,
-    /// The run reaches its end without an I/O error, however slow.
+    /// The step passes if the run reaches its end without an I/O error, however slow it is.
     Completes,
-    /// The shares of an earlier step return. Nothing is judged.
+    /// The step waits until the shares of an earlier step return. Nothing is judged.
     Recovers,
 }
 
-/// How far a step is.
+/// State of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Not begun.
     Planned,
-    /// Begun and not ended: it goes on, or its program was killed.
+    /// Begun and not ended: the step is running, or the program was killed.
     Running,
     /// Ended, with an outcome.
     Done,
-    /// Broken off; it will be run again from its beginning.
+    /// Interrupted; the step will be repeated from its beginning.
     Interrupted,
 }
 
-/// One run of a series.
+/// A run of a series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
-    /// Its name: `stage 1`, `30x`, `recovery at 20x`.
+    /// Name: `stage 1`, `30x`, `recovery at 20x`.
     pub name: String,
-    /// Its run directory, relative to that of the series; the latest attempt.
+    /// Run directory of the latest attempt, relative to the directory of the series.
     pub dir: String,
-    /// The load as a multiple of the load of 1x.
+    /// Load as a multiple of 1x.
     pub multiple: f64,
-    /// Devices loaded: their numbers in [`Series::devices`].
+    /// Devices under load: indexes into [`Series::devices`].
     pub devices: Vec<usize>,
-    /// How long it should last at most, seconds.
+    /// Maximum duration, seconds.
     pub duration_sec: u64,
-    /// The rule that decides.
+    /// Rule that decides the outcome.
     pub rule: Rule,
-    /// How far it is.
+    /// State.
     pub state: State,
-    /// Outcome of the step; `None` until it is done.
+    /// Outcome; `None` until the step is done.
     pub outcome: Option<Outcome>,
-    /// Why this outcome, one sentence; empty until it is done.
+    /// Reason for the outcome, or for an interruption, one sentence; otherwise empty.
     pub reason: String,
-    /// How often it was begun.
+    /// Number of attempts.
     pub attempts: u32,
-    /// When its latest attempt began, milliseconds since 1970 (UTC).
+    /// Start of the latest attempt, milliseconds since 1970 (UTC).
     pub began_unix_ms: Option<u64>,
-    /// When its latest attempt ended.
+    /// End of the latest attempt, milliseconds since 1970 (UTC).
     pub ended_unix_ms: Option<u64>,
-    /// Further facts, by purpose (shares of a step of a search, linearity of a stage).
+    /// Further data, depending on the purpose: shares of a step of a search, linearity of a stage, the point of a job.
     pub details: Value,
 }
 
@@ -118,45 +118,44 @@ pub struct Step {
 pub struct Conclusion {
     /// Pass, fail or invalid.
     pub outcome: Outcome,
-    /// In one sentence, with the number that decided.
+    /// The result in one sentence, with the number that decided.
     pub sentence: String,
-    /// Remarks a reader must know beside it, each one sentence.
+    /// Further remarks, one sentence each.
     pub remarks: Vec<String>,
-    /// The rating as a multiple of 1x, where a search found one.
+    /// Rating as a multiple of 1x, if a search found one.
     pub rating: Option<f64>,
-    /// True if it may be laid beside published ratings.
+    /// True if the result can be compared with published ratings.
     pub comparable: bool,
-    /// Further facts, by purpose.
+    /// Further data, depending on the purpose.
     pub details: Value,
 }
 
 /// A series of runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
-    /// [`SERIES_FORMAT_VERSION`] of the program that wrote it.
+    /// [`SERIES_FORMAT_VERSION`] of the program that wrote the record.
     pub format_version: u32,
     /// Program and version.
     pub tool: String,
-    /// The command line that began it.
+    /// Command line that began the series.
     pub command: Vec<String>,
-    /// Its purpose.
+    /// Purpose of the series.
     pub purpose: Purpose,
-    /// When it began, milliseconds since 1970 (UTC).
+    /// Start of the series, milliseconds since 1970 (UTC).
     pub began_unix_ms: u64,
-    /// The devices.
+    /// Devices under test.
     pub devices: Vec<Identity>,
-    /// The configuration at 1x, in ACT's dialect.
+    /// Configuration of the load of 1x, in ACT's format.
     pub config_1x: String,
-    /// Everything else that must be equal for the same command to go on: limits, lengths, pacing.
-    /// Pairs of name and value.
+    /// Other settings that must be equal to resume the series: limits, lengths, pacing. Pairs of name and value.
     pub terms: Vec<(String, String)>,
     /// Findings about host and devices before the first run.
     pub findings: Vec<Finding>,
     /// The steps, oldest first.
     pub steps: Vec<Step>,
-    /// The result; `None` while it goes on.
+    /// Result; `None` until the series has ended.
     pub conclusion: Option<Conclusion>,
-    /// The process that runs it, or ran it last; `None` where /proc does not tell.
+    /// The process that runs the series, or ran it last; `None` if /proc does not show it.
     pub process: Option<Process>,
 }
 
@@ -187,12 +186,12 @@ impl Step {
         }
     }
 
-    /// The step, begun for the first time at `now_unix_ms`.
+    /// The step in its first attempt, begun at `now_unix_ms`.
     pub fn begun(self, now_unix_ms: u64) -> Self {
         Self { state: State::Running, attempts: 1, began_unix_ms: Some(now_unix_ms), ..self }
     }
 
-    /// Marks the step as broken off, with the reason.
+    /// Marks the step as interrupted, with the reason.
     pub fn interrupt(&mut self, why: &str) {
         self.state = State::Interrupted;
         self.outcome = None;
@@ -208,7 +207,7 @@ impl Series {
         }
     }
 
-    /// Reads the series in `dir`; `None` if there is none. Errors: it cannot be read, is damaged, or is of a later
+    /// Reads the series in `dir`; `None` if there is none. Errors: the record is unreadable, damaged, or of a later
     /// version.
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
         if dir.is_file() {
@@ -217,21 +216,21 @@ impl Series {
         results::run_dir::read_json(&dir.join(SERIES), SERIES_FORMAT_VERSION)
     }
 
-    /// Writes the series into `dir`, which exists: whole or not at all, and synced.
+    /// Writes the record into the existing directory `dir`, atomically and synced.
     pub fn write(&self, dir: &Path) -> Result<(), RunDirError> {
         results::run_dir::write_json(dir, SERIES, self)
     }
 }
 
-/// The right to run the series in a directory, for as long as this lives.
+/// Exclusive lock on a directory of a series, held until it is dropped.
 #[derive(Debug)]
 pub struct SeriesLock {
-    /// Closing it lets go of the lock.
+    /// Closing the directory releases the lock.
     _dir: File,
 }
 
 impl SeriesLock {
-    /// Takes the lock on the existing `dir`. Errors: another process has it, or the file system has no locks.
+    /// Locks the existing directory `dir`. Errors: another process has the lock, or the file system has no locks.
     pub fn take(dir: &Path) -> Result<Self, String> {
         let failed = |error: io::Error| {
             let remedy = match error.kind() {
@@ -246,7 +245,7 @@ impl SeriesLock {
         match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _dir: opened }),
             Err(Errno::WOULDBLOCK) => Err(format!(
-                "going on in {} - another flashproof runs the series there now; wait for it, or give another --out",
+                "resuming the series in {} - another flashproof process runs this series now; wait for its end, or give another --out",
                 dir.display()
             )),
             Err(errno) => Err(failed(errno.into())),
@@ -254,26 +253,26 @@ impl SeriesLock {
     }
 }
 
-/// Difference between a record and the requested series.
+/// Difference between a recorded series and the requested series.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Differs {
     /// Different purpose.
     #[error("it holds {}", match then { Purpose::Rate => "a search for a rating (flashproof rate)", Purpose::Certify => "a certification (flashproof certify)", Purpose::Baseline => "a baseline (flashproof baseline)" })]
     Purpose { then: Purpose },
     /// Different number of devices.
-    #[error("it is of {} and has {now} now", count(*then as u64, "device"))]
+    #[error("it was begun with {}, but {now} are given now", count(*then as u64, "device"))]
     Count { then: usize, now: usize },
     /// Different drive.
-    #[error("it is of {then}, and {name} is {now} now")]
+    #[error("it was begun with {then}, but {name} is {now}")]
     Drive { then: String, name: String, now: String },
     /// Different settings.
-    #[error("{name} was {then:?} then and is {now:?} now")]
+    #[error("{name} was {then:?}, but is {now:?} now")]
     Term { name: String, then: String, now: String },
 }
 
-/// Checks that `then`, read from a directory, is the record of the series that `now` would begin.
+/// Checks that `then`, the record in a directory, and `now`, the requested series, are the same series.
 ///
-/// Names of devices may differ: after a reboot a drive can have another one. Errors: every difference.
+/// Names of devices may differ, because a drive can have another name after a reboot. Errors: all differences.
 pub fn check_same(then: &Series, now: &Series) -> Result<(), Vec<Differs>> {
     if then.purpose != now.purpose {
         return Err(vec![Differs::Purpose { then: then.purpose }]);
@@ -299,7 +298,7 @@ fn is_same_drive(then: &Identity, now: &Identity) -> bool {
     named && then.serial == now.serial && then.size_bytes == now.size_bytes && then.simulated == now.simulated
 }
 
-/// A drive in words: its serial number and size.
+/// A drive in words: model, serial number and size.
 fn told(drive: &Identity) -> String {
     let model = drive.model.as_deref().map(|model| format!("{} ", model.trim())).unwrap_or_default();
     let serial = match &drive.serial {
@@ -309,14 +308,14 @@ fn told(drive: &Identity) -> String {
     format!("{model}{serial} ({} bytes)", Grouped(drive.size_bytes))
 }
 
-/// The keys of a configuration, but for the devices, which are compared as drives.
+/// The keys of a configuration, except the devices, which are compared by their identity.
 fn keys(config: &str) -> Vec<(String, String)> {
     let lines = config.lines().filter_map(|line| line.split_once(':'));
     let keys = lines.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
     keys.filter(|(key, _)| key != "device-names").collect()
 }
 
-/// Terms that differ; a term missing on one side counts as empty there.
+/// Terms that differ; a missing term counts as empty.
 fn terms(then: &[(String, String)], now: &[(String, String)]) -> Vec<Differs> {
     let value = |terms: &[(String, String)], name: &str| {
         terms.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()).unwrap_or_default()
@@ -367,7 +366,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = SeriesLock::take(dir.path()).unwrap();
         let error = SeriesLock::take(dir.path()).unwrap_err();
-        assert!(error.starts_with("going on in ") && error.contains("another flashproof runs"), "{error}");
+        assert!(
+            error.starts_with("resuming the series in ") && error.contains("another flashproof process runs"),
+            "{error}"
+        );
         drop(first);
         assert!(SeriesLock::take(dir.path()).is_ok());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
@@ -386,7 +388,7 @@ mod tests {
         let differs = check_same(&series(1), &now).unwrap_err();
         assert_eq!(
             differs[0].to_string(),
-            "it is of M serial S0 (960,197,124,096 bytes), and /dev/nvme0n1 is M serial S9 (960,197,124,096 bytes) now"
+            "it was begun with M serial S0 (960,197,124,096 bytes), but /dev/nvme0n1 is M serial S9 (960,197,124,096 bytes)"
         );
         let mut larger = series(1);
         larger.devices[0].size_bytes += 512;
@@ -411,9 +413,9 @@ mod tests {
         assert_eq!(
             differs,
             [
-                "load was \"30x\" then and is \"20x\" now",
-                "pacing was \"\" then and is \"as ACT\" now",
-                "limits was \"5%>1ms,1%>8ms,0.1%>64ms\" then and is \"\" now"
+                "load was \"30x\", but is \"20x\" now",
+                "pacing was \"\", but is \"as ACT\" now",
+                "limits was \"5%>1ms,1%>8ms,0.1%>64ms\", but is \"\" now"
             ]
         );
     }
@@ -424,7 +426,7 @@ mod tests {
         let then = with("device-names: /dev/a\nread-reqs-per-sec: 2000\nrecord-bytes: 1536\n");
         let now = with("device-names: /dev/b\nread-reqs-per-sec: 2500\nrecord-bytes: 1536\n");
         let differs: Vec<_> = check_same(&then, &now).unwrap_err().iter().map(ToString::to_string).collect();
-        assert_eq!(differs, ["read-reqs-per-sec was \"2000\" then and is \"2500\" now"]);
+        assert_eq!(differs, ["read-reqs-per-sec was \"2000\", but is \"2500\" now"]);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use crate::baseline::{Done, Latency, Part, Point};
 use crate::series::{Conclusion, Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
 use results::judge::Outcome;
 
-/// A point of `part` with made-up numbers at the depth `depth`: for each direction the size of an operation, the
-/// offered and the achieved rate, and the median in microseconds. The 99th percentile is three times the median.
+/// A point of `part` at the queue depth `depth`, with made-up numbers for each direction. The 99th percentile is three
+/// times the median.
 pub fn point(part: Part, depth: u32, reads: Option<MadeUp>, writes: Option<MadeUp>) -> Point {
     let iops = |made: Option<MadeUp>| made.map_or(0.0, |(_, _, iops, _)| iops);
     Point {
@@ -26,7 +26,8 @@ pub fn point(part: Part, depth: u32, reads: Option<MadeUp>, writes: Option<MadeU
     }
 }
 
-/// Size of an operation, offered rate, achieved rate, median in microseconds.
+/// Made-up numbers of a direction: bytes of an operation, offered and achieved operations per second, and the median
+/// latency in microseconds.
 pub type MadeUp = (f64, Option<f64>, f64, f64);
 
 fn done((bytes_each, offered_iops, iops, median_us): MadeUp) -> Done {
@@ -43,8 +44,8 @@ fn done((bytes_each, offered_iops, iops, median_us): MadeUp) -> Done {
     Done { bytes_each, offered_iops, ops, iops, mbps, errors: 0, undone: 0, answer: service.clone(), service }
 }
 
-/// A made-up baseline of one drive: at most `scale` times 100,000 reads or 25,000 writes of 4 KiB per second, and half
-/// of these writes once it is saturated.
+/// A made-up baseline of a drive that does at most `scale` times 100,000 reads or 25,000 writes of 4 KiB per second. A
+/// fresh drive does twice as many writes.
 pub fn baseline(scale: f64) -> Vec<Point> {
     let (four_k, large) = (4_096.0, 131_072.0);
     let (reads, writes, mb) = (100_000.0 * scale, 25_000.0 * scale, 1_000.0 * scale);
@@ -55,7 +56,7 @@ pub fn baseline(scale: f64) -> Vec<Point> {
         points.push(Point { round, steady: Some(round == 5), ..saturation });
     }
     for depth in [1_u32, 2, 4, 8, 16, 32, 64, 128, 256] {
-        // A drive of 32 channels for reads and 4 for writes.
+        // A drive with 32 channels for reads and 4 for writes.
         let rate = |highest: f64, channels: f64| highest * (f64::from(depth) / channels).min(1.0);
         let (of_reads, of_writes) = (rate(reads, 32.0), rate(writes, 4.0));
         let us = |iops: f64| f64::from(depth) * 1e6 / iops;
@@ -103,7 +104,7 @@ pub fn conclusion(outcome: Outcome, sentence: &str) -> Conclusion {
     Conclusion { outcome, sentence, remarks: Vec::new(), rating: None, comparable: false, details }
 }
 
-/// An unfinished series of `steps`, of drives by name and model.
+/// An unfinished series with `steps`. `devices` has the names and models of the drives.
 pub fn series(purpose: Purpose, devices: &[(&str, Option<&str>)], steps: Vec<Step>) -> Series {
     let identity = |(name, model): &(&str, Option<&str>)| Identity {
         name: (*name).to_owned(),
@@ -128,8 +129,8 @@ pub fn series(purpose: Purpose, devices: &[(&str, Option<&str>)], steps: Vec<Ste
     }
 }
 
-/// A finished baseline of `drives`, each with its name and its speed as in [`baseline`]. All jobs have their run in the
-/// directory `run` below that of the series.
+/// A finished baseline of `drives`: name, and `scale` as in [`baseline`]. All jobs have the same run directory `run`,
+/// below that of the series.
 pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
     let points =
         |(device, (_, scale)): (usize, &(&str, f64))| baseline(*scale).into_iter().map(move |point| (device, point));

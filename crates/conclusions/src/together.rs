@@ -1,7 +1,8 @@
-//! A test over several hosts: runs that began at one agreed instant, judged as one.
+//! A test over several hosts: runs that began at an agreed time, judged as one test.
 //!
-//! Each host has a run directory of its own. Their cells are laid side by side, a device for each host and device, so
-//! the judge sees one run: per host, and over all. Histograms are merged bucket by bucket.
+//! Each host has a run directory. The cells of all runs are combined: each device of each host becomes a device of the
+//! combined run. So the judge judges each device of each host, and all devices together. Histograms are merged bucket
+//! by bucket.
 
 use results::cell::{Carried, Latencies, latencies};
 use results::judge::{Code, Deciding, End, IntervalCounts, Judge, Outcome, Verdict};
@@ -10,7 +11,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Maximum time between the starts of hosts whose loads count as simultaneous, milliseconds.
+/// Maximum difference of a host's start from the agreed time, milliseconds.
 pub const SKEW_MS_MAX: u64 = 500;
 
 /// The run of one host.
@@ -18,9 +19,9 @@ pub const SKEW_MS_MAX: u64 = 500;
 pub struct Part {
     pub host: String,
     pub dir: PathBuf,
-    /// Milliseconds by which the host's clock was ahead of that of the file server.
+    /// Milliseconds by which the host's clock was ahead of the file server's clock.
     pub clock_ahead_ms: i64,
-    /// Why the host does not count, a phrase: it was lost.
+    /// Why the host has no result, a phrase; `None`: it has a run.
     pub missing: Option<String>,
 }
 
@@ -28,11 +29,11 @@ pub struct Part {
 #[derive(Debug, Clone, Serialize)]
 pub struct Together {
     pub outcome: Outcome,
-    /// Most important first; one sentence each.
+    /// Reasons for the outcome, most important first, one sentence each.
     pub reasons: Vec<String>,
     /// The share that came nearest to its limit, over all hosts.
     pub decided_by: Option<Deciding>,
-    /// Milliseconds between the first and the last start, by one clock.
+    /// Milliseconds between the first and the last start, by the file server's clock.
     pub start_skew_ms: u64,
     pub hosts: Vec<HostResult>,
     /// Streams over all hosts.
@@ -43,10 +44,10 @@ pub struct Together {
 #[derive(Debug, Clone, Serialize)]
 pub struct HostResult {
     pub host: String,
-    /// Outcome of its own run alone; `None` if that cannot be read.
+    /// Outcome of the host's run alone; `None` if the run cannot be read.
     pub outcome: Option<Outcome>,
     pub reason: String,
-    /// Milliseconds between the agreed start and its own, by one clock.
+    /// Milliseconds from the agreed start to the host's start, by the file server's clock.
     pub late_ms: Option<i64>,
     pub clock_ahead_ms: i64,
     /// Operations per second, by stream.
@@ -59,31 +60,34 @@ pub struct StreamResult {
     pub name: String,
     pub ops: u64,
     pub iops: f64,
-    /// 50, 99 and 99.9 % of service times are at most this, nanoseconds.
+    /// Median of service times, nanoseconds.
     pub p50_ns: u64,
+    /// 99th percentile of service times, nanoseconds.
     pub p99_ns: u64,
+    /// 99.9th percentile of service times, nanoseconds.
     pub p999_ns: u64,
     /// Service times of all hosts.
     #[serde(skip)]
     pub service: Latencies,
 }
 
-/// Why runs are not one test.
+/// Why runs cannot be judged as one test.
 #[derive(Debug, Error)]
 pub enum TogetherError {
     #[error(
         "cannot judge the hosts as one test - {host} ran a different test: {what} - run the same command on all hosts"
     )]
     Differs { host: String, what: &'static str },
-    #[error("cannot judge the hosts as one test - none of them has a run")]
+    #[error("cannot judge the hosts as one test - no host has a run")]
     Nothing,
     #[error(transparent)]
     Read(#[from] RunDirError),
 }
 
-/// Judges the runs of `parts` as one test that was to begin at `agreed_unix_ms` of the file server's clock.
+/// Judges the runs of `parts` as one test, for an agreed start at `agreed_unix_ms` of the file server's clock.
 ///
-/// A host that is missing, began late, or whose own run is INVALID makes the whole INVALID, and is named.
+/// A host that is missing, did not finish, began at another time, or has an INVALID run makes the test INVALID, and a
+/// reason names the host.
 pub fn judge(parts: &[Part], agreed_unix_ms: u64) -> Result<Together, TogetherError> {
     let read: Vec<(&Part, Result<Run, String>)> = parts
         .iter()
@@ -115,7 +119,7 @@ pub fn judge(parts: &[Part], agreed_unix_ms: u64) -> Result<Together, TogetherEr
             Ok(run) => {
                 let late = late_ms(part, run).filter(|late| late.unsigned_abs() > SKEW_MS_MAX);
                 doubts.extend(late.map(|late| {
-                    format!("{host} began {late} ms from the agreed start; at most {SKEW_MS_MAX} ms count")
+                    format!("{host} began {late} ms from the agreed start; at most {SKEW_MS_MAX} ms are allowed")
                 }));
             }
         }
@@ -144,10 +148,10 @@ pub fn judge(parts: &[Part], agreed_unix_ms: u64) -> Result<Together, TogetherEr
     })
 }
 
-/// The cells of several runs, side by side.
+/// Several runs combined to one run.
 struct Merged {
     manifest: Manifest,
-    /// For each run the number of its devices, and of those of the runs before it.
+    /// For each run: the number of its devices, and the number of devices of the runs before it.
     devices: Vec<(usize, usize)>,
 }
 
@@ -180,7 +184,7 @@ impl Merged {
         Ok(Self { manifest, devices })
     }
 
-    /// The merged cell of a run's own cell.
+    /// Index in the combined run of a cell of run number `run`.
     fn cell(&self, run: usize, cell: usize) -> usize {
         let (own, before) = self.devices[run];
         cell / own * self.manifest.devices.len() + before + cell % own
@@ -228,7 +232,7 @@ impl Merged {
             (&mut sum.cpu_ns, counts.cpu_ns),
             (&mut sum.run_delay_ns, counts.run_delay_ns),
         ];
-        // Saturating, because the numbers may come from a file that somebody edited.
+        // Saturating, because the numbers may come from an edited file.
         adds.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
     }
 
@@ -238,7 +242,7 @@ impl Merged {
             let layout = run.manifest.layout();
             each_window(&run.dir, &layout, HlogKind::Service, |window| {
                 if let Some(of_stream) = service.get_mut(window.cell / layout.devices.len().max(1)) {
-                    // Another program may write other bounds: the histogram then grows, or values are cut.
+                    // Other programs may write histograms with other bounds; `add` accepts the values that fit.
                     let _ = of_stream.add(&window.histogram);
                 }
             })?;
@@ -259,7 +263,7 @@ impl Merged {
 }
 
 impl Together {
-    /// The result of runs that are not one test: INVALID.
+    /// The result, INVALID, of runs that cannot be judged as one test.
     pub fn undecided(why: String) -> Self {
         Self {
             outcome: Outcome::Invalid,
@@ -271,7 +275,7 @@ impl Together {
         }
     }
 
-    /// The result for people: the whole, then each host.
+    /// The result as text: the whole test, then each host.
     pub fn text(&self) -> String {
         let ms = |ns: u64| results::units::milliseconds(ns as f64 / 1e6);
         let first = self.reasons.first().map_or("", String::as_str);
@@ -288,7 +292,8 @@ impl Together {
         }));
         for host in &self.hosts {
             let outcome = host.outcome.map_or("no result".to_owned(), |outcome| outcome.to_string());
-            let late = host.late_ms.map_or_else(String::new, |late| format!(", began {late:+} ms"));
+            let late =
+                host.late_ms.map_or_else(String::new, |late| format!(", began {late:+} ms from the agreed start"));
             let iops: Vec<_> = host.iops.iter().map(|iops| format!("{iops:.0}/s")).collect();
             text +=
                 &format!("  {}: {outcome}{late}, clock {:+} ms, {}\n", host.host, host.clock_ahead_ms, iops.join(" "));

@@ -1,9 +1,10 @@
-//! Write amplification measured by an experiment: bytes of clients, of hosts, of the media, and the steady state.
+//! Write amplification in an experiment: bytes written by clients, by hosts and to the media, and the steady state.
 //!
-//! A round is a drive fill: hosts write as many bytes as all drives of the arrangement hold. Steadiness follows SNIA's
-//! rule of five rounds ([`results::steady`]) with tighter limits: its 20 % and 10 % are meant for the IOPS of real
-//! drives, which scatter. Amplification hardly scatters, but creeps. The range must be at most [`RANGE_MAX`] of the
-//! average, the move of the line at most [`SLOPE_MAX`] of it, for all drives together and for each one.
+//! A round is a drive fill: hosts write as many bytes as the capacity of all drives of the arrangement. The
+//! steady-state rule is SNIA's rule of five rounds ([`results::steady`]) with tighter limits. SNIA's 20 % and 10 % are
+//! meant for the IOPS of real drives, which scatter; write amplification hardly scatters, but creeps. The range must be
+//! at most [`RANGE_MAX`] of the average, and the move of the best straight line at most [`SLOPE_MAX`] of the average,
+//! for all drives together and for each drive.
 
 use results::steady::{ROUNDS_IN_WINDOW, Spread};
 use results::units::percent_exact;
@@ -11,18 +12,18 @@ use results::written::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Number of parts of a drive fill with separate counts.
+/// Number of parts of a drive fill that are counted separately.
 pub const OCTILES: usize = 8;
 /// Maximum range of the five rounds of a steady window, as a fraction of their average.
 pub const RANGE_MAX: f64 = 0.05;
-/// Maximum move of the best straight line over them, as a fraction of their average.
+/// Maximum move of the best straight line over these rounds, as a fraction of their average.
 pub const SLOPE_MAX: f64 = 0.02;
 
-/// The rule of steadiness, in words.
+/// The steady-state rule, in words.
 pub fn steady_rule() -> String {
     format!(
-        "{ROUNDS_IN_WINDOW} drive fills that range over at most {} of their average and whose best straight line moves by at most {} of \
-         it, for all drives together and for each",
+        "over {ROUNDS_IN_WINDOW} drive fills, write amplification ranges over at most {} of its average, and its best straight line moves \
+         by at most {} of the average, for all drives together and for each drive",
         percent_exact(RANGE_MAX),
         percent_exact(SLOPE_MAX)
     )
@@ -33,23 +34,24 @@ pub fn steady_rule() -> String {
 pub struct Prepared {
     /// Name of the preparation.
     pub preparation: String,
-    /// Drive fills that it wrote.
+    /// Number of drive fills that the preparation wrote.
     pub fills: f64,
-    /// Write amplification in each octile of the drive fills of random overwrites that follow, over that of the steady state.
+    /// Write amplification in each octile of the following drive fills of random overwrites, divided by the
+    /// steady-state value.
     pub after: Vec<f64>,
-    /// Shares of valid units of the superblocks, ascending, at equal steps of the flash.
+    /// Distribution of the valid shares of superblocks: ascending, at equal steps of the flash.
     pub valid: Vec<f64>,
-    /// Mean difference of these shares from those of the steady state.
+    /// Mean difference of `valid` from the steady-state distribution.
     pub distance: f64,
 }
 
 impl Prepared {
-    /// Largest relative difference of an octile's write amplification from the steady state.
+    /// Largest relative difference of an octile's write amplification from the steady-state value.
     pub fn error(&self) -> f64 {
         self.after.iter().map(|waf| (waf - 1.0).abs()).fold(0.0, f64::max)
     }
 
-    /// Octiles until the write amplification stays within `error` of the steady state; `None`: it never does.
+    /// Number of octiles until the write amplification stays within `error` of the steady-state value; `None`: never.
     pub fn octiles_until(&self, error: f64) -> Option<usize> {
         let until = self.after.iter().rposition(|waf| (waf - 1.0).abs() > error).map_or(0, |last| last + 1);
         Some(until).filter(|until| *until < self.after.len())
@@ -59,33 +61,33 @@ impl Prepared {
 /// A drive of an arrangement.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Drive {
-    /// Whose: a tenant's name, or `all`.
+    /// Name of the tenant that uses the drive, or `all`.
     pub name: String,
-    /// Bytes that the host sees.
+    /// Capacity that the host sees, bytes.
     pub logical_bytes: u64,
-    /// Its counters, by octile.
+    /// Counters of the drive in each octile.
     pub octiles: Vec<Bytes>,
 }
 
 /// Bytes that a tenant wrote.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TenantBytes {
-    /// Its name.
+    /// Name of the tenant.
     pub name: String,
-    /// Blocks that its clients filled.
+    /// Bytes of blocks that clients filled.
     pub client: u64,
-    /// Blocks that its defragmentation filled.
+    /// Bytes of blocks that defragmentation filled.
     pub defrag: u64,
 }
 
 /// Result of one arrangement of tenants.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Found {
-    /// Its drives.
+    /// Drives of the arrangement.
     pub drives: Vec<Drive>,
-    /// Its tenants.
+    /// Tenants of the arrangement.
     pub tenants: Vec<TenantBytes>,
-    /// After how many drive fills it was steady; none: it never was.
+    /// Number of drive fills at the end of the first steady window; null: never steady.
     pub steady_after: Option<usize>,
 }
 
@@ -114,13 +116,13 @@ impl Found {
         self.drives.iter().flat_map(|drive| drive.octiles.iter().copied()).sum()
     }
 
-    /// WAF of the last five drive fills up to the end of the first steady window.
+    /// WAF over the five drive fills of the first steady window.
     pub fn steady_waf(&self) -> Option<f64> {
         let end = self.steady_after?;
         self.fills(end - ROUNDS_IN_WINDOW, end).waf()
     }
 
-    /// Steady write amplification of one drive.
+    /// WAF of one drive over the first steady window.
     pub fn steady_waf_of(&self, drive: usize) -> Option<f64> {
         self.steady_bytes_of(drive, self.steady_after?).waf()
     }
@@ -132,14 +134,14 @@ impl Found {
         octiles.iter().copied().sum()
     }
 
-    /// Bytes that stores wrote per byte of their clients.
+    /// Write amplification of the stores: bytes written per byte of their clients.
     pub fn engine_wa(&self) -> Option<f64> {
         let (client, defrag) =
             self.tenants.iter().fold((0, 0), |sum, tenant| (sum.0 + tenant.client, sum.1 + tenant.defrag));
         (client > 0).then(|| (client + defrag) as f64 / client as f64)
     }
 
-    /// True if the last five drive fills are steady, of all drives together and of each.
+    /// True if the last five drive fills are steady, for all drives together and for each drive.
     pub fn is_steady(&self) -> bool {
         let last = self.rounds();
         let Some(first) = last.checked_sub(ROUNDS_IN_WINDOW) else { return false };
@@ -154,8 +156,8 @@ impl Found {
         is_steady(&|octile| self.octile(octile))
             && self.drives.iter().all(|drive| {
                 let host: u64 = drive.octiles.iter().map(|octile| octile.host).sum();
-                // The drive of a read-only tenant is ignored; a drive that was hardly written has not begun to collect
-                // garbage.
+                // The drive of a read-only tenant is ignored. A drive with less than one fill has not begun garbage
+                // collection.
                 host == 0 || host >= drive.logical_bytes && is_steady(&|at| drive.octiles[at])
             })
     }

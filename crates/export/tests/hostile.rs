@@ -96,7 +96,7 @@ fn nothing_is_made_where_there_is_no_run_and_where_files_cannot_be_written() {
     let (dir, out) = (parent.path().join("empty"), parent.path().join("out"));
     fs::create_dir(&dir).unwrap();
     let error = export(&[dir], &[], &out, false).unwrap_err().to_string();
-    assert!(error.contains("manifest.json - there is none: the directory is empty; give the directory"), "{error}");
+    assert!(error.contains("manifest.json - there is no run: the directory is empty; give the directory"), "{error}");
     assert!(!out.exists());
     let run = parent.path().join("run");
     SHORT.write(&run);

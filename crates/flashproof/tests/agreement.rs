@@ -184,9 +184,12 @@ fn every_form_says_the_same_of_jobs_that_ended() {
         match dir {
             "over-a-limit" => {
                 assert_eq!((&result["first_bad_slice"], &result["worst_slice"]), (&2.into(), &3.into()), "{result}");
-                assert!(result["reason"].as_str().unwrap().contains("from slice 2 on, worst in 3"), "{result}");
+                assert!(
+                    result["reason"].as_str().unwrap().contains("in slice 3, the worst from slice 2 on"),
+                    "{result}"
+                );
                 let (_, compared) = shown(&bench, &["report", "compare", dir]);
-                assert!(compared.contains("100 % of 5 % from slice 2 on, worst in 3"), "{compared}");
+                assert!(compared.contains("100 % of 5 % in slice 3, the worst from slice 2 on"), "{compared}");
             }
             "not-carried-out" => {
                 let stream = &result["streams"][0];

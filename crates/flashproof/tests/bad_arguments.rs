@@ -42,7 +42,10 @@ fn two_limits_for_one_threshold_contradict() {
 
 #[test]
 fn numbers_of_options_are_checked() {
-    refused(&["--slice", "0"], "'--slice <TIME>': that is no time at all - give something like 24h, 90m or 3600");
+    refused(
+        &["--slice", "0"],
+        "'--slice <TIME>': a time span must be at least 1 s - give something like 24h, 90m or 3600",
+    );
     refused(&["--slice", "-1"], "'--slice <TIME>': ");
     for wrong in ["-1", "1.5", "18446744073709551616"] {
         refused(&["--max-errors", wrong], "'--max-errors <N>': give a whole number from 0 to 18446744073709551615");
@@ -193,7 +196,7 @@ fn a_disk_without_room_for_the_whole_run_is_told_before_it_begins() {
     bench.write(CONFIG, GOOD.replace(": 2\n", ": 86400\n"));
     let Some(_disk) = small_disk(&bench, "disk", 4096) else { return };
     let parts = [
-        "starting a run in disk/run - it will need about ",
+        "starting a run in disk/run - the run needs about ",
         " MB and 4.19 MB are free; free some space or give an --out with more room",
     ];
     bench.flashproof(&["storage", CONFIG, "--out", "disk/run"]).expect_error(3, &parts);

@@ -55,9 +55,13 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     error(&["a", "--price", "b=3"], 2, &["no candidate or device has that name; the names are a, sim:"]);
     error(&["nowhere"], 3, &["reading nowhere - No such file or directory"]);
     fs::create_dir(bench.path("empty")).unwrap();
-    error(&["a", "empty"], 3, &["empty/manifest.json - there is none: the directory is empty; give the directory of"]);
-    error(&["."], 3, &["but runs are below it; give the directory of a run: ./a"]);
-    error(&["a/act.log"], 3, &["it is a file, and a run is a directory; give the directory that it is in: a"]);
+    error(
+        &["a", "empty"],
+        3,
+        &["empty/manifest.json - there is no run: the directory is empty; give the directory of"],
+    );
+    error(&["."], 3, &["but there are runs below it; give the directory of a run: ./a"]);
+    error(&["a/act.log"], 3, &["it is a file, and a run is a directory; give the directory that holds this file: a"]);
     error(
         &["a", "--published", "a.conf"],
         2,

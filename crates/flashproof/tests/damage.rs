@@ -51,8 +51,8 @@ fn a_log_is_a_file_standard_input_or_a_pipe_of_the_shell() {
         ("fifo", "it is a pipe, and only regular files are read - name the log itself, or send it to standard input"),
         ("endless", "it is a character device, and only regular files are read - name the log itself"),
         ("dangling", "it is a link to something that is not there: check where it leads"),
-        ("empty", "there is none: the directory is empty; give the directory of a run"),
-        ("log.xz", "it is compressed by xz, which is not read here: xz -dc LOG | flashproof latency -l -"),
+        ("empty", "there is no run: the directory is empty; give the directory of a run"),
+        ("log.xz", "the log is compressed with xz, which is not supported: use xz -dc LOG | flashproof latency -l -"),
     ] {
         bench.flashproof(&["latency", "-l", log, "--format", "json"]).expect_error(2, &[why]);
     }
@@ -92,7 +92,7 @@ fn a_limit_of_the_size_of_files_is_told_and_leaves_the_run_incomplete() {
     command.args(["-c", &format!("ulimit -f 64; exec {FLASHPROOF} storage a.conf --out {OUT} -q")]);
     let ended = Running::start(command).end().expect(3);
     assert!(
-        ended.stderr.contains("File too large (os error 27); raise the limit of the size of a file (ulimit -f)"),
+        ended.stderr.contains("File too large (os error 27); raise the file size limit (ulimit -f)"),
         "{}",
         ended.stderr
     );

@@ -204,7 +204,7 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
     assert!(ended.stderr.contains("is gone"), "{}", ended.stderr);
     let (mut witness, _) = self::witness(&bench, &address);
     let ended = bench.flashproof(&command).expect(4);
-    assert!(ended.stdout.contains("ended before any cut (the witness ended, and with it"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("ended before any cut (the witness ended, which also ended"), "{}", ended.stdout);
 
     // A kernel that lives says that the command has ended.
     let mut tester = Running::start(bench.prepare(&command));
@@ -221,7 +221,7 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
         (&["check", "durability", "--witness", &address], "no disk is named"),
         (&["check", "witness", "--listen", "127.0.0.1:0"], "needs an address and a file"),
         (&["check", "etcd", "sim:", "--drive-cut"], "only check durability"),
-        (&["check", "durability", "data", "--witness", &address, "--mode", "fsnyc"], "is no mode"),
+        (&["check", "durability", "data", "--witness", &address, "--mode", "fsnyc"], "is not a mode"),
         (&["check", "durability", "data", "--witness", &address, "--file", "x"], "has no effect"),
     ] {
         let ended = bench.flashproof(arguments).expect(2);

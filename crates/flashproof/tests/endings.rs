@@ -50,7 +50,7 @@ fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
             "{}",
             report.stderr
         );
-        assert!(report.stdout.contains("ended without a record of how"), "{context}: {}", report.stdout);
+        assert!(report.stdout.contains("ended without a recorded reason"), "{context}: {}", report.stdout);
         let run = results::run_dir::read(&bench.path(name(index))).unwrap();
         assert_eq!(run.verdict.end, End::Unrecorded);
         assert!(run.verdict.partial);
@@ -94,7 +94,7 @@ fn a_signal_ends_a_run_cleanly_with_a_partial_verdict() {
         let ended = running.end().expect(4);
         assert!(ended.errors().is_empty(), "{}", ended.stderr);
         assert!(ended.stdout.contains(&format!("stopped by SIG{signal} after ")), "{}", ended.stdout);
-        assert!(ended.stdout.contains("it would pass so far"), "{}", ended.stdout);
+        assert!(ended.stdout.contains("so far the run would pass"), "{}", ended.stdout);
         let run = bench.run();
         assert_eq!(run.verdict.end, End::Interrupted { signal: format!("SIG{signal}") });
         assert_eq!((run.verdict.outcome, run.verdict.partial, run.is_complete()), (Outcome::Invalid, true, true));
@@ -117,9 +117,9 @@ fn two_shares_of_a_slice_that_was_cut_short_each_say_of_what() {
     running.signal("INT");
     let page = running.end().stdout;
     for part in [
-        " that the whole slice would have wanted; ",
-        "   incomplete: % of what ran",
-        "; the share that decides is of the whole slice; shares in tables",
+        " due in the whole slice; ",
+        "   incomplete: % of the operations that ran",
+        "; the share that decides counts all operations of the whole slice; shares in tables",
     ] {
         assert!(page.contains(part), "no `{part}` in {page}");
     }
@@ -195,7 +195,7 @@ fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
     let run = bench.run();
     assert_eq!((run.verdict.outcome, run.verdict.partial), (Outcome::Invalid, false));
     // On a busy machine completions lay unseen as well, and that is the doubt that is told.
-    let doubts = ["this program's own lag would decide", "this program may have made what it measured"];
+    let doubts = ["this program's own lag would decide", "this program may have caused the slow operations"];
     assert!(doubts.iter().any(|doubt| ended.stdout.contains(doubt)), "{}", ended.stdout);
     assert_eq!(support::totals(&run, "reads"), (3000, 0, 0), "none is left out");
 }

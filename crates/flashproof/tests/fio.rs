@@ -30,7 +30,7 @@ fn jobs_on_a_simulated_drive_are_a_run_like_any_and_reported_as_fio_does() {
         "{}",
         ended.stderr
     );
-    assert!(ended.stderr.contains("no limits of latency were given, so none was judged"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no latency limits were given, so latencies were not judged"), "{}", ended.stderr);
     assert_eq!((&job["read"]["total_ios"], &job["write"]["total_ios"]), (&8_000.into(), &2_000.into()));
     assert_eq!((&job["read"]["iops"], &job["read"]["runtime"]), (&2_000.0.into(), &4_000.into()));
     assert_eq!(job["read"]["clat_ns"]["percentile"].as_object().unwrap().len(), 2);
@@ -589,7 +589,7 @@ fn a_device_that_never_answers_a_call_has_lost_it() {
         let bench = Bench::new();
         let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
         let Some((throttled, mut running)) = hanging(&bench, &device, &format!("--runtime=2 {line}")) else { return };
-        running.wait_to_hear(&format!("1 {stream} never came back"));
+        running.wait_to_hear(&format!("1 {stream} never completed"));
         // The kernel ends no process that waits for a device.
         running.wait_to_hear("this process can exit only when");
         throttled.lift();

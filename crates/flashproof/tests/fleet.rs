@@ -168,7 +168,7 @@ fn a_killed_task_goes_on_where_it_stood_and_no_second_one_tests_its_drive() {
     assert_eq!(lab.step(0, "certify").0, "pass");
     let output = fs::read_to_string(lab.out(0, "certify/output.txt")).unwrap();
     assert!(!lab.out(0, "certify/out/stage-1.2").exists(), "the first stage was not repeated");
-    assert!(output.contains("stage 2 was begun 2 times; the last time counts"), "{output}");
+    assert!(output.contains("stage 2 was begun 2 times; the last attempt counts"), "{output}");
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {

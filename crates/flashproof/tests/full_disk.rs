@@ -31,7 +31,7 @@ fn the_run_ends_and_what_was_recorded_before_can_be_read() {
     assert!(error.starts_with("appending ") && error.contains("disk/run/"), "{error}");
     assert!(error.contains(" - No space left on device (os error 28), 0 bytes free; free some space"), "{error}");
     assert!(!bench.exists("disk/run/verdict.json") && !bench.exists("disk/run/verdict.json.tmp"));
-    assert!(ended.stdout.contains("nothing could be recorded any more"), "what was seen is told: {}", ended.stdout);
+    assert!(ended.stdout.contains("stopped because recording failed"), "what was seen is told: {}", ended.stdout);
 
     let report = bench.flashproof(&["report", "disk/run"]).expect(4);
     assert!(report.warnings()[0].starts_with("this run is incomplete: it has no verdict.json"), "{}", report.stderr);

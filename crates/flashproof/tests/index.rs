@@ -59,7 +59,7 @@ fn a_drive_too_slow_for_its_updates_is_named() {
     let config = "device-names: sim:channels=1+write-us=50000+jitter-pct=0\ntest-duration-sec: 600\n\
                   write-reqs-per-sec: 20\nmax-lag-sec: 10\n";
     let ended = index(&bench, config, &[]).expect(1);
-    assert!(ended.stdout.contains("the device could not keep up"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("the bottleneck was the device"), "{}", ended.stdout);
     assert!(bench.run().verdict.ran_sec < 120.0);
     // One thread does one update at a time: the bound is the user's, and the drive is fast.
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
@@ -67,7 +67,7 @@ fn a_drive_too_slow_for_its_updates_is_named() {
                   write-reqs-per-sec: 100\ncache-threads: 1\nmax-lag-sec: 10\n";
     let ended = index(&bench, config, &[]).expect(1);
     assert!(
-        ended.stdout.contains("the configured limit of operations in flight could not keep up")
+        ended.stdout.contains("the bottleneck was the configured in-flight limit")
             && ended.stdout.contains("page-updates@"),
         "{}",
         ended.stdout

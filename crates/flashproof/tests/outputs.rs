@@ -154,7 +154,7 @@ fn a_duration_on_the_command_line_takes_the_place_of_the_files() {
     let bench = Bench::new();
     bench.storage(FULL, &["--duration", "6s"]).expect(0);
     assert_eq!(totals(&bench.run(), "reads"), (6_000, 0, 0));
-    bench.storage(FULL, &["--duration", "0"]).expect_error(2, &["that is no time at all"]);
+    bench.storage(FULL, &["--duration", "0"]).expect_error(2, &["a time span must be at least 1 s"]);
     let tenants = include_str!("../../../examples/tenants/ycsb-a-four.toml");
     bench.write("four.toml", tenants);
     let run =

@@ -123,7 +123,7 @@ fn found(bench: &Bench, Rated { drive, sla, from }: &Rated) -> Result<(Option<f6
     let ended = Running::start(bench.prepare(&options)).end_within(LONG);
     let (conclusion, page) = (series(bench).conclusion.unwrap(), ended.stdout);
     assert!(!conclusion.comparable && page.contains("flatters a drive"), "{page}");
-    assert!(page.contains("not seen: stalls and garbage collection that come less often than every "), "{page}");
+    assert!(page.contains("not seen: stalls and garbage collection rarer than every "), "{page}");
     match (ended.code, conclusion.rating) {
         (Some(0), Some(rating)) => {
             assert!(page.trim_start().starts_with(&format!("the rating is {rating}x: ")), "{page}");
@@ -238,7 +238,7 @@ fn other_terms_are_refused_and_a_search_that_ended_shows_its_result_again() {
     let again = rate(&bench, &[drive, "--from", "0.1", "--slice", "2m"]).expect(0);
     assert_eq!(again.stdout, first.stdout);
     let other = rate(&bench, &[drive, "--from", "0.2", "--slice", "2m"]).expect(2);
-    assert!(other.stderr.contains("first load was \"0.1x\" then and is \"0.2x\" now"), "{}", other.stderr);
+    assert!(other.stderr.contains("first load was \"0.1x\", but is \"0.2x\" now"), "{}", other.stderr);
     let drive = rate(&bench, &["sim:channels=2", "--from", "0.1"]).expect(2);
     assert!(
         drive.stderr.contains("cannot go on with the series in series - it is of serial sim:channels=1"),
@@ -276,7 +276,7 @@ fn nonsense_is_refused_with_what_to_do() {
         (&["sim:", "--from", "0"][..], "0 times a load is no load"),
         (&["sim:", "--from", "-3"], "there is no negative load"),
         (&["sim:", "--from", "20", "--up-to", "10"], "cannot climb from 20x (--from) to 10x (--up-to)"),
-        (&["sim:", "--max-duration", "0"], "that is no time at all"),
+        (&["sim:", "--max-duration", "0"], "a time span must be at least 1 s"),
         (&["sim"], "give sim:"),
         (&["sim:", "--resolution", "0.1"], "no percentage from 1 to 50"),
         (&["sim:", "--sla", "5%"], "no \">\" between share and threshold"),

@@ -18,7 +18,7 @@ fn fio(cases: &[FioCase<'_>]) {
         let verdict = bench.run().verdict;
         assert!(verdict.reasons[0].code == *code && verdict.reasons[0].text.contains(part), "{line}\n{verdict}");
         // A word of all operations having been done stands beside no reason against that.
-        let says_done = verdict.to_string().contains("all operations were done");
+        let says_done = verdict.to_string().contains("all operations completed");
         assert_eq!(says_done, verdict.outcome == Outcome::Measured, "{line}\n{verdict}");
     }
 }
@@ -41,7 +41,7 @@ fn storage(cases: &[StorageCase<'_>]) {
 #[test]
 fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
     let hang = "--filename=sim:stall-at-s=5+stall-ms=1000000 --iodepth=32 --runtime=60 --time_based";
-    let lost = "sim:stall-at-s=5+stall-ms=1000000 stopped answering at 5 s: 32 a-reads never came back";
+    let lost = "sim:stall-at-s=5+stall-ms=1000000 completed nothing after 5 s: 32 a-reads never completed";
     fio(&[
         (hang, 1, Code::Lost, lost),
         (&format!("{hang} --sla 0.1%>64ms"), 1, Code::Lost, lost),
@@ -50,32 +50,32 @@ fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
             "--filename=sim:stall-at-s=29.95+stall-ms=1000000 --rate_iops=1000 --iodepth=1024 --runtime=30",
             1,
             Code::Lost,
-            "stopped answering at 29.9 s: 50 a-reads never came back",
+            "completed nothing after 29.9 s: 50 a-reads never completed",
         ),
         (
             "--filename=sim:stall-at-s=1+stall-ms=100000000+channels=1 --rate_iops=1 --iodepth=8 --runtime=6",
             1,
             Code::Lost,
-            "stopped answering",
+            "completed nothing after",
         ),
         (
             "--filename=sim:name=well:sim:stall-at-s=5+stall-ms=1000000 --iodepth=32 --runtime=60 --time_based",
             1,
             Code::Lost,
-            "sim:stall-at-s=5+stall-ms=1000000 stopped answering at 5 s: 32 a-reads never came back",
+            "sim:stall-at-s=5+stall-ms=1000000 completed nothing after 5 s: 32 a-reads never completed",
         ),
         // Answers after 90 s: one patience is enough for that, the other is not.
         (
             "--filename=sim:stall-at-s=5+stall-ms=90000 --iodepth=32 --runtime=30 --time_based",
             1,
             Code::Lost,
-            "never came back",
+            "never completed",
         ),
         (
             "--hang=100 --filename=sim:stall-at-s=5+stall-ms=90000 --iodepth=32 --runtime=30 --time_based",
             0,
             Code::NoLimits,
-            "all operations were done, 32 of them over 1 s late, the latest by 90 s",
+            "all operations completed, 32 of them over 1 s late, the latest after 90 s",
         ),
     ]);
     storage(&[
@@ -84,7 +84,7 @@ fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
             &[],
             1,
             Code::Lost,
-            "stopped answering at 3,597 s: 1,024 reads and 1 large-block-reads and 1 large-block-writes never came back",
+            "completed nothing after 3,597 s: 1,024 reads and 1 large-block-reads and 1 large-block-writes never completed",
         ),
         (
             "sim:channels=4096+write-us=90000000+jitter-pct=0; test-duration-sec: 20; report-interval-sec: 20; \
@@ -92,7 +92,7 @@ fn a_drive_that_stops_answering_fails_whatever_was_asked_of_it() {
             &[],
             1,
             Code::Lost,
-            "large-block-writes never came back",
+            "large-block-writes never completed",
         ),
         (
             "sim:stall-at-s=30+stall-ms=1000000000; test-duration-sec: 120; arrival: closed",
@@ -118,7 +118,7 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
             "--filename=sim:read-us=300000 --rate_iops=1000 --iodepth=20000 --runtime=20 --time_based --slice=1",
             1,
             Code::NotCarriedOut,
-            "likewise in 20 slices in all",
+            "the load was not done in 20 slices in all",
         ),
         (
             &format!("--filename={slow} --rate_iops=100 --number_ios=1000"),
@@ -145,19 +145,24 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
             Code::Missed,
             "reads a second in the",
         ),
-        (&format!("--filename={slow} --rate_iops=9 --rate_iops_min=5 --runtime=20"), 0, Code::NoLimits, "were done"),
+        (
+            &format!("--filename={slow} --rate_iops=9 --rate_iops_min=5 --runtime=20"),
+            0,
+            Code::NoLimits,
+            "all operations completed",
+        ),
         (&format!("--filename={slow} --rate_min=1m --runtime=20"), 1, Code::Missed, "bytes of reads a second"),
         (
             "--filename=sim:read-mbps=5 --rw=read --rate=10m --bs=16m --iodepth=64 --runtime=6",
             1,
             Code::NotCarriedOut,
-            "were not back 1 s after its end",
+            "had not completed 1 s after the end of the slice",
         ),
         (
             "--filename=sim:read-us=80+slow-after-s=3610+slow-factor=10000 --runtime=7100 --rate_iops=100",
             1,
             Code::NotCarriedOut,
-            "worst in 2",
+            "in slice 2, the worst from slice 1 on",
         ),
     ]);
 }
@@ -166,7 +171,7 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
 fn each_job_is_judged_and_groups_are_for_the_table() {
     let both = "--filename=sim:read-us=2100+channels=1 --rate_iops=1000 --iodepth=64 --runtime=10 \
                 --name=b --rw=randread --bs=4k --filename=sim: --rate_iops=20000 --runtime=21 --time_based";
-    let of_a = "the load of a-reads on sim:read-us=2100+channels=1 was not done: 4,";
+    let of_a = "the load of a-reads on sim:read-us=2100+channels=1 was not done in slice 1: 4,";
     fio(&[
         (both, 1, Code::NotCarriedOut, of_a),
         (&both.replace("--runtime", "--group_reporting --runtime"), 1, Code::NotCarriedOut, of_a),
@@ -191,7 +196,7 @@ fn a_device_that_is_silent_has_not_held_a_closed_loop() {
         "--filename=sim:stall-at-s=5+stall-ms=50000 --iodepth=32 --runtime=60 --time_based --sla 0.1%>64ms",
         1,
         Code::Silence,
-        "returned nothing to a-reads for 50 s of 60 s in slice 1 (83.3 %)",
+        "completed no a-reads for 50 s of 60 s in slice 1 (83.3 %)",
     )]);
 }
 
@@ -204,7 +209,7 @@ fn loads_that_were_done_are_not_held_against_a_drive() {
              --runtime=60",
             0,
             Code::NoLimits,
-            "all operations were done",
+            "all operations completed",
         ),
         // Minutes to drain.
         (
@@ -223,13 +228,13 @@ fn loads_that_were_done_are_not_held_against_a_drive() {
             "--filename=sim:stall-ms=1500+stall-at-s=10 --rate_iops=1000 --iodepth=4096 --runtime=60",
             0,
             Code::NoLimits,
-            "the latest by 1.5 s",
+            "the latest after 1.5 s",
         ),
         (
             "--filename=sim:stall-ms=8000+stall-at-s=0 --rate_iops=1000 --iodepth=16000 --runtime=60",
             0,
             Code::NoLimits,
-            "the latest by 8 s",
+            "the latest after 8 s",
         ),
     ]);
     let bench = Bench::new();
@@ -238,7 +243,7 @@ fn loads_that_were_done_are_not_held_against_a_drive() {
     bench.flashproof(&line.split_whitespace().collect::<Vec<_>>()).expect(0);
     let verdict = bench.run().verdict;
     let differs =
-        "a-reads achieved 700/s of 1,000/s in the run's time, because 300 of their operations came back after its end";
+        "a-reads achieved 700/s of the offered 1,000/s during the run, because 300 operations completed after its end";
     assert!(verdict.reasons.iter().any(|reason| reason.text == differs), "{verdict}");
     // ACT's large-block stream, late once.
     storage(&[("sim:stall-at-s=20+stall-ms=5000; test-duration-sec: 3600", &["--sla", "1%>64ms"], 0, Code::Held, "")]);
@@ -265,7 +270,7 @@ fn nothing_planned_is_left_unjudged() {
     ]);
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 60\nreport-interval-sec: 7\nread-reqs-per-sec: 100\n";
-    bench.storage(config, &["--slice", "8"]).expect_error(2, &["slices last 14 s, over a tenth longer"]);
+    bench.storage(config, &["--slice", "8"]).expect_error(2, &["slices last 14 s, over 10 % longer"]);
     // A job that starts late is judged from there.
     fio(&[(
         "--filename=sim:slow-after-s=3+slow-factor=40 --startdelay=5 --rate_iops=1000 --iodepth=64 --runtime=6 --time_based \

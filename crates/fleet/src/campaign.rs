@@ -442,7 +442,7 @@ mod tests {
                 &format!("name = \"x\"\n{}", STEP.replace("certify", "rm")),
                 "c.toml:2: step a: run is no command of flashproof",
             ),
-            (&format!("name = \"x\"\n{}", STEP.replace("1h", "1y")), "c.toml:2: step a: limit \"1y\": that is no time"),
+            (&format!("name = \"x\"\n{}", STEP.replace("1h", "1y")), "c.toml:2: step a: limit \"1y\": not a time span"),
             (&format!("name = \"x\"\n{}", STEP.replace("certify", "'certify")), "c.toml:2: step a: a quotation mark"),
             (
                 &format!("name = \"x\"\n{STEP}after = [\"q\"]\n"),

@@ -1,11 +1,11 @@
-//! Writes the log of a day on four devices to standard output, 117 MB, without running anything: what
-//! `scripts/bench` reads tables from.
+//! Writes the log of a day on four devices to standard output, 117 MB, without running a test. `scripts/bench` measures
+//! how fast such a log is read.
 //!
 //! ```text
-//! cargo run --release -p measure --example day_log > day.log
+//! cargo run --release -p flashproof-results --example day_log > day.log
 //! ```
 //!
-//! The counts follow from the second and the bucket alone, so the file is the same every time.
+//! The counts depend only on the second and the bucket, so the file is always the same.
 
 use results::act_log::{Header, write_chunk, write_header};
 use results::buckets::{ActBuckets, ActScale};
@@ -13,7 +13,7 @@ use std::io::{self, BufWriter, Write};
 
 const DAY_SEC: u64 = 86_400;
 const DEVICES: [&str; 4] = ["/dev/nvme0n1", "/dev/nvme1n1", "/dev/nvme2n1", "/dev/nvme3n1"];
-/// Buckets in use: a third of the operations of one is in the next.
+/// Number of buckets in use. Each bucket has a third of the operations of the bucket before.
 const BUCKETS: usize = 9;
 
 fn main() -> io::Result<()> {
@@ -39,7 +39,7 @@ fn main() -> io::Result<()> {
         for (index, histogram) in histograms.iter_mut().enumerate() {
             let share = if index == 0 { 1 } else { DEVICES.len() as u64 };
             for bucket in 0..BUCKETS {
-                // 240,000 reads a second, and a few in the last buckets from the first second on.
+                // 240,000 reads per second, with a few in the last buckets from the first second on.
                 let count = 160_000 / share / 3_u64.pow(bucket as u32);
                 histogram.add(bucket, count + (second * 7 + bucket as u64) % 5);
             }

@@ -1,13 +1,14 @@
 //! Counters with exact edges: ACT's power-of-two buckets and counts over thresholds.
 //!
-//! A histogram with a relative error cannot answer "how many took longer than 1 ms" exactly, because its edges are
-//! elsewhere. The verdict and ACT's tables need that exact answer, so both are counted beside the histograms.
+//! A histogram with a relative error cannot tell exactly how many operations took longer than 1 ms, because no bucket
+//! ends there. The verdict and ACT's tables need the exact number, so these counters are kept in addition to the
+//! histograms.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Longest duration that a histogram resolves; longer ones count as this one (threshold counts stay exact). One hour:
-/// no run continues after a stall of that length.
+/// Longest duration that a histogram resolves: one hour, because no run continues after such a stall. Longer durations
+/// count as one hour (threshold counts stay exact).
 pub const DURATION_MAX_NS: u64 = 3_600_000_000_000;
 
 /// Unit of ACT's buckets (`microsecond-histograms`).
@@ -30,7 +31,7 @@ impl ActScale {
     }
 }
 
-/// Number of buckets: one for zero, one for each bit of a 64-bit count of units.
+/// Number of buckets: a bucket for zero, and a bucket for each bit of a 64-bit number of units.
 pub const ACT_BUCKETS: usize = 65;
 
 /// ACT's histogram: bucket = position of the highest set bit of the whole units, 0 for none.
@@ -51,7 +52,7 @@ impl ActBuckets {
     /// Counts one duration.
     #[inline]
     pub fn record(&mut self, duration_ns: u64) {
-        // Dividing by a constant is a multiplication; by a variable it would be a real division.
+        // The compiler turns a division by a constant into a multiplication.
         let units = match self.scale {
             ActScale::Milliseconds => duration_ns / 1_000_000,
             ActScale::Microseconds => duration_ns / 1_000,
@@ -86,7 +87,7 @@ impl ActBuckets {
         }
     }
 
-    /// Forgets everything counted.
+    /// Resets all counts.
     pub fn clear(&mut self) {
         self.counts = [0; ACT_BUCKETS];
     }
@@ -95,7 +96,7 @@ impl ActBuckets {
 /// Largest number of thresholds that a run can be judged by.
 pub const THRESHOLDS_MAX: usize = 8;
 
-/// Counts a duration for each of the ascending `thresholds_ns` that it reaches.
+/// Counts the duration in `over` for each of the ascending `thresholds_ns` that the duration reaches.
 ///
 /// "Over 1 ms" means `duration >= 1 ms`, as in ACT, whose bucket 0 ends at 0.999999 ms.
 #[inline]

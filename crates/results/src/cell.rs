@@ -1,8 +1,7 @@
-//! Everything recorded of one stream on one device in one interval, and the interval itself.
+//! The data recorded of one stream on one device in one interval, and the interval itself.
 //!
-//! A [`Cell`] is filled by one shard on the hot path: no allocation, no lock, no atomics. At the end
-//! of an interval a shard hands over its whole [`Interval`] and takes a clean one; merging the
-//! shards, writing and clearing happen elsewhere.
+//! One shard fills a [`Cell`] on the hot path: no allocation, no lock, no atomics. At the end of an interval, a shard
+//! hands over its whole [`Interval`] and takes a clean one. Another thread merges, writes and clears intervals.
 
 use crate::buckets::{ActBuckets, ActScale, DURATION_MAX_NS, THRESHOLDS_MAX, count_over};
 use crate::counts::CellCounts;
@@ -12,11 +11,11 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use std::sync::Arc;
 
-/// Two significant digits: values within 1 %, at 18 KB per histogram. Three digits would make the logs of a day five
-/// times as long. The verdict needs exact numbers, which are counted separately.
+/// Two significant digits: values within 1 %, at 18 KB per histogram. With three digits the logs of a day would be five
+/// times as long. The verdict uses exact counts, which are kept separately.
 pub const SIGNIFICANT_DIGITS: u8 = 2;
 
-/// A latency histogram of an interval.
+/// A latency histogram, nanoseconds.
 pub type Latencies = Histogram<u32>;
 
 /// An empty latency histogram in nanoseconds.
@@ -24,13 +23,13 @@ pub fn latencies() -> Latencies {
     Histogram::new_with_bounds(1, DURATION_MAX_NS, SIGNIFICANT_DIGITS).expect("bounds are constants in range")
 }
 
-/// Made once for a cell, and only if one of its operations waits.
+/// Allocated once per cell, when the first operation waits.
 #[cold]
 fn empty_pair() -> Box<[Latencies; 2]> {
     Box::new([latencies(), latencies()])
 }
 
-/// Everything recorded of one stream on one device in one interval.
+/// The data recorded of one stream on one device in one interval.
 #[derive(Debug, Clone)]
 pub struct Cell {
     /// Service times of the operations that succeeded.
@@ -38,11 +37,11 @@ pub struct Cell {
     /// Waits for a free slot.
     pub wait: Latencies,
     /// Service times of the operations that waited (also in `service`), and their `wait + service`; allocated with the
-    /// first such operation. With `service`, the two give the distribution of `wait + service` of all operations.
+    /// first such operation. Together with `service` they give the distribution of `wait + service` of all operations.
     pub waited: Option<Box<[Latencies; 2]>>,
-    /// Lateness of this program's own issuing.
+    /// Delays of the issue by this program.
     pub lag: Latencies,
-    /// Service times in ACT's buckets, where the stream is in a log of ACT's format.
+    /// Service times in ACT's buckets, if the stream is in a log of ACT's format.
     pub act: Option<ActBuckets>,
     /// Exact counts.
     pub counts: CellCounts,
@@ -51,21 +50,21 @@ pub struct Cell {
     late_ns: u64,
 }
 
-/// Grace period, nanoseconds: operations that come back within it after the end of a slice, or of their stream, still
-/// count as carried out. When a stream ends, operations that wait for a slot are still issued for this long.
+/// Grace period, nanoseconds. Operations that complete within the grace period after the end of a slice, or of their
+/// stream, count as carried out. After the end of a stream, waiting operations are still issued for this long.
 pub const GRACE_NS: u64 = 1_000_000_000;
 
-/// Inter-arrival times of an active stream are shorter than this many mean ones.
+/// Inter-completion times of an active stream are shorter than this many mean inter-completion times.
 const PERIODS_MAX: u128 = 10;
 
-/// Longest time, in nanoseconds, that a completion may lie unseen without raising a doubt: 5 % of the tightest
-/// threshold. A longer gap inflates the service time enough to decide a verdict.
+/// Longest time, nanoseconds, for which a completion may be unseen without doubt about the result: 5 % of the tightest
+/// threshold. A longer gap can inflate service times enough to decide a verdict.
 pub fn harmless_gap_ns(tightest_threshold_ns: u64) -> u64 {
     tightest_threshold_ns / 20
 }
 
 impl Cell {
-    /// An empty cell of `stream`. `thresholds_ns` ascend and are at most [`THRESHOLDS_MAX`].
+    /// An empty cell of `stream`. `thresholds_ns` has at most [`THRESHOLDS_MAX`] ascending thresholds.
     pub fn new(stream: &StreamInfo, thresholds_ns: Arc<[u64]>) -> Self {
         assert!(thresholds_ns.len() <= THRESHOLDS_MAX, "at most {THRESHOLDS_MAX} thresholds");
         assert!(thresholds_ns.is_sorted(), "thresholds ascend");
@@ -73,9 +72,9 @@ impl Cell {
         Self { service: latencies(), wait: latencies(), lag: latencies(), ..idle }
     }
 
-    /// Records an operation that succeeded and whose completion can have lain unseen for `unseen_ns`.
+    /// Records an operation that succeeded. Its completion may have been unseen for up to `unseen_ns`.
     ///
-    /// Most operations neither wait nor are late: [`Interval::close`] adds their zeros to the histograms.
+    /// Most operations neither wait nor are late: [`Interval::close`] adds zeros for them to the histograms.
     #[inline]
     pub fn record(&mut self, times: &Times, unseen_ns: u64, bytes: u32) {
         let service_ns = times.service_ns();
@@ -92,7 +91,7 @@ impl Cell {
         if let Some(act) = &mut self.act {
             act.record(service_ns);
         }
-        // All other durations are at most the response time: below the tightest threshold none is over a threshold.
+        // No other duration is longer than the response time.
         if times.response_ns() >= self.tightest_ns {
             self.record_slow(times, unseen_ns);
         }
@@ -104,7 +103,7 @@ impl Cell {
         self.counts.bytes += u64::from(bytes);
     }
 
-    /// Counts a slow operation by threshold, and sums its times. Out of line, because most operations are fast.
+    /// Counts a slow operation by threshold, and sums its times. A separate function, because most operations are fast.
     #[cold]
     fn record_slow(&mut self, times: &Times, unseen_ns: u64) {
         let (judged_ns, counts, thresholds_ns) = (times.judged_ns(), &mut self.counts, &*self.thresholds_ns);
@@ -127,7 +126,7 @@ impl Cell {
         counts.slow.record(thresholds_ns, times, unseen_ns, held_ns);
     }
 
-    /// Records operations that failed: over every threshold, in no latency histogram.
+    /// Records `n` failed operations: over every threshold, in no latency histogram.
     pub fn record_errors(&mut self, n: u64) {
         self.counts.errors += n;
         self.record_over_all(n, 0);
@@ -140,7 +139,7 @@ impl Cell {
         self.record_over_all(n, ours);
     }
 
-    /// Records an operation that never came back from a device that last returned something at `last_back_ns`.
+    /// Records an operation that never completed. The last completion of its device was at `last_back_ns`.
     pub fn record_lost(&mut self, last_back_ns: u64) {
         self.counts.lost += 1;
         self.counts.last_back_ns = self.counts.last_back_ns.max(last_back_ns);
@@ -148,8 +147,7 @@ impl Cell {
         self.record_over_all(1, 0);
     }
 
-    /// Records `n` operations that were not back in time; without delays by this program, `ours` of them would have
-    /// been.
+    /// Records `n` operations that did not complete in time; without delays by this program, `ours` of them would have.
     pub fn record_missed(&mut self, n: u64, ours: u64) {
         self.counts.missed += n;
         self.counts.missed_least += n.saturating_sub(ours);
@@ -164,7 +162,7 @@ impl Cell {
         }
     }
 
-    /// As [`Self::new`], but with minimal histograms, which grow when another cell is merged into this one.
+    /// Like [`Self::new`], but with minimal histograms, which grow if another cell is merged into this cell.
     fn idle(stream: &StreamInfo, thresholds_ns: Arc<[u64]>) -> Self {
         let small = || Histogram::new_with_bounds(1, 2, 0).expect("bounds are constants in range");
         let tightest_ns = thresholds_ns.first().copied().unwrap_or(u64::MAX);
@@ -181,16 +179,16 @@ impl Cell {
         }
     }
 
-    /// Subtracts operations from the lower bound that counts against the device: they may have been slow because this
-    /// program was late, or because its thread had no CPU.
+    /// Subtracts `ops` operations from the lower bounds of slow and missing operations: they may have been slow because
+    /// this program was late, or because its thread had no CPU.
     pub fn excuse(&mut self, ops: u64) {
         let least = self.counts.judged_least_over.iter_mut().chain([&mut self.counts.missed_least]);
         least.for_each(|least| *least = least.saturating_sub(ops));
     }
 
-    /// Adds everything in `other`, a cell of the same run.
+    /// Adds the data of `other`, a cell of the same run.
     pub fn merge(&mut self, other: &Self) {
-        // A device is silent only if no shard with operations in flight there gets a completion.
+        // A device is silent only if no shard with operations in flight on the device gets a completion.
         let silent_ns = match (self.is_active(), other.is_active()) {
             (true, true) => self.counts.silent_ns.min(other.counts.silent_ns),
             _ => self.counts.silent_ns + other.counts.silent_ns,
@@ -221,12 +219,12 @@ impl Cell {
         }
     }
 
-    /// True if operations came back in the interval, or were in flight at its end.
+    /// True if operations completed in the interval, or were in flight at its end.
     fn is_active(&self) -> bool {
         self.counts.wanted() > 0 || self.counts.backlog.in_flight > 0
     }
 
-    /// Forgets everything recorded.
+    /// Resets all counts and histograms.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.counts).wanted() == 0 {
             return;
@@ -241,7 +239,7 @@ impl Cell {
     }
 }
 
-/// The cells of a run: one per stream and device.
+/// The cells of a run: a cell for each stream and device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layout {
     /// The streams, in the order of the cells.
@@ -252,31 +250,31 @@ pub struct Layout {
     pub thresholds_ns: Arc<[u64]>,
 }
 
-/// Facts about a stream that a report needs.
+/// Description of a stream.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
 pub struct StreamInfo {
     /// Name in logs and tables: `reads`, `large-block-writes`...
     pub name: String,
-    /// True if the verdict judges the stream.
+    /// True if the latencies of the stream are judged.
     pub judged: bool,
-    /// Operations a second over all devices; 0 for a closed stream, which has no rate of its own.
+    /// Scheduled operations per second on all devices together; 0 for a closed loop.
     pub offered_iops: f64,
-    /// Index of the workload that it is of, among those of the run.
+    /// Index of the stream's workload among the workloads of the run.
     pub workload: usize,
-    /// How it stands in a log of ACT's format; `None`: not at all.
+    /// Histograms of the stream in a log of ACT's format; `None`: the stream is in no such log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<ActHistograms>,
-    /// More than 0.1 % of its operations later than this, in nanoseconds of `wait + service`, fail a run: of
-    /// the streams of ACT's tests that no limit judges. `None`: what is later than [`GRACE_NS`] is only told.
+    /// Maximum `wait + service`, nanoseconds: the run fails if more than 0.1 % of the operations take longer. Only for
+    /// streams of ACT's tests without limits. `None`: operations later than [`GRACE_NS`] are only reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,
-    /// Limits of its own; `None`: those of the run.
+    /// Limits of this stream; `None`: the limits of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<StreamLimits>,
-    /// When its load begins, nanoseconds since the run began: it is judged from there.
+    /// Start of the stream's load, nanoseconds since the run began. The stream is judged from there.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub from_ns: u64,
-    /// When its load ends at the latest; `None`: with the run.
+    /// Latest end of the stream's load, nanoseconds since the run began; `None`: the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_ns: Option<u64>,
 }
@@ -286,7 +284,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl StreamInfo {
-    /// True for a judged closed loop: it has no rate, so a stall hides the operations that it prevented.
+    /// True for a judged closed loop. A closed loop has no rate, so a stall hides the operations that it prevents.
     pub fn is_judged_loop(&self) -> bool {
         self.judged && self.offered_iops == 0.0
     }
@@ -297,12 +295,12 @@ impl StreamInfo {
     }
 }
 
-/// The histograms that a log of ACT's format has of a stream.
+/// Histograms of a stream in a log of ACT's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, JsonSchema)]
 pub struct ActHistograms {
-    /// Unit of their buckets.
+    /// Unit of the buckets.
     pub scale: ActScale,
-    /// True if each device has a histogram of its own in addition to that of all.
+    /// True if each device has a histogram, in addition to the histogram of all devices.
     pub per_device: bool,
 }
 
@@ -328,16 +326,16 @@ impl Layout {
     }
 }
 
-/// All that one shard (or, merged, all shards) recorded in one report interval.
+/// Data that a shard (or, merged, all shards) recorded in a report interval.
 #[derive(Debug, Clone)]
 pub struct Interval {
     /// 0 for the first interval of the run.
     pub index: u64,
     /// End of the interval, nanoseconds since the run began.
     pub end_ns: u64,
-    /// One per stream and device, see [`Layout::cell`].
+    /// A cell for each stream and device, see [`Layout::cell`].
     pub cells: Vec<Cell>,
-    /// For each completion, how long it can have lain unseen: the time since the previous poll.
+    /// For each completion, an upper bound of the time in which it was unseen: the time since the previous poll.
     pub gap: Latencies,
     /// CPU time (user + system) that the issuing threads used, nanoseconds.
     pub cpu_ns: u64,
@@ -345,23 +343,23 @@ pub struct Interval {
     pub run_delay_ns: u64,
     /// Maximum number of operations in flight at once.
     pub in_flight_max: u64,
-    /// Counters of simulated drives since the run began, drive by drive.
+    /// Counters of the simulated drives since the run began, drive after drive.
     pub counters: Vec<u64>,
-    /// Operations in `cells` that were wanted in earlier slices.
+    /// Operations in `cells` that were due in earlier slices.
     pub carried: Vec<Carried>,
 }
 
-/// Operations of one cell that came back, or were abandoned, in a later slice than that in which they were wanted.
+/// Operations of a cell that completed, or were given up, in a later slice than the slice in which they were due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carried {
     pub cell: usize,
-    /// The slice in which they were wanted, from 0.
+    /// The slice in which the operations were due, from 0.
     pub slice: u64,
-    /// Counts of these operations, which are also part of the cell's counts.
+    /// Counts of the operations; also included in the cell's counts.
     pub counts: CellCounts,
 }
 
-/// Adds `more` to the entry of its cell and slice in `all`.
+/// Adds `more` to the entry in `all` for the same cell and slice.
 pub fn add_carried(all: &mut Vec<Carried>, more: Carried) {
     match all.iter_mut().find(|known| (known.cell, known.slice) == (more.cell, more.slice)) {
         Some(known) => known.counts.add(&more.counts),
@@ -375,7 +373,7 @@ impl Interval {
         Self::of_cells(layout, None)
     }
 
-    /// An empty interval of a shard that records only the cells `used`; `None`: any.
+    /// An empty interval of a shard that records only the cells `used`; `None`: all cells.
     pub fn of_cells(layout: &Layout, used: Option<&[u32]>) -> Self {
         let cell = |index: usize| {
             let (stream, thresholds_ns) = (&layout.streams[index / layout.devices.len()], layout.thresholds_ns.clone());
@@ -397,7 +395,7 @@ impl Interval {
         }
     }
 
-    /// Records how long a completion can have lain unseen. Most are seen at once: see [`Self::close`].
+    /// Records the longest time for which a completion may have been unseen. [`Self::close`] adds the zeros.
     #[inline]
     pub fn record_gap(&mut self, unseen_ns: u64) {
         if unseen_ns > 0 {
@@ -405,7 +403,7 @@ impl Interval {
         }
     }
 
-    /// Ends the recording: adds a wait, lag and gap of zero for each successful operation that recorded none.
+    /// Ends the recording: for each successful operation without a recorded wait, lag or gap, adds a zero.
     pub fn close(&mut self) {
         let zeros = |histogram: &mut Latencies, ops: u64| {
             let mut left = ops.saturating_sub(histogram.len());
@@ -422,8 +420,8 @@ impl Interval {
         zeros(&mut self.gap, self.cells.iter().map(|cell| cell.counts.ops).sum());
     }
 
-    /// Sets a cell's `last_back_ns` to 0, the end of the interval, if the last completion came at most ten mean
-    /// inter-completion times before that end. Few numbers of a record are as long as this one. The interval began at
+    /// Sets `last_back_ns` to 0 (the end of the interval) for cells whose last completion was less than ten mean
+    /// inter-completion times before the end. This keeps the lines of intervals.csv short. The interval began at
     /// `began_ns`.
     pub fn round_ends(&mut self, began_ns: u64) {
         let length_ns = self.end_ns.saturating_sub(began_ns);
@@ -437,7 +435,7 @@ impl Interval {
         }
     }
 
-    /// Adds another shard's records of the same interval.
+    /// Adds another shard's data of the same interval.
     pub fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.index, other.index);
         self.merge_carried(other);
@@ -452,7 +450,8 @@ impl Interval {
         self.counters.iter_mut().zip(&other.counters).for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// Adds another shard's operations carried into earlier slices. Silence requires all shards, as in [`Cell::merge`].
+    /// Adds another shard's operations that were due in earlier slices. Silence requires all shards, as in
+    /// [`Cell::merge`].
     fn merge_carried(&mut self, other: &Self) {
         let silent_ns = |all: &[Carried], (cell, slice)| {
             let is_same = |carried: &&Carried| (carried.cell, carried.slice) == (cell, slice);
@@ -474,7 +473,7 @@ impl Interval {
         }
     }
 
-    /// Forgets everything recorded.
+    /// Resets all counts and histograms.
     pub fn clear(&mut self) {
         self.cells.iter_mut().for_each(Cell::clear);
         self.gap.reset();
@@ -518,7 +517,7 @@ mod tests {
         let mut interval = Interval::new(&layout);
         let reads = crate::testing::layout(&[("reads", true)], 1.0, ["d"]).streams.remove(0);
         interval.cells = vec![Cell::new(&reads, layout.thresholds_ns.clone()); 2];
-        // Wanted at 0: at once; after a wait of 3 us; 5 us late; after both, and seen 7 us too late.
+        // Due at 0. Issued at once; after a wait of 3 us; 5 us late; after both delays, and seen 7 us late.
         for (cell, eligible_ns, issued_ns, unseen_ns) in
             [(0, 0, 0, 0), (0, 3_000, 3_000, 0), (1, 0, 5_000, 0), (0, 3_000, 8_000, 7_000)]
         {

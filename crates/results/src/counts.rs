@@ -1,15 +1,16 @@
-//! The exact counts of one stream on one device: per interval in the recorder and in a run directory, per slice in the
+//! The exact counts of a stream on a device: per interval in the recorder and in a run directory, per slice in the
 //! judge.
 //!
-//! Counts over a threshold give the number of slow operations; [`SlowTimes`] gives their time by stage. Only operations
-//! over a threshold are summed, so the many fast ones cost nothing, and do not hide the slow ones in a mean.
+//! Counts over a threshold give the number of slow operations; [`SlowTimes`] gives their time by stage. Only the times
+//! of operations over a threshold are summed, so fast operations cost nothing and do not hide slow operations in a
+//! mean.
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::times::Times;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The counts of one stream on one device.
+/// The counts of a stream on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CellCounts {
     /// Operations that succeeded.
@@ -17,52 +18,52 @@ pub struct CellCounts {
     /// Bytes that the operations moved.
     pub bytes: u64,
     pub errors: u64,
-    /// Operations among `ops` that came back only after the end of the run, or of their stream, when its backlog
-    /// drained.
+    /// Part of `ops` that completed only after the end of the run, or of their stream, while the backlog drained.
     pub overtime: u64,
-    /// Operations that were wanted and never issued; in run directories of format 1 also those that were lost.
+    /// Operations that were due, but never issued; in run directories of format 1 also lost operations.
     pub unissued: u64,
-    /// Operations that were issued and never came back.
+    /// Operations that were issued, but never completed.
     pub lost: u64,
-    /// Wanted operations that were not back [`GRACE_NS`](crate::cell::GRACE_NS) after the deadline of their slice,
-    /// including those that were never issued or lost.
+    /// Due operations that had not completed [`GRACE_NS`](crate::cell::GRACE_NS) after the deadline of their slice,
+    /// including lost and never issued operations.
     pub missed: u64,
-    /// Lower bound of `missed`: without the operations that this program's own lag delayed.
+    /// Lower bound of `missed`, without operations that this program delayed.
     pub missed_least: u64,
-    /// Operations that came back later than their stream allows by `wait + service`: see
+    /// Operations whose `wait + service` is longer than their stream allows: see
     /// [`StreamInfo::late_ns`](crate::cell::StreamInfo::late_ns).
     pub late: u64,
     /// Longest `wait + service` of the `late` operations.
     pub late_max_ns: u64,
-    /// Time, nanoseconds, in which the device had operations of the stream in flight and returned nothing for longer
-    /// than the largest threshold. Only of judged closed loops.
+    /// Time, nanoseconds, in which the device had operations of the stream in flight and completed nothing for longer
+    /// than the largest threshold. Only for judged closed loops.
     pub silent_ns: u64,
-    /// Time for which the stream had operations on the device, nanoseconds: whole report intervals. Only in slices.
+    /// Sum of the report intervals in which the stream had operations on the device, nanoseconds. Only in slices.
     pub active_ns: u64,
-    /// Time of the last completion, nanoseconds since the run began; if operations were lost, time at which their
-    /// device last returned anything. 0: at the end of the interval, see
+    /// Time of the last completion, nanoseconds since the run began; if operations were lost, time of the last
+    /// completion of any stream on the device. 0: at the end of the interval, see
     /// [`Interval::round_ends`](crate::cell::Interval::round_ends).
     pub last_back_ns: u64,
-    /// Cell, counted from 1, whose operations held the slots for which operations of this cell waited; 0: no other
-    /// cell.
+    /// Number, from 1, of the cell whose operations held the slots for which operations of this cell waited; 0: no
+    /// other cell.
     pub held_by: u64,
-    /// By threshold, then zeros: wanted operations whose `wait + service` was over it. Operations that failed or were
-    /// never issued are over all thresholds.
+    /// By threshold, then zeros: operations whose `wait + service` was over the threshold. Operations that failed, were
+    /// lost or were never issued are over all thresholds.
     pub judged_over: [u64; THRESHOLDS_MAX],
-    /// Lower bound of `judged_over`. Three delays are subtracted where together they exceed
-    /// [`harmless_gap_ns`](crate::cell::harmless_gap_ns): time in which the operation's completion may have lain
-    /// unseen, or earlier completions on its slot, and time in which the device cleared a backlog of operations issued
-    /// late. Operations issued late by the tightest threshold or more are left out, as they met a load that was not
-    /// configured. The true count lies between the two.
+    /// Lower bound of `judged_over`; the true count lies between the two. Three delays are subtracted if their sum
+    /// exceeds [`harmless_gap_ns`](crate::cell::harmless_gap_ns): the time in which the operation's completion may have
+    /// been unseen, the same for earlier completions on its slot, and the time in which the device cleared a backlog of
+    /// operations issued late. Operations issued late by the tightest threshold or more are not counted, because they
+    /// met a load that was not the configured one.
     pub judged_least_over: [u64; THRESHOLDS_MAX],
-    /// By threshold, then zeros: wanted operations whose `wait + lag + service` was over it; likewise.
+    /// By threshold, then zeros: operations whose `wait + lag + service` was over the threshold; failed, lost and never
+    /// issued operations as in `judged_over`.
     pub response_over: [u64; THRESHOLDS_MAX],
-    /// By threshold, then zeros: operations that succeeded and whose service time alone was over it.
+    /// By threshold, then zeros: successful operations whose service time alone was over the threshold.
     pub service_over: [u64; THRESHOLDS_MAX],
-    /// Times of the slow operations.
+    /// Times of the slow operations, by stage.
     pub slow: SlowTimes,
-    /// Operations wanted and not completed at the end of an interval, or of the run if that was earlier; not summed
-    /// over intervals.
+    /// Operations due but not completed at the end of the interval, or of the run if that was earlier; not summed over
+    /// intervals.
     pub backlog: Backlog,
 }
 
@@ -77,21 +78,21 @@ impl CellCounts {
         if self.last_back_ns == 0 && self.ops > 0 { end_ns } else { self.last_back_ns }
     }
 
-    /// True if any operation was wanted or outstanding, or the device was silent.
+    /// True if any operation was due or outstanding, or the device was silent.
     pub(crate) fn is_any(&self) -> bool {
         self.wanted() > 0 || self.backlog != Backlog::default() || self.silent_ns > 0
     }
 
-    /// Adds other counts over the same thresholds. The backlog is not summed: it holds for one instant.
+    /// Adds other counts over the same thresholds. The backlog is not summed, because it belongs to one instant.
     pub fn add(&mut self, other: &Self) {
-        // Saturating, because the numbers may come from a file that somebody edited.
+        // Saturating, because the numbers may come from an edited file.
         self.combine(other, u64::saturating_add);
         self.late_max_ns = self.late_max_ns.max(other.late_max_ns);
         self.last_back_ns = self.last_back_ns.max(other.last_back_ns);
         self.held_by = if other.held_by > 0 { other.held_by } else { self.held_by };
     }
 
-    /// Subtracts other counts, which must be included in these.
+    /// Subtracts `other`, which must be included in `self`.
     pub fn take_off(&mut self, other: &Self) {
         self.combine(other, u64::saturating_sub);
     }
@@ -105,7 +106,7 @@ impl CellCounts {
         }
     }
 
-    /// Every count that can be summed: single ones, and those by threshold.
+    /// Every count that can be summed: single counts, and counts by threshold.
     fn sums(&mut self) -> ([&mut u64; 11], [&mut [u64; THRESHOLDS_MAX]; 9]) {
         let Self {
             ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, silent_ns, active_ns, ..
@@ -129,8 +130,8 @@ impl CellCounts {
     }
 }
 
-/// Sums over the operations whose response time (`wait + lag + service`) was over each threshold, in nanoseconds; by
-/// threshold, then zeros. Operations that failed or never came back have no times and are not included.
+/// Sums over the operations whose response time (`wait + lag + service`) was over each threshold, nanoseconds; by
+/// threshold, then zeros. Operations that failed or never completed have no times and are not included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SlowTimes {
     /// Waits for a slot.
@@ -139,16 +140,17 @@ pub struct SlowTimes {
     pub lag_ns: [u64; THRESHOLDS_MAX],
     /// Service times.
     pub service_ns: [u64; THRESHOLDS_MAX],
-    /// Portion of their service times in which their completions may have lain unseen, where it was long enough to
-    /// raise a doubt: see [`crate::cell::harmless_gap_ns`].
+    /// Part of the service times in which the completions may have been unseen. Only parts longer than
+    /// [`crate::cell::harmless_gap_ns`] count.
     pub unseen_ns: [u64; THRESHOLDS_MAX],
-    /// Portion of their waits in which unseen completions may have held their slots; likewise.
+    /// Part of the waits in which unseen completions may have held the slots. Only parts longer than
+    /// [`crate::cell::harmless_gap_ns`] count.
     pub held_ns: [u64; THRESHOLDS_MAX],
 }
 
 impl SlowTimes {
-    /// Adds an operation to the sums of each of `thresholds_ns` (ascending) that its response time is over. `unseen_ns`
-    /// is a portion of its service time, `held_ns` of its wait.
+    /// Adds an operation to the sums of each of the ascending `thresholds_ns` that its response time reaches.
+    /// `unseen_ns` is a part of its service time, `held_ns` a part of its wait.
     pub fn record(&mut self, thresholds_ns: &[u64], times: &Times, unseen_ns: u64, held_ns: u64) {
         let response_ns = times.response_ns();
         let over = thresholds_ns.iter().take(THRESHOLDS_MAX).take_while(|threshold_ns| response_ns >= **threshold_ns);
@@ -169,22 +171,22 @@ impl SlowTimes {
     }
 }
 
-/// Operations wanted and not done at one instant, and where they were.
+/// Operations due but not completed at one instant, by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Backlog {
-    /// Handed over and not back.
+    /// Issued and not completed.
     pub in_flight: u64,
-    /// Due, and waiting for a slot under a limit of operations in flight.
+    /// Due, and waiting for a slot under an in-flight limit.
     pub waiting: u64,
-    /// Due, and kept back by this program: it had a slot; or would have had one, had completions been seen at
-    /// once and those before it been issued in time.
+    /// Due, and delayed by this program: a slot was free, or would have been free if this program had seen completions
+    /// at once and issued earlier operations in time.
     pub late: u64,
 }
 
 impl Backlog {
     /// Adds the backlog of another cell at the same instant.
     pub fn add(&mut self, other: &Self) {
-        // Saturating, because the numbers may come from a file that somebody edited.
+        // Saturating, because the numbers may come from an edited file.
         self.in_flight = self.in_flight.saturating_add(other.in_flight);
         self.waiting = self.waiting.saturating_add(other.waiting);
         self.late = self.late.saturating_add(other.late);

@@ -1,4 +1,4 @@
-//! The numbers of each device in a run on several devices.
+//! Shares, rates and percentiles of each device in a run on several devices.
 
 use crate::cell::{Latencies, latencies};
 use crate::counts::CellCounts;
@@ -6,26 +6,26 @@ use crate::judge::Sla;
 use crate::run_dir::{HlogKind, Intervals, Run, RunDirError, each_window};
 use serde::{Deserialize, Serialize};
 
-/// Numbers of one judged stream on one device in a run.
+/// Numbers of a judged stream on a device in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceNumbers {
     pub device: String,
     pub stream: String,
-    /// By threshold: worst share in a complete slice, as a fraction.
+    /// By threshold: worst share in a complete slice, as a fraction. In a run without a complete slice: in the slice.
     pub shares: Vec<f64>,
     /// True if all shares are below their limits.
     pub within_limits: bool,
-    /// 99th percentile of service times; `None` if nothing succeeded.
+    /// 99th percentile of service times, nanoseconds; `None` if nothing succeeded.
     pub service_p99_ns: Option<u64>,
-    /// Operations per second that succeeded in time.
+    /// Operations per second that succeeded before the end of the run.
     pub achieved_iops: f64,
 }
 
 /// The numbers of every judged stream on every device of a run, by stream and then device. `names` are the current
-/// names of the run's devices, in its order: a drive can have another name in each run.
+/// names of the run's devices, in the order of the manifest: a drive can have another name in each run.
 ///
-/// Errors: a table or the log of service times is missing or damaged. The part before the damage is not a whole day, so
-/// it is not compared.
+/// Errors: a table or the log of service times is missing or damaged. The part before the damage is not compared,
+/// because it is not the whole run.
 pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, RunDirError> {
     let manifest = &run.manifest;
     let layout = manifest.layout();
@@ -39,7 +39,7 @@ pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, R
     }
     let mut service: Vec<Latencies> = vec![latencies(); layout.cells()];
     each_window(&run.dir, &layout, HlogKind::Service, |window| {
-        // Another program may write other bounds; `add` accepts the values that fit.
+        // Other programs may write histograms with other bounds; `add` accepts the values that fit.
         let _ = service[window.cell].add(&window.histogram);
     })?;
     let devices = layout.devices.len();

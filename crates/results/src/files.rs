@@ -1,11 +1,11 @@
-//! The only place that reads files given by others, and that replaces this program's own files as a whole.
+//! Reading of files given by users, and atomic replacement of this program's files.
 //!
-//! A path given as a configuration, a log or a run can be anything: a FIFO that never ends a read, `/dev/zero` that
-//! never ends, a link out of the directory. So only regular files are read, as a rule, and never more than the caller
-//! can use.
+//! A path given as a configuration, a log or a run can be a FIFO that blocks a read forever, `/dev/zero` that never
+//! ends, or a link to another directory. So this module usually reads only regular files, and only up to a maximum
+//! size.
 //!
-//! A file is replaced atomically by one that is already on the disk: written beside it, synced, renamed, and the
-//! directory synced. Whatever ends the program leaves the old file or the new one.
+//! Atomic replacement: a temporary file in the same directory is written, synced and renamed, then the directory is
+//! synced. However the program ends, either the old or the new file remains.
 
 use rustix::fs::OFlags;
 use std::fs::{self, File, FileType, Metadata, OpenOptions, Permissions};
@@ -17,19 +17,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Handling of symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// Somebody named the path, and may have linked it.
+    /// For paths given by a user, which may be links.
     Followed,
-    /// This program writes the file, and it writes no links.
+    /// For files of this program, which are never links.
     Refused,
 }
 
-/// Opens a regular file to read. Errors: a failed system call; another type of file, which the message names.
+/// Opens a regular file to read. Errors: a failed system call, or the path is not a regular file; the error names the
+/// type.
 pub fn open(path: &Path, links: Links) -> io::Result<File> {
     let (metadata, flags) = match links {
         Links::Followed => (fs::metadata(path)?, OFlags::empty()),
         Links::Refused => (fs::symlink_metadata(path)?, OFlags::NOFOLLOW),
     };
-    // Checked first: opening a device can have side effects, and opening a FIFO waits for its writer.
+    // Checked before opening: opening a device can have side effects, and opening a FIFO waits for its writer.
     only_regular(&metadata)?;
     let flags = (flags | OFlags::NONBLOCK).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -37,7 +38,7 @@ pub fn open(path: &Path, links: Links) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a regular file of this program's own to append, and creates it if it is missing. Links are refused.
+/// Opens a regular file of this program to append, and creates the file if it is missing. Links are refused.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let file = OpenOptions::new().append(true).read(true).create(true).custom_flags(flags).open(path)?;
@@ -45,8 +46,8 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads the next line without its end. Of a longer line the first `bytes_max` bytes are kept; the rest is skipped
-/// without buffering it. False at the end of `input`.
+/// Reads the next line into `line`, without the newline. Of a line longer than `bytes_max` bytes, the rest is skipped
+/// unbuffered. Returns false at the end of `input`.
 pub fn next_line(input: &mut impl BufRead, bytes_max: u64, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     if input.by_ref().take(bytes_max).read_until(b'\n', line)? == 0 {
@@ -61,17 +62,17 @@ pub fn next_line(input: &mut impl BufRead, bytes_max: u64, line: &mut Vec<u8>) -
     Ok(true)
 }
 
-/// As [`open`], for a path given by a user: a shell's process substitution (`--log <(zcat LOG)`) may be a pipe.
+/// Like [`open`], for a path given by a user. A process substitution of the shell (`--log <(zcat LOG)`) may be a pipe.
 pub fn open_given(path: &Path, links: Links) -> io::Result<File> {
     if path.starts_with("/dev/fd") || path.starts_with("/dev/stdin") { File::open(path) } else { open(path, links) }
 }
 
-/// Reads a regular file of at most `bytes_max` bytes. Errors: those of [`open`]; the file is longer.
+/// Reads a regular file of at most `bytes_max` bytes. Errors: as [`open`], or the file is longer.
 pub fn read(path: &Path, links: Links, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = open(path, links)?;
     let length = file.metadata()?.len();
     let mut bytes = Vec::new();
-    // A file that grows meanwhile is read no further than one that was too long from the beginning.
+    // The limit also holds for a file that grows during the read.
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         let why = format!("it has {} bytes, and at most {bytes_max} are read", length.max(bytes.len() as u64));
@@ -91,7 +92,7 @@ fn only_regular(metadata: &Metadata) -> io::Result<()> {
     }
 }
 
-/// Describes the type of a file.
+/// The type of a file in words.
 pub fn name_of(kind: FileType) -> &'static str {
     match kind {
         _ if kind.is_file() => "a regular file",
@@ -107,19 +108,19 @@ pub fn name_of(kind: FileType) -> &'static str {
 /// Files that [`replace`] may overwrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
-    /// Nothing: a file that is there is an error of the kind [`ErrorKind::AlreadyExists`].
+    /// No file: an existing file is an error of the kind [`ErrorKind::AlreadyExists`].
     Nothing,
-    /// A file of this program's own, or a link in its place.
+    /// A file of this program, or a link at its path.
     Own,
-    /// Likewise, readable by this user only.
+    /// Like `Own`, but readable by this user only.
     OwnPrivate,
-    /// A file that somebody named: a link to it stays one, and its owner and permissions stay.
+    /// A file named by the user: links to the file, its owner and its permissions are kept.
     Named,
 }
 
-/// Writes `bytes` to `path`, whole or not at all, after a power cut too.
+/// Writes `bytes` to `path` atomically, also across a power cut.
 ///
-/// Errors: a failed system call; then the old file is unchanged.
+/// Errors: a failed system call. The old file is then unchanged.
 pub fn replace(path: &Path, bytes: &[u8], over: Over) -> io::Result<()> {
     let path = match over {
         Over::Named => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
@@ -138,7 +139,7 @@ pub fn replace(path: &Path, bytes: &[u8], over: Over) -> io::Result<()> {
     (&temporary.file).write_all(bytes)?;
     temporary.file.sync_all()?;
     if over == Over::Nothing {
-        // Claims the name: of two writers one gets it, on every file system.
+        // Claims the name exclusively: of two writers, only one succeeds, on every file system.
         OpenOptions::new().write(true).create_new(true).open(&path)?;
     }
     fs::rename(&temporary.path, &path).inspect_err(|_| {
@@ -149,30 +150,30 @@ pub fn replace(path: &Path, bytes: &[u8], over: Over) -> io::Result<()> {
     sync_dir(dir)
 }
 
-/// Writes to an open descriptor named by a path: `/dev/stdout`, `/dev/fd/63`. Errors: a failed system call; a pipe
-/// without a reader, which is not waited for.
+/// Writes to an open descriptor named by a path: `/dev/stdout`, `/dev/fd/63`. Errors: a failed system call, or a pipe
+/// without a reader; the function does not wait for a reader.
 pub fn write_to_open(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
-    // Only opening must not wait; a reader that is there may be slow.
+    // Only the open must not block; an existing reader may be slow.
     rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
     (&file).write_all(bytes)
 }
 
-/// The directory that `path` is in.
+/// The directory that contains `path`.
 pub fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Waits until the names in `dir` are on the disk, where the file system can do that and lets us.
+/// Waits until the entries of `dir` are on the disk, if the file system supports and permits this.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     match File::open(dir).and_then(|dir| dir.sync_all()) {
-        // Some network file systems sync no directories; a directory may be writable and not readable.
+        // Some network file systems cannot sync directories. A directory may be writable, but not readable.
         Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::PermissionDenied) => Ok(()),
         synced => synced,
     }
 }
 
-/// Checks by trial that files can be created in `dir`; leaves nothing behind.
+/// Checks that files can be created in `dir` by creating and removing a file.
 pub fn try_dir(dir: &Path) -> io::Result<()> {
     Temporary::create(dir, 0o600).map(drop)
 }
@@ -188,7 +189,7 @@ impl Temporary {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let path = dir.join(format!(".flashproof-{}-{number}.tmp", std::process::id()));
-        // Left by a killed process with the same PID: in a container PIDs recur.
+        // A killed process with the same PID may have left the file: in a container, PIDs recur.
         let _ = fs::remove_file(&path);
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
         Ok(Self { path, file })
@@ -196,9 +197,9 @@ impl Temporary {
 
     /// Copies owner and permissions of the replaced file before any content is written.
     fn stand_in_for(&self, replaced: &Metadata) -> io::Result<()> {
-        // Only root can change the owner; for other users the file stays their own, as any file that they create.
+        // Only root can change the owner. Files of other users keep their creator as owner.
         let _ = fchown(&self.file, Some(replaced.uid()), Some(replaced.gid()));
-        // After the owner: changing it clears some permission bits.
+        // After the owner, because changing the owner clears some permission bits.
         self.file.set_permissions(Permissions::from_mode(replaced.mode() & 0o7777))
     }
 }
@@ -294,7 +295,7 @@ mod tests {
             assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
             fs::remove_file(&file).unwrap();
         }
-        // Our own file replaces a link, and the link's target stays unchanged.
+        // A file of this program replaces a link, and the target of the link stays unchanged.
         fs::write(&file, "foreign").unwrap();
         replace(&link, b"own", Over::OwnPrivate).unwrap();
         assert_eq!((fs::read(&file).unwrap(), fs::read(&link).unwrap()), (b"foreign".to_vec(), b"own".to_vec()));

@@ -1,25 +1,25 @@
-//! Findings about a host or a device before or beside a run, each with its remedy.
+//! Findings about a host or a device, before or during a run, each with a remedy.
 //!
-//! The crate `device` makes them, every run stores them, reports show them. A finding never changes a verdict; it adds
-//! context.
+//! The crate `device` makes findings, every run stores them, and reports show them. A finding adds context and never
+//! changes a verdict.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How much a finding weighs.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// Worth knowing; it spoils nothing.
+    /// Worth knowing, without effect on the result.
     Note,
-    /// Not examined, for a reason. Never taken for [`Level::Ok`].
+    /// The check was not possible; the finding has the reason. Never counts as [`Level::Ok`].
     Unknown,
     /// May spoil the result.
     Warning,
-    /// Spoils the result, or makes it meaningless.
+    /// Spoils the result or makes the result meaningless.
     Problem,
 }
 
@@ -29,18 +29,18 @@ impl fmt::Display for Level {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Check, a stable name for programs: `io-scheduler`.
+    /// Stable name of the check, for programs: `io-scheduler`.
     pub check: String,
-    /// How much it weighs.
+    /// Severity.
     pub level: Level,
-    /// The device that it is about, as the user named it; `None` for the host.
+    /// The examined device, as the user named it; `None` for the host.
     pub device: Option<String>,
-    /// Finding, with its number: `the scheduler of nvme0n1 is mq-deadline`.
+    /// Observation, with its numbers: `the scheduler of nvme0n1 is mq-deadline`.
     pub finding: String,
-    /// Why that matters to a result; empty for [`Level::Ok`].
+    /// Effect on a result; empty for [`Level::Ok`].
     pub reason: String,
     /// Remedy, if possible as a command; empty for [`Level::Ok`].
     pub remedy: String,

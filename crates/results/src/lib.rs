@@ -1,14 +1,14 @@
-//! One run: its measurements and their meaning.
+//! Measurements of a run, and their meaning.
 //!
-//! This crate is pure: it takes times and counts, keeps them in histograms, writes and reads the run directory, and
-//! judges. It never touches a device and never reads the clock.
+//! This crate is pure: it takes times and counts, stores them in histograms, writes and reads run directories, and
+//! judges runs. The crate never touches a device and never reads a clock.
 //!
-//! * [`times`]: the four instants of an operation and the durations between them
-//! * [`counts`]: the exact counts of a cell, and where the time of slow operations went
+//! * [`times`]: the four instants of an operation, and the durations between them
+//! * [`counts`]: the exact counts of a cell, and the time of slow operations by stage
 //! * [`cell`]: everything recorded of one stream on one device in one interval
 //! * [`buckets`]: ACT's power-of-two buckets, and exact counts over thresholds
 //! * [`act_log`]: ACT 6.6's log, written and read
-//! * [`files`]: files given by others, and atomic replacement of our own
+//! * [`files`]: reading of files given by users, and atomic replacement of this program's files
 //! * [`run_dir`]: the run directory, written and read
 //! * [`sla`]: limits of latencies and rates
 //! * [`judge`]: slices, shares over thresholds, the verdict

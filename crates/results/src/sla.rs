@@ -1,8 +1,7 @@
-//! The limits that a run is judged by: shares of operations that may be slower than a threshold.
+//! The latency limits of a run: maximum shares of operations over thresholds.
 //!
-//! Text form: `5%>1ms,1%>8ms,0.1%>64ms`, read "fewer than 5 % may take longer than 1 ms". Shares are
-//! kept as whole parts per billion, so that comparing one with a count is exact: 5 of 100 is not
-//! below 5 %, whatever floating point makes of it.
+//! Text form: `5%>1ms,1%>8ms,0.1%>64ms`. `5%>1ms` means that fewer than 5 % of the operations may take 1 ms or longer.
+//! Shares are stored in parts per billion, so that comparisons with counts are exact: 5 of 100 is not below 5 %.
 
 use crate::buckets::{DURATION_MAX_NS, THRESHOLDS_MAX};
 use crate::units::{ThresholdText, UNITS_NS};
@@ -13,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Parts per billion in the whole.
+/// 100 % in parts per billion.
 const WHOLE_PPB: u64 = 1_000_000_000;
 const PERCENT_PPB: u64 = WHOLE_PPB / 100;
 
@@ -25,7 +24,7 @@ const THRESHOLD_MAX_NS: u64 = DURATION_MAX_NS;
 pub struct Limit {
     /// The share, in parts per billion; 1 to 10^9.
     pub share_max_ppb: u64,
-    /// The threshold, nanoseconds. An operation of exactly this duration is over it, as in ACT.
+    /// The threshold, nanoseconds. As in ACT, an operation of exactly this duration is over the threshold.
     pub threshold_ns: u64,
 }
 
@@ -40,7 +39,7 @@ impl Limit {
         format!("{} %", self.percent())
     }
 
-    /// The share in percent, with as many decimals as it has.
+    /// The share in percent, exact, without trailing zeros.
     fn percent(&self) -> String {
         let (percent, rest) = (self.share_max_ppb / PERCENT_PPB, self.share_max_ppb % PERCENT_PPB);
         match rest {
@@ -49,12 +48,12 @@ impl Limit {
         }
     }
 
-    /// The threshold as text, in the largest unit that needs no fraction: `8ms`, `500us`.
+    /// The threshold as text, in the largest unit without a fraction: `8ms`, `500us`.
     pub fn threshold_text(&self) -> String {
         ThresholdText(self.threshold_ns).to_string()
     }
 
-    /// True if `over` of `wanted` operations reach the limit. Exact: no rounding.
+    /// True if `over` of `wanted` operations reach the limit. Exact.
     pub fn is_exceeded(&self, over: u64, wanted: u64) -> bool {
         wanted > 0 && u128::from(over) * u128::from(WHOLE_PPB) >= u128::from(wanted) * u128::from(self.share_max_ppb)
     }
@@ -73,16 +72,16 @@ pub struct Sla {
     limits: Vec<Limit>,
 }
 
-/// Limits of one stream, where they differ from the run's.
+/// Limits of a stream that differ from the limits of the run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamLimits {
-    /// Latencies; `None`: no limit. Its thresholds are among the run's.
+    /// Latency limits; `None`: none. The thresholds are also thresholds of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sla: Option<Sla>,
-    /// Fewest operations a second that succeed on all devices together, in each slice.
+    /// Minimum number of successful operations per second in each slice, on all devices together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_iops: Option<f64>,
-    /// Fewest bytes a second, likewise.
+    /// Minimum number of bytes per second in each slice, on all devices together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_bytes_per_sec: Option<f64>,
 }
@@ -100,25 +99,25 @@ impl Sla {
     /// Stands for "no limits": 100 % may take up to an hour.
     pub const UNLIMITED: &str = "100%>3600s";
 
-    /// Parses limits given by a user: larger thresholds must allow smaller shares. Recorded limits are parsed without
-    /// this check, because no run that was ever recorded may become unreadable.
+    /// Parses limits given by a user: a larger threshold must not allow a larger share. Recorded limits are parsed
+    /// without this check, because every recorded run must stay readable.
     ///
-    /// Errors: the text is no SLA, or a limit could never decide.
+    /// Errors: the text is not an SLA, or a limit could never decide.
     pub fn wanted(text: &str) -> Result<Self, String> {
         let sla: Self = text.parse()?;
         let pairs = sla.limits.iter().zip(&sla.limits[1..]);
         match pairs.into_iter().find(|(smaller, larger)| larger.share_max_ppb > smaller.share_max_ppb) {
             None => Ok(sla),
             Some((smaller, larger)) => Err(format!(
-                "reading SLA {text:?} - {larger} allows more than {smaller}, although whatever takes over {} took over the \
-                 smaller threshold too: it could never be reached first; give the larger threshold the smaller share",
+                "reading SLA {text:?} - {larger} allows a larger share than {smaller}, but every operation over {} is also \
+                 over the smaller threshold, so {larger} could never decide; give the larger threshold the smaller share",
                 larger.threshold_text()
             )),
         }
     }
 
-    /// The limits of `all` together; where several have the same threshold, `of` combines their shares.
-    /// [`Self::UNLIMITED`] for none. `u64::max` gives thresholds to count, `u64::min` the strictest limits.
+    /// Joins all limits; `of` combines the shares of limits with the same threshold. Without limits:
+    /// [`Self::UNLIMITED`]. `u64::max` gives the thresholds to count, `u64::min` the strictest limits.
     ///
     /// Errors: more thresholds than cells can count.
     pub fn joined<'a>(all: impl Iterator<Item = &'a Self>, of: fn(u64, u64) -> u64) -> Result<Self, String> {
@@ -137,7 +136,7 @@ impl Sla {
         match self.limits.len() {
             ..=THRESHOLDS_MAX => Ok(self.clone()),
             count => Err(format!(
-                "reading SLA {text:?} - {count} limits, at most {THRESHOLDS_MAX} are counted; leave some out"
+                "reading SLA {text:?} - {count} limits, at most {THRESHOLDS_MAX} are possible; leave some out"
             )),
         }
     }
@@ -152,7 +151,7 @@ impl Sla {
         &self.limits
     }
 
-    /// The thresholds, ascending: those of the cells.
+    /// The thresholds, ascending; the cells count over these.
     pub fn thresholds_ns(&self) -> Arc<[u64]> {
         self.limits.iter().map(|limit| limit.threshold_ns).collect()
     }
@@ -200,7 +199,7 @@ impl FromStr for Sla {
 fn parse_limit(text: &str) -> Result<Limit, &'static str> {
     let (share, threshold) = text.split_once('>').ok_or("no \">\" between share and threshold")?;
     let share = share.trim().strip_suffix('%').ok_or("the share does not end in \"%\"")?;
-    let share_max_ppb = scaled(share.trim(), PERCENT_PPB).ok_or("the share is no number of at most 7 decimals")?;
+    let share_max_ppb = scaled(share.trim(), PERCENT_PPB).ok_or("the share is not a number with at most 7 decimals")?;
     if share_max_ppb == 0 {
         return Err("no share is below 0 %");
     }
@@ -210,7 +209,7 @@ fn parse_limit(text: &str) -> Result<Limit, &'static str> {
     let threshold = threshold.trim();
     let unit = UNITS_NS.into_iter().find_map(|(unit, unit_ns)| Some((threshold.strip_suffix(unit)?, unit_ns)));
     let (number, unit_ns) = unit.ok_or("the threshold has no unit (ns, us, ms or s)")?;
-    let threshold_ns = scaled(number.trim(), unit_ns).ok_or("the threshold is no whole number of nanoseconds")?;
+    let threshold_ns = scaled(number.trim(), unit_ns).ok_or("the threshold is not a whole number of nanoseconds")?;
     match threshold_ns {
         0 => Err("the threshold is 0"),
         1..=THRESHOLD_MAX_NS => Ok(Limit { share_max_ppb, threshold_ns }),
@@ -218,7 +217,7 @@ fn parse_limit(text: &str) -> Result<Limit, &'static str> {
     }
 }
 
-/// A decimal number times `scale` (a power of ten), if that is whole: no sign, no exponent.
+/// A decimal number without sign or exponent, times `scale` (a power of ten); `None` if the product is not whole.
 fn scaled(text: &str, scale: u64) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -275,8 +274,8 @@ mod tests {
         let error = Sla::wanted("1%>8ms,0.5%>1ms").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "reading SLA \"1%>8ms,0.5%>1ms\" - 1%>8ms allows more than 0.5%>1ms, although whatever takes over 8ms took \
-             over the smaller threshold too: it could never be reached first; give the larger threshold the smaller share"
+            "reading SLA \"1%>8ms,0.5%>1ms\" - 1%>8ms allows a larger share than 0.5%>1ms, but every operation over 8ms is \
+             also over the smaller threshold, so 1%>8ms could never decide; give the larger threshold the smaller share"
         );
         assert!("1%>8ms,0.5%>1ms".parse::<Sla>().is_ok());
         assert_eq!(Sla::wanted("5%>1ms,1%>8ms,0.1%>64ms"), Ok(Sla::default()));
@@ -298,16 +297,16 @@ mod tests {
             ("", "no \">\""),
             ("5%", "no \">\""),
             ("5>1ms", "does not end in \"%\""),
-            ("five%>1ms", "no number"),
-            ("-5%>1ms", "no number"),
+            ("five%>1ms", "not a number"),
+            ("-5%>1ms", "not a number"),
             ("0.00000001%>1ms", "at most 7 decimals"),
             ("0%>1ms", "no share is below 0 %"),
             ("101%>1ms", "above 100 %"),
             ("5%>1", "no unit"),
             ("5%>0ms", "threshold is 0"),
-            ("5%>0.5ns", "no whole number of nanoseconds"),
+            ("5%>0.5ns", "not a whole number of nanoseconds"),
             ("5%>2000000s", "above one hour"),
-            ("5%>99999999999999999999s", "no whole number"),
+            ("5%>99999999999999999999s", "not a whole number"),
             ("5%>1ms,", "the limit \"\" of SLA"),
             ("5%>1ms,4%>1000us", "two limits for 1ms"),
             ("9%>1s,8%>2s,7%>3s,6%>4s,5%>5s,4%>6s,3%>7s,2%>8s,1%>9s", "9 limits, at most 8"),

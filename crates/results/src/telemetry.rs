@@ -1,10 +1,10 @@
-//! Samples taken beside the operations of a run.
+//! Telemetry of a run: the columns of telemetry.csv, and the lines of trace.csv.
 //!
-//! The columns of telemetry.csv, declared once: source, name, unit.
-//! Sources (the samplers of the kernel, drives, host and process) and readers (charts, blame, status, comparison) use a
-//! [`Column`]; only this module has its text. docs/telemetry.md explains each, and a test compares the two.
+//! Each column of telemetry.csv is declared once, with source, name and unit. Writers (the samplers of kernel, drives,
+//! host and process) and readers (charts, blame, status, comparison) use a [`Column`]; only this module has its name.
+//! docs/telemetry.md explains each column, and a test compares the two.
 //!
-//! The lines of trace.csv are samples of the block layer: how long the kernel kept requests, how long the devices took.
+//! The lines of trace.csv are samples of the block layer: the time of requests in the kernel and in the device.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ pub enum Source {
 
 macro_rules! columns {
     ($($column:ident = $source:ident $name:literal $unit:literal,)*) => {
-        /// A column of telemetry.csv; docs/telemetry.md has a line for each.
+        /// A column of telemetry.csv; docs/telemetry.md explains each column.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Column {
             $($column,)*
@@ -45,7 +45,7 @@ macro_rules! columns {
                 match self { $(Self::$column => $name,)* }
             }
 
-            /// Unit as in docs/telemetry.md; empty for a plain number.
+            /// Unit as in docs/telemetry.md; empty for a number without a unit.
             pub const fn unit(self) -> &'static str {
                 match self { $(Self::$column => $unit,)* }
             }
@@ -128,13 +128,13 @@ impl Column {
         !matches!(self.source(), Source::Host | Source::Process | Source::Thread)
     }
 
-    /// The column of the device (by its kernel name) or thread `of`; `of` is empty for host and process.
+    /// The column of `of`: the kernel name of a device, or the name of a thread; empty for host and process.
     pub fn of(self, of: &str) -> ColumnOf {
         ColumnOf { column: self, of: of.to_owned() }
     }
 }
 
-/// A column of a run: the metric and the object that it measures. Its text is its name in telemetry.csv: `nvme0n1.r/s`,
+/// A column of a run: the metric and the measured object. Its `Display` is the name in telemetry.csv: `nvme0n1.r/s`,
 /// `host.cpu_busy_pct`, `thread.issue-0.cpu_pct`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnOf {
@@ -144,10 +144,10 @@ pub struct ColumnOf {
 }
 
 impl ColumnOf {
-    /// The column of that name in telemetry.csv; `None` for a column unknown to this version.
+    /// Parses the name of a column in telemetry.csv; `None` for a column unknown to this version.
     pub fn parse(name: &str) -> Option<Self> {
         if name.starts_with("sim:") {
-            // The spec of a simulated drive can contain points, too.
+            // The spec of a simulated drive can contain dots, too.
             let of = |column: &Column| Some(column.of(name.strip_suffix(column.name())?.strip_suffix('.')?));
             return Column::ALL.iter().filter(|column| column.source() == Source::Simulated).find_map(of);
         }
@@ -238,25 +238,25 @@ pub struct Spread {
 pub struct TraceLine {
     /// Beginning of the sample, seconds since the run began.
     pub at_sec: f64,
-    /// Length of the sample, milliseconds: requests that were queued within it are counted.
+    /// Length of the sample, milliseconds. Requests that were queued within the sample are counted.
     pub length_ms: u64,
-    /// Number of the device, in the manifest's order.
+    /// Index of the device, in the manifest's order.
     pub device: usize,
     pub kind: TraceKind,
     pub size: TraceSize,
     /// Requests that completed.
     pub requests: u64,
-    /// Events of the whole sample, all devices, that the kernel lost: then requests are missing.
+    /// Number of events that the kernel lost in the whole sample, on all devices. If any, requests are missing.
     pub lost: u64,
-    /// From block_bio_queue to block_rq_issue: with the kernel.
+    /// Time in the kernel: from block_bio_queue to block_rq_issue.
     pub queue: Spread,
-    /// From block_rq_issue to block_rq_complete: with the device.
+    /// Time in the device: from block_rq_issue to block_rq_complete.
     pub device_time: Spread,
-    /// Requests whose time with the kernel reached each threshold of the SLA.
+    /// By threshold of the SLA: requests whose time in the kernel reached the threshold.
     pub queue_over: Vec<u64>,
-    /// Requests whose time with the device reached each threshold of the SLA.
+    /// By threshold of the SLA: requests whose time in the device reached the threshold.
     pub device_over: Vec<u64>,
-    /// Requests whose total time reached each threshold of the SLA.
+    /// By threshold of the SLA: requests whose total time reached the threshold.
     pub total_over: Vec<u64>,
 }
 

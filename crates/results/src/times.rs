@@ -1,18 +1,18 @@
-//! The four instants of one operation, and the attribution of the time between them.
+//! The four instants of an operation, and the cause of the time between them.
 //!
 //! ```text
 //! intended ----wait----> eligible ----lag----> issued ----service----> completed
-//!          (no free slot:          (we were                (ACT's number)
-//!           device or limit)        late)
+//!          (no free slot:          (this program           (ACT's number)
+//!           device or limit)        was late)
 //! ```
 //!
-//! `judged = wait + service` is charged to the device, `response = wait + lag + service` is a user's view. All instants
-//! are nanoseconds on one clock, that of the operation's engine.
+//! `judged = wait + service` is charged to the device; `response = wait + lag + service` is the time that a user would
+//! see. All instants are nanoseconds on the clock of the operation's engine.
 
-/// The four instants of one finished operation, in nanoseconds since the run began, and upper bounds of the delays that
+/// The four instants of a completed operation, in nanoseconds since the run began, and upper bounds of the delays that
 /// this program may have caused.
 ///
-/// `intended <= eligible <= issued <= completed` always holds: the constructor asserts it.
+/// Invariant: `intended <= eligible <= issued <= completed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
     intended_ns: u64,
@@ -24,10 +24,8 @@ pub struct Times {
 }
 
 impl Times {
-    /// Puts the four instants together.
-    ///
-    /// `eligible_ns` is raised to `intended_ns` when it is earlier: an operation cannot be eligible
-    /// before it is wanted. Panics in debug builds when the other two run backwards.
+    /// Raises `eligible_ns` to `intended_ns` if a slot was free earlier: an operation cannot be eligible before it is
+    /// due. Panics in debug builds if `issued_ns` or `completed_ns` is before the previous instant.
     #[inline]
     pub fn new(intended_ns: u64, eligible_ns: u64, issued_ns: u64, completed_ns: u64) -> Self {
         let eligible_ns = eligible_ns.max(intended_ns);
@@ -35,7 +33,7 @@ impl Times {
         Self { intended_ns, eligible_ns, issued_ns, completed_ns, held_ns: 0, behind_ns: 0 }
     }
 
-    /// Sets the time for which the operation can have waited because earlier completions on its slot lay unseen.
+    /// Sets the time for which the operation may have waited because completions on its slot were not seen yet.
     #[inline]
     #[must_use]
     pub fn with_held_ns(mut self, held_ns: u64) -> Self {
@@ -43,13 +41,13 @@ impl Times {
         self
     }
 
-    /// Upper bound of the portion of the wait in which only unseen completions held the slot.
+    /// Upper bound of the part of the wait in which only unseen completions held the slot.
     #[inline]
     pub fn held_ns(&self) -> u64 {
         self.held_ns
     }
 
-    /// Sets the time by which the device can have been behind because this program issued earlier operations late.
+    /// Sets the upper bound of the device's backlog, in time, from earlier operations that this program issued late.
     #[inline]
     #[must_use]
     pub fn with_behind_ns(mut self, behind_ns: u64) -> Self {
@@ -57,37 +55,37 @@ impl Times {
         self
     }
 
-    /// By how much the device can have been behind because of this program: an upper bound.
+    /// Upper bound of the device's backlog, in time, that this program caused.
     #[inline]
     pub fn behind_ns(&self) -> u64 {
         self.behind_ns
     }
 
-    /// The instant at which it was wanted.
+    /// The scheduled start.
     #[inline]
     pub fn intended_ns(&self) -> u64 {
         self.intended_ns
     }
 
-    /// The instant at which it was seen to be complete.
+    /// The instant at which this program saw the completion.
     #[inline]
     pub fn completed_ns(&self) -> u64 {
         self.completed_ns
     }
 
-    /// Time for which no slot under the in-flight limit was free.
+    /// Time in which no slot under the in-flight limit was free.
     #[inline]
     pub fn wait_ns(&self) -> u64 {
         self.eligible_ns - self.intended_ns
     }
 
-    /// Time for which only this program delayed the operation.
+    /// Time in which only this program delayed the operation.
     #[inline]
     pub fn lag_ns(&self) -> u64 {
         self.issued_ns.saturating_sub(self.eligible_ns)
     }
 
-    /// Time from hand-over to completion: ACT's latency.
+    /// Time from submission to completion: ACT's latency.
     #[inline]
     pub fn service_ns(&self) -> u64 {
         self.completed_ns.saturating_sub(self.issued_ns)
@@ -99,7 +97,7 @@ impl Times {
         self.wait_ns() + self.service_ns()
     }
 
-    /// Time that a user would see: from the intended instant to completion.
+    /// Time that a user would see: from the scheduled start to completion.
     #[inline]
     pub fn response_ns(&self) -> u64 {
         self.wait_ns() + self.lag_ns() + self.service_ns()

@@ -1,10 +1,10 @@
 //! Numbers as text: formats every printed count, share, duration, size and date.
 //!
-//! Three digits are printed, more than the accuracy of such measurements; exact values (counts, limits) are written in
+//! Measured values have three digits, which is more than their accuracy. Exact values (counts, limits) are printed in
 //! full.
 //!
-//! Text from files and devices is sanitised here, too: a device, a stream or a directory can have any name, and a
-//! control character in it would move the cursor or hide the text before it.
+//! This module also sanitises text from files and devices: names of devices, streams and directories can contain
+//! control characters, which would move the cursor or hide other text.
 
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use std::borrow::Cow;
@@ -55,7 +55,7 @@ pub fn number(value: f64) -> String {
     trimmed(format!("{value:.decimals$}"))
 }
 
-/// Without zeros at the end of its decimals.
+/// Removes trailing zeros of the decimals.
 fn trimmed(text: String) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
@@ -70,7 +70,7 @@ pub fn percent(share: f64) -> String {
     format!("{} %", percent_digits(share))
 }
 
-/// As [`percent`], without the sign: for columns that have it in their heading.
+/// Like [`percent`], without the percent sign: for columns with the sign in the heading.
 pub fn percent_digits(share: f64) -> String {
     let percent = share * 100.0;
     let decimals = match percent {
@@ -85,12 +85,12 @@ pub fn percent_digits(share: f64) -> String {
     if percent > 0.0 && text == "0.0000" { "<0.0001".to_owned() } else { text }
 }
 
-/// A limit as percent, with as many decimals as it has: `5 %`, `0.1 %`.
+/// A limit as percent, exact, without trailing zeros: `5 %`, `0.1 %`.
 pub fn percent_exact(share: f64) -> String {
     format!("{} %", trimmed(format!("{:.7}", share * 100.0)))
 }
 
-/// A share in whole percent, where more digits would say more than is known; 0 or 100 only if it is exactly that.
+/// A share in whole percent, for estimates; `0 %` and `100 %` only for exactly these shares.
 pub fn percent_whole(share: f64) -> String {
     match share * 100.0 {
         percent if percent > 0.0 && percent < 0.5 => "below 1 %".to_owned(),
@@ -104,7 +104,7 @@ pub fn duration(ns: u64) -> String {
     milliseconds(ns as f64 / 1e6)
 }
 
-/// As [`duration`], of milliseconds.
+/// Like [`duration`], for milliseconds.
 pub fn milliseconds(ms: f64) -> String {
     match ms {
         ms if ms >= 1_000.0 => format!("{} s", number(ms / 1_000.0)),
@@ -113,10 +113,10 @@ pub fn milliseconds(ms: f64) -> String {
     }
 }
 
-/// Units of a threshold, largest first. `s` is looked for last: the others end in it too.
+/// Units of a threshold. `s` is last, because the other units end with `s`, too.
 pub(crate) const UNITS_NS: [(&str, u64); 4] = [("ms", 1_000_000), ("us", 1_000), ("ns", 1), ("s", 1_000_000_000)];
 
-/// A threshold in the largest unit that needs no fraction: `8ms`, `500us`; with `{:#}` as `8 ms`.
+/// A threshold in the largest unit without a fraction: `8ms`, `500us`; `{:#}` prints `8 ms`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ThresholdText(pub(crate) u64);
 
@@ -128,7 +128,7 @@ impl fmt::Display for ThresholdText {
     }
 }
 
-/// A length of time: `24 h`, `1 h 30 min`, `90 s`.
+/// A time span: `24 h`, `1 h 30 min`, `90 s`.
 pub fn span(sec: u64) -> String {
     if sec < 120 {
         return format!("{sec} s");
@@ -138,12 +138,12 @@ pub fn span(sec: u64) -> String {
     parts.collect::<Vec<_>>().join(" ")
 }
 
-/// A length of time to the second: as [`span`]; below half a second with three digits.
+/// A time span rounded to seconds, like [`span`]; below half a second with three digits.
 pub fn span_of(sec: f64) -> String {
     if sec < 0.5 { format!("{} s", number(sec)) } else { span(sec.round() as u64) }
 }
 
-/// A length of time in its largest unit, rounded: `119 s`, `10 min`, `12 days`.
+/// A time span in its largest unit, rounded: `119 s`, `10 min`, `12 days`.
 pub fn span_about(sec: f64) -> String {
     match sec {
         sec if sec < 120.0 => format!("{sec:.0} s"),
@@ -172,7 +172,7 @@ pub fn date(unix_ms: u64) -> String {
     rfc3339(unix_ms / 1_000).replace('T', " ").replace('Z', " UTC")
 }
 
-/// As [`date`], to the minute: `2026-11-21 14:00 UTC`.
+/// Like [`date`], to the minute: `2026-11-21 14:00 UTC`.
 pub fn date_to_minute(unix_ms: u64) -> String {
     let date = date(unix_ms);
     match date.strip_suffix(" UTC").and_then(|date| date.get(..16)) {
@@ -189,26 +189,26 @@ pub fn seconds(text: &str) -> Result<u32, String> {
         Err(_) => {
             let span =
                 text.trim().parse::<Span>().and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
-            let span = span.map_err(|_| format!("that is no time - {expected}"))?;
+            let span = span.map_err(|_| format!("not a time span - {expected}"))?;
             if span.subsec_nanos() != 0 {
-                return Err(format!("only whole seconds are counted - {expected}"));
+                return Err(format!("not a whole number of seconds - {expected}"));
             }
-            u64::try_from(span.as_secs()).map_err(|_| format!("a time is not below 0 - {expected}"))?
+            u64::try_from(span.as_secs()).map_err(|_| format!("a time span cannot be negative - {expected}"))?
         }
     };
     match u32::try_from(seconds) {
-        Ok(0) => Err(format!("that is no time at all - {expected}")),
+        Ok(0) => Err(format!("a time span must be at least 1 s - {expected}")),
         Ok(seconds) => Ok(seconds),
-        Err(_) => Err(format!("{seconds} s is longer than {} s, the most that is counted - {expected}", u32::MAX)),
+        Err(_) => Err(format!("{seconds} s is longer than the maximum of {} s - {expected}", u32::MAX)),
     }
 }
 
-/// The greatest common divisor; the other number of a number and 0.
+/// The greatest common divisor; of a number and 0, the number.
 pub fn greatest_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_divisor(b, a % b) }
 }
 
-/// A number of bytes in units of a thousand, as drives are sold: `512 B`, `68.7 GB`.
+/// A number of bytes in decimal units, as in the capacity of drives: `512 B`, `68.7 GB`.
 pub fn bytes(bytes: f64) -> String {
     const UNITS: [(f64, &str); 6] = [(1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     // A value that would be rounded to 1,000 is shown in the next unit.
@@ -216,29 +216,28 @@ pub fn bytes(bytes: f64) -> String {
     unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
 }
 
-/// A number of bytes in units of 1,024, for sizes of operations: `512 B`, `4 KiB`, `1.5 KiB`.
+/// A number of bytes in binary units, for sizes of operations: `512 B`, `4 KiB`, `1.5 KiB`.
 pub fn binary_bytes(bytes: f64) -> String {
     const UNITS: [(f64, &str); 3] = [(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1_024.0, "KiB")];
     let unit = UNITS.into_iter().find(|(unit, _)| bytes.abs() >= *unit);
     unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
 }
 
-/// `text` broken between words into lines of at most `columns`, each with `indent` before it and a newline after it.
-/// Names with hyphens and long words stay whole, so that they can be pasted and searched for.
+/// Breaks `text` between words into lines of at most `columns`, each with `indent` before it and a newline after it.
+/// Long words and names with hyphens are not broken, so that users can paste and search them.
 pub fn wrapped(text: &str, indent: &str, columns: usize) -> String {
     let options = Options::new(columns).initial_indent(indent).subsequent_indent(indent);
     textwrap::fill(text, options.break_words(false).word_splitter(WordSplitter::NoHyphenation)) + "\n"
 }
 
-/// True if a character has an effect instead of a glyph: control characters (not newline and tab), and characters that
-/// change the direction of the text around them or end a line unseen. Source: Unicode 16, category Cc and UAX #9, table
-/// 1.
+/// True for control characters (except newline and tab), and for invisible characters that change the direction of text
+/// or end a line. Source: Unicode 16, category Cc and UAX #9, table 1.
 pub fn is_unprintable(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}' | '\u{feff}')
         || c.is_control() && c != '\n' && c != '\t'
 }
 
-/// `text` with escapes such as `\u001b` for unprintable characters: a JSON parser reads the same character.
+/// Replaces unprintable characters by escapes such as `\u001b`. A JSON parser reads the same text.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
         return Cow::Borrowed(text);
@@ -254,13 +253,13 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// `text` for a message, in quotes and on one line: unchanged, except for unprintable characters.
+/// `text` in quotes and on one line, for messages; only unprintable characters are changed.
 pub fn quoted(text: &str) -> String {
     let quote = if text.contains('"') { '\'' } else { '"' };
     format!("{quote}{}{quote}", in_one_line(text))
 }
 
-/// [`printable`], with `\u000a` and `\u0009` for newline and tab.
+/// Like [`printable`], with `\u000a` and `\u0009` for newline and tab.
 pub fn in_one_line(text: &str) -> String {
     printable(text).replace('\n', "\\u000a").replace('\t', "\\u0009")
 }
@@ -277,13 +276,13 @@ mod tests {
             assert_eq!(seconds(text), Ok(sec), "{text}");
         }
         for (text, why) in [
-            ("0", "no time at all"),
-            ("-5m", "not below 0"),
-            ("1500ms", "only whole seconds"),
-            ("1d2x", "that is no time"),
-            ("1y", "that is no time"),
-            ("", "that is no time"),
-            ("4294967296", "longer than"),
+            ("0", "at least 1 s"),
+            ("-5m", "cannot be negative"),
+            ("1500ms", "not a whole number of seconds"),
+            ("1d2x", "not a time span"),
+            ("1y", "not a time span"),
+            ("", "not a time span"),
+            ("4294967296", "longer than the maximum"),
         ] {
             assert!(seconds(text).unwrap_err().contains(why), "{text}: {:?}", seconds(text));
         }

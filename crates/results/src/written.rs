@@ -1,24 +1,24 @@
-//! Bytes that a drive has written, by its own counters.
+//! Bytes that a drive has written, by the counters of the drive.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
 
-/// Counters of a drive, over its life or between two moments; NVMe's FDP statistics have these three.
+/// Counters of a drive, over its life or between two moments: those of NVMe's FDP statistics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bytes {
-    /// Written by hosts (HBMW, host bytes with metadata written).
+    /// Bytes written by hosts (HBMW, host bytes with metadata written).
     pub host: u64,
-    /// Written to the media: those of hosts, of garbage collection and of wear levelling (MBMW).
+    /// Bytes written to the media by hosts, garbage collection and wear levelling (MBMW).
     pub media: u64,
-    /// Of the media, erased (MBE).
+    /// Bytes of the media erased (MBE).
     pub erased: u64,
 }
 
-/// A counter that only rises was less than before.
+/// A counter that can only rise has fallen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "the drive's count of {counter} went back from {before} to {now} bytes: it was reset, replaced or given other firmware meanwhile"
+    "the drive's count of {counter} went back from {before} to {now} bytes: the drive was reset, replaced or given other firmware meanwhile"
 )]
 pub struct WentBack {
     /// Name of the counter.
@@ -28,7 +28,7 @@ pub struct WentBack {
 }
 
 impl Bytes {
-    /// Difference to `before`. Errors: a counter went back, so the difference is unknown.
+    /// Difference to `before`. Errors: a counter has fallen, so the difference is unknown.
     pub fn since(self, before: Self) -> Result<Self, WentBack> {
         let since = |counter, before: u64, now: u64| now.checked_sub(before).ok_or(WentBack { counter, before, now });
         Ok(Self {

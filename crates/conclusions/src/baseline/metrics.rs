@@ -1,4 +1,4 @@
-//! The numbers by which drives are compared, which drives of one model differ from the others, and the conclusion of a
+//! The metrics by which drives are compared, the drives that differ from others of their model, and the conclusion of a
 //! baseline.
 
 use super::{Done, Mix, Part, Point, curves, highest, in_doubt, knee, points_of, saturated_at};
@@ -9,13 +9,13 @@ use results::units::{self, count, milliseconds, number, span};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// A number that every drive of a comparison can have.
+/// A metric of a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
     pub what: What,
     /// Operation mix.
     pub mix: Mix,
-    /// The number, in the unit of `what`.
+    /// Value, in the unit of `what`.
     pub value: f64,
 }
 
@@ -24,25 +24,25 @@ pub struct Metric {
 pub enum What {
     /// Operations per second of a profile without a rate limit.
     Iops,
-    /// 99th percentile of a profile's reads (writes, if it does not read), microseconds.
+    /// 99th percentile of a profile's reads (of its writes, if the profile has no reads), microseconds.
     P99,
-    /// Operations that the kernel had in flight on average, under a profile.
+    /// Mean number of requests that the kernel had in flight under a profile.
     InFlight,
     /// CPU time of this program per operation of a profile, microseconds.
     Cpu,
-    /// The queue depth above which the rate hardly grows.
+    /// Queue depth above which the rate hardly grows.
     Knee,
     /// Highest IOPS without a rate limit, from the depths at and above the knee.
     Highest,
-    /// As [`Self::P99`], at about half of the highest rate.
+    /// Like [`Self::P99`], at about half of the highest rate.
     P99AtHalf,
     /// Operations per second at the end of write saturation.
     Sustained,
 }
 
 impl What {
-    /// Minimum difference from the median, as a fraction of it, to report a drive as different. `None`: not judged,
-    /// because its steps are wider than drives differ (a knee), or it describes this program (CPU).
+    /// Minimum difference from the median, as a fraction of the median, at which a drive is reported. `None`: not
+    /// judged, because the values have large steps (knee) or describe the host (requests in flight, CPU).
     fn differs_from(self) -> Option<f64> {
         match self {
             Self::Iops | Self::Highest | Self::Sustained => Some(0.05),
@@ -59,18 +59,18 @@ impl fmt::Display for What {
             Self::P99 => "p99",
             Self::InFlight => "mean in flight",
             Self::Cpu => "CPU per operation",
-            Self::Knee => "knee, depth",
+            Self::Knee => "queue depth at the knee",
             Self::Highest => "highest IOPS",
-            Self::P99AtHalf => "p99 at half the highest",
+            Self::P99AtHalf => "p99 at half the highest IOPS",
             Self::Sustained => "IOPS after saturation",
         })
     }
 }
 
-/// Range, as a fraction of the highest rate, that counts as half of it.
+/// Rates, as fractions of the highest rate, that count as half of the highest rate.
 const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
 
-/// All metrics of one drive's points.
+/// The metrics of a drive, from its points.
 pub fn metrics(points: &[Point]) -> Vec<Metric> {
     let mut made = Vec::new();
     let mut add = |what, mix, value: Option<f64>| {
@@ -100,8 +100,8 @@ pub fn metrics(points: &[Point]) -> Vec<Metric> {
     made
 }
 
-/// The saturated rate of `mix`: from its depth sweep, else from its profile, else its highest rate. Saturation is left
-/// out: it begins on a drive with free blocks, which does more than it can sustain.
+/// The rate of `mix` without a rate limit: from its sweep of depths, otherwise from its profile, otherwise its highest
+/// rate in any part. The saturation part is ignored, because a drive with free blocks does more than it can sustain.
 pub fn highest_rate(points: &[Point], mix: Mix) -> Option<f64> {
     let of = |part| points.iter().filter(move |point| point.part == part && Mix::of(point) == mix);
     let lasts = |point: &&Point| !matches!(point.part, Part::Saturation | Part::PtsSaturation);
@@ -110,7 +110,7 @@ pub fn highest_rate(points: &[Point], mix: Mix) -> Option<f64> {
     highest(&of(Part::Depth).collect::<Vec<_>>()).or_else(by_profile).or_else(any).filter(|iops| *iops > 0.0)
 }
 
-/// The point of a curve of rates that is nearest to half of `highest`.
+/// The point of a curve of rates whose offered rate is nearest to half of `highest`.
 fn at_half<'a>(curve: &[&'a Point], highest: Option<f64>) -> Option<&'a Point> {
     let highest = highest?;
     let share = |point: &&Point| point.offered_iops().unwrap_or(0.0) / highest;
@@ -118,7 +118,7 @@ fn at_half<'a>(curve: &[&'a Point], highest: Option<f64>) -> Option<&'a Point> {
     near.min_by(|a, b| (share(a) - 0.5).abs().total_cmp(&(share(b) - 0.5).abs()))
 }
 
-/// Key that groups drives of one model: the model's name, or kind and size of drives without one.
+/// Key that groups drives of a model: the name of the model, or kind and size of drives without a model.
 pub fn model(drive: &Identity) -> String {
     let unnamed = || {
         let kind = if drive.simulated { "simulated drive" } else { "device without a model" };
@@ -127,24 +127,24 @@ pub fn model(drive: &Identity) -> String {
     drive.model.clone().unwrap_or_else(unnamed)
 }
 
-/// A drive that differs from the others of its model in one number.
+/// A drive that differs in a metric from the other drives of its model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlier {
-    /// Index in the list.
+    /// Index in the list of values.
     pub at: usize,
     pub value: f64,
     pub median: f64,
 }
 
-/// Distance from the median, in median absolute deviations (MAD), from which a value is an outlier. Source: Iglewicz
-/// and Hoaglin, How to Detect and Handle Outliers (1993): 3.5 standard deviations, estimated as 1.4826 MAD.
+/// Minimum distance of an outlier from the median, in median absolute deviations (MAD). Source: Iglewicz and Hoaglin,
+/// How to Detect and Handle Outliers (1993): 3.5 standard deviations, estimated as 1.4826 MAD each.
 const DEVIATIONS: f64 = 3.5 * 1.4826;
 
-/// Minimum number of drives for an outlier: with two, nobody knows which one differs.
+/// Minimum number of drives for an outlier: with two drives, it is unknown which of them differs.
 const DRIVES_MIN: usize = 3;
 
-/// The `values` that lie far from the others: by more than 3.5 standard deviations (estimated by the median absolute
-/// deviation) and by more than 5 % (rate) or 20 % (latency) of the median.
+/// The `values` that differ from the median by more than 3.5 standard deviations (estimated from the median absolute
+/// deviation) and by more than 5 % (rates) or 20 % (latencies) of the median.
 pub fn outliers(what: What, values: &[Option<f64>]) -> Vec<Outlier> {
     let known: Vec<f64> = values.iter().copied().flatten().collect();
     let (Some(part), true) = (what.differs_from(), known.len() >= DRIVES_MIN) else { return Vec::new() };
@@ -158,13 +158,13 @@ pub fn outliers(what: What, values: &[Option<f64>]) -> Vec<Outlier> {
     values.iter().enumerate().filter_map(far).collect()
 }
 
-/// Maximum number of doubts listed; only the number of the others is shown.
+/// Maximum number of listed doubts; only the number of the others is shown.
 const DOUBTS_TOLD_MAX: usize = 5;
 
 /// Key of the doubts in the conclusion's details.
 const IN_DOUBT: &str = "in_doubt";
 
-/// Concludes a baseline that is over. Only failed operations fail it: rates and latencies are measured, not judged.
+/// Concludes a finished baseline. Only failed operations fail a baseline: rates and latencies are measured, not judged.
 pub fn conclude(series: &Series) -> Conclusion {
     let failed = series.steps.iter().find(|step| step.outcome == Some(Outcome::Fail) && step.state == State::Done);
     let several = series.devices.len() > 1;
@@ -180,7 +180,7 @@ pub fn conclude(series: &Series) -> Conclusion {
         if !rounds.is_empty() && saturated_at(&points).is_none() {
             let seconds: f64 = rounds.iter().map(|point| point.seconds).sum();
             let after = span(seconds as u64);
-            remarks.push(format!("{name}not steady after {after} of random writes: its writes may become slower"));
+            remarks.push(format!("{name}not steady after {after} of random writes: the writes may become slower"));
         }
     }
     remarks.extend(differences(series));
@@ -197,7 +197,7 @@ pub fn conclude(series: &Series) -> Conclusion {
     if !found.is_empty() {
         sentence += &format!(": {}", found.join(". "));
     }
-    // Doubts come first, because they qualify everything else.
+    // Doubts come first, because they qualify the rest of the sentence.
     if let Some(doubts) = &doubts {
         sentence = format!("{doubts}; {sentence}");
     }
@@ -206,13 +206,13 @@ pub fn conclude(series: &Series) -> Conclusion {
     Conclusion { outcome, sentence, remarks, rating: None, comparable: false, details }
 }
 
-/// Highest rate and knee of a depth sweep.
+/// Highest rate and knee of a sweep of depths, in words.
 fn sweep(mix: Mix, curve: &[&Point]) -> Option<String> {
     let (highest, knee) = (highest(curve)?, knee(curve)?);
-    Some(format!("{mix}: {} a second flat out, the knee is at depth {}", number(highest), knee.depth))
+    Some(format!("{mix}: {} IOPS at saturation, knee at queue depth {}", number(highest), knee.depth))
 }
 
-/// Drives that differ from others of their model, each a sentence.
+/// A sentence for each drive and metric that differs from the other drives of the model.
 fn differences(series: &Series) -> Vec<String> {
     let all: Vec<Vec<Metric>> = (0..series.devices.len()).map(|device| metrics(&points_of(series, device))).collect();
     let models: Vec<String> = series.devices.iter().map(model).collect();
@@ -258,10 +258,10 @@ mod tests {
         assert_eq!(at(What::Iops, &[100.0, 101.0, 70.0]), [2]);
         assert_eq!(at(What::Iops, &[100.0, 70.0]), [0_usize; 0]);
         assert_eq!(outliers(What::Iops, &[Some(100.0), None, Some(70.0)]), []);
-        // All but one alike: the spread is 0, and the least part of the median decides.
+        // The MAD is 0 because most values are equal, so the fraction of the median decides.
         assert_eq!(at(What::Iops, &[100.0, 100.0, 100.0, 104.9, 94.9]), [4]);
         assert_eq!(at(What::P99, &[100.0, 100.0, 100.0, 119.0, 121.0]), [4]);
-        // Drives that differ widely among themselves have no outlier.
+        // Values with a large spread have no outlier.
         assert_eq!(at(What::Iops, &[50.0, 100.0, 150.0, 200.0]), [0_usize; 0]);
         assert_eq!(at(What::Knee, &[16.0, 16.0, 16.0, 256.0]), [0_usize; 0], "a step of the sweep is no difference");
     }
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(value(What::Knee, "random reads, 4 KiB"), Some(32.0), "29 in flight would do");
         assert_eq!(value(What::Knee, "random writes, 4 KiB"), Some(4.0));
         assert_eq!(value(What::P99AtHalf, "random reads, 4 KiB"), Some(462.0), "80 us / 0.52 * 3");
-        // Half of the rate after saturation, not of the initial 50,000/s.
+        // At half of the rate after saturation, not of the initial 50,000/s.
         assert_eq!(value(What::P99AtHalf, "random writes, 4 KiB"), Some(462.0));
         assert_eq!(value(What::Sustained, "random writes, 4 KiB"), Some(25_000.0), "the last of six rounds");
         assert_eq!(value(What::Iops, "random 95 % reads, 128 KiB"), Some(7_629.0));
@@ -326,7 +326,7 @@ mod tests {
         let mut series = measured(&[1.0]);
         assert_eq!(conclude(&series).outcome, Outcome::Pass);
         let sentence = conclude(&series).sentence;
-        let reads = "measured: random reads, 4 KiB: 100,000 a second flat out, the knee is at depth 32";
+        let reads = "measured: random reads, 4 KiB: 100,000 IOPS at saturation, knee at queue depth 32";
         assert!(sentence.starts_with(reads), "{sentence}");
         series.steps[0].details["doubt"] = json!("this program was late");
         let told = conclude(&series);

@@ -1,13 +1,13 @@
-//! The measurements of a baseline on a drive, and predictions from them: a [`Point`] for each fio job that was run.
+//! The measurements of a baseline, a [`Point`] for each fio job, and predictions from these.
 //!
-//! A baseline is a [`Series`](crate::series::Series) whose steps are runs of fio's jobs. A job's measurements are in
-//! the details of its step, so a report, a comparison and a prediction are made from `series.json` alone, on any
-//! machine, years later.
+//! A baseline is a [`Series`](crate::series::Series) whose steps are runs of fio jobs. The measurements of a job are in
+//! the details of its step. So reports, comparisons and predictions need only `series.json`, on any machine, years
+//! later.
 //!
-//! For each job of a baseline, the series gives its point, its outcome, and doubts by its own numbers or by its sweep;
-//! for the whole series, a lower bound of the jobs left.
+//! This module reads the points of a series, judges jobs, finds jobs in doubt (by their own numbers, or compared with
+//! other queue depths), and computes a lower bound of the jobs left.
 //!
-//! A [`Prediction`] is a rating computed from the points of a baseline, before any search for it.
+//! A [`Prediction`] is a rating computed from the points of a baseline, without a search.
 
 mod metrics;
 mod point;
@@ -27,27 +27,27 @@ use results::units::{count, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A queue depth with less than this fraction of the rate of a smaller depth was disturbed.
+/// A job at a queue depth is in doubt if its rate is below this fraction of the rate at a smaller depth.
 const FALLEN: f64 = 0.8;
 
-/// Name of the series term with the minimum number of jobs per drive; parts with rounds count five rounds.
+/// Name of the series term with the minimum number of jobs per drive. Parts with rounds count as five rounds.
 pub const JOBS: &str = "jobs for each drive, at least";
 
 /// Jobs in doubt among those of a baseline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InDoubt {
-    /// How many are.
+    /// Number of jobs in doubt.
     pub jobs: u64,
-    /// Of how many that were measured.
+    /// Number of measured jobs.
     pub measured: u64,
-    /// Each of them by its name and why, oldest first.
+    /// Name and doubt of each job in doubt, oldest first.
     pub doubts: Vec<String>,
-    /// The numbers of their steps, from 0.
+    /// Step numbers, from 0, of the jobs in doubt.
     pub steps: Vec<usize>,
 }
 
 impl InDoubt {
-    /// The doubt about the step of this number, if there is one.
+    /// The doubt about step number `step`, if any.
     pub fn of(&self, step: usize) -> Option<&str> {
         let at = self.steps.iter().position(|number| *number == step)?;
         self.doubts.get(at).map(String::as_str)
@@ -61,7 +61,7 @@ impl std::fmt::Display for InDoubt {
     }
 }
 
-/// The jobs in doubt of `series`; `None`: there is none.
+/// The jobs in doubt of `series`; `None` if there are none.
 pub fn in_doubt(series: &Series) -> Option<InDoubt> {
     let mut all: Vec<_> = (0..series.devices.len()).flat_map(|device| measured(series, device)).collect();
     all.sort_by_key(|(step, _)| *step);
@@ -72,12 +72,12 @@ pub fn in_doubt(series: &Series) -> Option<InDoubt> {
     (!doubts.is_empty()).then_some(InDoubt { jobs: doubts.len() as u64, measured: all.len() as u64, doubts, steps })
 }
 
-/// The points of a series, oldest first; steps that are not done have none.
+/// The points of the finished steps of a series, oldest first.
 pub fn points(series: &Series) -> Vec<Point> {
     series.steps.iter().filter_map(point_of).collect()
 }
 
-/// The points of one device, by its number, with doubts that follow from its other jobs.
+/// The points of device number `device`, with doubts that follow from other jobs of the device.
 pub fn points_of(series: &Series, device: usize) -> Vec<Point> {
     measured(series, device).into_iter().map(|(_, point)| point).collect()
 }
@@ -87,8 +87,8 @@ pub fn point_of(step: &Step) -> Option<Point> {
     (step.state == State::Done).then(|| serde_json::from_value(step.details.clone()).ok()).flatten()
 }
 
-/// Lower bound of the jobs left: rounds go on until the drive is steady, and a drive that failed has none. `None` if
-/// the series does not record its number of jobs.
+/// Lower bound of the jobs left: rounds continue until a drive is steady, and a failed drive has no jobs left. `None`
+/// if the series does not record its number of jobs.
 pub fn jobs_left(series: &Series) -> Option<u64> {
     let (_, jobs) = series.terms.iter().find(|(name, _)| name == JOBS)?;
     let going: Vec<_> = (0..series.devices.len()).filter(|device| !has_failed(series, *device)).collect();
@@ -100,7 +100,7 @@ pub fn jobs_left(series: &Series) -> Option<u64> {
     Some(all.saturating_sub(done).max(is_open) * is_open)
 }
 
-/// The points of a device, each with the number of its step; adds a doubt to depths that did less than a smaller one.
+/// The points of a device with their step numbers. Adds a doubt to queue depths that did less than a smaller depth.
 fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
     let steps = series.steps.iter().enumerate().filter(|(_, step)| step.devices.contains(&device));
     let mut measured: Vec<_> = steps.filter_map(|(number, step)| Some((number, point_of(step)?))).collect();
@@ -111,7 +111,7 @@ fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
     measured
 }
 
-/// Describes a queue depth that did clearly less than a smaller one of its sweep.
+/// The doubt about a queue depth that did clearly less than a smaller depth of the same mix.
 fn fallen(point: &Point, among: &[(usize, Point)]) -> Option<String> {
     let sweep = among.iter().map(|(_, other)| other).filter(|_| point.part == Part::Depth);
     let smaller = sweep.filter(|other| other.part == Part::Depth && other.depth < point.depth);
@@ -119,21 +119,21 @@ fn fallen(point: &Point, among: &[(usize, Point)]) -> Option<String> {
     let best = of_mix.map(Point::iops).reduce(f64::max)?;
     (point.iops() < FALLEN * best).then(|| {
         format!(
-            "there were {} a second, and {} at a smaller depth: something was in the way",
+            "{} IOPS here, but {} at a smaller queue depth: something disturbed this job",
             number(point.iops()),
             number(best)
         )
     })
 }
 
-/// Name of the job of device number `device` of the series. Names of its streams begin with it.
+/// Name of the job of device number `device` of the series. The names of the job's streams begin with this name.
 pub fn job_name(device: usize) -> String {
     format!("drive-{}", device + 1)
 }
 
-/// Judges the job `name` of device number `device` of the series, from the `verdict` on a run of several jobs. Only
-/// failed operations of the job fail it; the achieved rate is a result, not a criterion. A run that ended early is no
-/// measurement, whichever drive ended it.
+/// Judges the job on device number `device` of the series, which is called `name`, from the `verdict` on a run of
+/// several jobs. Only failed operations of the job fail the job; the achieved rate is a result, not a criterion. A run
+/// that ended early is not a measurement, whichever drive ended it.
 pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> Judged {
     let prefix = format!("{}-", job_name(device));
     let own = verdict.streams.iter().filter(|stream| stream.name.starts_with(&prefix));
@@ -143,65 +143,66 @@ pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> Judged {
         end @ End::DeviceGone { device } if device == name => (Outcome::Fail, end.to_string()),
         End::Completed | End::Enough { .. } => (Outcome::Pass, "ran to its end without an I/O error".to_owned()),
         end @ (End::DeviceGone { .. } | End::TooManyErrors { .. }) => {
-            (Outcome::Invalid, format!("its run ended with that of another drive: {end}"))
+            (Outcome::Invalid, format!("another drive ended the run: {end}"))
         }
         end => (Outcome::Invalid, format!("{end} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec)),
     };
     Judged { outcome, reason, notes: Vec::new() }
 }
 
-/// True if a job of this device has failed: no further jobs run on it.
+/// True if a job on this device has failed; no further jobs run on such a device.
 pub fn has_failed(series: &Series, device: usize) -> bool {
     let mut own = series.steps.iter().filter(|step| step.devices.contains(&device));
     own.any(|step| step.state == State::Done && step.outcome == Some(Outcome::Fail))
 }
 
-/// A simulated drive that does what a drive did in its baseline, and the rating which that drive has. In a series they
-/// stand in `conclusion.details.prediction`, one for each drive.
+/// A simulated drive fitted to the baseline of a real drive, and the rating of this simulated drive. A series has a
+/// prediction for each drive in `conclusion.details.prediction`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
     /// The drive that was measured.
     pub device: String,
-    /// Why there is no rating, if the baseline cannot tell one. Then there is no other number of the simulated drive either.
+    /// Why no rating is predicted. If present, there are no other numbers of the simulated drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declined: Option<Declined>,
-    /// Events that the baseline cannot know: rarer than what, later than when; and how long a baseline would have to run for them.
+    /// Events that the baseline is too short to show (rare or late events), and the duration of a baseline that would
+    /// show them.
     #[serde(default)]
     pub unknown: String,
     /// The simulated drive as a device argument: `sim:capacity=...`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated: Option<String>,
-    /// Its parameters, and how surely they are known.
+    /// Parameters of the simulated drive, with their intervals.
     pub parameters: Vec<Parameter>,
-    /// Points that it was fitted to.
+    /// Number of points used for the fit.
     pub points: usize,
-    /// Jobs of the baseline that were in doubt, which it was not fitted to.
+    /// Number of jobs in doubt, which were not used for the fit.
     #[serde(default)]
     pub in_doubt: u64,
-    /// How far its rates and percentiles are from those measured, percent: the median of all.
+    /// Median difference of the simulated rates and percentiles from the measured ones, percent.
     pub error_pct: f64,
-    /// Where it does something else than the drive did, a sentence each, the worst first.
+    /// Differences between the simulated and the real drive, one sentence each, the worst first.
     pub misses: Vec<String>,
     /// The load of 1x: `ACT's`, or the name of a configuration.
     pub load: String,
-    /// The limits that a load had to meet.
+    /// The limits for the rating.
     pub limits: String,
-    /// The rating of the simulated drive, a multiple of 1x; `None`: it was declined, or the drive held nothing that was tried.
+    /// Rating of the simulated drive, a multiple of 1x; `None`: declined, or the drive held no load that was tried.
     pub rating: Option<f64>,
-    /// Rating of a drive with all parameters at the slow ends of their intervals.
+    /// Rating of a simulated drive with all parameters at the slow ends of their intervals.
     pub rating_low: Option<f64>,
-    /// Rating of a drive with all parameters at their fast ends.
+    /// Rating of a simulated drive with all parameters at the fast ends of their intervals.
     pub rating_high: Option<f64>,
-    /// Remarks for the reader, a sentence each.
+    /// Further remarks, one sentence each.
     pub remarks: Vec<String>,
 }
 
 /// Why no rating is predicted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Declined {
-    /// By name.
+    /// Code of the reason.
     pub cause: DeclinedBy,
-    /// Observation, a clause with its numbers, and what to do.
+    /// The observation with its numbers, and what to do.
     pub reason: String,
 }
 
@@ -209,13 +210,13 @@ pub struct Declined {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeclinedBy {
-    /// The drive becomes slower, or faster, as time goes by.
+    /// The drive becomes slower or faster over time.
     Drift,
-    /// Stalls decide, and too little is known of them.
+    /// Stalls decide the rating, but too little is known about them.
     Stalls,
-    /// The drive collects garbage, and how much depends on the load.
+    /// The drive's garbage collection depends on the load.
     GarbageCollection,
-    /// The simulated drive does something else than the real one did.
+    /// The simulated drive differs too much from the real drive.
     Model,
 }
 
@@ -233,13 +234,13 @@ impl std::fmt::Display for DeclinedBy {
 /// A parameter of a simulated drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Parameter {
-    /// As the description of a simulated drive has it: `read-us`.
+    /// Name, as in the specification of a simulated drive: `read-us`.
     pub name: String,
-    /// Value that describes the points best.
+    /// Value that fits the points best.
     pub value: f64,
-    /// The least that describes them nearly as well; `None`: the points set no bound.
+    /// Smallest value that fits nearly as well; `None`: no lower bound.
     pub low: Option<f64>,
-    /// The most that does.
+    /// Largest value that fits nearly as well; `None`: no upper bound.
     pub high: Option<f64>,
 }
 
@@ -253,7 +254,7 @@ mod tests {
     fn the_knee_is_the_least_depth_that_does_nine_tenths() {
         let reads = |depth, iops| point(Part::Depth, depth, Some((4_096.0, None, iops, 80.0)), None);
         let points = [reads(32, 90_000.0), reads(1, 9_000.0), reads(16, 85_499.0), reads(64, 100_000.0)];
-        // Of 95,000, which is between the two that are near the best.
+        // Nine tenths of 95,000: the median of the two rates near the best.
         assert_eq!(knee(&points.iter().collect::<Vec<_>>()), Some(&points[0]));
         assert_eq!(knee(&[&reads(1, 0.0)]), None, "nothing was done");
         assert_eq!(knee(&[]), None);
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!(of(&[250.0, 500.0, 970.0, 1_050.0, 990.0, 1_010.0, 1_000.0]), Some((1_000.0, 4)));
         // The rate rises to the end, so the greatest depth is the only known estimate.
         assert_eq!(of(&[1.0, 2.0, 4.0, 8.0]), Some((8.0, 8)));
-        // Less at great depths is not what it can do.
+        // Lower rates at large depths do not lower the highest rate.
         assert_eq!(of(&[100.0, 200.0, 400.0, 400.0, 100.0, 100.0]), Some((400.0, 4)));
         assert_eq!(of(&[0.0]), None);
     }
@@ -286,7 +287,7 @@ mod tests {
         series.terms.push((JOBS.to_owned(), all.to_string()));
         assert_eq!(jobs_left(&series), Some(0), "it is at its end");
         series.conclusion = None;
-        // Six rounds of a saturation are done; five of them were certain.
+        // Six rounds of the saturation are done, of which five were planned.
         assert_eq!(jobs_left(&series), Some(2));
         series.steps.truncate(series.steps.len() - 7);
         assert_eq!(jobs_left(&series), Some(9));
@@ -333,7 +334,10 @@ mod tests {
         assert_eq!(in_doubt(&series), None, "a fifth less is not told");
         series.steps[step].details["writes"]["iops"] = json!(1_000.0);
         let told = in_doubt(&series).unwrap();
-        assert!(told.jobs == 1 && told.doubts[0].contains("1,000 a second, and 25,000 at a smaller depth"), "{told:?}");
+        assert!(
+            told.jobs == 1 && told.doubts[0].contains("1,000 IOPS here, but 25,000 at a smaller queue depth"),
+            "{told:?}"
+        );
         assert!(points_of(&series, 0).iter().rfind(|point| is_sweep(point)).unwrap().doubt.is_some());
     }
 }

@@ -1,7 +1,6 @@
-//! One fio job on a drive, and its measurements.
+//! The measurements of a fio job on a drive.
 //!
-//! A [`Mix`] is a job's pattern, block size and read share, without its queue depth: the points of one mix form a
-//! curve.
+//! A [`Mix`] is a job's pattern, block size and read share, without its queue depth. The points of a mix form a curve.
 
 use super::Watch;
 use crate::percentile::{beyond, is_compared, is_told};
@@ -16,25 +15,25 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// Random writes, flat out, until the drive is steady: write saturation.
+    /// Write saturation: random writes without a rate limit, until the drive is steady.
     Saturation,
-    /// A queue depth, closed loop; several of them show where more in flight brings no more.
+    /// A queue depth, closed loop; several depths show where a larger depth gives no higher rate.
     Depth,
-    /// A profile of reads and writes, flat out at the depth that was chosen.
+    /// A mix of reads and writes without a rate limit, at the chosen depth.
     Profile,
-    /// A part of the highest rate, open loop: latency against throughput.
+    /// A fraction of the highest rate, open loop: latency as a function of throughput.
     Rate,
-    /// Reads at a rate beside writes at a rate, open loop: a cell of the grid.
+    /// Reads at a rate together with writes at a rate, open loop: a cell of the grid.
     Grid,
-    /// A light load for long, looked at second by second: stalls and drift.
+    /// A long, light load, recorded second by second: stalls and drift.
     Watch,
-    /// A round of SNIA's Performance Test Specification: IOPS test.
+    /// A round of the IOPS test of SNIA's Performance Test Specification (PTS).
     PtsIops,
-    /// The same: throughput test.
+    /// A round of SNIA's throughput test.
     PtsThroughput,
-    /// The same: latency test.
+    /// A round of SNIA's latency test.
     PtsLatency,
-    /// The same: write saturation test.
+    /// A round of SNIA's write saturation test.
     PtsSaturation,
 }
 
@@ -43,32 +42,32 @@ pub enum Part {
 pub struct Point {
     /// Purpose of the job.
     pub part: Part,
-    /// Its options as fio takes them, without the device: `--rw=randread --bs=4k --iodepth=32`.
+    /// fio options of the job, without the device: `--rw=randread --bs=4k --iodepth=32`.
     pub job: String,
     /// True if offsets are random.
     pub random: bool,
-    /// Percentage of reads among its operations: set for a mix, computed for a job with rates, else 100 or 0.
+    /// Percentage of reads among the operations: set for a mix, computed for a job with rates, otherwise 100 or 0.
     pub read_pct: f64,
-    /// Operations in flight that it may have.
+    /// Queue depth: maximum number of operations in flight.
     pub depth: u32,
-    /// Round of its part, from 0; 0 in parts without rounds.
+    /// Number of the round, from 0; 0 in parts without rounds.
     pub round: u32,
-    /// How long it was measured, seconds.
+    /// Measured time, seconds.
     pub seconds: f64,
-    /// Its reads; `None` if it does not read.
+    /// Reads of the job; `None` if the job does not read.
     pub reads: Option<Done>,
-    /// Its writes; `None` if it does not write.
+    /// Writes of the job; `None` if the job does not write.
     pub writes: Option<Done>,
-    /// Operations that the kernel had in flight on the drive on average (diskstats, as iostat's aqu-sz); `None` where
-    /// there is no such counter.
+    /// Mean number of requests that the kernel had in flight on the drive (diskstats, iostat's aqu-sz); `None` without
+    /// this counter.
     pub mean_in_flight: Option<f64>,
-    /// CPU time of this program for an operation, microseconds; `None` on virtual time.
+    /// CPU time of this program per operation, microseconds; `None` in virtual time.
     pub cpu_us: Option<f64>,
-    /// True if its rates were steady; `None`: too short to tell.
+    /// True if the rates were steady; `None`: the job was too short.
     pub steady: Option<bool>,
-    /// Why it says less than it seems to, one sentence: this program was late, the load ended early.
+    /// Doubt about the measurement, one sentence: for example, this program was late, or the load ended early.
     pub doubt: Option<String>,
-    /// Of a watch: what its seconds showed.
+    /// Second-by-second observations of a watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Watch>,
 }
@@ -76,27 +75,27 @@ pub struct Point {
 /// All reads, or all writes, of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {
-    /// Size of an operation, bytes; of several sizes their mean.
+    /// Size of an operation, bytes; for several sizes, the mean.
     pub bytes_each: f64,
-    /// Operations a second that were wanted; `None`: flat out.
+    /// Scheduled operations per second; `None`: no rate limit.
     pub offered_iops: Option<f64>,
-    /// Operations that were done.
+    /// Number of completed operations.
     pub ops: u64,
-    /// Operations a second that were done.
+    /// Completed operations per second.
     pub iops: f64,
-    /// Megabytes (10^6) a second.
+    /// Megabytes (10^6 bytes) per second.
     pub mbps: f64,
-    /// Operations that failed.
+    /// Number of failed operations.
     pub errors: u64,
-    /// Operations that were wanted and never done.
+    /// Number of scheduled operations that never completed.
     pub undone: u64,
-    /// From handing it over until it was seen to be done: fio's clat.
+    /// Service time: from submission to observed completion (fio's slat + clat).
     pub service: Latency,
-    /// With the wait for a free place in the queue, of what has a rate: what the drive answers for. Flat out it is `service`.
+    /// Wait plus service, which is charged to the drive. Without a rate limit, equal to `service`.
     pub answer: Latency,
 }
 
-/// How long operations took.
+/// Distribution of latencies.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Mean, microseconds.
@@ -107,36 +106,36 @@ pub struct Latency {
     pub min_us: f64,
     /// The longest, microseconds.
     pub max_us: f64,
-    /// Microseconds that so many percent took at most, at [`Latency::PERCENTILES`]; empty without operations. The list ends
-    /// where operations that were never done begin: those took longer than `max_us`. Those at the ends are of few operations, or
-    /// of one: [`Done::service_at`] and [`Done::answer_at`] give what is told.
+    /// Values at [`Latency::PERCENTILES`], microseconds; empty without operations. If operations never completed, the
+    /// list ends where these begin: they took longer than `max_us`. Values near both ends can depend on few operations,
+    /// or on one: [`Done::service_at`] and [`Done::answer_at`] return only percentiles with enough operations.
     pub percentiles_us: Vec<f64>,
 }
 
 impl Latency {
-    /// Percentiles stored of each distribution, percent: fio's list, with the low end and the tail that a fit needs.
+    /// Stored percentiles, percent: fio's list, plus low percentiles and the tail, which a fit needs.
     pub const PERCENTILES: [f64; 21] = [
         1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 97.0, 98.0, 99.0, 99.5, 99.9, 99.95,
         99.99, 99.999, 100.0,
     ];
 
-    /// Microseconds that `percent` of the operations took at most; `None` if that percentile is not stored or unknown,
-    /// or without operations.
+    /// The percentile `percent`, microseconds; `None` if this percentile is not stored or unknown, or without
+    /// operations.
     pub fn at(&self, percent: f64) -> Option<f64> {
         let at = Self::PERCENTILES.iter().position(|known| *known == percent)?;
         self.percentiles_us.get(at).copied()
     }
 }
 
-/// A percentile of a job's operations, as far as they determine it.
+/// A percentile of a job's operations, if the operations determine it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Percentile {
     /// Value, microseconds.
     Us(f64),
-    /// The percentile lies among operations that never completed: longer than the longest completed one, in
+    /// The percentile lies among operations that never completed. The value is the longest completed operation,
     /// microseconds.
     LongerThan(f64),
-    /// Too few operations for the percentile, or none.
+    /// There were too few operations for the percentile.
     TooFew,
 }
 
@@ -150,13 +149,13 @@ impl Percentile {
         }
     }
 
-    /// Microseconds, where these are known.
+    /// Value, microseconds, if known.
     pub fn us(self) -> Option<f64> {
         if let Self::Us(us) = self { Some(us) } else { None }
     }
 }
 
-/// `1.2 ms`, `> 587 ms`, and a dash where there were too few.
+/// `1.2 ms`, `> 587 ms`, or a dash for too few operations.
 impl fmt::Display for Percentile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -168,12 +167,12 @@ impl fmt::Display for Percentile {
 }
 
 impl Done {
-    /// A percentile of its service times.
+    /// A percentile of the service times.
     pub fn service_at(&self, percent: f64) -> Percentile {
         Percentile::of(&self.service, self.ops, percent)
     }
 
-    /// A percentile of its answers; operations that were never done count as slower than all that were.
+    /// A percentile of wait plus service. Operations that never completed count as slower than all others.
     pub fn answer_at(&self, percent: f64) -> Percentile {
         Percentile::of(&self.answer, self.wanted(), percent)
     }
@@ -183,7 +182,7 @@ impl Done {
         beyond(self.wanted(), percent)
     }
 
-    /// True if there are enough operations beyond a percentile to compare it with that of another drive.
+    /// True if enough operations lie beyond a percentile to compare the percentile with that of another drive.
     pub fn is_compared(&self, percent: f64) -> bool {
         is_compared(self.wanted(), percent)
     }
@@ -198,16 +197,16 @@ impl Done {
     }
 }
 
-/// Kind, share of reads and sizes of a job's operations.
+/// Access pattern, share of reads, and sizes of a job's operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mix {
     /// True if offsets are random.
     pub random: bool,
-    /// Reads among its operations, whole percent.
+    /// Percentage of reads, rounded.
     pub read_pct: u32,
-    /// Size of a read, bytes; of several sizes their mean. 0: it does not read.
+    /// Size of a read, bytes; for several sizes, the mean. 0: no reads.
     pub read_bytes: u64,
-    /// Size of a write, bytes; 0: it does not write.
+    /// Size of a write, bytes; for several sizes, the mean. 0: no writes.
     pub write_bytes: u64,
 }
 
@@ -236,8 +235,8 @@ impl fmt::Display for Mix {
     }
 }
 
-/// The points of `part`, mix by mix in the order of their first run; within a mix by depth and then by offered rate. If
-/// several points have the same place, the last counts.
+/// The points of `part`, grouped by mix. Mixes are in the order of their first points; points within a mix are sorted
+/// by round, depth and offered rate. Of several points with the same round, depth and rate, the last counts.
 pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
     let place = |point: &Point| (point.round, point.depth, point.offered_iops().unwrap_or(f64::INFINITY));
     let mut curves: Vec<(Mix, Vec<&Point>)> = Vec::new();
@@ -257,51 +256,51 @@ pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
     curves
 }
 
-/// Fraction of the highest rate that defines the knee: above it, more depth brings little.
+/// Fraction of the highest rate that defines the knee.
 const KNEE: f64 = 0.9;
 
-/// Highest sustained rate by a depth sweep: the median of the points with at least 90 % of the best rate, which are
-/// those from the knee on. The best point alone is biased upwards: 95 % of it can be more than the drive sustains.
+/// Highest sustained rate in a sweep of depths: the median of the rates that are at least 90 % of the best rate. The
+/// best rate alone is biased upwards: 95 % of the best rate can be more than the drive sustains.
 pub fn highest(curve: &[&Point]) -> Option<f64> {
     let best = curve.iter().map(|point| point.iops()).reduce(f64::max).filter(|best| *best > 0.0)?;
     let rates: Vec<f64> = curve.iter().map(|point| point.iops()).filter(|iops| *iops >= KNEE * best).collect();
     Some(median(&rates))
 }
 
-/// The knee of a depth sweep: the smallest depth that reaches 90 % of the highest rate. Beyond it operations wait
-/// longer and the rate hardly grows.
+/// The knee of a sweep of depths: the smallest depth that reaches 90 % of the highest rate. Beyond the knee operations
+/// take longer, but the rate hardly grows.
 pub fn knee<'a>(curve: &[&'a Point]) -> Option<&'a Point> {
     let highest = highest(curve)?;
     curve.iter().copied().filter(|point| point.iops() >= KNEE * highest).min_by_key(|point| point.depth)
 }
 
 impl Point {
-    /// The reads and the writes, as far as the job has them.
+    /// The reads and the writes of the job, if any.
     pub fn directions(&self) -> impl Iterator<Item = &Done> {
         self.reads.iter().chain(&self.writes)
     }
 
-    /// Operations that failed.
+    /// Number of failed operations.
     pub fn errors(&self) -> u64 {
         self.directions().map(|done| done.errors).sum()
     }
 
-    /// Operations per second that were done.
+    /// Completed operations per second.
     pub fn iops(&self) -> f64 {
         self.directions().map(|done| done.iops).sum()
     }
 
-    /// Megabytes (10^6) per second.
+    /// Megabytes (10^6 bytes) per second.
     pub fn mbps(&self) -> f64 {
         self.directions().map(|done| done.mbps).sum()
     }
 
-    /// Offered operations per second; `None` if saturated.
+    /// Scheduled operations per second; `None` without a rate limit.
     pub fn offered_iops(&self) -> Option<f64> {
         self.directions().map(|done| done.offered_iops).sum()
     }
 
-    /// Reads if there are any, else writes: their latency represents the point.
+    /// The direction whose latency represents the point: reads, or writes if there are no reads.
     pub fn told(&self) -> Option<&Done> {
         self.directions().next()
     }
@@ -319,13 +318,13 @@ mod tests {
 
     #[test]
     fn a_percentile_that_too_few_operations_tell_is_a_dash() {
-        // 10 s of 50 operations a second.
+        // 10 s at 50 operations per second.
         let mut done = point(Part::Rate, 1, Some((4_096.0, Some(50.0), 50.0, 80.0)), None).reads.unwrap();
         let told = |done: &Done| [50.0, 99.0, 99.9].map(|percent| done.answer_at(percent).to_string());
         assert_eq!(done.ops, 500);
         assert_eq!(told(&done), ["80 us", "240 us", "-"]);
         assert_eq!((done.answer_at(99.9).us(), done.service_at(99.9)), (None, Percentile::TooFew));
-        // 20 that were never done took longer than the longest of the others.
+        // 20 operations that never completed count as longer than the longest completed operation.
         done.undone = 20;
         done.answer.percentiles_us.truncate(12);
         assert_eq!(told(&done), ["80 us", "> 320 us", "-"]);

@@ -1,11 +1,12 @@
 //! SNIA's Performance Test Specification: the jobs of a round, the steady-state rule, and the result tables.
 //!
-//! A round runs each job of a test once. Some jobs are tracked from round to round. The drive is steady when, over five
-//! rounds, each tracked value ranges over at most 20 % of its average, and the best straight line through it moves by
-//! at most 10 %. The tables are averages over these five rounds. The result follows that procedure; neither SNIA nor
-//! anybody else certified it.
+//! A round runs each job of a test once. Some jobs are tracked from round to round. The drive is steady if, over five
+//! rounds, each tracked value ranges over at most 20 % of its average, and the best straight line moves by at most 10 %
+//! of the average. The tables are averages over these five rounds. Nobody has certified that these results conform to
+//! the specification.
 //!
-//! Source: SNIA SSS PTS 2.0.2, definition of steady state, and the sections on IOPS, throughput, latency and write saturation.
+//! Source: SNIA SSS PTS 2.0.2, definition of steady state, and the sections on IOPS, throughput, latency and write
+//! saturation.
 
 use super::point::{Part, Point};
 use results::steady::{ROUNDS_IN_WINDOW, Spread};
@@ -16,7 +17,7 @@ pub const PTS_ROUNDS_MAX: usize = 25;
 
 const KIB: u64 = 1024;
 
-/// Write saturation changes slowly, so only one minute out of thirty is tracked.
+/// Write saturation changes slowly, so only one minute out of 31 is tracked.
 const SATURATION_TRACKED: usize = 31;
 
 /// A test of the specification.
@@ -26,11 +27,11 @@ pub enum Pts {
     Iops,
     /// Sequential reads and writes of 1024 KiB.
     Throughput,
-    /// The same with 128 KiB: a separate test, which begins with a purge again.
+    /// Sequential reads and writes of 128 KiB: a separate test, which also begins with a purge.
     Throughput128,
     /// Random operations, one at a time.
     Latency,
-    /// Random writes from an empty drive on.
+    /// Random writes, beginning on an empty drive.
     Saturation,
 }
 
@@ -38,11 +39,13 @@ pub enum Pts {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PtsTable {
     pub test: Pts,
-    /// Whole rounds.
+    /// Number of whole rounds.
     pub rounds: usize,
-    /// The round, from 1, at whose end the drive was steady; `None`: it was not, and the last rounds are shown.
+    /// The round, from 1, at whose end the drive was steady; `None`: the drive was not steady, and the table has the
+    /// last five rounds.
     pub steady_at: Option<usize>,
-    /// By bytes of an operation and percent of reads: averages in IOPS, MB/s, or microseconds (mean and longest).
+    /// By size of an operation (bytes) and percent of reads: averages in IOPS, MB/s, or microseconds (mean and
+    /// maximum).
     pub cells: BTreeMap<(u64, u32), [f64; 2]>,
 }
 
@@ -50,7 +53,7 @@ impl Pts {
     /// All tests, in the order in which they are run.
     pub const ALL: [Self; 5] = [Self::Iops, Self::Throughput, Self::Throughput128, Self::Latency, Self::Saturation];
 
-    /// Name on the command line; tests with one name run together.
+    /// Name on the command line; tests with the same name run together.
     pub fn word(self) -> &'static str {
         match self {
             Self::Iops => "iops",
@@ -60,7 +63,7 @@ impl Pts {
         }
     }
 
-    /// The part of a baseline that its points belong to.
+    /// The part of a baseline for the points of this test.
     pub fn part(self) -> Part {
         match self {
             Self::Iops => Part::PtsIops,
@@ -70,7 +73,7 @@ impl Pts {
         }
     }
 
-    /// Percent of reads and bytes of an operation of each job of a round, in their order.
+    /// Percent of reads and size of an operation (bytes) of each job of a round, in order.
     pub fn jobs(self) -> Vec<(u32, u64)> {
         let (mixes, sizes): (&[u32], &[u64]) = match self {
             Self::Iops => (
@@ -91,7 +94,7 @@ impl Pts {
         point.part == self.part() && self.jobs().contains(&(read_pct, bytes))
     }
 
-    /// Jobs tracked from round to round: bytes of an operation, percent of reads.
+    /// Jobs tracked from round to round: size of an operation (bytes), percent of reads.
     pub fn tracked(self) -> &'static [(u64, u32)] {
         match self {
             Self::Iops => &[(4 * KIB, 0), (64 * KIB, 65), (1024 * KIB, 100)],
@@ -101,7 +104,7 @@ impl Pts {
         }
     }
 
-    /// A job's value in this test; for latency the mean and the maximum.
+    /// Value of a job in this test; for latency, mean and maximum.
     fn value(self, point: &Point) -> [f64; 2] {
         let sides = || [&point.reads, &point.writes].into_iter().flatten();
         match self {
@@ -118,8 +121,8 @@ impl Pts {
         }
     }
 
-    /// The round, from 1, at whose end the tracked jobs were first steady over five rounds; `None`: not yet. Incomplete
-    /// rounds do not count.
+    /// The round, from 1, at whose end the tracked jobs were first steady over five tracked rounds; `None`: not yet.
+    /// Incomplete rounds do not count.
     pub fn steady_at(self, points: &[Point]) -> Option<usize> {
         let every = if self == Self::Saturation { SATURATION_TRACKED } else { 1 };
         let of = |job: &(u64, u32)| -> Vec<f64> {
@@ -147,13 +150,13 @@ impl Pts {
     }
 }
 
-/// The round of the saturation, from 1, at whose end its rate was first steady over five rounds, by SNIA's rule.
+/// The round of the saturation, from 1, at whose end the rate was first steady over five rounds, by SNIA's rule.
 pub fn saturated_at(points: &[Point]) -> Option<usize> {
     let rounds = points.iter().filter(|point| point.part == Part::Saturation);
     steady_at(&[rounds.map(Point::iops).collect()])
 }
 
-/// The round, from 1, at whose end every one of `series` was first steady over five rounds.
+/// The round, from 1, at whose end all `series` were first steady over five rounds.
 fn steady_at(series: &[Vec<f64>]) -> Option<usize> {
     let rounds = series.iter().map(Vec::len).min().unwrap_or(0);
     (ROUNDS_IN_WINDOW..=rounds).find(|end| {
@@ -164,7 +167,7 @@ fn steady_at(series: &[Vec<f64>]) -> Option<usize> {
     })
 }
 
-/// Bytes of an operation, and percent of reads.
+/// Size of an operation (bytes), and percent of reads.
 fn key(point: &Point) -> (u64, u32) {
     let done = point.writes.as_ref().or(point.reads.as_ref());
     (done.map_or(0, |done| done.bytes_each.round() as u64), point.read_pct.round() as u32)
@@ -175,7 +178,7 @@ mod tests {
     use super::*;
     use crate::testing::point;
 
-    /// Rounds of a test with these rates of 4 KiB writes.
+    /// Rounds of a test whose 4 KiB writes have these rates.
     fn rounds(test: Pts, iops: &[f64]) -> Vec<Point> {
         let done = |iops: &f64| Some((4_096.0, None, *iops, 1e6 / iops));
         iops.iter().map(|iops| point(test.part(), 1, None, done(iops))).collect()
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn five_rounds_within_the_limits_are_steady_and_one_step_beyond_is_not() {
         let at = |values: &[f64]| steady_at(&[values.to_vec()]);
-        // A range of 20 % of the average exactly, with a slope of 8 %.
+        // A range of exactly 20 % of the average, with a slope of 8 %.
         assert_eq!(at(&[90.0, 100.0, 110.0, 100.0, 100.0]), Some(5));
         assert_eq!(at(&[89.9, 100.0, 110.0, 100.0, 100.0]), None, "over 20 %");
         // A line that moves by exactly 10 % of its average, and one that moves further.
@@ -198,7 +201,7 @@ mod tests {
 
     #[test]
     fn each_test_tracks_what_the_specification_names() {
-        // Five equal rounds of every job, and unequal rounds of one of them.
+        // Five rounds in which all jobs are equal, except the job `wild`.
         let but = |test: Pts, wild: (u32, u64)| {
             let of = |round: u32, (read_pct, bytes): (u32, u64)| {
                 let is_wild = (read_pct, bytes) == wild && round == 4;
@@ -218,7 +221,7 @@ mod tests {
 
     #[test]
     fn of_a_write_saturation_one_minute_after_each_thirty_is_tracked() {
-        // Minutes that double and halve, except the tracked ones.
+        // Rates that alternate from minute to minute, except in the tracked minutes.
         let iops: Vec<f64> = (1..=5 * 31)
             .map(|minute| if minute % 31 == 0 { 100.0 } else { f64::from(50 + minute % 2 * 100) })
             .collect();

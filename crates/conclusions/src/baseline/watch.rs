@@ -1,9 +1,9 @@
 //! A watch: a long, light, steady load, recorded second by second, for effects that single jobs are too short to show.
 //!
 //! ```text
-//! median and longest operation of each second -> Watch    in the job's point, kept in series.json
-//!                                             -> pauses   seconds with an operation far beyond the usual: length, period
-//!                                             -> drift    medians of tenths that differ
+//! median and longest operation of each second -> Watch    stored in the job's point in series.json
+//!                                             -> pauses   seconds with an unusually long operation: length, period
+//!                                             -> drift    different medians of the tenths of the watch
 //! ```
 
 use results::units;
@@ -13,27 +13,28 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of pauses stored.
 const PAUSES_MAX: usize = 2_000;
 
-/// A second has a pause if its longest operation exceeds the usual longest one by this factor, and by this time.
+/// A second has a pause if its longest operation exceeds the usual longest operation by this factor and by
+/// [`PAUSE_US`].
 const PAUSE_FACTOR: f64 = 4.0;
 const PAUSE_US: f64 = 1_000.0;
-/// Quantile of the seconds' longest operations that counts as usual.
+/// Quantile of the longest operations of all seconds that counts as usual.
 const USUAL: f64 = 0.1;
-/// If a larger fraction of the seconds has pauses, single pauses cannot be separated.
+/// Maximum fraction of seconds with pauses at which single pauses can be separated.
 const SEPARATE_MAX: f64 = 0.85;
 
 /// Minimum number of pauses for a known period.
 pub const PAUSES_MIN: u64 = 3;
 
-/// Minimum usual gap between two pauses, seconds, for which a gap of twice that is not caused by second boundaries.
+/// Minimum usual gap between two pauses, seconds, at which a double gap cannot result from the boundaries of seconds.
 const LONG_GAP_SEC: f64 = 3.0;
 
-/// Number of parts of a watch whose medians are compared.
+/// Number of equal parts of a watch whose medians are compared.
 const PARTS: usize = 10;
-/// Medians drift if they differ by more than this factor, and by more than this time.
+/// Medians drift if they differ by more than this factor and by more than [`DRIFT_US`].
 const DRIFT_FACTOR: f64 = 1.1;
 const DRIFT_US: f64 = 2.0;
 
-/// One second of a watch, microseconds.
+/// Latencies of a second of a watch, microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Second {
     pub median_us: f64,
@@ -48,11 +49,11 @@ pub struct Watch {
     pub seconds: u64,
     /// Median latency of each tenth of the watch, microseconds.
     pub medians_us: Vec<f64>,
-    /// The longest operation of a usual second, microseconds.
+    /// Longest operation of a usual second, microseconds.
     pub usual_us: f64,
-    /// Seconds in which an operation took far longer than usual.
+    /// Number of seconds in which an operation took far longer than usual.
     pub pauses: u64,
-    /// The first 2,000 of these.
+    /// The first 2,000 of these seconds.
     pub first_pauses: Vec<Pause>,
 }
 
@@ -61,7 +62,7 @@ pub struct Watch {
 pub struct Pause {
     /// Seconds after the watch began.
     pub second: u64,
-    /// The longest operation, microseconds.
+    /// Longest operation of the second, microseconds.
     pub us: f64,
 }
 
@@ -75,14 +76,14 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// Pauses that come back: stalls.
+/// Recurring pauses: stalls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stalls {
-    /// Number of stalls seen.
+    /// Number of observed stalls.
     pub seen: u64,
     /// Length, milliseconds.
     pub ms: Estimate,
-    /// Period: from the beginning of one stall to the next, seconds.
+    /// Period: time from the start of a stall to the start of the next stall, seconds.
     pub every_s: Estimate,
     /// True if stalls come at regular intervals.
     pub regular: bool,
@@ -110,13 +111,13 @@ impl Watch {
         }
     }
 
-    /// Length and period of its pauses, under a load of `iops` whose mean latency was `mean_us`; `None` without pauses,
-    /// or if they are too frequent to be separated by seconds.
+    /// Length and period of the stalls, under a load of `iops` with the mean latency `mean_us`; `None` without pauses,
+    /// or if pauses are too frequent to be separated by seconds.
     pub fn stalls(&self, iops: f64, mean_us: f64) -> Option<Stalls> {
         if self.pauses as f64 > SEPARATE_MAX * self.seconds as f64 || iops <= 0.0 {
             return None;
         }
-        // Only the first of many pauses are stored, so their time is used.
+        // If not all pauses are stored, only the time up to the last stored pause counts.
         let seconds = match self.first_pauses.last()? {
             last if self.pauses as usize > self.first_pauses.len() => last.second + 1,
             _ => self.seconds,
@@ -124,7 +125,7 @@ impl Watch {
         let usual_us = self.medians_us.last().copied().unwrap_or_default();
         let stalls = self.stalls_apart(seconds, mean_us - usual_us);
         let seen = stalls.len() as f64;
-        // The longest operation of a stall arrived up to one inter-arrival time of the load after the stall began.
+        // The longest operation of a stall arrived up to one inter-arrival time after the start of the stall.
         let gap_us = 1e6 / iops;
         let over = || stalls.iter().map(|stall| stall.us - usual_us);
         let (mean_us, longest_us) = (over().sum::<f64>() / seen, over().fold(0.0, f64::max));
@@ -132,7 +133,7 @@ impl Watch {
             // The stalls differ in length.
             Estimate { value: mean_us / 1e3, low: mean_us / 2e3, high: longest_us / 1e3 }
         } else {
-            // The more pauses were seen, the nearer the longest one is to the full length.
+            // The more stalls were observed, the closer the longest operation is to the full length of a stall.
             let missed_us = 3.0 * gap_us / seen;
             let low = (longest_us - self.usual_us) * 0.99;
             Estimate { value: longest_us / 1e3, low: low / 1e3, high: (longest_us * 1.01 + missed_us) / 1e3 }
@@ -141,12 +142,12 @@ impl Watch {
         let usual_gap = at(gaps.clone(), 0.5);
         let near = gaps.iter().filter(|gap| (*gap - usual_gap).abs() <= 1.0 + 0.1 * usual_gap).count();
         let regular = stalls.len() as u64 >= PAUSES_MIN && near as f64 >= 0.8 * gaps.len() as f64;
-        // A stall shows only if an operation arrives in it.
+        // A stall shows only if an operation arrives during the stall.
         let shown = (1.0 - (-iops * ms.value / 1e3).exp()).max(0.1);
         let every_s = if regular {
             let whole: f64 = gaps.iter().sum();
             let times = match usual_gap {
-                // A stall that did not show leaves a gap of two periods.
+                // A stall without an operation leaves a gap of two periods.
                 LONG_GAP_SEC.. => gaps.iter().map(|gap| (gap / usual_gap).round().max(1.0)).sum::<f64>(),
                 _ => gaps.len() as f64 / shown,
             };
@@ -160,9 +161,9 @@ impl Watch {
         Some(Stalls { seen, ms, every_s, regular })
     }
 
-    /// Merges pauses into stalls, given that mean latency over `seconds` was `excess_us` above normal. Operations count
-    /// in the second in which they were wanted, so one stall can show as pauses in several seconds; or each of these
-    /// pauses is a stall of its own.
+    /// Merges pauses into stalls, given that the mean latency over `seconds` was `excess_us` above normal. Operations
+    /// count in the second in which they were due, so a stall can show as pauses in several seconds. But several pauses
+    /// can also be several stalls; the mean latency decides.
     fn stalls_apart(&self, seconds: f64, excess_us: f64) -> Vec<Pause> {
         let mut joined: Vec<Pause> = Vec::new();
         for pause in &self.first_pauses {
@@ -171,15 +172,15 @@ impl Watch {
                 joined.push(*pause);
             }
         }
-        // Operations that arrive within a stall wait for half of it on average: the excess is the fraction of the time
-        // in stalls, times half a stall.
+        // Operations that arrive during a stall wait for half of the stall on average. So the excess is the fraction of
+        // time in stalls, times half the length of a stall.
         let longest_us = joined.iter().map(|pause| pause.us).fold(0.0, f64::max);
         let expected = 2.0 * excess_us * seconds * 1e6 / longest_us.powi(2);
         let far = |count: usize| (count as f64 / expected.max(1e-9)).ln().abs();
         if far(joined.len()) <= far(self.first_pauses.len()) { joined } else { self.first_pauses.clone() }
     }
 
-    /// Describes how the median latency changed after the first tenth; `None` if it did not.
+    /// A sentence about a change of the median latency after the first tenth; `None` if the median did not change.
     pub fn drift(&self) -> Option<String> {
         let later = self.medians_us.get(1..)?;
         let (low, high) = later.iter().fold((f64::INFINITY, 0.0), |(low, high), us| (us.min(low), us.max(high)));
@@ -187,7 +188,7 @@ impl Watch {
             let part = |at: usize| units::span_about(self.seconds as f64 * at as f64 / PARTS as f64);
             let from = 1 + later.windows(2).position(|pair| differ(pair[0].min(pair[1]), pair[0].max(pair[1]))).unwrap_or(0);
             format!(
-                "the median latency under a light load went from {} to {} within {}, first between {} and {} of the watch",
+                "the median latency under a light load went from {} to {} within {}; the first change was between {} and {} of the watch",
                 microseconds(later[0]),
                 microseconds(if later[0] == high { low } else { high }),
                 units::span_about(self.seconds as f64),
@@ -206,7 +207,7 @@ fn differ(low: f64, high: f64) -> bool {
     high > DRIFT_FACTOR * low && high - low > DRIFT_US
 }
 
-/// 95 % bounds for the expected number of events, given `count` observed ones. Source: Garwood's interval,
+/// 95 % bounds of the expected number of events, given `count` observed events. Source: Garwood's interval,
 /// approximated.
 fn chance(count: f64) -> (f64, f64) {
     let bound = |count: f64, z: f64| count * (1.0 - 1.0 / (9.0 * count) + z / (3.0 * count.sqrt())).powi(3);
@@ -224,7 +225,7 @@ fn at(mut values: Vec<f64>, part: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A watch of two hours with the seconds that `second` gives.
+    /// A watch of two hours; `second` gives median and maximum of each second.
     fn watch(second: impl Fn(u64) -> (f64, f64)) -> Watch {
         let of = |at| {
             let (median_us, max_us) = second(at);
@@ -235,7 +236,7 @@ mod tests {
 
     #[test]
     fn stalls_have_the_length_of_the_longest_and_the_period_of_all() {
-        // Each 24 s, met up to 5 ms after they began.
+        // A stall every 24 s. The longest operations arrive up to 5 ms after the start of a stall.
         let watch = watch(|at| (100.0, if at % 24 == 23 { 150_000.0 - (at % 5) as f64 * 1e3 } else { 300.0 }));
         let stalls = watch.stalls(210.0, 100.0 + 150e3 / 2.0 * 0.15 / 24.0).unwrap();
         assert!(stalls.regular && stalls.seen == 300, "{stalls:?}");
@@ -258,7 +259,7 @@ mod tests {
 
     #[test]
     fn pauses_in_two_seconds_are_one_stall_or_two_by_what_all_wait_for() {
-        // At 0.9 s, 3.9 s ...: of 0.2 s a half in the next second. Or one in each of two seconds.
+        // Either a stall of 0.2 s from 0.9 s, 3.9 s... on, half of it in the next second; or two stalls in two seconds.
         let watch = watch(|at| (100.0, [2e5, 1e5, 300.0][(at % 3) as usize]));
         let every = |every_s: f64| watch.stalls(210.0, 100.0 + 2e5 / 2.0 * 0.2 / every_s).unwrap().every_s.value;
         assert!((every(3.0) - 3.0).abs() < 0.01 && (every(1.5) - 1.5).abs() < 0.01, "{} {}", every(3.0), every(1.5));

@@ -1,27 +1,27 @@
-//! Compares devices tested together with one tested alone.
+//! Compares devices tested together with a device tested alone.
 //!
-//! ACT's README has the second half of a certification "make sure that performance scales linearly when you add
-//! devices". In numbers: each device still achieves its rate and stays within the limits. A higher p99 is not a
-//! failure, but the usual first sign of a shared bus or controller.
+//! According to ACT's README, the second half of a certification should "make sure that performance scales linearly
+//! when you add devices". Here this means that each device still achieves its rate and stays within the limits. A
+//! higher p99 is not a failure, but usually the first sign of a shared bus or controller.
 
 use results::device_numbers::DeviceNumbers;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Minimum fraction of the rate achieved alone that a device must achieve together with others. The offered rate is the
-/// same, so any difference is a backlog; the end of a run can cut off 1 %.
+/// Minimum rate of a device tested together with others, as a fraction of the rate achieved alone. The offered rate is
+/// the same, so a lower rate means a backlog. The end of a run can cut off 1 %.
 const ACHIEVED_MIN: f64 = 0.99;
 
-/// Growth of the p99 from which it is reported. A convention: equal drives, and hours of one drive, differ by some tens
-/// of percent, and 50 % is more than that.
+/// Minimum ratio of the p99 together to the p99 alone that is reported. A convention: the p99 of equal drives, and of
+/// different hours of a drive, differs by some tens of percent, but rarely by 50 %.
 const P99_RATIO_MAX: f64 = 1.5;
 
 /// A device tested together with others, compared with a device tested alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// Tested together with the others.
+    /// Numbers of the device, tested together with the others.
     pub together: DeviceNumbers,
-    /// The same device tested alone, else the one that was.
+    /// Numbers of the same device tested alone, or of the only device that was tested alone.
     pub alone: DeviceNumbers,
     /// Rate achieved together, divided by the rate alone; `None` if nothing was achieved alone.
     pub achieved: Option<f64>,
@@ -76,7 +76,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
             achieved * 100.0,
             if is_itself(worst) { "its rate".to_owned() } else { format!("the rate of {}", worst.alone.device) }
         ),
-        None => "no rate is known of the device alone".to_owned(),
+        None => "the rate of the device alone is unknown".to_owned(),
     };
     let p99 = slowest.map(|ratio| {
         let (device, times) = (&ratio.together.device, ratio.p99.unwrap_or(1.0));
@@ -86,16 +86,20 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
                  the power is shared"
             )
         } else {
-            // Its p99 alone is unknown, so nothing follows about a shared bus.
+            // The p99 of this device alone is unknown, so nothing follows about a shared bus.
             format!(
-                "; {device} was not tested alone; it does {times:.1} times the p99 that {} has alone",
+                "; {device} was not tested alone; its p99 is {times:.1} times the p99 of {} alone",
                 ratio.alone.device
             )
         }
     });
     let head = match (linear, over) {
-        (true, _) => format!("linear: every device stays within the limits in company, and the slowest, {rate}"),
-        (false, Some(first)) => format!("not linear: {} is over the limits in company; {rate}", first.together.device),
+        (true, _) => format!(
+            "linear: with all devices under load, every device stays within the limits; the slowest device: {rate}"
+        ),
+        (false, Some(first)) => {
+            format!("not linear: with all devices under load, {} is over the limits; {rate}", first.together.device)
+        }
         (false, None) => format!("not linear: {rate}"),
     };
     head + &p99.unwrap_or_default()
@@ -107,12 +111,12 @@ fn is_itself(ratio: &Ratio) -> bool {
 }
 
 impl fmt::Display for Linearity {
-    /// A table, one line for each stream and device, and the sentence under it.
+    /// A table with a line for each stream and device, followed by the sentence.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.ratios.iter().map(|ratio| ratio.together.device.len()).max().unwrap_or(0).max("device".len());
         writeln!(
             f,
-            "{:width$} {:<14} {:>12} {:>8} {:>10} {:>8}  beside",
+            "{:width$} {:<14} {:>12} {:>8} {:>10} {:>8}  compared with",
             "device", "stream", "achieved/s", "ratio", "p99 ms", "ratio"
         )?;
         let times = |value: f64| format!("{value:.2}");
@@ -163,8 +167,8 @@ mod tests {
         assert!(found.linear);
         assert_eq!(
             found.sentence,
-            "linear: every device stays within the limits in company, and the slowest, /dev/b achieves 99.5 % of the \
-             rate of /dev/a alone"
+            "linear: with all devices under load, every device stays within the limits; the slowest device: /dev/b achieves \
+             99.5 % of the rate of /dev/a alone"
         );
         assert_eq!(found.ratios[0].p99, Some(1.05));
     }
@@ -180,7 +184,10 @@ mod tests {
     #[test]
     fn a_device_over_the_limits_in_company_is_not_linear() {
         let found = linearity(&alone(), &[numbers("/dev/a", 60_000.0, ALONE_NS, false)]).unwrap();
-        assert!(!found.linear && found.sentence.starts_with("not linear: /dev/a is over the limits in company"));
+        assert!(
+            !found.linear
+                && found.sentence.starts_with("not linear: with all devices under load, /dev/a is over the limits")
+        );
     }
 
     #[test]
@@ -199,7 +206,7 @@ mod tests {
     fn nothing_is_said_to_be_shared_because_a_device_is_slower_than_another_was_alone() {
         let together = [numbers("/dev/a", 60_000.0, ALONE_NS, true), numbers("/dev/b", 60_000.0, 4_520_000, true)];
         let sentence = linearity(&alone(), &together).unwrap().sentence;
-        let words = "; /dev/b was not tested alone; it does 11.3 times the p99 that /dev/a has alone";
+        let words = "; /dev/b was not tested alone; its p99 is 11.3 times the p99 of /dev/a alone";
         assert!(sentence.ends_with(words), "{sentence}");
     }
 

@@ -1,30 +1,31 @@
-//! A certification: its stages, the criteria to pass one, the order, and the claims.
+//! A certification: its stages, their criteria and order, and what the result claims.
 //!
 //! ```text
 //! options --stages()--> Vec<Step> --next()--> run --judge_stage()--> Step done ... --conclude()--> Conclusion
 //!    |                     ^   |                                                        ^
-//!    |                     |   +-- linearity(): each device in company against alone ---+
+//!    |                     |   +-- linearity(): devices together against one alone -----+
 //!    |                 series.json                                                      |
-//!    +---- Claim: certification or screening, and every word that depends on it --------+
+//!    +---- Claim: certification or screening, and all wording that depends on it -------+
 //! ```
 //!
-//! The process is that of ACT's README: a day at N times the load on one device, a day at twice that, and with several
-//! devices both stages again on all of them. Decisions and wording depend on the record ([`crate::series::Series`])
-//! alone, so the same command can resume after any interruption, and a reader of the directory gets the same words
-//! years later.
+//! The process is that of ACT's README: a day at N times the load on one device, a day at 2N times the load, and with
+//! several devices both stages again on all devices. Decisions and wording depend only on the record
+//! ([`crate::series::Series`]). So the same command can resume after any interruption, and a reader of the directory
+//! gets the same words years later.
 //!
-//! Nothing runs here, and no load is computed: the multiples refer to a load of 1x, which the crate `load` defines.
+//! This module runs no stages and computes no loads: the multiples refer to a load of 1x, which the crate `load`
+//! defines.
 //!
 //! A stage that did not end (killed, rebooted, interrupted) or has an invalid outcome is repeated from its beginning,
-//! in a run directory of its own: half a day before and half a day after a reboot are not a day of load.
+//! in a new run directory: half a day before and half a day after a reboot are not a day of load.
 //!
-//! A stage at N times the load has the verdict of its run. A stage at twice that requires less: ACT's README lets it
-//! pass "regardless of the error rate", which there means the share of slow operations. *Failed* operations are not
-//! slow ones, so they fail the stage here too; so does a load that was not carried out.
+//! A stage at N times the load has the verdict of its run. A stage at 2N times the load requires less: ACT's README
+//! lets it pass "regardless of the error rate", which means the share of slow operations. *Failed* operations still
+//! fail the stage, and so does a load that was not carried out.
 //!
-//! A series is called certification or screening. All wording that depends on it comes from here, so that nothing is
-//! called certified wrongly. ACT's README: six hours give a good idea, 24 hours certify. A drive fresh out of the box
-//! is never certified, nor is a simulated drive, a file, or a virtual block device (loop, zram).
+//! A series is called certification or screening. All wording that depends on this comes from this module, so that
+//! nothing is called certified wrongly. According to ACT's README, six hours give a good idea, and 24 hours certify. A
+//! drive fresh out of the box, a simulated drive, a file and a virtual block device (loop, zram) are never certified.
 //!
 //! Source: ACT's README, "Process for certifying": test 1 (N times the load, one device), test 2
 //! (twice that), tests 3 and 4 (the same on all devices).
@@ -43,8 +44,8 @@ pub(crate) mod testing;
 
 /// The conclusion of a finished series.
 ///
-/// The first failed stage decides; else the first stage with an invalid outcome; else the stage whose worst share was
-/// nearest to its limit is named. Edited records are concluded as they are.
+/// The first failed stage decides; otherwise the first stage with an invalid outcome. After a pass, the sentence names
+/// the stage whose worst share was nearest to its limit. Edited records are not detected here.
 pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     let steps = &series.steps;
     let with = |outcome| steps.iter().find(|step| step.state == State::Done && step.outcome == Some(outcome));
@@ -80,14 +81,14 @@ fn told(step: &Step) -> String {
     }
 }
 
-/// The stage at the load that came nearest to a limit.
+/// The stage under [`Rule::Limits`] whose share came nearest to a limit.
 fn tightest(steps: &[Step]) -> Option<&Step> {
     let of_limit = |step: &Step| {
         let decided: Deciding = serde_json::from_value(step.details.get("decided_by")?.clone()).ok()?;
         Some(decided.share / decided.share_max)
     };
     let judged = steps.iter().filter(|step| step.rule == Rule::Limits);
-    // The first of several that are equal.
+    // Reversed, so that the first of several equal stages is taken.
     judged.rev().max_by(|one, other| of_limit(one).unwrap_or(0.0).total_cmp(&of_limit(other).unwrap_or(0.0)))
 }
 
@@ -104,24 +105,24 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
         series.steps.iter().filter(|step| step.state == State::Planned).map(|step| &*step.name).collect();
     if outcome == Outcome::Fail && !skipped.is_empty() {
         remarks.push(format!(
-            "stages skipped because an earlier one failed, which they cannot change: {} (--all-stages runs them)",
+            "stages skipped because an earlier stage failed: {} (--all-stages runs them)",
             skipped.join(", ")
         ));
     }
     if let (true, Some(first)) = (series.devices.len() > 1, series.steps.first()) {
         let alone = first.devices.first().and_then(|device| series.devices.get(*device));
-        remarks.extend(alone.map(|device| format!("tested alone, in the first two stages, was {} only", device.name)));
+        remarks.extend(alone.map(|device| format!("in the first two stages, {} was tested alone", device.name)));
     }
     for step in series.steps.iter().filter(|step| step.attempts > 1) {
-        remarks.push(format!("{} was begun {} times; the last time counts", step.name, step.attempts));
+        remarks.push(format!("{} was begun {} times; the last attempt counts", step.name, step.attempts));
     }
     remarks
 }
 
 /// The next stage to run; `None` if the series is finished.
 ///
-/// A failed stage ends the series unless `all` stages are requested: later stages cannot compensate for it, and twice
-/// the load only wears a drive that did not hold the load.
+/// A failed stage ends the series unless `all` stages are requested: later stages cannot compensate for the failure,
+/// and twice the load would only wear a drive that did not hold the load.
 pub fn next(series: &Series, all: bool) -> Option<usize> {
     let has = |step: &Step, outcome| step.state == State::Done && step.outcome == Some(outcome);
     let is_over = |step: &Step| has(step, Outcome::Pass) || has(step, Outcome::Fail) && all;
@@ -129,7 +130,7 @@ pub fn next(series: &Series, all: bool) -> Option<usize> {
     (!has(&series.steps[open], Outcome::Fail)).then_some(open)
 }
 
-/// Begins an attempt at a stage: state, number and run directory, `stage-1` and then `stage-1.2`.
+/// Begins an attempt at a stage: sets its state, number and run directory (`stage-1`, then `stage-1.2`).
 pub fn begin(step: &mut Step, now_unix_ms: u64) {
     let first = step.name.replace(' ', "-");
     step.attempts = step.attempts.saturating_add(1);
@@ -145,15 +146,15 @@ pub fn begin(step: &mut Step, now_unix_ms: u64) {
 /// The result of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// Passed, failed, or invalid.
+    /// Pass, fail or invalid; without limits also measured.
     pub outcome: Outcome,
-    /// Why, one sentence with the number that decided.
+    /// Reason, one sentence with the number that decided.
     pub reason: String,
-    /// Notes on the run of a passed stage, each one sentence: a rate that was not held.
+    /// Notes on the run of a passed stage, one sentence each: for example a rate that was not held.
     pub notes: Vec<String>,
 }
 
-/// Judges a stage by `rule` from the `verdict` on its run.
+/// Judges a stage by `rule`, given the `verdict` on its run.
 ///
 /// [`Rule::Completes`] and [`Rule::Recovers`] ignore slow operations, but not failed, lost or missing ones.
 pub fn judge_stage(rule: Rule, verdict: &Verdict) -> Judged {
@@ -168,7 +169,7 @@ fn by_limits(verdict: &Verdict) -> Judged {
     let mut texts = verdict.reasons.iter().map(|reason| reason.text.clone());
     let first = texts.next();
     let (reason, notes) = match verdict.outcome {
-        // The first reason of a pass is the number that decided.
+        // The first reason of a pass repeats the number that decided.
         Outcome::Pass => (decided.or(first), texts.collect()),
         _ => (first.or(decided), Vec::new()),
     };
@@ -184,15 +185,17 @@ fn by_completion(verdict: &Verdict) -> Judged {
         end if let Some(broken) = verdict.reasons.iter().find(is_broken) => judged(
             Outcome::Fail,
             format!(
-                "{broken} ({end} {after}): slow operations are allowed in this stage, failed and lost ones are not"
+                "{broken} ({end} {after}): slow operations are allowed in this stage, failed and lost operations are not"
             ),
         ),
         End::LagExceeded { whose: Whose::Ours, .. } => {
-            judged(Outcome::Invalid, format!("{} {after}, so nothing is known of the device", verdict.end))
+            judged(Outcome::Invalid, format!("{} {after}, so nothing is known about the device", verdict.end))
         }
-        end @ End::LagExceeded { .. } => judged(Outcome::Fail, format!("{end} {after}: it did not run to completion")),
+        end @ End::LagExceeded { .. } => {
+            judged(Outcome::Fail, format!("{end} {after}: the stage did not run to completion"))
+        }
         End::Completed | End::Enough { .. } => match verdict.undone.first() {
-            Some(undone) if undone.ours => judged(Outcome::Invalid, format!("{undone}: this program held it up")),
+            Some(undone) if undone.ours => judged(Outcome::Invalid, format!("{undone}: this program delayed the load")),
             Some(undone) => judged(Outcome::Fail, undone.to_string()),
             None => judged(Outcome::Pass, completed(verdict)),
         },
@@ -209,7 +212,7 @@ fn completed(verdict: &Verdict) -> String {
     let behind: u64 = verdict.streams.iter().map(|stream| stream.overtime.saturating_add(stream.unissued)).sum();
     let backlog = match behind {
         0 => String::new(),
-        behind => format!("; {} had not come back at its end", count(behind, "operation")),
+        behind => format!("; {} had not completed at the end of the run", count(behind, "operation")),
     };
     format!("ran to completion without an I/O error{}{backlog}", worst.unwrap_or_default())
 }
@@ -217,15 +220,15 @@ fn completed(verdict: &Verdict) -> String {
 /// Minimum length of a stage that certifies, seconds. Source: ACT's README, "Process for certifying".
 pub const STAGE_SEC: u64 = 86_400;
 
-/// Length of the slices of which the worst decides, seconds. Source: ACT's README: "in any one-hour period".
+/// Length of a slice, seconds. Source: ACT's README: "in any one-hour period".
 const SLICE_SEC: u64 = 3_600;
 
-/// The setup of a series, as far as wording depends on it.
+/// The setup of a series, as far as the wording depends on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     /// The multiple, as the user gave it: `30`.
     pub multiple: String,
-    /// Name of the configuration whose load is multiplied; `None` for ACT's own load of 1x.
+    /// Name of the configuration that defines the load of 1x; `None` for ACT's load.
     pub config: Option<String>,
     pub sla: Sla,
     /// Length of a slice of its runs, seconds: whole report intervals.
@@ -234,18 +237,18 @@ pub struct Claim {
     pub stage_sec: u64,
     /// True if the drives are simulated.
     pub simulated: bool,
-    /// True if files are tested instead of devices.
+    /// True if files are tested, not devices.
     pub files: bool,
-    /// Devices that are no drives, each a phrase: `/dev/loop3 is a loop device, which is a file`.
+    /// Phrases about devices that are not drives: `/dev/loop3 is a loop device, which is a file`.
     pub virtual_kinds: Vec<String>,
-    /// Devices tested although they are not recorded as prepared.
+    /// Devices that are not recorded as prepared.
     pub unprepared: Vec<String>,
     /// True if operations are issued with ACT's own pacing.
     pub as_act: bool,
 }
 
 impl Claim {
-    /// Reasons why the series is no certification, each a phrase; empty for a certification.
+    /// Phrases: reasons why the series is not a certification; empty for a certification.
     pub fn shortfalls(&self) -> Vec<String> {
         let mut shortfalls = Vec::new();
         if self.simulated {
@@ -264,7 +267,7 @@ impl Claim {
         shortfalls
     }
 
-    /// True if nothing keeps the series from being a certification.
+    /// True if the series is a certification, not a screening.
     pub fn is_certification(&self) -> bool {
         self.shortfalls().is_empty()
     }
@@ -282,11 +285,11 @@ impl Claim {
         }
     }
 
-    /// Load and, where they are not ACT's, limits and slices.
+    /// The load, with limits and slices if these differ from ACT's.
     pub fn subject(&self) -> String {
         let limits = match self.sla == Sla::default() {
             true => String::new(),
-            false => format!(" within limits of its own ({})", self.sla),
+            false => format!(" within its own limits ({})", self.sla),
         };
         // A short stage cannot have slices longer than itself.
         let is_usual = self.slice_sec == SLICE_SEC || self.slice_sec.min(SLICE_SEC) >= self.stage_sec;
@@ -311,7 +314,7 @@ impl Claim {
         format!("the {} for {} is undecided", self.noun(), self.subject())
     }
 
-    /// True if a pass can be compared with published ratings: those hold for ACT's load, pacing and limits, for a day.
+    /// True if a pass can be compared with published ratings, which require ACT's load, pacing and limits, for a day.
     pub fn is_comparable(&self) -> bool {
         self.is_certification()
             && self.as_act
@@ -320,7 +323,7 @@ impl Claim {
             && self.slice_sec == SLICE_SEC
     }
 
-    /// Remarks for the reader, each one sentence.
+    /// Remarks for the reader, one sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let shortfalls = self.shortfalls();
@@ -333,19 +336,18 @@ impl Claim {
         }
         if !self.unprepared.is_empty() {
             remarks.push(format!(
-                "NOT PREPARED: nothing on record says that {} was written full before, and an empty drive is faster than \
-                 it will be in use",
+                "NOT PREPARED: no record says that {} was filled before the test, and an empty drive is faster than a \
+                 drive in use",
                 self.unprepared.join(", ")
             ));
         }
         if let Some(config) = &self.config {
-            remarks.push(format!(
-                "the load of 1x is that of {config}, not ACT's of 2,000 reads and 1,000 writes a second"
-            ));
+            remarks
+                .push(format!("1x is the load of {config}, not ACT's load of 2,000 reads and 1,000 writes per second"));
         }
         if !self.as_act {
             remarks.push(
-                "not comparable with published ratings: operations were paced evenly, ACT starts them in bursts \
+                "not comparable with published ratings: operations were paced evenly, but ACT starts them in bursts \
                  (--as-act)"
                     .to_owned(),
             );
@@ -354,8 +356,8 @@ impl Claim {
     }
 }
 
-/// The stages that certify `multiple` times the load of 1x, in order: two of `stage_sec` seconds on device number
-/// `single`, and with several `devices` both again on all of them.
+/// The stages, in order, of a certification for `multiple` times the load of 1x. Two stages of `stage_sec` seconds on
+/// device number `single`; with several `devices`, both stages again on all devices.
 pub fn stages(multiple: f64, devices: usize, single: usize, stage_sec: u64) -> Vec<Step> {
     let all = (devices > 1).then(|| (0..devices).collect::<Vec<_>>());
     let loads = [(1.0, Rule::Limits), (2.0, Rule::Completes)];
@@ -448,7 +450,7 @@ mod tests {
         series.steps.iter_mut().for_each(|step| done(step, Outcome::Pass, "so"));
         series.steps[0].attempts = 2;
         let remarks = conclude(&series, &claim()).remarks.join("\n");
-        assert!(remarks.contains("tested alone, in the first two stages, was /dev/nvme0n1 only"), "{remarks}");
+        assert!(remarks.contains("in the first two stages, /dev/nvme0n1 was tested alone"), "{remarks}");
         assert!(remarks.contains("stage 1 was begun 2 times"), "{remarks}");
     }
 
@@ -534,7 +536,7 @@ mod tests {
         };
         let ended = |outcome, end, share| verdict(outcome, end, share);
         let completed = |share| ended(Outcome::Fail, End::Completed, share);
-        let failing = Reason::new(Code::IoError, "3 I/O errors (3 reads): any fails the run");
+        let failing = Reason::new(Code::IoError, "3 I/O errors (3 reads): any error fails the run");
         let unknown = |end| (ended(Outcome::Invalid, end, 0.0), Outcome::Invalid, "");
         for (verdict, outcome, words) in [
             (completed(0.6), Outcome::Pass, "ran to completion without an I/O error; 60.0 % of reads"),
@@ -547,12 +549,12 @@ mod tests {
             (
                 Verdict { reasons: vec![failing], ..completed(0.0) },
                 Outcome::Fail,
-                "3 I/O errors (3 reads): any fails the run (completed",
+                "3 I/O errors (3 reads): any error fails the run (completed",
             ),
             (ended(Outcome::Fail, lag(Whose::Device), 0.5), Outcome::Fail, "stopped because reads@x was 10.2 s late"),
             (ended(Outcome::Fail, lag(Whose::Limit), 0.5), Outcome::Fail, ""),
             (ended(Outcome::Invalid, lag(Whose::Ours), 0.5), Outcome::Invalid, ""),
-            // Ends for other reasons tell nothing.
+            // Other ends say nothing about the device.
             unknown(End::Unrecorded),
             unknown(End::Interrupted { signal: "SIGINT".into() }),
             unknown(End::EngineFailed { why: "x".into() }),
@@ -596,7 +598,7 @@ mod tests {
         let own = Claim { config: Some("my.conf".into()), ..claim() };
         assert_eq!(own.passed(), "certified for 30 times my.conf");
         let lax = Claim { sla: "10%>1ms".parse().unwrap(), ..claim() };
-        assert_eq!(lax.passed(), "certified for 30x within limits of its own (10%>1ms)");
+        assert_eq!(lax.passed(), "certified for 30x within its own limits (10%>1ms)");
         let long = Claim { slice_sec: 86_400, ..claim() };
         assert_eq!(long.passed(), "certified for 30x in slices of 24 h", "an average over a day hides an hour");
         assert_eq!(Claim { stage_sec: 60, ..claim() }.passed(), "passed the screening for 30x");

@@ -64,7 +64,7 @@ pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
     }
 }
 
-/// A real drive with this serial number.
+/// A drive that is not simulated.
 pub(crate) fn drive(name: &str, serial: Option<&str>) -> Identity {
     Identity {
         name: name.into(),
@@ -75,7 +75,7 @@ pub(crate) fn drive(name: &str, serial: Option<&str>) -> Identity {
     }
 }
 
-/// A series of `devices` drives, with nothing done.
+/// A series of `devices` drives, with all stages planned.
 pub(crate) fn series(devices: usize) -> Series {
     Series {
         devices: (0..devices).map(|n| drive(&format!("/dev/nvme{n}n1"), Some(&format!("S{n}")))).collect(),
@@ -84,7 +84,7 @@ pub(crate) fn series(devices: usize) -> Series {
     }
 }
 
-/// The claim of a certification for 30x by the book.
+/// The claim of a full certification for 30x.
 pub(super) fn claim() -> Claim {
     Claim {
         multiple: "30".into(),

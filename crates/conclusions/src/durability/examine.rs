@@ -1,6 +1,6 @@
-//! Examination of a lane after the cut: each slot against the writes that were acknowledged.
+//! Examination of a lane after the power cut: compares each slot with the acknowledged writes.
 //!
-//! Each sector of a write describes itself and has a checksum, so that a reader can tell writes apart within a block.
+//! Each sector has a stamp with a checksum, so that a reader can recognise parts of different writes within a block.
 //!
 //! ```text
 //! byte 0      8       24    28      32        40          48      56        508
@@ -12,28 +12,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 
-/// Findings in the slots of one or several lanes. Each slot counts for the newest acknowledged write that it held.
+/// Findings in the slots of one or several lanes. Each slot counts for its newest acknowledged write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
-    /// Acknowledged writes that were read back: the last of each slot.
+    /// Acknowledged writes that were read back: the newest write of each slot.
     pub checked: u64,
-    /// Whole, or overwritten by a later write.
+    /// Checked writes that are whole, or overwritten by a later write.
     pub intact: u64,
-    /// No write of this session is there.
+    /// Checked writes whose slot has no write of this session.
     pub lost: u64,
-    /// An older write of the session is there.
+    /// Checked writes whose slot has an older write of this session.
     pub stale: u64,
-    /// Only a part of it is there.
+    /// Checked writes of which only a part is there.
     pub torn: u64,
-    /// Data of other origin, or of another place, is there.
+    /// Checked writes whose slot has data of other origin, or of another slot.
     pub foreign: u64,
-    /// Of those not intact: a later write of the same lane is there.
+    /// Lost, stale, torn or foreign writes for which a later write of the same lane is there.
     pub reordered: u64,
-    /// All writes not intact are among so many last acknowledged ones of their lane.
+    /// Distance of the oldest gone write from the last acknowledged write of its lane, in writes, counting both.
     pub reach: u64,
-    /// Writes that were not acknowledged and are there: allowed.
+    /// Writes that are there, although they were not acknowledged: allowed.
     pub unacknowledged: u64,
-    /// Writes that were not acknowledged and are there in part: allowed.
+    /// Writes that are there in part, and were not acknowledged: allowed.
     pub unacknowledged_torn: u64,
 }
 
@@ -62,17 +62,17 @@ impl AddAssign for Counts {
     }
 }
 
-/// Content of a slot as its reader got it.
+/// Content of a slot.
 pub enum Slot<'a> {
     Bytes(&'a [u8]),
-    /// There is no such file.
+    /// The file of the slot does not exist.
     Missing,
-    /// The device failed to read it.
+    /// The device returned an error.
     Unreadable,
 }
 
-/// Examines lane number `number`, whose writes up to `acknowledged` were acknowledged. `read` passes on a slot's
-/// content.
+/// Examines lane number `number`, whose writes up to `acknowledged` were acknowledged. `read` reads a slot and passes
+/// its content to a callback.
 pub fn examine<E>(
     session: SessionId,
     number: u32,
@@ -82,10 +82,10 @@ pub fn examine<E>(
 ) -> Result<Counts, E> {
     let mut counts = Counts::default();
     let (mut gone, mut newest) = (Vec::new(), 0);
-    // Unacknowledged torn writes, and the latest write with any sector present.
+    // Torn writes that were not acknowledged, and the latest write with any sector present.
     let (mut torn, mut latest) = (Vec::new(), 0);
     let slots = u64::from(lane.slots);
-    // For each slot its next write, and the write before it: the last acknowledged one, or 0.
+    // For each slot: its next write, and the write before, which is the last acknowledged write, or 0.
     for next in acknowledged + 1..=acknowledged + slots {
         let (last, slot) = (next.saturating_sub(slots), lane.slot(next));
         let mut content = Vec::new();
@@ -101,7 +101,7 @@ pub fn examine<E>(
             Slot::Missing => content.push(Sector::Blank),
             Slot::Unreadable => content.push(Sector::Corrupt),
         })?;
-        // A file gets its name after it was flushed: a torn one is never allowed.
+        // A file gets its name only after the flush, so a torn file is never allowed.
         let may_be_torn = next <= acknowledged + lane.window() && lane.mode != Mode::Rename;
         let newer = |sector: &&Sector| matches!(sector, Sector::Write(sequence) if *sequence >= last.max(1));
         let sequence = |sector: &Sector| if let Sector::Write(sequence) = sector { Some(*sequence) } else { None };
@@ -136,7 +136,7 @@ pub fn examine<E>(
         }
     }
     for (later_ones, next) in (0..).zip(torn.into_iter().rev()) {
-        // If a later batch began, or more writes are torn than a batch has, a flush had returned after this write.
+        // If a later batch had begun, or more writes are torn than a batch has, a flush had returned after this write.
         if later_ones < BATCH_MAX && next + BATCH_MAX > latest {
             counts.intact += u64::from(next > slots);
             counts.unacknowledged_torn += 1;
@@ -153,23 +153,24 @@ pub fn examine<E>(
 const MAGIC: [u8; 8] = *b"FLPDURA1";
 const SECTOR: usize = SECTOR_BYTES as usize;
 const CRC_AT: usize = SECTOR - 4;
-/// Magic and session: constant in a session, so a sector torn inside still has them.
+/// Bytes of magic number and session, which are constant in a session: even a sector torn inside has them.
 const HEAD: usize = 24;
 
 /// Content of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sector {
-    /// Belongs to this write of the lane, at its place. Sequence 0: the layout before the first write.
+    /// A sector of this write of the lane, at the right place. Sequence 0: the initial layout.
     Write(u64),
-    /// Of this session, with a wrong checksum.
+    /// A sector of this session with a wrong checksum.
     Corrupt,
     /// Zeros.
     Blank,
-    /// Of other origin, or of another place in this session.
+    /// A sector of other origin, or of another place in this session.
     Foreign,
 }
 
-/// Stamps `buf`, of any content, as the write `sequence` in `slot` of lane number `number`.
+/// Stamps the sectors of `buf` as write number `sequence` in `slot` of lane number `number`. Other bytes of `buf` are
+/// kept.
 pub fn stamp(buf: &mut [u8], session: SessionId, number: u32, lane: &Lane, slot: u64, sequence: u64) {
     for (index, sector) in (0_u32..).zip(buf.chunks_exact_mut(SECTOR)) {
         sector[..CRC_AT][..56].copy_from_slice(&header(session, number, lane, slot, sequence, index));
@@ -197,7 +198,7 @@ fn header(session: SessionId, number: u32, lane: &Lane, slot: u64, sequence: u64
     header
 }
 
-/// Reads the sectors of a slot.
+/// Classifies the sectors of a slot.
 pub fn sectors<'a>(
     bytes: &'a [u8],
     session: SessionId,
@@ -224,7 +225,7 @@ fn is_whole(sector: &[u8]) -> bool {
     sector.len() == SECTOR && crc32c::crc32c(&sector[..CRC_AT]).to_le_bytes() == sector[CRC_AT..]
 }
 
-/// The session of any whole sector in `bytes`.
+/// The session of the first intact stamped sector in `bytes`.
 pub fn find_session(bytes: &[u8]) -> Option<SessionId> {
     let of_ours = bytes.chunks_exact(SECTOR).find(|sector| sector[..8] == MAGIC && is_whole(sector))?;
     of_ours[8..HEAD].try_into().ok().map(|id| SessionId(u128::from_le_bytes(id)))
@@ -248,7 +249,7 @@ mod tests {
         assert_eq!(read(&right), [Sector::Write(21); 4]);
         assert_eq!(find_session(&right), Some(ours));
         assert_eq!(read(&of(ours, 3, 5, 0)), [Sector::Write(0); 4]);
-        // Of another session, lane, slot; a sequence that has another slot.
+        // Sectors of another session, lane or slot, and a sequence that belongs to another slot.
         for wrong in [of(other, 3, 5, 21), of(ours, 2, 5, 21), of(ours, 3, 6, 21), of(ours, 3, 5, 22)] {
             assert_eq!(read(&wrong), [Sector::Foreign; 4]);
         }
@@ -261,7 +262,7 @@ mod tests {
             assert_eq!(read(&torn)[0], Sector::Corrupt, "byte {at}");
             assert_eq!(read(&torn)[1], Sector::Write(21));
         }
-        // Two sectors of one write that changed places.
+        // Two swapped sectors of a write.
         let swapped = [&right[512..1024], &right[..512], &right[1024..]].concat();
         assert_eq!(read(&swapped)[..2], [Sector::Foreign; 2]);
     }

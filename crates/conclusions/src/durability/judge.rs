@@ -1,4 +1,4 @@
-//! The conclusion about a drive, from the examined lanes and the circumstances of the cut.
+//! The conclusion about a drive, from the examined lanes and the circumstances of the power cut.
 
 use super::examine::Counts;
 use super::session::{Mode, PowerCounts, SessionId};
@@ -8,17 +8,17 @@ use results::units::{binary_bytes, count, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Minimum number of acknowledged writes of a mode in the last phase for the cut to test the mode.
+/// Minimum number of acknowledged writes of a mode in the last phase. With fewer, the power cut did not test the mode.
 const EXPOSED_MIN: u64 = 20;
 
-/// The drive's claims. `None`: unknown.
+/// Claims of the drive. `None`: unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Claims {
-    /// `write back`: a volatile cache, which needs flushes; `write through`: none.
+    /// `write back`: a volatile cache, which needs flushes; `write through`: no volatile cache.
     pub write_cache: Option<String>,
     /// True if single writes can be durable without a flush.
     pub fua: Option<bool>,
-    /// Bytes of a write that is never torn; 0: nothing is claimed.
+    /// Maximum size of a write that is never torn, bytes; 0: no claim.
     pub atomic_write_bytes: Option<u64>,
 }
 
@@ -27,11 +27,11 @@ pub struct Claims {
 pub struct AfterCut {
     pub boot_id: String,
     pub power: Option<PowerCounts>,
-    /// The user says that only the drive lost its power.
+    /// True if the user said that only the drive lost power.
     pub is_drive_cut: bool,
 }
 
-/// Result of a mode.
+/// Result for a mode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModeResult {
     pub mode: Mode,
@@ -39,15 +39,15 @@ pub struct ModeResult {
     pub calls: String,
     /// Acknowledged writes of the whole session.
     pub acknowledged: u64,
-    /// The part of them in the last phase: no other mode flushed the drive for them.
+    /// Acknowledged writes of the last phase, in which no other mode flushed the drive.
     pub exposed: u64,
     #[serde(flatten)]
     pub counts: Counts,
-    /// Invalid: the cut did not test the mode.
+    /// Outcome; invalid if the power cut did not test the mode.
     pub outcome: Outcome,
 }
 
-/// Result of one cut.
+/// Result of a power cut.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Durability {
     /// Program and version.
@@ -55,7 +55,7 @@ pub struct Durability {
     pub session: SessionId,
     /// Device or directory, as the user named it.
     pub path: String,
-    /// Kind of disk below it, as far as known.
+    /// Kind of disk, as far as known.
     pub disk: Option<String>,
     pub claims: Claims,
     pub outcome: Outcome,
@@ -69,7 +69,7 @@ pub struct Durability {
 }
 
 impl Durability {
-    /// Concludes from `counts`, one for each lane of `record`.
+    /// Concludes from `counts`, which has an element for each lane of `record`.
     pub fn conclude(
         record: &Record,
         counts: &[Counts],
@@ -112,8 +112,8 @@ impl Durability {
             Outcome::Fail => lost(&modes),
             Outcome::Invalid => no_cut.clone().unwrap_or_else(|| {
                 format!(
-                    "cannot tell: no mode had {EXPOSED_MIN} acknowledged writes since the last flush; let the writes run for \
-                     some seconds before the cut"
+                    "cannot tell: no mode had {EXPOSED_MIN} acknowledged writes since the last flush of another mode; let the \
+                     writes run for some seconds before the cut"
                 )
             }),
             Outcome::Pass | Outcome::Measured => held(&modes),
@@ -134,7 +134,7 @@ impl Durability {
     }
 }
 
-/// Why no cut is known to have hit the writes; `None` if one did.
+/// Why no power cut is known to have hit the writes; `None` if a power cut did.
 fn no_cut(record: &Record, after: &AfterCut) -> Option<String> {
     let before = &record.session;
     if let Some((why, failed)) = &record.end
@@ -144,8 +144,8 @@ fn no_cut(record: &Record, after: &AfterCut) -> Option<String> {
     }
     if before.boot_id == after.boot_id && !after.is_drive_cut {
         return Some(
-            "cannot tell: this machine was never restarted since the writes began, so no power cut happened; a drive whose \
-             power alone was cut: --drive-cut"
+            "cannot tell: this machine was never restarted since the writes began, so no power cut happened; if only the drive \
+             lost power, give --drive-cut"
                 .to_owned(),
         );
     }
@@ -158,8 +158,8 @@ fn no_cut(record: &Record, after: &AfterCut) -> Option<String> {
             "cannot tell: the drive counts {cycles} as before, so it kept its power; a restart of the machine alone proves little"
         )),
         () if now.unsafe_shutdowns == then.unsafe_shutdowns => Some(format!(
-            "cannot tell: the drive counts {unsafe_shutdowns} as before, so it was told before its power went; cut the power, do \
-             not switch the machine off"
+            "cannot tell: the drive counts {unsafe_shutdowns} as before, so it was notified before it lost power; cut the power \
+             instead of shutting the machine down"
         )),
         () => None,
     }
@@ -181,7 +181,7 @@ fn held(modes: &[ModeResult]) -> String {
     let exposed: u64 = passed.iter().map(|result| result.exposed).sum();
     let names: Vec<_> = passed.iter().map(|result| result.mode.to_string()).collect();
     format!(
-        "all {} are there; the cut tested {}, {} of whose writes nothing else had flushed",
+        "all {} are there; the cut tested {}, with {} writes that no other mode had flushed",
         count(checked, "acknowledged write"),
         names.join(", "),
         number(exposed as f64)
@@ -211,7 +211,7 @@ fn remarks(
     let reordered = sum(|counts| counts.reordered);
     if reordered > 0 {
         remarks.push(format!(
-            "{} gone although later writes of the same lane are there: reordered",
+            "{} of the lost writes were reordered: later writes of the same lane are there",
             number(reordered as f64)
         ));
     }
@@ -221,7 +221,9 @@ fn remarks(
             remarks.push("the drive claims to have no volatile cache, so Linux sent it no flushes".to_owned());
         }
         Some("write back") if gone => {
-            remarks.push("the drive has a volatile cache and acknowledged flushes that it did not keep".to_owned());
+            remarks.push(
+                "the drive has a volatile cache, and it lost data after it had acknowledged the flush".to_owned(),
+            );
         }
         _ => {}
     }
@@ -236,7 +238,7 @@ fn remarks(
         let sizes: Vec<_> = record.session.lanes.iter().map(|lane| lane.write_bytes).collect();
         let (least, most) = (sizes.iter().min().copied().unwrap_or(0), sizes.iter().max().copied().unwrap_or(0));
         remarks.push(format!(
-            "{} not acknowledged and torn, which is allowed ({} to {}); {claim}",
+            "{} torn but not acknowledged, which is allowed (writes of {} to {}); {claim}",
             count(torn, "write"),
             binary_bytes(least.into()),
             binary_bytes(most.into())

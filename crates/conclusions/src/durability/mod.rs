@@ -1,4 +1,4 @@
-//! Durability: are acknowledged writes there after a power cut?
+//! Durability: tests if acknowledged writes survive a power cut.
 //!
 //! ```text
 //! machine under test                                    witness, on another machine
@@ -9,9 +9,9 @@
 //! read every slot -> Counts by lane -> Durability  - Judged ->
 //! ```
 //!
-//! A lane is a sequence of numbered writes by one thread. Write n goes to slot n of a ring of slots, so that each slot
-//! holds a write of its newest generation. A lane never runs further ahead of the witness than
-//! [`session::Lane::window`], so a slot has at most one write whose acknowledgement is unknown.
+//! A lane is a sequence of numbered writes by one thread to a ring of slots. Successive writes go to different slots,
+//! and each write overwrites the oldest one. A lane issues at most [`session::Lane::window`] writes that the witness
+//! has not confirmed, so a slot has at most one write whose acknowledgement is unknown.
 
 pub mod examine;
 pub mod judge;

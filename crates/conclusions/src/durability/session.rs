@@ -1,4 +1,4 @@
-//! A session: one series of writes up to a power cut, as the witness keeps it.
+//! A session: a series of writes up to a power cut, as the witness stores it.
 
 use results::units::{is_unprintable, quoted};
 use schemars::JsonSchema;
@@ -9,22 +9,23 @@ use std::str::FromStr;
 /// Version of the messages, of the witness's file and of the sectors.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Bytes of a sector, the smallest unit that describes itself. No drive writes less at once.
+/// Bytes of a sector, the smallest unit with a stamp. No drive writes less at once.
 pub const SECTOR_BYTES: u32 = 512;
 
-/// Sanity limits on a session from a peer.
+/// Limits on a session from a peer.
 const LANES_MAX: usize = 64;
 const SLOTS_MAX: u32 = 1 << 16;
 const WRITE_BYTES_MAX: u32 = 1 << 20;
 const TEXT_MAX: usize = 512;
 
-/// Maximum number of writes of a lane between two flushes: only these can be in flight at a cut.
+/// Maximum number of writes of a lane between two flushes: only these can be in flight at a power cut.
 pub const BATCH_MAX: u64 = 4;
 
-/// Distance between the slots of successive writes in a scattered lane. Odd, so that each write has a slot of its own.
+/// Distance, in slots, between successive writes in a scattered lane. Odd, so that the writes of a generation use every
+/// slot once.
 const STRIDE: u64 = 389;
 
-/// Random number of a session: 32 hexadecimal digits.
+/// Random ID of a session: 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -42,7 +43,7 @@ impl TryFrom<String> for SessionId {
     fn try_from(text: String) -> Result<Self, String> {
         let is_id = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
         let number = is_id.then(|| u128::from_str_radix(&text, 16).ok()).flatten();
-        number.map(Self).ok_or_else(|| format!("{} is no session: 32 hexadecimal digits", quoted(&text)))
+        number.map(Self).ok_or_else(|| format!("{} is not a session ID of 32 hexadecimal digits", quoted(&text)))
     }
 }
 
@@ -52,13 +53,13 @@ impl From<SessionId> for String {
     }
 }
 
-/// A way in which databases make a write durable.
+/// Method by which databases make a write durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// `O_DIRECT` writes, then fdatasync(2).
     Fdatasync,
-    /// An `O_DIRECT` write with `RWF_DSYNC`: FUA, where drive and file system have it.
+    /// An `O_DIRECT` write with `RWF_DSYNC`: FUA, if drive and file system support it.
     Fua,
     /// A write through the page cache with `O_DSYNC`.
     Dsync,
@@ -82,7 +83,7 @@ impl Mode {
         }
     }
 
-    /// True if each write is durable by itself, without a flush.
+    /// True if each write is durable when it completes, without a separate flush of the mode.
     pub fn is_alone(self) -> bool {
         matches!(self, Self::Fua | Self::Dsync | Self::Rename)
     }
@@ -100,44 +101,44 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Self, String> {
         let names = || Self::ALL.map(|mode| mode.to_string()).join(", ");
         let found = Self::ALL.into_iter().find(|mode| mode.to_string() == text);
-        found.ok_or_else(|| format!("{} is no mode: give one of {}", quoted(text), names()))
+        found.ok_or_else(|| format!("{} is not a mode: give one of {}", quoted(text), names()))
     }
 }
 
-/// Place and shape of a lane's writes.
+/// Position and size of a lane's writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Lane {
     pub mode: Mode,
     /// Bytes of each write: whole sectors.
     pub write_bytes: u32,
-    /// Writes that are kept; the next one overwrites the oldest.
+    /// Number of slots; each write overwrites the oldest write. A power of two.
     pub slots: u32,
-    /// First byte on the device or in the data file; a lane of files has none there.
+    /// Offset on the device or in the data file, bytes; unused in a lane of files.
     pub at: u64,
-    /// True if neighbouring writes do not lie side by side.
+    /// True if successive writes are not adjacent.
     pub scattered: bool,
 }
 
 impl Lane {
-    /// Slot of write `sequence`, which counts from 1. The writes of a generation fill every slot once.
+    /// Slot of write number `sequence`, from 1. The writes of a generation fill every slot once.
     pub fn slot(&self, sequence: u64) -> u64 {
         let slots = u64::from(self.slots);
         let place = sequence % slots;
         if self.scattered { place * STRIDE % slots } else { place }
     }
 
-    /// Generation of write `sequence` in its slot, from 0.
+    /// Generation, from 0, of write number `sequence`.
     pub fn generation(&self, sequence: u64) -> u64 {
         sequence / u64::from(self.slots)
     }
 
-    /// First byte of a slot.
+    /// Offset of a slot, bytes.
     pub fn offset(&self, slot: u64) -> u64 {
         self.at + slot * u64::from(self.write_bytes)
     }
 
-    /// Bytes of all slots.
+    /// Size of all slots, bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.slots) * u64::from(self.write_bytes)
     }
@@ -156,35 +157,35 @@ pub struct PowerCounts {
     pub unsafe_shutdowns: u64,
 }
 
-/// The beginning of a session: all that is needed to read its writes.
+/// Description of a session, with everything that is needed to read its writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Session {
     pub format_version: u32,
     pub id: SessionId,
-    /// Machine and target, by which the session is found if the target itself lost it.
+    /// Machine and target. The witness finds the session by these if the target lost its own record.
     pub subject: String,
     /// Device or directory, as the user named it.
     pub path: String,
-    /// Identity of the disk, if it has one that stays after a restart.
+    /// Identity of the disk, if the disk has a persistent identity.
     pub disk: Option<String>,
     /// Program and version.
     pub tool: String,
     /// Beginning, milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
-    /// The kernel's random number of this boot.
+    /// Boot ID of the kernel.
     pub boot_id: String,
-    /// Counters of an NVMe drive at the beginning.
+    /// Power counters of an NVMe drive at the beginning.
     pub power: Option<PowerCounts>,
     pub lanes: Vec<Lane>,
 }
 
 impl Session {
-    /// Checks all bounds: a session from the network, or from a file, is hostile until then. Errors: one line.
+    /// Checks all bounds, because a session from the network or a file may be hostile. Errors: one line.
     pub fn check(&self) -> Result<(), String> {
         if self.format_version != FORMAT_VERSION {
             return Err(format!(
-                "session of format {}, this program has {FORMAT_VERSION}: use the same version on both machines",
+                "the session has format {}, but this program has format {FORMAT_VERSION}: use the same version on both machines",
                 self.format_version
             ));
         }
@@ -192,7 +193,7 @@ impl Session {
             check_text(text)?;
         }
         if !(1..=LANES_MAX).contains(&self.lanes.len()) {
-            return Err(format!("session of {} lanes, not 1 to {LANES_MAX}", self.lanes.len()));
+            return Err(format!("the session has {} lanes, not 1 to {LANES_MAX}", self.lanes.len()));
         }
         let is_good = |lane: &Lane| {
             let size = SECTOR_BYTES..=WRITE_BYTES_MAX;
@@ -203,13 +204,13 @@ impl Session {
                 && lane.at.checked_add(lane.bytes()).is_some_and(|end| end <= i64::MAX as u64)
         };
         match self.lanes.iter().position(|lane| !is_good(lane)) {
-            Some(lane) => Err(format!("lane {lane} of the session is out of bounds")),
+            Some(lane) => Err(format!("lane {lane} of the session has values out of bounds")),
             None => Ok(()),
         }
     }
 }
 
-/// Checks a text from a peer, which will be printed.
+/// Checks that a text from a peer can be printed.
 pub(super) fn check_text(text: &str) -> Result<(), String> {
     match text.len() > TEXT_MAX || text.chars().any(is_unprintable) {
         true => Err(format!("a text of the session is longer than {TEXT_MAX} bytes or has control characters")),

@@ -1,4 +1,5 @@
-//! Drawn stories: a drive with a volatile cache that keeps what it acknowledges, or lies, and a cut at any moment.
+//! Random scenarios: a drive with a volatile cache that keeps acknowledged writes, or lies, and a power cut at any
+//! moment.
 
 use super::examine::stamp;
 use super::examine::{Counts, Slot, examine};
@@ -17,9 +18,9 @@ enum Lie {
     Flush,
     /// Writes with FUA stay in the cache.
     Fua,
-    /// A flush keeps some writes of the cache and forgets that the others are not kept.
+    /// A flush writes a part of the cache to the medium and drops the rest.
     PartOfFlush,
-    /// Both do nothing.
+    /// Neither flushes nor FUA have an effect.
     All,
 }
 
@@ -32,7 +33,7 @@ impl Draw {
     }
 }
 
-/// Medium, and sectors in the cache in the order of their writes.
+/// A drive: its medium, and the sectors in its cache, in the order of their writes.
 struct Drive {
     medium: Vec<u8>,
     cache: Vec<(usize, Vec<u8>)>,
@@ -44,7 +45,7 @@ impl Drive {
         let sectors = (at as usize..).step_by(SECTOR).zip(bytes.chunks(SECTOR));
         for (at, sector) in sectors {
             if fua && !matches!(self.lie, Lie::Fua | Lie::All) {
-                // Older data of the sector must not come later.
+                // Older data of the sector must not reach the medium later.
                 self.cache.retain(|(of, _)| *of != at);
                 self.medium[at..at + SECTOR].copy_from_slice(sector);
             } else {
@@ -68,7 +69,7 @@ impl Drive {
         }
     }
 
-    /// The power is gone. Some sectors of the cache were on their way to the medium.
+    /// Cuts the power. Some sectors of the cache have reached the medium.
     fn cut(&mut self, draw: &mut Draw) {
         for (at, sector) in std::mem::take(&mut self.cache) {
             if draw.below(3) == 0 {
@@ -83,9 +84,9 @@ struct Story {
     lanes: Vec<Lane>,
     /// Written bytes by lane and sequence.
     writes: BTreeMap<(usize, u64), Vec<u8>>,
-    /// Writes that the witness has as acknowledged, by lane.
+    /// By lane: last write that the witness knows as acknowledged.
     acknowledged: Vec<u64>,
-    /// Writes whose flush returned, by lane.
+    /// By lane: last write whose flush returned.
     flushed: Vec<u64>,
 }
 
@@ -126,7 +127,7 @@ fn tell(seed: u64, lie: Lie, steps: u32) -> Story {
             drive.write(lane.offset(slot), &bytes, lane.mode == Mode::Fua);
             writes.insert((number, sequence), bytes);
         }
-        // The cut can come within a flush, or the acknowledgement can be lost on its way.
+        // The power cut can hit a flush, or the acknowledgement can get lost.
         if draw.below(20) > 0 {
             if lane.mode != Mode::Fua {
                 drive.flush(&mut draw);
@@ -156,7 +157,8 @@ impl Story {
         counts
     }
 
-    /// Writes up to `upto` of which a sector is neither there nor overwritten by a later write: without any of the product's code.
+    /// Number of writes up to `upto` with a sector that is neither there nor overwritten by a later write. Independent
+    /// of the code under test.
     fn gone(&self, number: usize, upto: u64) -> u64 {
         let lane = &self.lanes[number];
         let slots = u64::from(lane.slots);
@@ -188,7 +190,7 @@ proptest! {
         for number in 0..story.lanes.len() {
             let counts = story.counts(number);
             let [told, all] = [&story.acknowledged, &story.flushed].map(|upto| story.gone(number, upto[number]));
-            // Of the writes that the witness does not know, those that are torn show that they had been flushed.
+            // Torn writes that the witness does not know can show that they had been flushed.
             prop_assert!((told..=told + all).contains(&counts.gone()), "lane {}: {:?}, {} and {}", number, counts, told, all);
             prop_assert_eq!(counts.checked, counts.intact + counts.gone());
             prop_assert!(counts.reordered <= counts.gone() && counts.reach <= story.acknowledged[number]);
@@ -206,16 +208,16 @@ proptest! {
 fn each_lie_loses_writes_in_many_stories() {
     for lie in [Lie::Flush, Lie::Fua, Lie::PartOfFlush, Lie::All] {
         let loses = |seed: &u64| (0..4).any(|number| tell(*seed, lie, 200).counts(number).gone() > 0);
-        // Flushes of other lanes keep what FUA did not, mostly.
+        // Flushes of other lanes usually save the writes that FUA did not.
         assert!((0..200).filter(loses).count() > 20, "{lie:?}");
     }
 }
 
-/// Content of the slot of write 20, the last acknowledged one; 28 comes next.
+/// Examines a lane in which the slot of write 20 has this content; 28 is the next write of that slot.
 fn one_slot(acknowledged: u64, content: &[u64]) -> Counts {
     let lane = Lane { mode: Mode::Fdatasync, write_bytes: 2 * SECTOR_BYTES, slots: 8, at: 0, scattered: false };
     let read = |slot, pass: &mut dyn FnMut(Slot<'_>)| {
-        // All other slots are as they should be.
+        // All other slots are correct.
         let last = (0..=acknowledged).rev().find(|last| lane.slot(*last) == slot).unwrap();
         let of = if last == 20 { content } else { &[last, last] };
         let mut bytes = Vec::new();
@@ -245,7 +247,7 @@ fn each_kind_of_damage_has_its_name() {
     assert_eq!(of(&[12, 4]), Counts { stale: 1, ..gone });
     assert_eq!(of(&[0, 0]), Counts { lost: 1, ..gone });
     assert_eq!(of(&[]), Counts { lost: 1, ..gone });
-    // More writes are torn than can be under way, or a later one is there.
+    // More writes are torn than can be in flight, or a later write is there.
     let damaged = |is_torn: fn(u64) -> bool, there: u64| {
         let lane = Lane { mode: Mode::Fdatasync, write_bytes: SECTOR_BYTES, slots: 32, at: 0, scattered: false };
         let read = |slot, pass: &mut dyn FnMut(Slot<'_>)| {
@@ -262,7 +264,7 @@ fn each_kind_of_damage_has_its_name() {
     assert_eq!(damaged(|next| (33..43).contains(&next), 32), (6, 4));
     assert_eq!(damaged(|next| next == 37, 40), (0, 1));
     assert_eq!(damaged(|next| next == 36, 40), (1, 0));
-    // The next write was too far ahead to be under way.
+    // The next write was too far ahead to be in flight.
     assert_eq!(one_slot(20, &[28, 20]).unacknowledged_torn, 0);
     assert_eq!(one_slot(20, &[12, 12]), Counts { stale: 1, reordered: 0, reach: 1, ..gone });
 }

@@ -1,7 +1,7 @@
-//! The witness: its messages, and its knowledge of sessions.
+//! The witness: its messages, and its records of sessions.
 //!
-//! Messages are lines of JSON, each at most [`LINE_MAX`] bytes. The witness's file holds the messages that change a
-//! session, as received, below [`FILE_MARK`]; so the file is read by the same code as a connection.
+//! Messages are lines of JSON, each at most [`LINE_MAX`] bytes. The witness's file has [`FILE_MARK`], then the messages
+//! that changed a session, as received. So the same code reads the file and a connection.
 
 use super::session::{FORMAT_VERSION, Session, SessionId, check_text};
 use results::units::quoted;
@@ -11,7 +11,7 @@ use std::io::{BufRead, Read};
 /// First line of the witness's file.
 pub const FILE_MARK: &str = "flashproof witness 1\n";
 
-/// Maximum length of a line, bytes, including its end.
+/// Maximum length of a line, bytes, including the newline.
 pub const LINE_MAX: usize = 16 << 10;
 
 /// Maximum number of sessions in a file.
@@ -23,16 +23,16 @@ const SESSIONS_MAX: usize = 4096;
 pub enum Message {
     /// A session begins on this connection.
     Begin(Session),
-    /// The writes of each lane up to these numbers are durable. A higher phase: all lanes had drained, and other modes
-    /// write from here on.
+    /// The writes of each lane up to these numbers are durable. A new `phase` begins when all lanes have drained; then
+    /// other modes write.
     Durable { session: SessionId, phase: u64, upto: Vec<u64> },
-    /// The writes ended before any cut. `failed`: the device returned an error.
+    /// The writes ended before any power cut. `failed`: the device returned an error.
     End { session: SessionId, why: String, failed: bool },
-    /// Only in the witness's file: the tester fell silent, like a machine that loses power.
+    /// Only in the witness's file: the tester sent nothing more, like a machine that loses power.
     Silent { session: SessionId },
-    /// The session was examined; the result in words.
+    /// The session was examined; `sentence` is the result.
     Judged { session: SessionId, sentence: String },
-    /// Question: the session `found` on the target, or the last one of the subject that was not examined.
+    /// A question for the session `found` on the target, or for the last session of `subject` that was not examined.
     Ask { format_version: u32, subject: String, found: Option<SessionId> },
 }
 
@@ -46,7 +46,7 @@ pub enum Reply {
     Refused(String),
 }
 
-/// A session as the witness knows it.
+/// The witness's record of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -56,7 +56,7 @@ pub struct Record {
     pub phase: u64,
     /// Last acknowledged write of each lane when the phase began.
     pub upto_before: Vec<u64>,
-    /// Why the writes ended before any cut, and if the device had failed.
+    /// Why the writes ended before any power cut, and true if the device had failed.
     pub end: Option<(String, bool)>,
     pub judged: Option<String>,
     /// True while the connection of the session is open.
@@ -64,12 +64,12 @@ pub struct Record {
 }
 
 impl Record {
-    /// True while acknowledgements can come.
+    /// True while acknowledgements can arrive.
     pub fn is_running(&self) -> bool {
         self.is_open && self.end.is_none()
     }
 
-    /// Checks bounds, as [`Session::check`].
+    /// Checks bounds, like [`Session::check`].
     pub fn check(&self) -> Result<(), String> {
         self.session.check()?;
         self.end.iter().map(|(why, _)| why).chain(&self.judged).try_for_each(|text| check_text(text))?;
@@ -78,11 +78,11 @@ impl Record {
         let is_good = self.upto.len() == lanes
             && self.upto_before.len() == lanes
             && self.upto_before.iter().zip(&self.upto).all(is_behind);
-        if is_good { Ok(()) } else { Err("record of a session whose numbers do not fit its lanes".to_owned()) }
+        if is_good { Ok(()) } else { Err("the numbers in the record do not fit the lanes of its session".to_owned()) }
     }
 }
 
-/// Sanity limit on the number of writes of a lane; leaves room for sums.
+/// Maximum number of writes of a lane; sums of such numbers do not overflow.
 const MOST_WRITES: u64 = 1 << 48;
 
 /// Sessions of a witness.
@@ -92,10 +92,10 @@ pub struct Register {
 }
 
 impl Register {
-    /// Reads a witness's file. Returns its sessions and the length of its whole lines; bytes after these were never
-    /// confirmed.
+    /// Reads a witness's file. Returns its sessions and the length of its whole lines, bytes. The witness never
+    /// confirmed bytes after these.
     ///
-    /// Errors: not a witness's file, or damaged.
+    /// Errors: the file is not a witness's file, or is damaged.
     pub fn load(mut file: impl BufRead) -> Result<(Self, u64), String> {
         let mut register = Self::default();
         let (mut bytes, mut number) = (0, 0_u64);
@@ -107,7 +107,7 @@ impl Register {
             number += 1;
             match line.last() {
                 Some(b'\n') if number == 1 && line == FILE_MARK.as_bytes() => {}
-                Some(_) if number == 1 => return Err("it is not a witness's file; name another one".to_owned()),
+                Some(_) if number == 1 => return Err("it is not a witness's file; give another file".to_owned()),
                 Some(b'\n') => register.reload(&line).map_err(|why| format!("line {number} is damaged: {why}"))?,
                 Some(_) if line.len() == LINE_MAX => return Err(format!("line {number} is damaged: too long")),
                 _ => break,
@@ -118,11 +118,11 @@ impl Register {
         Ok((register, bytes))
     }
 
-    /// Ends the witness, and with it the writes of all sessions whose tester did not fall silent before.
+    /// Ends the witness. This also ends the writes of all sessions with an open connection.
     pub fn end(&mut self) {
         for record in self.records.iter_mut().filter(|record| record.is_open) {
             record.is_open = false;
-            record.end.get_or_insert_with(|| ("the witness ended, and with it the writes".to_owned(), false));
+            record.end.get_or_insert_with(|| ("the witness ended, which also ended the writes".to_owned(), false));
         }
     }
 
@@ -132,7 +132,7 @@ impl Register {
             Message::Durable { session, .. } | Message::End { session, .. } | Message::Silent { session } => {
                 Some(*session)
             }
-            // The session began in another file.
+            // The session was recorded in another file.
             Message::Judged { session, .. } if self.find(*session).is_none() => return Ok(()),
             Message::Judged { session, .. } => {
                 self.disconnected(*session);
@@ -143,18 +143,18 @@ impl Register {
         self.change(&message, &mut own)
     }
 
-    /// Carries out a message that changes a session, on a connection whose session is `own`. Errors: refused, nothing
-    /// changed.
+    /// Applies a message that changes a session. `own` is the session of the connection. Errors: the message is
+    /// refused, and nothing has changed.
     pub fn change(&mut self, message: &Message, own: &mut Option<SessionId>) -> Result<(), String> {
         match message {
             Message::Begin(session) => {
                 session.check()?;
                 if own.is_some() || self.find(session.id).is_some() {
-                    return Err("this session, or one of this connection, has begun before".to_owned());
+                    return Err("this session, or another session of this connection, has already begun".to_owned());
                 }
                 if self.records.len() >= SESSIONS_MAX {
                     return Err(format!(
-                        "the witness's file has {SESSIONS_MAX} sessions; start the witness with a new one"
+                        "the witness's file already has {SESSIONS_MAX} sessions; start the witness with a new file"
                     ));
                 }
                 *own = Some(session.id);
@@ -174,7 +174,7 @@ impl Register {
                 let ascends = record.upto.iter().zip(upto).all(|(before, now)| before <= now && *now <= MOST_WRITES);
                 let fits = upto.len() == record.upto.len() && ascends && *phase >= record.phase;
                 if !fits || !record.is_running() {
-                    return Err("acknowledgement that goes back, or does not fit the session".to_owned());
+                    return Err("the acknowledgement is below an earlier one, or does not fit the session".to_owned());
                 }
                 if *phase > record.phase {
                     record.upto_before.clone_from(&record.upto);
@@ -186,7 +186,7 @@ impl Register {
                 check_text(why)?;
                 let record = self.own(*session, *own)?;
                 if !record.is_running() {
-                    return Err("the session ended before".to_owned());
+                    return Err("the session has already ended".to_owned());
                 }
                 record.end = Some((why.clone(), *failed));
             }
@@ -195,16 +195,17 @@ impl Register {
                 check_text(sentence)?;
                 let record = self.find_mut(*session).ok_or("no such session")?;
                 if record.is_open || record.judged.is_some() {
-                    return Err("the session still runs, or was examined before".to_owned());
+                    return Err("the session is still running, or was already examined".to_owned());
                 }
                 record.judged = Some(sentence.clone());
             }
-            Message::Ask { .. } => return Err("a question changes nothing".to_owned()),
+            Message::Ask { .. } => return Err("a question cannot change a session".to_owned()),
         }
         Ok(())
     }
 
-    /// Reverts a change that could not be written to the file. Messages about the writes stay in effect: they are true.
+    /// Reverts a change that could not be written to the file. Messages about writes stay in effect, because they are
+    /// true.
     pub fn undo(&mut self, message: &Message) {
         match message {
             Message::Begin(session) => self.records.retain(|record| record.session.id != session.id),
@@ -215,25 +216,25 @@ impl Register {
         }
     }
 
-    /// The answer to a question.
+    /// The reply to a question.
     pub fn answer(&self, version: u32, subject: &str, found: Option<SessionId>) -> Reply {
         if version != FORMAT_VERSION {
             return Reply::Refused(format!("this witness speaks version {FORMAT_VERSION}, not {version}"));
         }
         let of_subject = |record: &&Record| record.session.subject == subject && record.judged.is_none();
         let found = found.and_then(|id| self.find(id));
-        // If the drive lost its whole last session, `found` is an older one, which was examined.
+        // If the drive lost its whole last session, `found` is an older session, which was already examined.
         let waiting = found.filter(|record| record.judged.is_none());
         let waiting = waiting.or_else(|| self.records.iter().rev().find(of_subject));
         Reply::Record(waiting.or(found).cloned().map(Box::new))
     }
 
-    /// The connection of `session` is gone.
+    /// Records that the connection of `session` is closed.
     pub fn disconnected(&mut self, session: SessionId) {
         self.find_mut(session).into_iter().for_each(|record| record.is_open = false);
     }
 
-    /// Sessions that were not examined yet.
+    /// Sessions that were not yet examined.
     pub fn waiting(&self) -> impl Iterator<Item = &Record> {
         self.records.iter().filter(|record| record.judged.is_none())
     }
@@ -248,22 +249,25 @@ impl Register {
 
     fn own(&mut self, session: SessionId, own: Option<SessionId>) -> Result<&mut Record, String> {
         let of_own = (own == Some(session)).then_some(session);
-        of_own.and_then(|id| self.find_mut(id)).ok_or_else(|| "no session of this connection".to_owned())
+        of_own
+            .and_then(|id| self.find_mut(id))
+            .ok_or_else(|| "the session does not belong to this connection".to_owned())
     }
 }
 
 /// Reads a message, or a reply. Errors: one line.
 pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
-    serde_json::from_slice(line).map_err(|error| format!("no message of flashproof ({})", quoted(&error.to_string())))
+    serde_json::from_slice(line)
+        .map_err(|error| format!("not a message of flashproof ({})", quoted(&error.to_string())))
 }
 
-/// The line of a message or a reply, including its end.
+/// The line of a message or a reply, including the newline.
 pub fn line(of: &impl Serialize) -> Result<Vec<u8>, String> {
     let mut line = serde_json::to_vec(of).map_err(|error| error.to_string())?;
     line.push(b'\n');
     match line.len() <= LINE_MAX {
         true => Ok(line),
-        false => Err(format!("a message of {} bytes, more than {LINE_MAX}", line.len())),
+        false => Err(format!("a message of {} bytes is longer than {LINE_MAX}", line.len())),
     }
 }
 

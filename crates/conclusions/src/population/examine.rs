@@ -1,4 +1,4 @@
-//! Slow drives of a population, and what explains them: see the [module](super).
+//! Finds slow drives of a population and their common causes: see the [module](super).
 
 use super::outliers::{self, Centers, Outlier, SCORES, Scores, VALUES_MIN, middle};
 use super::{
@@ -7,25 +7,25 @@ use super::{
 };
 use std::collections::BTreeMap;
 
-/// Maximum probability of a false alarm per drive; the binding limit in populations below 20 drives.
+/// Maximum probability of a false alarm per drive; this limit binds in populations below 20 drives.
 const FALSE_ALARMS_PER_DRIVE: f64 = 0.0005;
 
-/// Share of the probability for drives; firmwares, hosts and slots have the rest in equal parts.
+/// Share of the false-alarm probability for drives; firmwares, hosts and slots share the rest equally.
 const FOR_DRIVES: f64 = 0.5;
 
-/// Minimum fraction of the typical number of windows: with fewer, a drive's scores spread more than its peers' scores.
+/// Minimum fraction of the typical number of windows. With fewer windows, a drive's scores spread more than its peers'.
 const WINDOWS_MIN: f64 = 0.4;
 
-/// Share of a group's drives above which its slowness is common to all.
+/// Share of slow drives in a group above which the slowness is common to the group.
 const COMMON: f64 = 0.75;
 
-/// A model is undecided if only slowdowns above this factor could be detected.
+/// A model is undecided if only slowdowns above this factor can be detected.
 const FACTOR_WANTED: f64 = 2.0;
 
-/// Minimum fraction of a drive's slow windows in the final period of its run for the slowness to be lasting.
+/// Slowness is lasting if at least this fraction of the drive's slow windows lies in the final period of its run.
 const LASTING: f64 = 0.8;
 
-/// Examines the drives of each model. `windows` are those of `drives`, in their order.
+/// Examines the drives of each model. `windows` has the windows of each drive, in the order of `drives`.
 pub fn examine(drives: &[Labels], windows: &[&[Window]]) -> Examination {
     let mut models: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, labels) in drives.iter().enumerate() {
@@ -71,7 +71,7 @@ struct Model<'a> {
     windows: &'a [&'a [Window]],
     members: Vec<usize>,
     scores: Vec<Scores>,
-    /// Slowness already explained by groups.
+    /// Slowness that groups already explain.
     shifts: Vec<[f64; SCORES]>,
     examination: &'a mut Examination,
 }
@@ -93,7 +93,7 @@ fn keep(best: &mut Option<Best>, score: usize, new: Outlier) {
 }
 
 impl Model<'_> {
-    /// Excludes the drives with too few windows, compared with the median number of windows.
+    /// Excludes drives with too few windows, relative to the median number of windows.
     fn exclude_undecided(&mut self) {
         let typical = middle(self.scores.iter().map(|scores| scores.windows as f64));
         let few = |scores: &Scores| (scores.windows as f64) < WINDOWS_MIN * typical || scores.scores[0].is_nan();
@@ -118,7 +118,7 @@ impl Model<'_> {
         FALSE_ALARMS.min(FALSE_ALARMS_PER_DRIVE * self.members.len() as f64) * share / SCORES as f64
     }
 
-    /// A score of a member, without what groups explain.
+    /// A score of a member, without the slowness that groups explain.
     fn value(&self, member: usize, score: usize) -> f64 {
         self.scores[member].scores[score] - self.shifts[member][score]
     }
@@ -128,14 +128,14 @@ impl Model<'_> {
         middle(members.iter().map(|member| self.value(*member, score)))
     }
 
-    /// True if the slowness of a group is that of nearly all of its members.
+    /// True if nearly all members of a group are slow.
     fn is_common(&self, members: &[usize], score: usize, excess: f64) -> bool {
         let middle = self.median(members, score) - excess / 2.0;
         let slow = members.iter().filter(|member| self.value(**member, score) > middle).count();
         excess >= FACTOR_MIN.ln() && slow as f64 > COMMON * members.len() as f64
     }
 
-    /// Members by their label, without unknown labels.
+    /// Members grouped by a pair of labels.
     fn by_label(&self, label: impl Fn(&Labels) -> (&str, &str)) -> Vec<Group> {
         let mut groups: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
         for (member, at) in self.members.iter().enumerate() {
@@ -144,7 +144,7 @@ impl Model<'_> {
         groups.into_iter().map(|((a, b), members)| ((a.to_owned(), b.to_owned()), members)).collect()
     }
 
-    /// Examines firmwares: the medians of one firmware's hosts against the medians of all other hosts.
+    /// Examines firmwares: compares the medians of the hosts with a firmware with the medians of all other hosts.
     fn firmwares(&mut self) {
         let mut firmwares = self.by_label(|labels| (&labels.firmware, ""));
         firmwares.retain(|((name, _), _)| !name.is_empty());
@@ -152,11 +152,11 @@ impl Model<'_> {
         if known < 2 {
             return;
         }
-        // A drive of an unknown host is a host of its own.
+        // A drive with an unknown host counts as a separate host.
         let hosts = self
             .by_label(|labels| (&labels.firmware, if labels.host.is_empty() { &labels.drive } else { &labels.host }));
         let mut slow = Vec::new();
-        // The only drive with a firmware is examined as a drive.
+        // A firmware with a single drive is examined as a drive.
         for ((name, _), members) in firmwares.into_iter().filter(|(_, members)| members.len() > 1) {
             let (mut best, mut few) = (None, None);
             for score in 0..SCORES {
@@ -194,10 +194,10 @@ impl Model<'_> {
         self.blame(Level::Firmware, slow);
     }
 
-    /// Examines hosts or slots: their medians against each other.
+    /// Examines hosts or slots: compares their medians with each other.
     fn groups(&mut self, level: Level) {
         let mut groups = self.by_label(|labels| (level.of(labels), ""));
-        // The only drive of a host cannot be told from its host: it is examined as a drive.
+        // A host with a single drive is examined as a drive, because the two cannot be distinguished.
         groups.retain(|((name, _), members)| !name.is_empty() && members.len() > 1);
         let mut best: Vec<Option<Best>> = groups.iter().map(|_| None).collect();
         let mut apart = None;
@@ -218,12 +218,12 @@ impl Model<'_> {
         }
         let slow = groups.into_iter().zip(best);
         let slow = slow.filter_map(|(((name, _), members), best)| Some((name, members, best?)));
-        // The most significant score shows best whether all members are slow.
+        // The most significant score shows best if all members are slow.
         let slow = slow.filter(|(_, members, best)| self.is_common(members, best.score, best.of.excess)).collect();
         self.blame(level, slow);
     }
 
-    /// The slowest group, if a gap separates it from the next one.
+    /// The slowest group, if a gap separates the group from the next slowest group.
     fn apart(&self, groups: &[Group], medians: &[f64]) -> Option<(usize, Reason)> {
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by(|a, b| medians[*b].total_cmp(&medians[*a]));
@@ -233,7 +233,7 @@ impl Model<'_> {
         self.is_common(&groups[slowest].1, 0, gap).then_some((slowest, reason))
     }
 
-    /// Examines drives: the scores that groups do not explain.
+    /// Examines drives by the scores that groups do not explain.
     fn drives(&mut self) {
         let mut best: Vec<Option<Best>> = self.members.iter().map(|_| None).collect();
         let mut detectable = f64::INFINITY;
@@ -272,7 +272,7 @@ impl Model<'_> {
         let others = |of: &[usize]| (0..count).filter(|member| !of.contains(member)).collect::<Vec<_>>();
         let normal = others(&blamed);
         for (name, members, best) in slow {
-            // Two firmwares can be to blame for different scores.
+            // If all drives are blamed (two firmwares, by different scores), the others of each group are the rest.
             let rest = if normal.is_empty() { others(&members) } else { normal.clone() };
             let evidence = self.evidence(&members, &rest, &best);
             let or = self.other_causes(level, &members);
@@ -288,7 +288,7 @@ impl Model<'_> {
         }
     }
 
-    /// Labels of other levels that exactly these members have.
+    /// Labels of other levels that exactly these members share.
     fn other_causes(&self, level: Level, members: &[usize]) -> Vec<(Level, String)> {
         let label = |level: Level, member: usize| level.of(&self.labels[self.members[member]]);
         let same = |other: &Level| {
@@ -300,10 +300,10 @@ impl Model<'_> {
         causes.map(|cause| (cause, label(cause, members[0]).to_owned())).collect()
     }
 
-    /// Time and extent of the slowness, relative to the `rest`; for several drives, the median.
+    /// Evidence for the slowness of `members`, relative to `rest`; for several drives, medians.
     fn evidence(&self, members: &[usize], rest: &[usize], best: &Best) -> Evidence {
         let metric = best.score / Extent::ALL.len();
-        // Index of the metric's score over the whole time.
+        // Index of the metric's score over the whole run.
         let whole = metric * Extent::ALL.len();
         let [low, high] = [0, 1].map(|edge| {
             middle(rest.iter().map(|member| self.scores[*member].band[metric][edge] - self.shifts[*member][whole]))
@@ -318,7 +318,7 @@ impl Model<'_> {
                 |limit: f64| move |window: &(f64, [f64; Metric::ALL.len()])| window.1[metric] - explained > limit;
             let over = windows.iter().copied().filter(above(high)).count();
             outside.push(over as f64 / windows.len() as f64);
-            // The final period of the run with the largest surplus of slow windows over normal ones.
+            // The final period of the run with the largest surplus of slow windows over normal windows.
             let slow: Vec<bool> = windows.iter().map(above(halfway)).collect();
             let (mut balance, mut most, mut from) = (0_i64, 0, windows.len());
             for (at, slow) in slow.iter().enumerate().rev() {

@@ -1,59 +1,60 @@
-//! Drives of one model under the same load: which is the odd one, and which rating most of them hold.
+//! Compares drives of a model under the same load: finds slow drives, and the rating that most drives hold.
 //!
 //! ```text
-//! windows ──residuals──> latency relative to peers at the same time and load ──> scores of a drive
-//! scores ──examine: firmware, host, slot, drive──> slow ones, with evidence; or why nothing can be said
-//! ratings ──tolerance──> "95 % of these drives hold 48x";  ──ranks──> one population against another
+//! windows ──residuals──> latency relative to peers at the same time and load ──> scores of each drive
+//! scores ──examine: firmware, host, slot, drive──> slow groups and drives, with evidence; or why undecided
+//! ratings ──tolerance──> "95 % of these drives hold 48x";  ──ranks──> comparison of two populations
 //! ```
 //!
 //! # The estimator
 //!
-//! Perseus (Lu et al., FAST '23) has only a node's latency and throughput: it fits a polynomial after removing outliers.
-//! Here the load is known, and the peers run it at the same time, so no curve needs a fit. The center is the median of
-//! the peers' medians in cells of ten minutes and a tenth of load. It follows any curve and any drift that the drives
-//! share (temperature, garbage collection at the same age). What remains is the logarithm of a ratio.
+//! Perseus (Lu et al., FAST '23) knows only a node's latency and throughput, so it fits a polynomial after removing
+//! outliers. Here the load is known, and the peers run the same load at the same time, so no fit is necessary. Windows
+//! are grouped into cells of ten minutes and a tenth of load. The center of a cell is the median of the drives'
+//! medians. Centers follow any curve and any drift that the drives share (temperature, garbage collection at the same
+//! age). The residual of a window is the logarithm of its latency divided by the center.
 //!
-//! The windows of a drive are correlated: garbage collection takes minutes. So windows are never counted as evidence.
-//! The unit is the drive: each has twelve scores (mean, median and 99th percentile of latency; over the whole run, its
-//! slowest eighth, its slowest tenth and fiftieth of windows), and a score is compared with the same score of the
-//! peers.
-//! The slowest eighth shows a drive that is slow from some hour on, the slowest windows one that is slow at times.
+//! The windows of a drive are correlated, because garbage collection takes minutes. So the unit of evidence is the
+//! drive, not the window. Each drive has twelve scores: mean, median and 99th percentile of latency, each over the
+//! whole run, its slowest eighth, and the slowest tenth and fiftieth of the windows. A score is compared with the same
+//! score of the peers. The slowest eighth shows drives that become slow after some hours; the slowest windows show
+//! drives that are slow at times.
 //!
 //! # The threshold
 //!
-//! Scores are means of logarithms, near normal between drives of one model. Outliers are found by the generalized extreme
-//! Studentized deviate test. It estimates the spread from the drives themselves, so it works for any model, and its tail
-//! is Student's, so it demands more of few drives. For normal scores the probability of any alarm in a population without
-//! slow drives is at most [`FALSE_ALARMS`], and 0.05 % for each drive if they are fewer than 20. Half of it is for drives,
-//! the other half for firmwares, hosts and slots; each part is divided by the number of scores and the number of drives or
-//! groups (Bonferroni). A slowdown below [`FACTOR_MIN`] is never reported.
+//! Scores are means of logarithms, nearly normal among drives of a model. The generalized extreme Studentized deviate
+//! test finds outliers. It estimates the spread from the drives themselves, so it works for any model. Its tail is
+//! Student's, so with few drives it requires larger deviations. For normal scores, the probability of any false alarm
+//! in a population without slow drives is at most [`FALSE_ALARMS`]; with fewer than 20 drives, 0.05 % per drive. Half
+//! of this probability is for drives, the other half for firmwares, hosts and slots. Each part is divided by the number
+//! of scores and the number of drives or groups (Bonferroni). A slowdown below [`FACTOR_MIN`] is never reported.
 //!
-//! In the evaluation (`tests/population/`), whose scores are not quite normal, 4 of 315 healthy populations of 200
-//! drives had a false alarm. With a spread of 3 % between drives, all drives 2 times slower were found, 90 % of those
-//! 1.3 times slower, and 57 % of those 1.3 times slower from hour 10 on. A drive 1.3 times slower for a tenth of the
-//! time is not found: garbage collection is slower.
+//! In the evaluation (`tests/population/`), whose scores are not exactly normal, 4 of 315 healthy populations of 200
+//! drives had a false alarm. With a spread of 3 % between drives, the test found all drives that were 2 times slower,
+//! 90 % of the drives that were 1.3 times slower, and 57 % of the drives that were 1.3 times slower from hour 10 on. A
+//! drive that is 1.3 times slower for a tenth of the time is not found, because garbage collection slows drives more.
 //!
 //! # The cause
 //!
 //! Levels are examined from the top down: firmware, host, slot, drive. A group is to blame if its median is an outlier
-//! among the groups' medians and more than three quarters of its drives share the slowness; then the slowness is
-//! subtracted, and a drive must be slow within its group. Groups are compared with groups: ten drives of a host are one
-//! observation of hosts. Two or three firmwares have no spread of their own, so Student's test compares the medians of
-//! the hosts with one firmware with the medians of the other hosts.
+//! among the groups' medians, and more than three quarters of its drives share the slowness. The slowness of the group
+//! is then subtracted, so that a drive must be slow within its group. Groups are compared with groups: ten drives of a
+//! host are one observation. Two or three firmwares are too few to estimate a spread, so Student's test compares the
+//! medians of the hosts with a firmware with the medians of the other hosts.
 //!
 //! # Not seen
 //!
-//! * Slowness of all drives of a model, or of more than a quarter of them without a common group.
-//! * Slowness shorter than 2 % of the time, unless it is large, and slowness hidden in the spread of healthy drives:
-//!   [`Compared::detectable`] has that limit.
-//! * A drive as slow as its peers that does fewer operations: load is what was asked for, not what was done.
-//! * Anything in three drives, and little in five: the limit is stated as [`Reason::Insensitive`].
+//! * Slowness of all drives of a model, or of more than a quarter of the drives without a common group.
+//! * Slowness in less than 2 % of the time, unless it is large, and slowness within the spread of healthy drives:
+//!   [`Compared::detectable`] is this limit.
+//! * A lower achieved rate at the same latency: the load of a window is the offered load.
+//! * Nearly anything with three drives, and most slowness with five: [`Reason::Insensitive`] has the limit.
 //!
-//! Distributions between drives with heavier tails than the normal one give more false alarms: with Student's of 5 degrees
-//! of freedom, 7 in 12,000 healthy drives instead of 1 in 15,000. In small populations (8 to 20 drives) 1 in 1,300 to 2,000
-//! healthy drives is accused.
+//! Heavier tails than those of the normal distribution give more false alarms: with Student's distribution of 5 degrees
+//! of freedom, 7 in 12,000 healthy drives instead of 1 in 15,000. In small populations (8 to 20 drives), 1 in 1,300 to
+//! 2,000 healthy drives is reported as slow.
 //!
-//! [`Measured`] has the latencies of a drive, read from the directory of a run.
+//! [`Measured`] has the latencies of a drive, read from a run directory.
 
 mod examine;
 mod outliers;
@@ -78,7 +79,7 @@ pub const FALSE_ALARMS: f64 = 0.01;
 /// Smallest reported slowdown.
 pub const FACTOR_MIN: f64 = 1.1;
 
-/// A drive and where it is. An empty text is an unknown label.
+/// Identity, firmware and location of a drive. An empty text is an unknown label.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Labels {
     /// Serial number or another unique name.
@@ -89,13 +90,13 @@ pub struct Labels {
     pub slot: String,
 }
 
-/// Latencies of a drive over some seconds of load. Windows of all drives have the same length.
+/// Latencies of a drive in a time window. The windows of all drives have the same length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
-    /// Seconds since the load began: drives of the same age are compared.
+    /// Seconds since the load began. Drives are compared at equal times.
     pub start_s: f64,
-    /// Load, in any unit: operations/s offered, or the queue depth of a closed loop. Not the achieved rate, which a slow
-    /// drive lowers.
+    /// Load, in any unit: offered operations per second, or the queue depth of a closed loop. Not the achieved rate,
+    /// because a slow drive lowers it.
     pub load: f64,
     pub mean_ns: f64,
     pub p50_ns: f64,
@@ -134,7 +135,7 @@ impl fmt::Display for Metric {
     }
 }
 
-/// Time over which latencies are averaged for a score.
+/// Part of the run over which a score averages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Extent {
@@ -142,9 +143,9 @@ pub enum Extent {
     Whole,
     /// The slowest of eight consecutive parts.
     Part,
-    /// The slowest tenth of the windows, wherever they are.
+    /// The slowest tenth of the windows, not necessarily consecutive.
     Tenth,
-    /// The slowest fiftieth of the windows.
+    /// The slowest fiftieth of the windows, not necessarily consecutive.
     Fiftieth,
 }
 
@@ -174,7 +175,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The label of this level.
+    /// The label of a drive at this level.
     pub fn of(self, labels: &Labels) -> &str {
         match self {
             Self::Firmware => &labels.firmware,
@@ -204,23 +205,24 @@ pub struct Slow {
     pub evidence: Evidence,
 }
 
-/// Numbers behind a finding, of the score with the smallest p-value.
+/// Evidence for a slow drive or group, from the score with the smallest p-value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evidence {
     pub metric: Metric,
     pub extent: Extent,
-    /// Slowdown over that time, relative to that time of the peers.
+    /// Slowdown over `extent`, relative to the same score of the peers.
     pub factor: f64,
-    /// Peers: drives; for a host or slot other hosts or slots; for a firmware the hosts with others.
+    /// Number of peers: other drives; for a host or slot, other hosts or slots; for a firmware, the hosts with other
+    /// firmwares.
     pub peers: usize,
-    /// Probability that a population as large as this one, without slow drives, has so slow a drive or group.
+    /// Probability that a population of this size without slow drives contains such a slow drive or group.
     pub p_value: f64,
-    /// Range of the middle 90 % of a typical peer's windows, relative to the center of the drives.
+    /// Range of the middle 90 % of a typical peer's windows, relative to the centers.
     pub band: [f64; 2],
-    /// Share of the windows above the band; 5 % for a typical peer.
+    /// Share of windows above the band; 5 % for a typical peer.
     pub outside: f64,
-    /// Start of the slowness, seconds: of the last part of the run that is slow up to the end, or of the first slow
-    /// window.
+    /// Start of the slowness, seconds: the start of the final period of slow windows if `lasting`, otherwise of the
+    /// first slow window.
     pub since_s: f64,
     /// True if most windows from then on are slow.
     pub lasting: bool,
@@ -243,13 +245,13 @@ impl fmt::Display for Slow {
              {outside} of the windows are above the band of the peers, p = {p_value:.1e}"
         )?;
         let or = |(level, name): &(Level, String)| {
-            write!(f, "; or it is its {level} {}, which no other drive has", units::quoted(name))
+            write!(f, "; or the cause is its {level} {}, which no other drive has", units::quoted(name))
         };
         self.or.iter().try_for_each(or)
     }
 }
 
-/// A part of the population about which nothing can be said.
+/// A part of the population for which the examination has no result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Undecided {
     pub model: String,
@@ -258,28 +260,28 @@ pub struct Undecided {
     pub reason: Reason,
 }
 
-/// Why nothing can be said.
+/// Why the examination has no result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema, Error)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Reason {
     /// Too few drives with enough windows.
     #[error("{} with enough windows; add drives, at least 3 are needed", units::count(*drives as u64, "drive"))]
     FewDrives { drives: usize },
-    /// Fewer windows with peers than 40 % of what the others have.
+    /// The drive has less than 40 % of the typical number of comparable windows.
     #[error(
-        "{windows} windows to compare, {typical} are typical; {alone} had no peers at their time and load, {invalid} no valid \
-         latencies. Run this drive as long and with the same load as the others"
+        "only {windows} windows can be compared, {typical} are typical; {alone} windows had no peers at the same time and load, \
+         {invalid} had no valid latencies. Run this drive as long and with the same load as the others"
     )]
     FewWindows { windows: usize, typical: usize, alone: usize, invalid: usize },
-    /// Slow, but there are too few groups to know how much groups differ.
+    /// The group is slow, but there are too few groups to know how much healthy groups differ.
     #[error(
-        "{} times as slow as the others, but {groups} groups do not show how much groups differ. Exchange drives between them \
-         and repeat, or add groups", units::number(*factor)
+        "{} times as slow as the others, but {groups} groups are too few to know how much healthy groups differ. Exchange \
+         drives between the groups and repeat, or add groups", units::number(*factor)
     )]
     FewGroups { factor: f64, groups: usize },
-    /// The drives differ so much, or are so few, that only a larger slowdown than this can be found.
+    /// The drives differ so much, or are so few, that only a slowdown above this factor can be found.
     #[error(
-        "{drives} drives with this spread show only a drive slower by {} times or more; add drives", units::number(*factor)
+        "among {drives} drives with this spread, only a drive {} times as slow or slower can be found; add drives", units::number(*factor)
     )]
     Insensitive { factor: f64, drives: usize },
 }
@@ -294,20 +296,20 @@ impl fmt::Display for Undecided {
     }
 }
 
-/// Drives of a model that were compared.
+/// The compared drives of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Compared {
     pub model: String,
     /// Number of drives compared.
     pub drives: usize,
-    /// Slowdown, at all times, that is found in every second drive that has it.
+    /// Slowdown over the whole run that is found with a probability of one half.
     pub detectable: f64,
 }
 
 /// Result of the examination of a population.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Examination {
-    /// Slow ones: for each model firmwares, hosts, slots, drives, each with the smallest p-value first.
+    /// Slow groups and drives. For each model: firmwares, hosts, slots, drives, each sorted by p-value.
     pub slow: Vec<Slow>,
     pub undecided: Vec<Undecided>,
     pub compared: Vec<Compared>,
@@ -323,8 +325,9 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Service times in `dir` of the judged stream with the highest offered rate, or achieved rate if there are closed
-    /// loops: in the usual tests, of reads. Errors: no manifest, or the log is missing or damaged.
+    /// Reads the service times in `dir` of the judged stream with the highest offered rate, or, if a stream is a closed
+    /// loop, with the most operations; in the usual tests, the reads. Errors: the manifest or the log is missing or
+    /// damaged.
     pub fn read(dir: &Path) -> Result<Self, RunDirError> {
         let layout = manifest(dir)?.layout();
         let any_judged = layout.streams.iter().any(|info| info.judged);
@@ -341,7 +344,7 @@ impl Measured {
             let (all, windows) = by_stream.entry(stream).or_insert_with(|| (latencies(), Vec::new()));
             let (mut sum_ns, mut count) = (0.0, 0);
             for bucket in window.buckets {
-                // Another program may write longer durations; those that fit are counted.
+                // Other programs may write longer durations; only durations that fit are counted.
                 let _ = all.record_n(bucket.least_ns, bucket.count);
                 sum_ns +=
                     (bucket.least_ns + (bucket.most_ns - bucket.least_ns).div_ceil(2)) as f64 * f64::from(bucket.count);

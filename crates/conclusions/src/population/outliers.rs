@@ -1,52 +1,52 @@
-//! Outliers among a few or many values: the generalized extreme Studentized deviate test.
+//! Finds outliers among few or many values, by the generalized extreme Studentized deviate test.
 //!
-//! The value farthest from the mean is taken away, then the farthest of the rest, and so on. The last step whose distance
-//! is too large for so many values of a normal distribution decides: all values taken away up to it are outliers. So
-//! several slow drives do not hide each other. A step's probability is that of the deleted Studentized residual, exact for
-//! normal values also with few of them, times the number of values left (Bonferroni).
+//! The value farthest from the mean is removed, then the farthest of the remaining values, and so on. The last step
+//! with a distance that is too large for normal values decides: all values removed up to this step are outliers. So
+//! several slow drives do not hide each other. The probability of a step is that of the deleted Studentized residual,
+//! times the number of remaining values (Bonferroni). It is exact for normal values, also for few values.
 //!
 //! Median and median absolute deviation would need more drives for the same threshold: their estimate of the spread has
 //! 37 % of the efficiency, and no exact tail for three or ten drives.
 //!
-//! Scores of healthy drives are somewhat skewed where the strength of garbage collection differs by factors. So a distance
-//! is first reduced by the second term of Cornish and Fisher's expansion, with the skewness of the values left, if it is
-//! positive. Without it, one in 25 of the simulated healthy populations had a false alarm, with it one in 100. The skewness
-//! is that of the middle 90 %: with the tail included, each of five slow drives would widen the threshold for the others.
+//! Scores of healthy drives are somewhat skewed if the strength of garbage collection differs by factors. So a distance
+//! is first reduced by the second term of Cornish and Fisher's expansion, with the skewness of the remaining values, if
+//! that is positive. Without this correction one in 25 simulated healthy populations had a false alarm, with it one in
+//! 100. The skewness is estimated from the middle 90 %: with the tails, each of five slow drives would widen the
+//! threshold for the others.
 //!
 //! Source: Rosner 1983, "Percentage points for a generalized ESD many-outlier procedure".
 //!
-//! Scores are computed from the latencies of windows, relative to the peers' latencies at the same time and load.
-//!
-//! Two passes over the windows of a model's drives. The first finds the center of each cell (ten minutes since the load
-//! began, and a tenth of load): the median of the drives' medians. The second reduces each drive to its scores. Memory is
-//! three numbers for each drive and cell; windows are never kept.
+//! Scores are computed from the latencies of windows, relative to the peers' latencies at the same time and load. This
+//! takes two passes over the windows of a model's drives. The first pass finds the center of each cell (ten minutes of
+//! time, a tenth of load): the median of the drives' medians. The second pass reduces each drive to its scores. The
+//! memory is three numbers for each drive and cell; windows are not stored.
 
 use super::statistics::{student_quantile, student_tail};
 use super::{Extent, Metric, Window};
 use crate::percentile::BEYOND_COMPARED;
 use results::buckets::DURATION_MAX_NS;
 
-/// Minimum number of values for an outlier: with two, nothing says which one differs.
+/// Minimum number of values for an outlier: with two values, it is unknown which of them differs.
 pub(super) const VALUES_MIN: usize = 3;
 
-/// Smallest standard deviation, as a logarithm: histograms resolve 0.1 %. Simulated drives can be identical.
+/// Minimum standard deviation, as a logarithm, because simulated drives can be identical.
 const DEVIATION_MIN: f64 = 0.001;
 
 /// Minimum number of values to estimate the skewness.
 const SKEWNESS_FROM: usize = 10;
 
-/// Skewness of values relative to that of their middle 90 %, for slightly skewed normal ones (400,000 drawn with numpy).
+/// Ratio of the skewness of slightly skewed normal values to the skewness of their middle 90 % (400,000 values, numpy).
 const MIDDLE_SKEWNESS: f64 = 2.165;
 
-/// A value above the others.
+/// A value that is too far above the others.
 #[derive(Debug)]
 pub(super) struct Outlier {
     pub(super) at: usize,
-    /// Distance from the mean of the values that are no outliers.
+    /// Distance from the mean of the values that are not outliers.
     pub(super) excess: f64,
-    /// Probability that any of so many values lies so far above the rest.
+    /// Probability that any of the values is so far above the rest.
     pub(super) p: f64,
-    /// Number of values that it was compared with.
+    /// Number of values that are not outliers.
     pub(super) peers: usize,
 }
 
@@ -55,7 +55,7 @@ struct Spread {
     count: f64,
     mean: f64,
     deviation: f64,
-    /// 0 if the longer tail is the lower one, or for few values.
+    /// Skewness; 0 if negative, or for few values.
     skewness: f64,
 }
 
@@ -77,7 +77,7 @@ impl Spread {
         Self { count, mean, deviation, skewness: skewness.max(0.0) }
     }
 
-    /// Probability that one of `of` values is as far as `distance` beyond the mean.
+    /// Probability that any of `of` values is at least `distance` beyond the mean.
     fn p(&self, distance: f64, of: f64) -> f64 {
         let standard = distance / self.width();
         // Solves standard = t + (t^2 - 1) skewness / 6.
@@ -95,7 +95,7 @@ impl Spread {
         (t + (t * t - 1.0) * self.skewness / 6.0) * self.width()
     }
 
-    /// Standard deviation of the distance of one more value.
+    /// Standard deviation of the distance of an additional value from the mean.
     fn width(&self) -> f64 {
         self.deviation * (1.0 + 1.0 / self.count).sqrt()
     }
@@ -115,8 +115,8 @@ fn sorted(values: &[f64]) -> Vec<(f64, usize)> {
     sorted
 }
 
-/// The outliers above the other values; `alpha` is the probability that a normal population has any. Up to a quarter of
-/// the values (at least one) can be outliers.
+/// The outliers above the other values. `alpha` is the probability that normal values have any outlier. At most a
+/// quarter of the values, or one value, can be outliers.
 pub(super) fn above(values: &[f64], alpha: f64) -> Vec<Outlier> {
     let sorted = sorted(values);
     let clean = without_outliers(&sorted, alpha);
@@ -146,7 +146,7 @@ fn without_outliers(sorted: &[(f64, usize)], alpha: f64) -> &[(f64, usize)] {
         let mean = Spread::of(rest).mean;
         let (lowest, highest) = (rest[0].0, rest[rest.len() - 1].0);
         let count = rest.len() as f64;
-        // A fast value is taken away at the same threshold, so that it does not widen the spread.
+        // Low outliers are removed, too, at the same threshold, so that they do not widen the spread.
         let p = if highest - mean >= mean - lowest {
             rest = &rest[..rest.len() - 1];
             let spread = Spread::of(rest);
@@ -163,14 +163,14 @@ fn without_outliers(sorted: &[(f64, usize)], alpha: f64) -> &[(f64, usize)] {
     clean
 }
 
-/// The distance from the mean of the others at which one more value would be an outlier.
+/// The distance from the mean of `values` at which an additional value would be an outlier.
 pub(super) fn threshold(values: &[f64], alpha: f64) -> f64 {
     let spread = Spread::of(&sorted(values));
     spread.distance(alpha / (spread.count + 1.0))
 }
 
-/// Probability that the mean of `own` lies so far above that of `others` by chance: Student's test with a common
-/// deviation. 1 with fewer than three values, or none on one side.
+/// Probability that the mean of `own` is so far above the mean of `others` by chance: Student's test with a common
+/// deviation. 1 with fewer than three values, or if a side is empty.
 pub(super) fn difference_p(own: &[f64], others: &[f64]) -> f64 {
     let spread = |values: &[f64]| Spread::of(&sorted(values));
     let freedom = (own.len() + others.len()) as f64 - 2.0;
@@ -178,36 +178,35 @@ pub(super) fn difference_p(own: &[f64], others: &[f64]) -> f64 {
         return 1.0;
     }
     let (own, others) = (spread(own), spread(others));
-    // One value has no deviation of its own.
+    // A single value has no deviation.
     let squares = |of: &Spread| if of.count > 1.0 { of.deviation.powi(2) * (of.count - 1.0) } else { 0.0 };
     let deviation = ((squares(&own) + squares(&others)) / freedom).sqrt().max(DEVIATION_MIN);
     let t = (own.mean - others.mean) / (deviation * (1.0 / own.count + 1.0 / others.count).sqrt());
     student_tail(t, freedom)
 }
 
-/// Length of a cell, seconds. Drift over a day is slow; garbage collection of a drive may be longer.
+/// Length of a cell, seconds: short compared with drift over a day.
 const CELL_SEC: f64 = 600.0;
 
 /// Ratio of the loads at the edges of a cell.
 const CELL_LOAD: f64 = 1.1;
 
-/// Minimum number of drives in a cell: with two, the center is between them and each hides half of the other's
-/// slowness.
+/// Minimum number of drives in a cell: with two drives, the center lies between them, which hides half of the slowness.
 const DRIVES_MIN: usize = 3;
 
-/// Number of parts of a run; the slowest part gives a score.
+/// Number of consecutive parts of a run; the slowest part gives a score.
 const PARTS: usize = 8;
 
-/// Number of scores of a drive: each metric over each extent of time.
+/// Number of scores of a drive: each metric over each extent.
 pub(super) const SCORES: usize = Metric::ALL.len() * Extent::ALL.len();
 
-/// Values of a window, one for each metric.
+/// Values of a window, by metric.
 type Values = [f64; Metric::ALL.len()];
 
-/// Index of the ten minutes, index of the tenth of load.
+/// A cell: index of the ten minutes, index of the tenth of load.
 type Cell = (u32, i16);
 
-/// The cell of a window, and the logarithms of its latencies; `None` if a number is no measurement.
+/// The cell of a window, and the logarithms of its latencies; `None` if a number cannot be a measurement.
 fn logarithms(window: &Window) -> Option<(Cell, Values)> {
     let latencies = Metric::ALL.map(|metric| metric.of(window));
     let measured = |value: &f64| *value >= 1.0 && *value <= DURATION_MAX_NS as f64;
@@ -216,19 +215,19 @@ fn logarithms(window: &Window) -> Option<(Cell, Values)> {
     (placed && latencies.iter().all(measured)).then(|| (cell, latencies.map(f64::ln)))
 }
 
-/// The median; the values are reordered. There must be some.
+/// The lower median of `values`, which must not be empty and are reordered.
 fn median<T: Copy + PartialOrd>(values: &mut [T], order: impl Fn(&T, &T) -> std::cmp::Ordering) -> T {
     let middle = (values.len() - 1) / 2;
     *values.select_nth_unstable_by(middle, order).1
 }
 
-/// Centers of the cells of a model, in their order.
+/// Centers of the cells of a model, sorted by cell.
 pub(super) struct Centers(Vec<(Cell, Values)>);
 
 impl Centers {
     /// The centers of all cells with enough drives.
     pub(super) fn of<'a>(drives: impl Iterator<Item = &'a [Window]>) -> Self {
-        // Single precision: 1e-6 of a logarithm is 1e-6 of a latency.
+        // Single precision is enough: an error of 1e-6 in a logarithm is 1e-6 of the latency.
         type Single = (Cell, [f32; Metric::ALL.len()]);
         let mut scratch = Vec::new();
         let mut median_of = |cell: &[Single]| -> Single {
@@ -263,7 +262,7 @@ impl Centers {
                 residuals.invalid += 1;
                 continue;
             };
-            // The next window is mostly in the same cell.
+            // The next window is usually in the same cell.
             if self.0.get(near).is_none_or(|(known, _)| *known != cell) {
                 match self.0.binary_search_by_key(&cell, |(cell, _)| *cell) {
                     Ok(at) => near = at,
@@ -283,19 +282,19 @@ impl Centers {
 /// A drive's windows relative to its peers.
 #[derive(Default)]
 pub(super) struct Residuals {
-    /// Start, seconds, and the logarithm of each metric's ratio to the center.
+    /// Start of each window, seconds, and for each metric the logarithm of the ratio to the center.
     pub(super) windows: Vec<(f64, Values)>,
-    /// Number of windows whose numbers are no measurements.
+    /// Number of windows with numbers that cannot be measurements.
     pub(super) invalid: usize,
     /// Number of windows at a time and load without enough peers.
     pub(super) alone: usize,
 }
 
-/// A drive reduced to a few numbers.
+/// Scores of a drive.
 pub(super) struct Scores {
-    /// For each metric and extent: the mean logarithm over that time. Not a number if the time has too few windows.
+    /// For each metric and extent: the mean logarithm over the extent; NaN if the extent has too few windows.
     pub(super) scores: [f64; SCORES],
-    /// Fifth and 95th percentile for each metric.
+    /// For each metric: fifth and 95th percentile of the residuals.
     pub(super) band: [[f64; 2]; Metric::ALL.len()],
     pub(super) windows: usize,
     pub(super) invalid: usize,
@@ -303,8 +302,8 @@ pub(super) struct Scores {
 }
 
 impl Scores {
-    /// Scores are means over the slowest windows, not percentiles: a percentile jumps where garbage collection takes
-    /// just that share of the time.
+    /// Scores are means over the slowest windows, not percentiles: a percentile jumps if garbage collection takes
+    /// exactly that share of the time.
     pub(super) fn of(residuals: &Residuals) -> Self {
         let count = residuals.windows.len();
         let mut of = Self {
@@ -319,7 +318,7 @@ impl Scores {
             values.clear();
             values.extend(residuals.windows.iter().map(|(_, values)| values[metric]));
             let scores = &mut of.scores[metric * Extent::ALL.len()..];
-            // The slowest part first: the others reorder the values.
+            // The slowest part first, because the other extents reorder the values.
             let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
             if count >= PARTS * BEYOND_COMPARED as usize {
                 let slower = values.chunks_exact(count / PARTS).map(mean).max_by(f64::total_cmp);
@@ -342,7 +341,7 @@ impl Scores {
     }
 }
 
-/// The lower median of some numbers; there must be some.
+/// The lower median of `values`, which must not be empty.
 pub(super) fn middle(values: impl IntoIterator<Item = f64>) -> f64 {
     median(&mut values.into_iter().collect::<Vec<_>>(), f64::total_cmp)
 }
@@ -351,8 +350,8 @@ pub(super) fn middle(values: impl IntoIterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
 
-    /// Vitamin E data of Rosner 1983, as in NIST's Engineering Statistics Handbook, 1.3.5.17.3: three outliers at 5 %, of
-    /// which the first two are significant only together with the third.
+    /// Vitamin E data of Rosner 1983, as in NIST's Engineering Statistics Handbook, 1.3.5.17.3: three outliers at 5 %,
+    /// of which the first two are significant only together with the third.
     const ROSNER: [f64; 54] = [
         -0.25, 0.68, 0.94, 1.15, 1.20, 1.26, 1.26, 1.34, 1.38, 1.43, 1.49, 1.49, 1.55, 1.56, 1.58, 1.65, 1.69, 1.70,
         1.76, 1.77, 1.81, 1.91, 1.94, 1.96, 1.99, 2.06, 2.09, 2.10, 2.14, 2.15, 2.23, 2.24, 2.26, 2.35, 2.37, 2.40,
@@ -361,7 +360,8 @@ mod tests {
 
     #[test]
     fn outliers_that_hide_each_other_are_those_of_nist() {
-        // Mirrored, the skewness is negative and not corrected. One side of 5 % on both; scipy: 0.0430 for two sides.
+        // Mirrored, the skewness is negative and is not corrected. 2.5 % on one side is 5 % on both; scipy: 0.0430 on
+        // both.
         let mirrored: Vec<(f64, usize)> = ROSNER.iter().rev().map(|value| -value).zip(0..).collect();
         assert_eq!(without_outliers(&mirrored, 0.025), &mirrored[3..]);
         assert_eq!(without_outliers(&mirrored, 0.0215), &mirrored[..]);
@@ -378,7 +378,7 @@ mod tests {
             above(&with, 1e-4).iter().map(|outlier| outlier.at).collect::<Vec<_>>()
         };
         assert_eq!((found(0.999), found(1.001)), (vec![], vec![12]));
-        // A fast value neither hides the slow one nor is found.
+        // A low outlier neither hides the high outlier nor is reported.
         let both: Vec<f64> = values.iter().copied().chain([mean + 1.5 * limit, mean - 3.0 * limit]).collect();
         assert_eq!(above(&both, 1e-4).iter().map(|outlier| outlier.at).collect::<Vec<_>>(), [12]);
     }
@@ -390,7 +390,7 @@ mod tests {
         );
         let found = above(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.26], 1e-4);
         assert_eq!((found[0].at, found[0].peers, found[0].excess), (5, 5, 0.26));
-        // Two equal peers are equal to 0.1 % only: that is no spread of 0.
+        // Two equal peers count as equal within 0.1 %, not as a spread of 0.
         assert!(above(&[0.0, 0.0, 0.26], 1e-4).is_empty());
     }
 

@@ -1,17 +1,17 @@
-//! The distributions that the tests of this module need, from one function: the regularized incomplete beta function.
+//! Distributions for the tests of this module, all from the regularized incomplete beta function.
 //!
 //! Tails are computed directly, never as 1 minus a probability: thresholds for thousands of drives lie at 1e-7.
 //!
-//! [`compare`] compares two populations, for example the ratings under two firmwares, by ranks: no distribution is
-//! assumed.
+//! [`compare`] compares two populations, for example the ratings with two firmwares, by ranks, without an assumption
+//! about their distribution.
 //!
-//! [`held_by`] gives the rating that a share of a population holds, with a stated confidence.
+//! [`held_by`] computes the rating that a share of a population holds, with a stated confidence.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Degrees of freedom of a Student distribution that stands for the normal one: at 6 standard deviations its tail
-/// differs by 0.04 %.
+/// Degrees of freedom at which Student's distribution replaces the normal distribution: at 6 standard deviations the
+/// tails differ by 0.04 %.
 const NORMAL: f64 = 1e6;
 
 /// P(T > `t`) of Student's distribution; 1 if `t` is not a number.
@@ -23,13 +23,13 @@ pub(super) fn student_tail(t: f64, freedom: f64) -> f64 {
     if t >= 0.0 { beyond } else { 1.0 - beyond }
 }
 
-/// The value that a Student variable exceeds with probability `p`, for `p` up to 1/2.
+/// The value that a variable with Student's distribution exceeds with probability `p`, for `p` up to 1/2.
 pub(super) fn student_quantile(p: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while student_tail(high, freedom) > p && high < 1e150 {
         high *= 2.0;
     }
-    // Halving reaches the resolution of a double.
+    // 60 bisections reach the resolution of a double.
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
         if student_tail(middle, freedom) > p { low = middle } else { high = middle }
@@ -37,7 +37,7 @@ pub(super) fn student_quantile(p: f64, freedom: f64) -> f64 {
     high
 }
 
-/// P(B >= `least`) of a binomial variable of `count` draws.
+/// P(B >= `least`) of a binomial variable with `count` draws.
 pub(super) fn binomial_at_least(least: usize, count: usize, probability: f64) -> f64 {
     match least {
         0 => 1.0,
@@ -53,7 +53,7 @@ fn beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return if x >= 1.0 { 1.0 } else { 0.0 };
     }
-    // The fraction converges fast on one side of the mean only.
+    // The continued fraction converges fast only on one side of the mean.
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - beta(1.0 - x, b, a);
     }
@@ -80,7 +80,7 @@ fn beta(x: f64, a: f64, b: f64) -> f64 {
     (a * x.ln() + b * (-x).ln_1p() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b)).exp() * fraction / a
 }
 
-/// The logarithm of the gamma function of a positive number, by Stirling's series from 10 on.
+/// The logarithm of the gamma function of a positive number, by Stirling's series for arguments from 10 on.
 fn ln_gamma(x: f64) -> f64 {
     // ln G(x) = ln G(x + 1) - ln x.
     let (mut x, mut below) = (x, 0.0);
@@ -93,19 +93,19 @@ fn ln_gamma(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - below
 }
 
-/// Maximum number of values of both populations together for exact p-values. Above it the normal approximation is
-/// within a few percent.
+/// Maximum number of values in both populations together for exact p-values. With more values, the normal approximation
+/// is accurate within a few percent.
 const EXACT_MAX: usize = 50;
 
-/// Two populations compared.
+/// Comparison of two populations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// Mann-Whitney's U: pairs in which the second population has the larger value; equal values count half.
+    /// Mann-Whitney's U: number of pairs in which the second population has the larger value; equal values count half.
     pub u: f64,
-    /// Probability that a drive of the second population has a larger value than one of the first; equal values count
-    /// half. 0.5: neither is larger.
+    /// Probability that a drive of the second population has a larger value than a drive of the first; equal values
+    /// count half. 0.5: no difference.
     pub superiority: f64,
-    /// Probability of such a U or a larger one if the populations do not differ.
+    /// One-sided p-value: probability of this U or a larger U if the populations do not differ.
     pub p_greater: f64,
     /// Two-sided p-value.
     pub p_value: f64,
@@ -113,12 +113,12 @@ pub struct Comparison {
     pub exact: bool,
     /// Hodges-Lehmann estimate of the shift: the median of all differences, second minus first.
     pub shift: f64,
-    /// Interval of the shift with at least the wanted confidence; `None` if so few values cannot give that confidence.
+    /// Confidence interval of the shift with at least the wanted confidence; `None` if there are too few values.
     pub shift_interval: Option<[f64; 2]>,
 }
 
-/// Compares `second` with `first`, with an interval of the shift of the confidence `confidence` (0.95). Values that are
-/// no finite numbers are left out. `None` if nothing remains of one population.
+/// Compares `second` with `first`. `confidence` (such as 0.95) is that of the interval of the shift. Values that are
+/// not finite are ignored. `None` if a population has no finite values.
 ///
 /// Sources: Mann and Whitney 1947; Hodges and Lehmann 1963; Hollander, Wolfe and Chicken, Nonparametric Statistical
 /// Methods (2014), 4.1 to 4.3.
@@ -145,13 +145,13 @@ pub fn compare(first: &[f64], second: &[f64], confidence: f64) -> Option<Compari
     })
 }
 
-/// Mann-Whitney's test of whether `second` has larger values than `first`: finite numbers, at least one in each.
-/// Returns U, whether the p-values are exact, and the one-sided p-values: for larger, and for smaller values in
+/// Mann-Whitney's test for larger values in `second` than in `first`, which must have only finite values, at least one
+/// each. Returns U, true if the p-values are exact, and the one-sided p-values for larger and for smaller values in
 /// `second`.
 fn rank_test(first: &[f64], second: &[f64]) -> (f64, bool, [f64; 2]) {
     let (ranks, ties) = double_ranks(first, second);
     let sum: usize = ranks[first.len()..].iter().sum();
-    // Twice the rank sum, less its minimum, is twice U: a whole number also with ties.
+    // Twice the rank sum minus its minimum is twice U, which is a whole number also with ties.
     let u = (sum - second.len() * (second.len() + 1)) as f64 / 2.0;
     let exact = ranks.len() <= EXACT_MAX;
     let p = if exact {
@@ -161,7 +161,7 @@ fn rank_test(first: &[f64], second: &[f64]) -> (f64, bool, [f64; 2]) {
     } else {
         let deviation = deviation(first.len(), second.len(), ties);
         let pairs = (first.len() * second.len()) as f64;
-        // Half a step of U is the correction for continuity.
+        // Continuity correction: half a step of U.
         let tail =
             |distance: f64| if deviation > 0.0 { student_tail((distance - 0.5) / deviation, NORMAL) } else { 1.0 };
         [tail(u - pairs / 2.0), tail(pairs / 2.0 - u)]
@@ -169,8 +169,8 @@ fn rank_test(first: &[f64], second: &[f64]) -> (f64, bool, [f64; 2]) {
     (u, exact, p)
 }
 
-/// Twice the rank of each value of `first`, then of `second`; equal values have their mean rank. Also the tie
-/// correction: the sum of t^3 - t over all groups of ties, of t values each.
+/// Twice the rank of each value of `first`, then of `second`; equal values have their mean rank. Also returns the tie
+/// correction: the sum of t^3 - t over all groups of t equal values.
 fn double_ranks(first: &[f64], second: &[f64]) -> (Vec<usize>, f64) {
     let values: Vec<f64> = first.iter().chain(second).copied().collect();
     let mut order: Vec<usize> = (0..values.len()).collect();
@@ -185,7 +185,8 @@ fn double_ranks(first: &[f64], second: &[f64]) -> (Vec<usize>, f64) {
     (ranks, ties)
 }
 
-/// Number of ways to choose `count` of the ranks, by their sum. Numbers up to C(50, 25) = 1e14 are exact in a double.
+/// Number of ways to choose `count` ranks, by the sum of the ranks. Numbers up to C(50, 25) = 1e14 are exact in a
+/// double.
 fn rank_sums(ranks: &[usize], count: usize) -> Vec<f64> {
     let width = ranks.iter().sum::<usize>() + 1;
     let mut ways = vec![vec![0.0; width]; count + 1];
@@ -208,8 +209,8 @@ fn deviation(first: usize, second: usize, ties: f64) -> f64 {
     (first * second / 12.0 * (count + 1.0 - ties / (count * (count - 1.0)))).sqrt()
 }
 
-/// Number of differences beyond each end of the interval of the shift: the largest k with P(U < k) at most `beyond`.
-/// `None` if there is none.
+/// Number of differences beyond each end of the interval of the shift: the largest k with P(U < k) at most `beyond`;
+/// `None` if there is no such k.
 fn cut(first: usize, second: usize, beyond: f64) -> Option<usize> {
     if first + second > EXACT_MAX {
         let z = student_quantile(beyond, NORMAL);
@@ -233,23 +234,24 @@ fn cut(first: usize, second: usize, beyond: f64) -> Option<usize> {
 pub struct ToleranceBound {
     /// Share of the drives, 0.95.
     pub share: f64,
-    /// At least this share of all such drives has at least this value.
+    /// At least `share` of all such drives have at least this value.
     pub bound: f64,
-    /// Confidence of that statement, 0 to 1. Below the wanted one if there are too few drives: then the bound is the
-    /// smallest value.
+    /// Confidence of this bound, 0 to 1. With too few drives, the bound is the smallest value, and its confidence is
+    /// below the wanted confidence.
     pub confidence: f64,
     /// Number of drives measured.
     pub drives: usize,
-    /// Number of drives from which on the smallest value has the wanted confidence: 59 for 95 % with 95 %.
+    /// Minimum number of drives at which the smallest value has the wanted confidence: 59 for a share of 95 % with 95
+    /// %.
     pub drives_needed: usize,
 }
 
 /// The largest order statistic of `values` that is a lower bound for `share` of the drives with the confidence
-/// `wanted`; with too few drives, the smallest value and its confidence. Values that are not finite are left out.
-/// `None` without values, or if `share` or `wanted` is not between 0 and 1.
+/// `wanted`; with too few drives, the smallest value and its confidence. Values that are not finite are ignored. `None`
+/// without values, or if `share` or `wanted` is not between 0 and 1.
 ///
-/// The k-th smallest of n values is a lower bound if at least k of them lie in the lowest 1 - `share` of all drives:
-/// binomial, whatever the distribution. The drives must be a random sample of those that the statement is about.
+/// The k-th smallest of n values is a lower bound if at least k values lie in the lowest 1 - `share` of all drives.
+/// This number is binomial, for any distribution of the values. The drives must be a random sample of the population.
 ///
 /// Source: Wilks 1941, "Determination of sample sizes for setting tolerance limits".
 pub fn held_by(values: &[f64], share: f64, wanted: f64) -> Option<ToleranceBound> {
@@ -379,7 +381,8 @@ mod tests {
         let bound = held_by(&ratings(59), 0.95, 0.95).unwrap();
         assert_eq!((bound.bound, bound.drives, bound.drives_needed), (40.0, 59, 59));
         assert!((bound.confidence - 0.9515054747505768).abs() < 1e-12, "1 - 0.95^59");
-        // One fewer has less; the second smallest takes 93 drives. Source: tables of Wilks's bounds; scipy 1.17.1, binom.
+        // 58 drives give less confidence; the second smallest value requires 93 drives. Source: tables of Wilks's
+        // bounds; scipy 1.17.1, binom.
         assert!(held_by(&ratings(58), 0.95, 0.95).unwrap().confidence < 0.95);
         assert_eq!([92, 93].map(|count| held_by(&ratings(count), 0.95, 0.95).unwrap().bound), [40.0, 41.0]);
         assert_eq!(held_by(&ratings(1), 0.9, 0.99).unwrap().drives_needed, 44);

@@ -1,24 +1,25 @@
-//! A rating: the highest multiple of a load that a drive holds in its steady state.
+//! A rating: the highest multiple of a load that a drive holds in steady state.
 //!
 //! ```text
-//! Search ──next()──> Move: try, recover, confirm ──run, watched by Watcher──> Seen ──record()──> Search ...
-//!                                                                                └──> Finding
+//! Search ──next()──> Move: try, recover, confirm ──run, with a Watcher──> Seen ──held(), not_held()──> Search ...
+//!                └──> Finding
 //! ```
 //!
-//! The search climbs from below and never loads a drive by more than one step beyond what it is known to hold, because
-//! an overdriven drive answers slowly for a long time afterwards. A step is watched round by round and ends as soon as
-//! its shares are settled or a cliff shows. After a failed step the last held load runs until its earlier shares
-//! return; only then is another load judged.
+//! The search climbs from below. A load is never more than one step beyond the highest load held, because an overdriven
+//! drive is slow for a long time afterwards. A step is watched round by round, and ends as soon as its shares are
+//! settled or a cliff shows. After a failed step, the last held load runs until its earlier shares return; only then is
+//! another load judged.
 //!
-//! Nothing runs here. The caller runs a step and records its result, so the same search can be replayed from a record.
+//! This module runs nothing. The caller runs a step and records its result, so the same search can be replayed from a
+//! record.
 //!
-//! As long as loads are held, they grow by increasing steps: a quarter more, then half more, then twice. Between the
-//! highest load held and the lowest not held, the next load is the geometric mean, until the two are within the wanted
-//! resolution. Then the highest load held is confirmed over a whole slice. If that fails, short tries show too little
-//! of this drive: the search goes down from there by increasing steps, and judges each load over a whole slice.
+//! While loads are held, the next load is 1.25, then 1.5, then 2 times the last one. Once a load was not held, the next
+//! load is the geometric mean of the highest load held and the lowest load not held, until these are within the
+//! resolution. Then the highest load held is confirmed over a whole slice. If the confirmation fails, short tries show
+//! too little of this drive: the search goes down by increasing steps, and judges each further load over a whole slice.
 //!
-//! The conclusion has the rating, its margin, and why the next load failed. It follows from the record of the series
-//! alone, so every reader of the record gets the same words.
+//! The conclusion has the rating, its margin, and why the next load failed. The conclusion depends only on the record
+//! of the series, so every reader of the record gets the same words.
 
 mod watch;
 
@@ -29,19 +30,19 @@ use results::judge::{Limit, Outcome, Sla};
 use results::units;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-/// Factor of each step up, while all loads are held.
+/// Factors of successive steps up, while all loads are held.
 const GROWTH: [f64; 3] = [1.25, 1.5, 2.0];
-/// Divisor of each step down from a load that was not confirmed.
+/// Divisors of successive steps down from a load that was not confirmed.
 const SHRINKAGE: [f64; 3] = [1.05, 1.2, 2.0];
 /// Lowest load tried, as a fraction of the first: slightly below 1/64 because of rounding to three digits.
 const LOWEST_OF_FIRST: f64 = 0.99 / 64.0;
-/// Failed recoveries after which the search gives up: the drive is not the same from one hour to the next.
+/// Maximum number of failed recoveries. With more, the search gives up, because the drive changes from hour to hour.
 const UNRECOVERED_MAX: u32 = 5;
 /// Significant digits of a multiple.
 const DIGITS: i32 = 3;
 
-/// Rounds a multiple to three digits: all loads of a search are such multiples of the load of 1x. Anything but a finite
-/// number above 0 becomes 1.
+/// Rounds a multiple to three significant digits, as all loads of a search are. Anything but a finite number above 0
+/// becomes 1.
 pub fn three_digits(multiple: f64) -> f64 {
     if !(multiple.is_finite() && multiple > 0.0) {
         return 1.0;
@@ -54,11 +55,11 @@ pub fn three_digits(multiple: f64) -> f64 {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "move", content = "multiple")]
 pub enum Move {
-    /// This load, until it is settled or a cliff shows.
+    /// Run this load until its shares are settled, or a cliff shows.
     Try(f64),
-    /// This load, which was held, until its earlier shares return.
+    /// Run this load, which was held before, until its earlier shares return.
     Recover(f64),
-    /// This load, for a whole slice.
+    /// Run this load for a whole slice.
     Confirm(f64),
 }
 
@@ -74,19 +75,19 @@ impl Move {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
-    /// The rating is found and confirmed.
+    /// The rating was found and confirmed.
     Found,
-    /// Every load up to the highest allowed was held: the rating is at least that.
+    /// Every load up to the highest allowed load was held: the rating is at least this load.
     Highest,
-    /// Not even a 64th of the first load was held.
+    /// No load down to 1/64 of the first load was held.
     NoneHeld,
-    /// This program or this host could not offer a load; nothing is known above the one held.
+    /// This program or host could not generate a load. Loads above the highest load held are unknown.
     OurLimit,
-    /// Operations failed, or a device is gone.
+    /// Operations failed, or a device disappeared.
     Broken,
-    /// Loads were held and a little later not, again and again.
+    /// Loads that were held were repeatedly not held later.
     Unstable,
-    /// The time that was given is used up.
+    /// The time limit was reached.
     TimeUp,
 }
 
@@ -96,7 +97,7 @@ pub struct Finding {
     pub stop: Stop,
     /// The highest load held.
     pub held: Option<f64>,
-    /// The lowest load above it that was not held.
+    /// The lowest load that was not held.
     pub not_held: Option<f64>,
 }
 
@@ -105,37 +106,38 @@ pub struct Finding {
 pub struct Search {
     first: f64,
     highest: f64,
-    /// Ratio above 1: no load is tried between two loads that are closer than this.
+    /// Ratio above 1. No load is tried between two loads with a smaller ratio.
     ratio: f64,
-    /// Held, ascending: the last is the highest.
+    /// Loads held, ascending.
     held: Vec<f64>,
     /// The highest load that was held over a whole slice.
     confirmed: Option<f64>,
     not_held: Option<f64>,
     growth: usize,
-    /// Steps down since a load held in a try was not confirmed; from then on every load is judged over a whole slice.
+    /// Number of steps down since a load held in a try was not confirmed; `None` before. Then every load is judged over
+    /// a whole slice.
     shrinkage: Option<usize>,
     unrecovered: u32,
-    /// The drive was overdriven, and no recovery was seen yet.
+    /// True if the drive was overdriven and has not recovered yet.
     overdriven: bool,
     stop: Option<Stop>,
 }
 
 impl Search {
-    /// A search that begins with `first` times the load of 1x and does not go beyond `highest`, and ends
-    /// when it knows the rating to `resolution`, a fraction above 0.
+    /// A search that begins with `first` times the load of 1x, never exceeds `highest`, and ends when the rating is
+    /// known within `resolution`, a fraction above 0.
     pub fn new(first: f64, highest: f64, resolution: f64) -> Self {
         Self { first, highest, ratio: 1.0 + resolution, ..Self::default() }
     }
 
-    /// The next run; `Err` with the finding when the search is over.
+    /// The next run; `Err` with the finding if the search is over.
     pub fn next(&self) -> Result<Move, Finding> {
         if let Some(stop) = self.stop {
             return Err(self.finding(stop));
         }
         match (self.held.last().copied(), self.not_held) {
             (None, None) => Ok(Move::Try(self.first)),
-            // No load is known to be held, so there is none to recover at: lower loads let the drive recover, too.
+            // No load is known to be held, so there is no load for a recovery. Lower loads let the drive recover, too.
             (None, Some(not_held)) => {
                 let less = self.shrinkage.map_or(2.0, |steps| SHRINKAGE[steps.min(SHRINKAGE.len() - 1)]);
                 let lower = three_digits(not_held / less);
@@ -150,7 +152,7 @@ impl Search {
             }
             (Some(held), Some(not_held)) => {
                 let middle = three_digits((held * not_held).sqrt());
-                // Multiples have three digits, so a difference of 0.01 % is none.
+                // Multiples have three digits, so differences below 0.01 % are rounding errors.
                 let is = |other: f64| (middle / other - 1.0).abs() < 1e-4;
                 let near = not_held / held <= self.ratio || is(held) || is(not_held);
                 if near { self.confirming(held, Stop::Found) } else { Ok(self.judging(middle)) }
@@ -162,12 +164,12 @@ impl Search {
         if self.shrinkage.is_some() { Move::Confirm(multiple) } else { Move::Try(multiple) }
     }
 
-    /// The confirmation of `held`, or the end of the search where that is done.
+    /// The confirmation of `held`, or the end of the search if `held` is already confirmed.
     fn confirming(&self, held: f64, stop: Stop) -> Result<Move, Finding> {
         if self.confirmed == Some(held) { Err(self.finding(stop)) } else { Ok(Move::Confirm(held)) }
     }
 
-    /// Records that the load of `moved` was held; `whole`: over a whole slice.
+    /// Records that the load of `moved` was held. `whole`: true if over a whole slice.
     pub fn held(&mut self, moved: Move, whole: bool) {
         let multiple = moved.multiple();
         if let Move::Recover(_) = moved {
@@ -183,8 +185,8 @@ impl Search {
         }
     }
 
-    /// Records that the load of `moved` was not held, or not steadily. `overdrove`: true if it may have left the drive
-    /// slower than before.
+    /// Records that the load of `moved` was not held, or the drive did not recover. `overdrove`: true if the load may
+    /// have left the drive slower than before.
     pub fn not_held(&mut self, moved: Move, overdrove: bool) {
         let multiple = moved.multiple();
         match moved {
@@ -207,12 +209,12 @@ impl Search {
         }
     }
 
-    /// Ends the search: operations failed, or a load could not be offered.
+    /// Ends the search for a reason outside of it: operations failed, or a load could not be generated.
     pub fn stop(&mut self, stop: Stop) {
         self.stop = Some(stop);
     }
 
-    /// Records that no configuration can express the next load: it is beyond the maximum, or rounds to zero.
+    /// Records that no configuration can express the next load: the load is above the maximum, or rounds to zero.
     pub fn out_of_range(&mut self) {
         match self.held.last() {
             Some(held) => self.highest = *held,
@@ -226,7 +228,7 @@ impl Search {
     }
 }
 
-/// The details of a search's step, stored in [`Step::details`].
+/// Details of a step of a search, stored in [`Step::details`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Details {
     /// Purpose of the step.
@@ -239,15 +241,15 @@ pub struct Details {
 }
 
 impl Details {
-    /// Details of a finished step; `None` for others, and for steps of other series.
+    /// Details of a finished step of a search; `None` for other steps.
     pub fn of(step: &Step) -> Option<Self> {
         let done = step.state == State::Done;
         done.then(|| serde_json::from_value(step.details.clone()).ok()).flatten()
     }
 }
 
-/// The conclusion of the search in `series` with the result `finding`. `alone`: phrases, each a reason not to compare
-/// the rating with published ones.
+/// The conclusion of the search in `series` with the result `finding`. `alone` has phrases: reasons not to compare the
+/// rating with published ratings.
 pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, alone: &[String]) -> Conclusion {
     let steps: Vec<_> = series.steps.iter().filter_map(|step| Some((step, Details::of(step)?))).collect();
     let last = |multiple: Option<f64>, rule: &dyn Fn(&Step, &Details) -> bool| {
@@ -269,7 +271,7 @@ pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, alone: &[String])
         remarks.push("the load was not confirmed over a whole slice".to_owned());
     }
     let moved = steps.iter().filter(|(_, details)| details.judged.why.contains("at other shares than before"));
-    let settled = "the drive settled at other shares than before it was overdriven";
+    let settled = "after it was overdriven, the drive settled at different shares";
     remarks.extend(moved.map(|(step, _)| format!("{}: {settled}", step.name)));
     if let Some(decisive) = held.or(not_held) {
         remarks.push(spells(decisive, sla));
@@ -312,14 +314,14 @@ fn sentence(finding: &Finding) -> String {
             format!("the rating was not found, because this program or this host could not offer a load: {between}")
         }
         (Stop::Unstable, _) => {
-            format!("there is no rating that lasts: loads that were held were not held later; so far {between}")
+            format!("there is no stable rating: loads that were held at first were not held later; so far {between}")
         }
         (Stop::TimeUp, _) => format!("the rating was not found in the time given: {between}"),
         (Stop::Found | Stop::Highest, None) => between,
     }
 }
 
-/// The slow spells of a step, a sentence.
+/// A sentence about the slow spells of a step.
 fn spells(details: &Details, sla: &Sla) -> String {
     let each = sla.limits().iter().zip(&details.judged.spells).filter(|(_, spells)| spells.count > 0);
     let each = each.map(|(limit, spells)| {
@@ -337,18 +339,17 @@ fn spells(details: &Details, sla: &Sla) -> String {
         return format!("no slow spells at {multiple}x: no report interval had a share at a limit");
     }
     let few = details.judged.spells.iter().any(|spells| (1..SPELLS_IN_WINDOW as u64).contains(&spells.count));
-    let few =
-        if few { "; of fewer than four it is not known how often they come: a longer --slice shows it" } else { "" };
+    let few = if few { "; fewer than four spells do not show how often they come: use a longer --slice" } else { "" };
     format!("slow spells at {multiple}x (report intervals with a share at a limit): {}{few}", each.join("; "))
 }
 
-/// The events that a step was too short to see, a sentence.
+/// A sentence about the events for which a step was too short.
 fn unseen(details: &Details) -> String {
     let (ran, rare) = (details.ran_sec, details.ran_sec / SPELLS_IN_WINDOW as f64);
     let [ran, rare] = [ran, rare].map(|sec| units::span(sec.round() as u64));
     format!(
-        "not seen: stalls and garbage collection that come less often than every {rare}, and what begins later than {ran} \
-         into a load; certify the rating"
+        "not seen: stalls and garbage collection rarer than every {rare}, and effects that begin later than {ran} into a \
+         load; certify the rating"
     )
 }
 
@@ -362,7 +363,7 @@ fn margin(details: &Details, sla: &Sla) -> String {
     let nearest = shares.reduce(|nearest, next| if part(&next) > part(&nearest) { next } else { nearest });
     nearest.map_or_else(String::new, |(share, margin, limit)| {
         format!(
-            "; the mean of its {} rounds is {} ± {} over {} (95 %)",
+            "; the mean of {} rounds is {} ± {} over {} (95 % confidence)",
             details.judged.rounds_judged,
             units::percent(share),
             units::percent(margin),
@@ -378,7 +379,7 @@ mod tests {
     use results::steady::Spells;
     use serde_json::Value;
 
-    /// Runs a search on a drive that holds everything up to `truth`; returns the moves and the end.
+    /// Runs a search on a drive that holds every load up to `truth`; returns the moves and the finding.
     fn searched(truth: f64, first: f64) -> (Vec<Move>, Finding) {
         let mut search = Search::new(three_digits(first), 1000.0, 0.02);
         let mut moves = Vec::new();
@@ -405,7 +406,7 @@ mod tests {
             assert_eq!(finding.stop, Stop::Found, "{truth}");
             let (held, not_held) = (finding.held.unwrap(), finding.not_held.unwrap());
             assert!(held <= truth && truth < not_held, "{held} {truth} {not_held}");
-            // Three digits are as coarse as 1 % where they begin with 1.
+            // Three digits that begin with 1 are as coarse as 1 %.
             assert!(not_held / held <= 1.021, "{held} {not_held}");
             assert!(moves.len() <= 26, "{truth}: {} moves", moves.len());
         }
@@ -444,7 +445,8 @@ mod tests {
 
     #[test]
     fn a_load_that_is_not_confirmed_is_searched_below_over_whole_slices() {
-        // For short the drive holds 10x; how much for long, and how many loads may be run over a whole slice.
+        // In a try the drive holds 10x. Pairs: the load held over a whole slice, and the maximum number of whole
+        // slices.
         for (lasting, slices_max) in [(9.9, 5), (8.0, 8), (3.0, 12), (0.0, 13)] {
             let mut search = Search::new(1.0, 1000.0, 0.02);
             let mut slices = 0;
@@ -530,7 +532,7 @@ mod tests {
         let (held, failed) = (42.4, 43.1);
         let series = series(vec![
             step(Move::Try(held), Seen::Held, "first", 0.03),
-            step(Move::Try(failed), Seen::Failed, "6 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)", 0.06),
+            step(Move::Try(failed), Seen::Failed, "6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)", 0.06),
             step(Move::Recover(held), Seen::Held, "the earlier shares returned", 0.03),
             step(Move::Confirm(held), Seen::Held, "within the limits", 0.04),
         ]);
@@ -541,11 +543,11 @@ mod tests {
         assert_eq!(
             found.remarks,
             [
-                "at 42.4x: within the limits; the mean of its 5 rounds is 4.00 % ± 0.100 % over 1ms (95 %)",
-                "not held: 43.1x: 6 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)",
+                "at 42.4x: within the limits; the mean of 5 rounds is 4.00 % ± 0.100 % over 1ms (95 % confidence)",
+                "not held: 43.1x: 6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)",
                 "no slow spells at 42.4x: no report interval had a share at a limit",
-                "not seen: stalls and garbage collection that come less often than every 15 min, and what begins later than \
-                 1 h into a load; certify the rating",
+                "not seen: stalls and garbage collection rarer than every 15 min, and effects that begin later than 1 h into a \
+                 load; certify the rating",
             ]
         );
     }
@@ -568,8 +570,8 @@ mod tests {
              64ms, at most 5 min apart"
         );
         assert!(of([spells(1, 0.0), spells(899, 4.0), Spells::default()]).ends_with(
-            "one over 1ms, after 60 s; 899 over 8ms, at most 4 s apart; of fewer than four it is not known how often they come: a \
-             longer --slice shows it"
+            "one over 1ms, after 60 s; 899 over 8ms, at most 4 s apart; fewer than four spells do not show how often they come: use \
+             a longer --slice"
         ));
     }
 

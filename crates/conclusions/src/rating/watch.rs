@@ -1,17 +1,18 @@
-//! Watching one step of a search, round by round: when the step can end, and its result.
+//! Watches a step of a search, round by round: decides when the step can end, and judges it.
 //!
-//! A step lasts a slice, and is held if a verdict on that slice would pass. Two things end a step before that:
+//! A step lasts a slice, and its load is held if a verdict on this slice would pass. Two events end a step early:
 //!
-//! * a **cliff**: so many slow operations that no rest of the slice could make up for them. Not held.
-//! * for a load that is only tried, a **window** over which the shares are settled. A window has six rounds, or holds
-//!   four of the slow spells ([`Spells`]) that the drive showed. A share is settled if it agrees in both halves, or is
-//!   below half of its limit. On a simulated drive only the latter ends a step, because its time costs little.
+//! * a **cliff**: so many slow operations that the rest of the slice cannot make up for them. The load is not held.
+//! * for a load that is only tried, a **window** over which the shares are settled. A window has at least six rounds,
+//!   and contains four of the drive's slow spells ([`Spells`]). A share is settled if it agrees in both halves of the
+//!   window, or is at most half of its limit. On a simulated drive only the latter counts, because simulated time costs
+//!   little.
 //!
-//! A whole slice within its limits is held, as a verdict would say. Where a share is over its limit in the second half
-//! alone, and each half holds a window, the result says that a longer run may not hold.
+//! A whole slice within its limits is held, as in a verdict. If a share is over its limit only in the second half of
+//! the step, and each half is at least a window, the result says that a longer run may fail.
 //!
-//! Shares are attributed as for a verdict: a share counts against the drive only if it is at its limit without delays
-//! that this program may have caused, and for the drive only if our own lag would not put it there.
+//! As in a verdict, a share fails the drive only if it also reaches its limit without the delays that this program may
+//! have caused, and passes only if it stays below the limit with this program's own lag.
 
 use results::buckets::THRESHOLDS_MAX;
 use results::cell::Interval;
@@ -21,34 +22,36 @@ use results::steady::{Round, Rounds, Series, Spells};
 use results::units;
 use serde::{Deserialize, Serialize};
 
-/// Minimum number of rounds of a window.
+/// Minimum length of a window, rounds.
 pub const ROUNDS_MIN: usize = 6;
-/// Maximum number of rounds of a recovery. Source: SNIA PTS 2.0.2, which stops after 25.
+/// Maximum length of a recovery, rounds. Source: SNIA PTS 2.0.2, which stops after 25.
 pub const RECOVERY_ROUNDS_MAX: usize = 25;
-/// Number of slow spells that a window holds: one more or less changes a share by a quarter.
+/// Number of slow spells in a window: a spell more or less changes a share by a quarter.
 pub const SPELLS_IN_WINDOW: usize = 4;
-/// Consecutive rounds with the earlier shares after which a drive has recovered.
+/// Number of consecutive rounds with the earlier shares after which a drive counts as recovered.
 const RECOVERED_ROUNDS: usize = 2;
-/// Maximum distance between two shares that agree, relative to the share or to its limit.
+/// Maximum difference of two shares that agree, relative to the larger share.
 const NEAR_OF_ITSELF: f64 = 0.20;
+/// Maximum difference of two shares that agree, relative to the limit.
 const NEAR_OF_LIMIT: f64 = 0.10;
-/// Fraction of its limit up to which a share needs no closer look.
+/// Maximum share, as a fraction of its limit, that counts as settled without a comparison of halves.
 const CLEAR_OF_LIMIT: f64 = 0.5;
-/// Minimum growth of a share in the second half of a step that gets worse: more than one slow spell of a window.
+/// Minimum growth of a share in the second half of a step that counts as getting worse: more than a slow spell changes
+/// it.
 const WORSE: f64 = 1.0 + 1.0 / SPELLS_IN_WINDOW as f64;
-/// Student's t for 95 % and four degrees of freedom: five rounds.
+/// Student's t for 95 % (two-sided) and four degrees of freedom, for five rounds.
 const T_OF_FIVE: f64 = 2.776;
 
-/// The shares of one group over the rounds that were judged.
+/// The shares of a group over the judged rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shares {
-    /// The stream and device: `reads on /dev/nvme0n1`.
+    /// Stream and device: `reads on /dev/nvme0n1`.
     pub group: String,
-    /// By threshold: operations over it by operations wanted.
+    /// By threshold: fraction of the operations over the threshold.
     pub share: Vec<f64>,
-    /// By threshold: half the width of the 95 % interval of the mean of rounds.
+    /// By threshold: half the width of the 95 % confidence interval of the mean over rounds.
     pub margin: Vec<f64>,
-    /// 99th percentile of service times, mean over rounds; `None` if nothing succeeded.
+    /// 99th percentile of service times, mean over rounds, nanoseconds; `None` if nothing succeeded.
     pub p99_ns: Option<f64>,
     /// Operations per second that succeeded.
     pub achieved_iops: f64,
@@ -57,14 +60,14 @@ pub struct Shares {
 /// Purpose of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
-    /// Check if the load is held: over a window, if that is enough.
+    /// Check if the load is held; a window may be enough.
     Try {
-        /// The longest time until a slow spell in earlier steps, seconds: a window holds several such times, too.
+        /// The longest time until a slow spell in earlier steps, seconds. The window covers several such times, too.
         wait_sec: f64,
-        /// The step runs to the end of the slice unless all shares are far below their limits.
+        /// True if the step runs to the end of the slice, unless all shares are far below their limits.
         exact: bool,
     },
-    /// Watch a whole slice.
+    /// Run a whole slice.
     Whole,
     /// Wait for these shares to return.
     Return(Vec<Shares>),
@@ -76,13 +79,13 @@ pub enum Target {
 pub enum Seen {
     /// The load was held (or, in a recovery, the earlier shares returned).
     Held,
-    /// A limit was reached, or the load was not done.
+    /// A share reached its limit, or the load was not done.
     Failed,
-    /// Operations failed, or the device is gone: no other load would avoid that.
+    /// Operations failed, or the device disappeared: a lower load would not avoid that.
     Broken,
-    /// A recovery without the earlier shares, or a step that ended before its first round did.
+    /// The earlier shares did not return in a recovery, or the step ended before its first round was complete.
     NotSteady,
-    /// This program or host was in the way.
+    /// This program or host was too slow.
     OurLimit,
     Interrupted,
 }
@@ -92,23 +95,23 @@ pub enum Seen {
 pub struct Judged {
     /// Result.
     pub seen: Seen,
-    /// Why, one sentence with the number that decided.
+    /// Reason, one sentence with the number that decided.
     pub why: String,
-    /// Rounds that were judged, the last ones of the step.
+    /// Number of judged rounds, which are the last rounds of the step.
     pub rounds_judged: usize,
     pub rounds: usize,
-    /// Shares over the judged rounds, a group each.
+    /// Shares of each group over the judged rounds.
     pub shares: Vec<Shares>,
-    /// By limit, the slow spells of the step.
+    /// By limit: slow spells of the step.
     #[serde(default)]
     pub spells: Vec<Spells>,
-    /// The step lasted as long as planned: nothing ended it early.
+    /// True if the step lasted as long as planned.
     #[serde(default)]
     pub whole: bool,
 }
 
 impl Judged {
-    /// The longest time before a slow spell, seconds; 0 without any.
+    /// The longest time before a slow spell, seconds; 0 without spells.
     pub fn longest_wait_sec(&self) -> f64 {
         self.spells.iter().fold(0.0, |longest, spells| longest.max(spells.longest_wait_sec()))
     }
@@ -127,7 +130,7 @@ struct AtLimit<'a> {
 }
 
 impl AtLimit<'_> {
-    /// Sum of the operations that `over` counts, and of the wanted operations.
+    /// Number of operations that `over` counts, and of due operations.
     fn sums(&self, over: fn(&Round) -> &[u64; THRESHOLDS_MAX]) -> (u64, u64) {
         sums(self.rounds, |round| over(round)[self.index])
     }
@@ -138,7 +141,7 @@ impl AtLimit<'_> {
 
     /// Share, threshold and series in words.
     fn text(&self) -> String {
-        format!("{} over {} of {}", units::percent(self.share()), self.limit.threshold_text(), self.series.group)
+        format!("{0} of {2} over {1}", units::percent(self.share()), self.limit.threshold_text(), self.series.group)
     }
 }
 
@@ -146,12 +149,12 @@ impl AtLimit<'_> {
 pub struct Watcher {
     rounds: Rounds,
     target: Target,
-    /// By series: number of operations that the whole step wants; `None` for a closed loop.
+    /// By series: number of operations that are due in the whole step; `None` for a closed loop.
     step_ops: Vec<Option<u64>>,
 }
 
 impl Watcher {
-    /// A watcher of the run that `manifest` describes, of a step that may last `step_sec`.
+    /// A watcher of a step of at most `step_sec`, whose run `manifest` describes.
     pub fn new(manifest: &Manifest, target: Target, step_sec: u64) -> Self {
         let rounds = Rounds::new(manifest);
         let devices = manifest.devices.len().max(1) as f64;
@@ -165,7 +168,7 @@ impl Watcher {
         Self { rounds, target, step_ops }
     }
 
-    /// Adds an interval; returns the result once there is enough data.
+    /// Adds an interval; returns the reason to end the step once there is enough data.
     pub fn add(&mut self, interval: &Interval) -> Option<String> {
         if self.rounds.add(interval) { self.enough() } else { None }
     }
@@ -179,7 +182,9 @@ impl Watcher {
             Target::Return(_) if self.has_returned() => {
                 Some(format!("the earlier shares returned after {count} rounds"))
             }
-            Target::Return(_) if count >= RECOVERY_ROUNDS_MAX => Some(format!("not as before within {count} rounds")),
+            Target::Return(_) if count >= RECOVERY_ROUNDS_MAX => {
+                Some(format!("the earlier shares did not return within {count} rounds"))
+            }
             Target::Try { exact, .. } if self.is_settled(*exact) => Some(format!("settled after {count} rounds")),
             _ => None,
         }
@@ -209,16 +214,18 @@ impl Watcher {
         }
     }
 
-    /// Result that follows from the end of the run alone, whatever the shares were.
+    /// Result that follows from the end of the run alone.
     fn ended(&self, verdict: &Verdict) -> Option<(Seen, String)> {
         let reason = || verdict.reason().unwrap_or_default().to_owned();
         match &verdict.end {
             End::Interrupted { .. } => Some((Seen::Interrupted, verdict.end.to_string())),
             _ if verdict.is_broken() => Some((Seen::Broken, reason())),
-            // A device or limit that lagged failed the run; otherwise our own lag stopped it.
+            // If a device or limit had caused the lag, the run had failed. So this program's own lag stopped the run.
             end if !end.is_complete() && verdict.outcome == Outcome::Fail => Some((Seen::Failed, reason())),
             end if !end.is_complete() => Some((Seen::OurLimit, reason())),
-            _ if self.rounds.count() == 0 => Some((Seen::NotSteady, "it ended before its first round did".to_owned())),
+            _ if self.rounds.count() == 0 => {
+                Some((Seen::NotSteady, "the step ended before its first round was complete".to_owned()))
+            }
             _ => None,
         }
     }
@@ -238,7 +245,7 @@ impl Watcher {
             let seen = if found.ours { Seen::OurLimit } else { Seen::Failed };
             return (seen, format!("the load of {group} was not done: {found}"));
         }
-        // The rest of a truncated slice might have compensated for the cause of its verdict.
+        // The rest of a truncated slice might have made up for a failure.
         let outcome = if verdict.end == End::Completed { verdict.outcome } else { Outcome::Pass };
         let reason = || verdict.reason().unwrap_or_default().to_owned();
         match (&self.target, outcome) {
@@ -255,7 +262,7 @@ impl Watcher {
         }
     }
 
-    /// Length of a window with several spells, rounds; `wait_sec` gives the time until one comes.
+    /// Length of a window with several spells, rounds; `wait_sec` gives the longest time until a spell.
     fn window_of(&self, wait_sec: impl Fn(&Spells) -> f64) -> usize {
         let spells = self.rounds.series.iter().flat_map(|series| &series.spells);
         let wait_sec = spells.map(wait_sec).fold(0.0, f64::max);
@@ -269,7 +276,7 @@ impl Watcher {
         self.window_of(Spells::longest_wait_sec)
     }
 
-    /// By series and limit: the shares in both halves of the last `rounds` rounds; `None` if there are fewer.
+    /// By series and limit: the shares in both halves of the last `rounds` rounds; `None` if there are fewer rounds.
     fn halves(&self, rounds: usize) -> Option<impl Iterator<Item = (AtLimit<'_>, [f64; 2])>> {
         let half = rounds / 2;
         let shares = move |at: AtLimit<'_>| {
@@ -279,8 +286,8 @@ impl Watcher {
         (self.rounds.count() >= rounds).then(|| self.at_limits(2 * half).map(move |at| (at, shares(at))))
     }
 
-    /// True if every share of the last window is clear of its limit or, unless `only_clear`, agrees in both halves; and
-    /// the load is done.
+    /// True if every share of the last window is far below its limit or, unless `only_clear`, agrees in both halves.
+    /// With `only_clear`, the load must also be done.
     fn is_settled(&self, only_clear: bool) -> bool {
         let window = self.window();
         let is_settled = |(AtLimit { limit, .. }, [first, second]): (AtLimit<'_>, [f64; 2])| {
@@ -292,8 +299,8 @@ impl Watcher {
             && !(only_clear && self.rounds.undone(window).is_some())
     }
 
-    /// The first share that is over its limit in the second half of a step, and was not in the first; each half holds a
-    /// window.
+    /// A sentence about the first share that reaches its limit in the second half of the step and has grown by more
+    /// than a slow spell. Each half must be at least a window.
     fn worse(&self) -> Option<String> {
         let (rounds, window) = (self.rounds.count(), self.window_of(|spells| spells.apart_sec));
         let rose = |(at, [first, second]): &(AtLimit<'_>, [f64; 2])| {
@@ -303,15 +310,15 @@ impl Watcher {
         let (AtLimit { series, limit, .. }, [first, second]) = self.halves(rounds.max(2 * window))?.find(rose)?;
         let ([first, second], threshold) = ([first, second].map(units::percent), limit.threshold_text());
         Some(format!(
-            "getting worse, a longer run may fail: {first} over {threshold} of {} in the first half of {rounds} rounds, \
-             {second} in the second (limit {})",
+            "getting worse, a longer run may fail: {first} of {} over {threshold} in the first half of {rounds} rounds, \
+             {second} in the second half (limit {})",
             series.group,
             limit.share_text()
         ))
     }
 
-    /// The first share that puts the whole step at its limit by the rounds so far, without our own delays. A recovery
-    /// has no cliff.
+    /// A sentence about the first share that has already reached the limit for the whole step, without the delays that
+    /// this program may have caused. A recovery has no cliff.
     fn cliff(&self) -> Option<String> {
         if matches!(self.target, Target::Return(_)) {
             return None;
@@ -323,10 +330,10 @@ impl Watcher {
         };
         let at = self.at_limits(count).find(is_too_much)?;
         let (after, most) = (units::span(count as u64 * self.rounds.round_sec), at.limit.share_text());
-        Some(format!("{} in {after} (limit {most}): too much for the whole step", at.text()))
+        Some(format!("{} in {after} (limit {most}), so the whole step cannot pass", at.text()))
     }
 
-    /// The first share that is at its limit over all of the judged rounds, or would be with our own lag.
+    /// The first share that reaches its limit over all judged rounds, or would reach it with this program's own lag.
     fn over_limit(&self, rounds_judged: usize) -> Option<(Seen, String)> {
         self.at_limits(rounds_judged).find_map(|at| {
             let exceeded = |(over, wanted)| at.limit.is_exceeded(over, wanted);
@@ -337,14 +344,14 @@ impl Watcher {
                     Some((Seen::Failed, format!("{text} over {rounds_judged} rounds (limit {most})")))
                 }
                 true => {
-                    let why = "but only with what this program was late itself";
+                    let why = "but only because of this program's own lag";
                     Some((Seen::OurLimit, format!("{text} (limit {most}), {why}")))
                 }
                 false if exceeded(response) => {
                     let (share, threshold) = (units::percent(share(response)), at.limit.threshold_text());
                     let group = &at.series.group;
                     let why =
-                        format!("with our own lag {share} over {threshold} of {group} (limit {most}): it would decide");
+                        format!("with this program's own lag {share} of {group} over {threshold} (limit {most}): this lag would decide");
                     Some((Seen::OurLimit, why))
                 }
                 false => None,
@@ -352,10 +359,10 @@ impl Watcher {
         })
     }
 
-    /// The share that came nearest to its limit.
+    /// The share that came nearest to its limit, in words.
     fn nearest(&self, rounds_judged: usize) -> String {
         let part = |at: &AtLimit<'_>| at.share() / at.limit.share_max();
-        // Of equals the first: the tightest threshold.
+        // The first of equal shares, which has the tightest threshold.
         let nearest = |nearest, next| if part(&next) > part(&nearest) { next } else { nearest };
         let nearest = self.at_limits(rounds_judged).reduce(nearest);
         nearest.map_or_else(String::new, |at| format!("{} (limit {})", at.text(), at.limit.share_text()))
@@ -406,7 +413,7 @@ impl Watcher {
     }
 }
 
-/// Sum of the operations that `over` counts, and of the wanted operations.
+/// Number of operations that `over` counts, and of due operations.
 fn sums(rounds: &[Round], over: impl Fn(&Round) -> u64) -> (u64, u64) {
     rounds.iter().fold((0, 0), |(sum, wanted), round| (sum + over(round), wanted + round.wanted))
 }
@@ -420,8 +427,8 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-/// Half the width of the 95 % interval of the mean share of rounds, by Student's t for five rounds. The interval is a
-/// little too wide for more rounds, and too narrow for fewer.
+/// Half the width of the 95 % confidence interval of the mean share over rounds, by Student's t for five rounds. The
+/// interval is slightly too wide for more rounds, and too narrow for fewer.
 fn margin(rounds: &[Round], index: usize) -> f64 {
     let shares: Vec<f64> = rounds.iter().map(|round| round.over[index] as f64 / round.wanted.max(1) as f64).collect();
     if shares.len() < 2 {

@@ -1,24 +1,25 @@
 //! Precision and recall of [`examine`] on populations that it was not developed with.
 //!
-//! Seeds below 100,000 were used to develop the detector, seeds from 1,000,000 on to evaluate it once it was frozen. The
-//! short evaluation takes seconds and runs always; the whole one:
+//! Seeds below 100,000 were used to develop the detector, seeds from 1,000,000 on to evaluate the finished detector.
+//! The short evaluation takes seconds and always runs. To run the whole evaluation:
 //!
-//!     cargo test --release -p flashproof-results --test population -- --ignored --nocapture
+//!     cargo test --release -p flashproof-conclusions --test population -- --ignored --nocapture
 
 use super::generator::{Plan, When, draw};
 use conclusions::population::{Labels, Level, examine};
 use results::units;
 use std::time::Instant;
 
-/// Findings against the truth, summed over populations.
+/// Findings compared with the truth, summed over populations.
 #[derive(Debug, Default, Clone, Copy)]
 struct Tally {
     populations: u64,
-    /// Slow drives and hosts.
+    /// Number of slow drives and hosts.
     slow: u64,
     found: u64,
-    /// Findings about healthy drives or groups, and the healthy drives in them.
+    /// Number of findings about healthy drives or groups.
     false_alarms: u64,
+    /// Number of healthy drives in such findings.
     accused: u64,
     healthy: u64,
 }
@@ -76,9 +77,9 @@ impl Tally {
     }
 }
 
-/// Clopper and Pearson's 95 % interval of a share.
+/// Clopper and Pearson's 95 % confidence interval of a share.
 fn interval(count: u64, of: u64) -> [f64; 2] {
-    // P(B <= count) by its terms.
+    // P(B <= count), summed term by term.
     let at_most = |count: u64, share: f64| {
         let mut term = of as f64 * (1.0 - share).ln();
         let mut sum = term.exp();
@@ -108,7 +109,7 @@ fn heading() {
     );
 }
 
-/// First seed of the evaluation; a seed below 100,000 in `FLASHPROOF_POPULATION_SEED` for development.
+/// First seed of the evaluation. For development, set `FLASHPROOF_POPULATION_SEED` to a seed below 100,000.
 fn first_seed() -> u64 {
     std::env::var("FLASHPROOF_POPULATION_SEED").map_or(1_000_000, |text| text.parse().expect("a seed"))
 }

@@ -1,37 +1,39 @@
-//! Simulated populations of drives under one load. Shares no code with the detector.
+//! Simulated populations of drives under a common load. Shares no code with the detector.
 //!
-//! A latency is a product: the drive, its host, the curve over load, temperature over the day, garbage collection in
-//! phases of minutes, slowly changing noise, noise of each window, a rare stall, and the fault to be found.
+//! A latency is a product of factors: drive, host, load curve, temperature over the day, garbage collection in phases
+//! of minutes, slowly changing noise, noise of each window, a rare stall, and the fault that the detector must find.
 
 use conclusions::population::{Labels, Window};
 
-/// When a fault slows its drive or host.
+/// Time of a fault.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum When {
     Always,
-    /// A tenth of the time, in bursts of ten minutes at random.
+    /// A tenth of the time, in random bursts of ten minutes on average.
     AtTimes,
     /// From the tenth hour on.
     FromHour10,
 }
 
-/// A population to draw.
+/// Parameters of a random population.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) drives: usize,
     pub(crate) drives_of_host: usize,
-    /// Standard deviations of the logarithm, from drive to drive and from host to host.
+    /// Standard deviation of the logarithm of latency, from drive to drive.
     pub(crate) drive_spread: f64,
+    /// Standard deviation of the logarithm of latency, from host to host.
     pub(crate) host_spread: f64,
-    /// Spread between drives with Student's distribution of 5 degrees of freedom instead of the normal one.
+    /// True if the spread between drives has Student's distribution of 5 degrees of freedom, not the normal
+    /// distribution.
     pub(crate) heavy_tails: bool,
-    /// 0 for windows without any noise or garbage collection.
+    /// Strength of noise and garbage collection; 0: none.
     pub(crate) noise: f64,
     pub(crate) seconds: u32,
     pub(crate) window_s: u32,
-    /// Share of the windows that are not there.
+    /// Share of missing windows.
     pub(crate) missing: f64,
-    /// Slow drives, in different hosts.
+    /// Number of slow drives, each in a different host.
     pub(crate) slow_drives: usize,
     pub(crate) slow_hosts: usize,
     pub(crate) factor: f64,
@@ -59,7 +61,7 @@ impl Plan {
     }
 }
 
-/// A drawn population.
+/// A random population.
 pub(crate) struct Population {
     pub(crate) labels: Vec<Labels>,
     pub(crate) windows: Vec<Vec<Window>>,
@@ -79,7 +81,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// In (0, 1).
+    /// Uniform in (0, 1).
     pub(crate) fn uniform(&mut self) -> f64 {
         ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
@@ -147,7 +149,7 @@ pub(crate) fn draw(plan: &Plan, seed: u64) -> Population {
 fn series(plan: &Plan, level: f64, fault: f64, random: &mut Random) -> Vec<Window> {
     let step = f64::from(plan.window_s);
     let heat = 0.06 * (1.0 + 0.3 * plan.noise * random.normal());
-    // Garbage collection: on for 5 minutes, off for 25, with a drive's own intensity.
+    // Garbage collection: on for about 5 minutes, off for about 25; the intensity depends on the drive.
     let collection = 1.5_f64.ln() * (0.15 * random.normal()).exp();
     let off_s = 1_500.0 * (0.1 * random.normal()).exp();
     let (mut is_collecting, mut is_burst, mut slow_noise) = (random.uniform() < 1.0 / 6.0, false, random.normal());
@@ -156,7 +158,7 @@ fn series(plan: &Plan, level: f64, fault: f64, random: &mut Random) -> Vec<Windo
     for at in 0..plan.seconds / plan.window_s {
         let start_s = f64::from(at) * step;
         let day = std::f64::consts::TAU * start_s / 86_400.0;
-        // The same plan for all drives: a day's curve, and another level every hour.
+        // The planned load is the same for all drives: a curve over the day, and another level every hour.
         let hour = ((start_s / 3_600.0) as u64).wrapping_mul(0x9E37_79B9) >> 4 & 0xFF;
         let planned = 20_000.0 * (1.0 + 0.3 * day.sin()) * (0.8 + 0.4 * hour as f64 / 255.0);
         let load = planned * (1.0 + 0.01 * plan.noise * random.normal());

@@ -1,4 +1,4 @@
-//! Slow drives in simulated populations: recall, precision, false alarms, and input that is not as it should be.
+//! Slow drives in simulated populations: recall, precision, false alarms, and unusual or invalid input.
 
 mod evaluation;
 mod generator;

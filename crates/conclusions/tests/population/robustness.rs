@@ -1,4 +1,4 @@
-//! Small, mixed, broken and identical populations, and the cause that is blamed.
+//! Small, mixed, damaged and identical populations, and the blamed causes.
 
 use super::generator::{Plan, Population, Random, When, draw};
 use conclusions::population::{Examination, Extent, Level, Reason, Slow, Window, examine};
@@ -73,7 +73,7 @@ fn a_firmware_is_blamed_instead_of_its_drives_and_a_drive_within_it_as_well() {
     for crossed in [false, true] {
         let mut population = draw(&plan(), 6);
         for drive in 0..60 {
-            // All drives of a host, or some of each host.
+            // Either some drives of each host, or all drives of half of the hosts.
             if if crossed { drive % 5 < 2 } else { drive < 30 } {
                 population.labels[drive].firmware = "2.0".into();
                 slow_down(&mut population, drive, 1.5);
@@ -95,7 +95,7 @@ fn a_host_or_a_slot_is_blamed_instead_of_its_drives() {
     let examination = examined(&population);
     assert_eq!(blamed(&examination), [(Level::Host, "h05")]);
     assert_eq!(examination.slow[0].drives, [25, 26, 27, 28, 29]);
-    // Two of its five drives are normal: the host explains nothing.
+    // Two of the host's five drives are normal, so the host is not the cause.
     let mut population = draw(&plan(), 8);
     (25..28).for_each(|drive| slow_down(&mut population, drive, 1.6));
     let examination = examined(&population);
@@ -118,7 +118,7 @@ fn causes_that_cannot_be_told_apart_are_all_named() {
     let or: Vec<_> = examination.slow[0].or.iter().map(|(level, name)| (*level, name.as_str())).collect();
     assert_eq!(or, [(Level::Firmware, "1.1"), (Level::Host, "h20")]);
     let text = examination.slow[0].to_string();
-    assert!(text.contains("or it is its host \"h20\""), "{text}");
+    assert!(text.contains("or the cause is its host \"h20\""), "{text}");
 
     let mut population = draw(&Plan { drives: 20, drives_of_host: 10, ..plan() }, 11);
     (10..20).for_each(|drive| slow_down(&mut population, drive, 2.0));
@@ -177,7 +177,7 @@ fn numbers_that_are_no_measurements_change_nothing() {
             let value = bad[(random.uniform() * bad.len() as f64) as usize];
             let Window { start_s, load, mean_ns, p50_ns, p99_ns } = window;
             let fields = [start_s, load, mean_ns, p50_ns, p99_ns];
-            // One in 10 of the windows has a bad field.
+            // A tenth of the windows get a bad field.
             if let Some(field) = fields.into_iter().nth((random.uniform() * 50.0) as usize) {
                 *field = value;
             }
@@ -194,7 +194,7 @@ fn any_bits_are_examined_without_a_panic() {
     let mut random = Random(2);
     for _ in 0..200 {
         let mut bits = || match random.uniform() {
-            // Plausible values in between, so that windows have peers.
+            // Some plausible values, so that windows have peers.
             u if u < 0.8 => 1e5 * (1.0 + u),
             u => f64::from_bits((u * 1e18) as u64).powi(if u < 0.9 { -1 } else { 1 }),
         };

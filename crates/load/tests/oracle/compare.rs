@@ -96,8 +96,8 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
             };
             expect(is_same || told.is_some_and(|told| told.ours), format!("not carried out: {undone:?} and {told:?}"));
             for (rule, begins) in [
-                ("late", format!(" {stream_name} on {device_name} came back over ")),
-                ("silence", format!("{device_name} returned nothing to {stream_name} for ")),
+                ("late", format!(" {stream_name} on {device_name} completed over ")),
+                ("silence", format!("{device_name} completed no {stream_name} for ")),
             ] {
                 let broken = of(rule);
                 let told: Vec<&Reason> = verdict
@@ -109,7 +109,7 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
                 let is_named = |broken: &&super::oracle::Broken| {
                     Some(broken.count) == worst
                         && told.iter().any(|reason| {
-                            [" in slice", " worst in"].iter().any(|place| {
+                            [" in slice"].iter().any(|place| {
                                 let place = format!("{place} {}", broken.slice + 1);
                                 reason.text.contains(&format!("{place},"))
                                     || reason.text.contains(&format!("{place} ("))

@@ -264,7 +264,7 @@ fn what_cannot_be_compared_is_refused() {
     let error = refused(&[named(&dir), named(&again)], &Given::default());
     assert!(error.contains(" - both are ") && error.ends_with("name each run once"), "{error}");
     let error = refused(&[named(parent.path())], &Given::default());
-    assert!(error.contains("but runs are below it; give the directory of a run: "), "{error}");
+    assert!(error.contains("but there are runs below it; give the directory of a run: "), "{error}");
     let given = Given { prices: vec![("b".into(), 1.0)], ..Given::default() };
     let error = refused(&[named(&dir)], &given);
     assert!(error.ends_with("no candidate or device has that name; the names are /dev/nvme1n1, a"), "{error}");

@@ -1,13 +1,13 @@
-//! The bytes of a log, decompressed where they are compressed.
+//! The bytes of a log, decompressed if necessary.
 //!
-//! The format is detected from the first bytes, never from the name. `gzip` and `zstd` files are decompressed, also
-//! with several members or frames; xz, bzip2 and lz4 files are refused, other files read as they are. A copy of a
-//! compressed log that was still growing reads as a truncated log; [`Input::is_cut`] reports it. Data damaged in the
-//! middle fails the checksum of either format, and is an error.
+//! The format is detected from the first bytes, never from the file name. `gzip` and `zstd` files are decompressed,
+//! also with several members or frames; xz, bzip2 and lz4 files are refused; other files are read unchanged. A
+//! compressed log that was copied while it was growing reads as a truncated log; [`Input::is_cut`] reports this. Damage
+//! in the middle fails the checksum of either format, which is an error.
 //!
-//! The frames of a zstd file are decoded as one stream. The decoder reads the checksum of a frame but leaves the
-//! comparison to its caller, so it is done here. A frame needs as much memory as its window, whose size is in the
-//! frame's header and limited here.
+//! The frames of a zstd file are decoded as one stream. The decoder reads the checksum of a frame, but does not compare
+//! it, so this module compares it. A frame needs as much memory as its window; this module limits the window's size,
+//! which is in the frame's header.
 
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -18,7 +18,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 /// Source: RFC 1952, section 2.3.1, and RFC 8878, sections 3.1.1 and 3.1.2.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Skippable frames of zstd have any last digit in their first byte.
+/// Magic number of zstd's skippable frames after the first byte, which is 0x50 to 0x5f.
 const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 
 /// Compression formats that are refused: magic bytes, name, program that decompresses. Source: the format
@@ -50,7 +50,7 @@ impl Compression {
     }
 }
 
-/// A log's bytes as they were before compression.
+/// Reader of a log's bytes before compression.
 pub struct Input<R: Read> {
     decoder: Decoder<R>,
     cut: bool,
@@ -69,12 +69,13 @@ impl<R: Read> Input<R> {
         Self::piped_to(source, "flashproof latency -l -")
     }
 
-    /// [`new`](Self::new) with another command that reads such a log from standard input, for messages.
+    /// Like [`new`](Self::new). Messages suggest `command`, which reads a log from standard input.
     pub fn piped_to(mut source: R, command: &'static str) -> io::Result<Self> {
         let mut first = Vec::new();
         source.by_ref().take(FIRST_BYTES).read_to_end(&mut first)?;
         if let Some((_, name, program)) = UNREAD.iter().find(|(magic, ..)| first.starts_with(magic)) {
-            let why = format!("it is compressed by {name}, which is not read here: {program} LOG | {command}");
+            let why =
+                format!("the log is compressed with {name}, which is not supported: use {program} LOG | {command}");
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let compression = Compression::of(&first);
@@ -95,7 +96,7 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// True if compressed data ended early. Known once everything was read.
+    /// True if compressed data ended early. Valid once everything was read.
     pub fn is_cut(&self) -> bool {
         self.cut
     }
@@ -112,7 +113,7 @@ impl<R: Read> Read for Input<R> {
             Decoder::Zstd(frames) => (frames.read(buffer), frames.source.get_ref().ended),
         };
         match read {
-            // The decoder wanted more bytes than exist.
+            // The decoder needed more bytes than the source had.
             Err(_) if ended => {
                 self.cut = true;
                 Ok(0)
@@ -128,7 +129,7 @@ impl<R: Read> fmt::Debug for Input<R> {
     }
 }
 
-/// The raw bytes of the file; records if the end was reached.
+/// Reader of the raw bytes of the file. `ended` is set once the end was reached.
 struct Raw<R> {
     first: Cursor<Vec<u8>>,
     source: R,
@@ -146,8 +147,8 @@ impl<R: Read> Read for Raw<R> {
     }
 }
 
-/// Largest window accepted: that of `zstd --ultra -20`. Only `--long` and higher levels make larger ones, up to 128 MiB
-/// by default, far more than a table needs.
+/// Largest accepted window: that of `zstd --ultra -20`. Only `--long` and higher levels make larger windows, up to
+/// 128 MiB by default.
 const WINDOW_BYTES_MAX: u64 = 32 << 20;
 
 /// Decompressed bytes of `source`.
@@ -165,7 +166,7 @@ impl<S: BufRead> ZstdFrames<S> {
         Self { source, decoder, within: false, command }
     }
 
-    /// Reads the header of the next frame; false when there is none.
+    /// Reads the header of the next frame; false if there is none.
     fn begin_frame(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
             match self.decoder.reset(&mut self.source) {
@@ -176,7 +177,7 @@ impl<S: BufRead> ZstdFrames<S> {
                 Err(FrameDecoderError::WindowSizeTooBig { requested, max }) => {
                     return Err(io::Error::other(format!(
                         "this zstd data needs a window of {requested} bytes, more than the {max} that are accepted; \
-                         pipe it in: zstd -dc --long=31 LOG | {}",
+                         decompress the log first: zstd -dc --long=31 LOG | {}",
                         self.command
                     )));
                 }
@@ -186,11 +187,11 @@ impl<S: BufRead> ZstdFrames<S> {
         Ok(false)
     }
 
-    /// Compares the checksum at the end of a frame, if it has one, with that of the decoded bytes.
+    /// Compares the checksum at the end of a frame, if any, with the checksum of the decoded bytes.
     fn end_frame(&self) -> io::Result<()> {
         match (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum()) {
             (Some(stored), Some(found)) if stored != found => Err(io::Error::other(format!(
-                "the zstd data is damaged: its bytes have the checksum {found:08x}, and {stored:08x} was stored"
+                "the zstd data is damaged: its bytes have the checksum {found:08x}, but {stored:08x} was stored"
             ))),
             _ => Ok(()),
         }
@@ -227,7 +228,7 @@ mod tests {
     use flate2::write::GzEncoder;
     use std::io::Write;
 
-    /// 3 MB that do not compress to nothing: more than one block of either format.
+    /// 3 MB of poorly compressible text: more than one block in either format.
     fn text() -> Vec<u8> {
         (0..300_000u32).flat_map(|n| format!("{:08x}\n", n.wrapping_mul(2_654_435_761)).into_bytes()).collect()
     }
@@ -269,7 +270,10 @@ mod tests {
     fn what_is_compressed_in_another_way_is_refused_with_the_way_out() {
         for (bytes, program) in [(&b"\xfd7zXZ\0\0"[..], "xz"), (b"BZh91AY", "bzip2"), (b"\x04\x22\x4d\x18d", "lz4")] {
             let error = Input::new(bytes).unwrap_err().to_string();
-            assert!(error.contains(&format!("not read here: {program} -dc LOG | flashproof latency -l -")), "{error}");
+            assert!(
+                error.contains(&format!("not supported: use {program} -dc LOG | flashproof latency -l -")),
+                "{error}"
+            );
         }
     }
 
@@ -318,7 +322,7 @@ mod tests {
         for at in [whole.len() / 2, whole.len() - 5] {
             let mut changed = whole.clone();
             changed[at] ^= 1;
-            // The last frame of the file, and one before another.
+            // Damage in the last frame of the file, and in a frame before another frame.
             for bytes in [changed.clone(), [&changed[..], &whole].concat()] {
                 let (read, _, cut) = read(&bytes);
                 let error = read.unwrap_err().to_string();
@@ -341,7 +345,8 @@ mod tests {
         for window in [descriptor(25, 1), descriptor(27, 0), descriptor(31, 0)] {
             let error = read(&frame(window)).0.unwrap_err().to_string();
             assert!(
-                error.contains("more than the 33554432 that are accepted; pipe it in: zstd -dc --long=31"),
+                error
+                    .contains("more than the 33554432 that are accepted; decompress the log first: zstd -dc --long=31"),
                 "{error}"
             );
         }

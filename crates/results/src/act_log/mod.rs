@@ -1,8 +1,8 @@
 //! ACT 6.6's log, written and read.
 //!
-//! Ten years of scripts and comparisons read this format, so it must not change: a banner, the configuration as
-//! resolved, the derived rates, the names of the histograms, and at each report a chunk of *cumulative* service times
-//! in power-of-two buckets:
+//! Ten years of scripts read this format, so it must not change. A log has a banner, the configuration with defaults,
+//! the derived rates, the names of the histograms, and at each report a chunk of *cumulative* service times in
+//! power-of-two buckets:
 //!
 //! ```text
 //! ACT version 6.6
@@ -15,7 +15,7 @@
 //! DERIVED CONFIGURATION
 //! name: value ...
 //!
-//! FLASHPROOF SETTINGS                                  <- ours only; ACT's script does not see it
+//! FLASHPROOF SETTINGS                                  <- only in flashproof's logs; ACT's script skips it
 //! name: value ...
 //!
 //! /dev/x size = N bytes, M large blocks, minimum IO size = K bytes
@@ -29,12 +29,11 @@
 //!  (04: 0000000001)
 //! ```
 //!
-//! Our own logs are checked against ACT's analysis script. ACT's logs are read, too: messages may stand between any two
-//! lines, and the tail of a killed run may be missing. Failed operations are in no histogram; the verdict counts them.
+//! Tests read this program's logs with ACT's analysis script. This program also reads ACT's logs, which may have
+//! messages between any two lines, and lack the tail if the run was killed. Failed operations are in no histogram; the
+//! verdict counts them.
 //!
-//! Writing ACT's log: header, chunks, error lines.
-//!
-//! Every function writes whole lines and flushes nothing; the caller decides when a chunk is on disk.
+//! The functions that write header, chunks and error lines write whole lines without a flush; the caller syncs.
 
 mod input;
 mod read;
@@ -64,7 +63,7 @@ pub enum Test {
 impl Test {
     pub const ALL: [Self; 2] = [Self::Storage, Self::Index];
 
-    /// The test that is called `name`.
+    /// The test with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|test| test.name() == name)
     }
@@ -99,21 +98,21 @@ pub const NAMES_TITLE: &str = "HISTOGRAM NAMES";
 const WRITTEN_BY: &str = "written by ";
 const WRITTEN_BY_TAIL: &str = ", in ACT's log format";
 
-/// Everything before the first chunk.
+/// The header of a log: everything before the first chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// ACT's version whose format this is: [`ACT_VERSION`] in our own logs.
+    /// Version of ACT whose format the log has: [`ACT_VERSION`] in flashproof's logs.
     pub act_version: String,
     pub test: Test,
-    /// Program and version that wrote the log; empty when ACT itself did.
+    /// Program and version that wrote the log; empty if ACT wrote it.
     pub written_by: String,
     /// The configuration with its defaults, name and value, in ACT's order.
     pub configuration: Vec<(String, String)>,
     /// The derived rates, name and value, in ACT's order.
     pub derived: Vec<(String, String)>,
-    /// Settings that ACT does not have, name and value. The block is left out when empty.
+    /// Settings that ACT does not have, name and value. An empty block is not written.
     pub settings: Vec<(String, String)>,
-    /// One line per device: size, large blocks, minimum I/O size.
+    /// A line for each device: size, large blocks, minimum I/O size.
     pub device_lines: Vec<String>,
     /// The histograms of each chunk, in order.
     pub histogram_names: Vec<String>,
@@ -141,10 +140,10 @@ impl Header {
     }
 }
 
-/// Columns of a histogram's line. Source: ACT 6.6, `src/common/histogram.c`, `histogram_dump`.
+/// Number of buckets in a line of a histogram. Source: ACT 6.6, `src/common/histogram.c`, `histogram_dump`.
 const COLUMNS: usize = 4;
 
-/// Writes the header. Control characters become spaces, so that a line stays a line.
+/// Writes the header. Control characters become spaces, so that each value stays on its line.
 pub fn write_header<W: Write>(out: &mut W, header: &Header) -> io::Result<()> {
     writeln!(out, "\nACT version {}\n{}", header.act_version, header.test.banner())?;
     if !header.written_by.is_empty() {
@@ -202,7 +201,7 @@ fn write_histogram<W: Write>(out: &mut W, name: &str, buckets: &ActBuckets) -> i
     Ok(())
 }
 
-/// Writes one line with an error, as ACT does between its chunks.
+/// Writes an error line, as ACT does between its chunks.
 pub fn write_error_line<W: Write>(out: &mut W, message: &str) -> io::Result<()> {
     writeln!(out, "ERROR: {}", one_line(message))
 }
@@ -211,8 +210,8 @@ fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-/// Names of a workload's histograms in ACT's log: one per stream; for record operations, one per device
-/// (`/dev/x-reads`) after it.
+/// Names of a workload's histograms in ACT's log: for each stream its name, followed by a name for each device
+/// (`/dev/x-reads`) if the stream has histograms per device.
 pub fn histogram_names(layout: &Layout, workload: usize) -> Vec<String> {
     histograms(layout, workload).map(|histogram| histogram.name).collect()
 }
@@ -225,7 +224,7 @@ fn histograms(layout: &Layout, workload: usize) -> impl Iterator<Item = Total> {
         let devices = if act.per_device { &layout.devices[..] } else { &[] };
         let first = cells.start;
         let total = move |name, cells| Total { name, cells, buckets: ActBuckets::new(act.scale) };
-        // ACT's script expects the stream's name without the workload's before the slash; a log has only one workload.
+        // ACT's script expects the stream's name without the workload name and slash; a log has only one workload.
         let own_name = stream.name.rsplit('/').next().unwrap_or_default();
         let of_device = move |(device, name): (usize, &String)| {
             total(format!("{name}-{own_name}"), first + device..first + device + 1)

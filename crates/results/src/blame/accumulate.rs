@@ -1,14 +1,14 @@
-//! The accumulator: takes intervals, telemetry and trace samples, live or from a directory, and stores the sums that
-//! explain slices. Its memory grows with the slices, not with the intervals.
+//! The accumulator: takes intervals, telemetry and trace samples, live or from a run directory, and stores the sums
+//! that explain slices. Its memory grows with the slices, not with the intervals.
 //!
-//! A device holds a limited number of requests (`nr_requests`; 32 on SATA). While it is full, the kernel delays further
-//! operations before they become requests, just as under a cgroup's limit. These operations wait for the device, so the
-//! device is charged with that time.
+//! A device holds a limited number of requests (`nr_requests`; 32 on SATA). While the device is full, the kernel delays
+//! further operations before they become requests, just as under a cgroup's limit. These operations wait for the
+//! device, so the device is charged with this time.
 //!
-//! A full device shows in the kernel's statistics: in the requests in flight at the end of an interval, or in their
-//! mean. If its requests existed for T seconds in sum, the device was full, with N requests, for at most T / N. The
-//! operations in flight beyond N can have waited behind it only for that time each. A device behind a bursty limit is
-//! full for moments, and is charged with these only.
+//! The kernel's statistics show a full device: by the requests in flight at the end of an interval, or by their mean.
+//! If the lifetimes of the requests in an interval sum up to T seconds, the device was full, with N requests, for at
+//! most T / N. Each operation in flight beyond N waited behind the full device for at most this time. A device behind a
+//! bursty limit is full only for moments, and is charged only with these moments.
 
 use super::samples::{Counted, Samples, SliceSamples};
 use crate::buckets::THRESHOLDS_MAX;
@@ -20,7 +20,7 @@ use crate::telemetry::{Column, ColumnOf, TraceKind, TraceLine};
 /// operations, not over the time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct While {
-    /// Means of the first columns of [`USED`].
+    /// Means of the first [`EVIDENCE`] columns of [`USED`].
     means: [Mean; EVIDENCE],
     /// Mean temperature over the operations whose service time alone was over the threshold.
     pub(super) celsius: Mean,
@@ -36,7 +36,7 @@ impl While {
         self.full_service_ns = self.full_service_ns.saturating_add(other.full_service_ns);
     }
 
-    /// The mean of one of the first columns of [`USED`], if that is at least `min`.
+    /// The mean of one of the first [`EVIDENCE`] columns of [`USED`], if the mean is at least `min`.
     pub(super) fn at_least(&self, column: Column, min: f64) -> Option<f64> {
         self.means.get(place(column)?)?.value().filter(|mean| *mean >= min)
     }
@@ -46,7 +46,7 @@ impl While {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Requests {
     pub(super) completed: f64,
-    /// Sum of their lifetimes, from creation by the kernel to completion, milliseconds.
+    /// Sum of the requests' lifetimes, from creation by the kernel to completion, milliseconds.
     pub(super) time_ms: f64,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Requests {
 pub(super) struct DeviceSlice {
     /// Reads and writes.
     pub(super) requests: [Requests; TraceKind::ALL.len()],
-    /// Number of times the device throttled itself.
+    /// Number of times that the device throttled itself.
     pub(super) throttled: f64,
     /// Time throttled, seconds.
     pub(super) throttled_sec: f64,
@@ -64,7 +64,7 @@ pub(super) struct DeviceSlice {
 
 #[derive(Debug, Clone, Default)]
 struct SliceFacts {
-    /// By judged cell and threshold; empty as long as nothing was slow, as in most slices.
+    /// By judged cell and threshold; empty while no operation was slow, as in most slices.
     cells: Vec<[While; THRESHOLDS_MAX]>,
     /// By device; empty without telemetry.
     devices: Vec<DeviceSlice>,
@@ -79,7 +79,7 @@ pub struct Blamer {
     judged: Vec<usize>,
     devices: usize,
     intervals_per_slice: u64,
-    /// One per column of telemetry.csv; `None` for a column unknown to this version.
+    /// By column of telemetry.csv; `None` for a column unknown to this version.
     columns: Vec<Option<ColumnOf>>,
     /// The kernel's names of the devices; `None` for a device without columns.
     kernel_names: Vec<Option<String>>,
@@ -89,11 +89,11 @@ pub struct Blamer {
     pub(super) slice_samples: Vec<SliceSamples>,
     /// By judged cell and threshold: the drive's mean temperature over the fast operations.
     pub(super) fast_celsius: Vec<[Mean; THRESHOLDS_MAX]>,
-    /// By judged cell: counts from before its drive first throttled itself in the run.
+    /// By judged cell: counts before the drive first throttled itself in the run.
     pub(super) calm: Vec<Counted>,
-    /// By device: last values of its throttling counters, and true if they have risen.
+    /// By device: last values of the throttling counters, and whether they have risen.
     throttle: Vec<Throttle>,
-    /// By device: tracks if it is full.
+    /// By device: tracks whether the device is full.
     fill: Vec<Fill>,
     before_ns: u64,
 }
@@ -106,9 +106,9 @@ struct Throttle {
 }
 
 impl Blamer {
-    /// A blamer without data, for a run judged by `plan`. `columns` name the telemetry values; `kernel_names` are the
-    /// column prefixes of the devices, `None` for a device without columns; `requests_max` are the devices' maximum
-    /// numbers of requests, `None` where unknown.
+    /// A blamer without data, for a run judged by `plan`. `columns` has the names of the telemetry values. By device,
+    /// `kernel_names` has the column prefix (`None`: no columns), and `requests_max` the maximum number of requests
+    /// (`None`: unknown).
     pub fn new(
         plan: &JudgePlan,
         columns: &[String],
@@ -133,7 +133,7 @@ impl Blamer {
         }
     }
 
-    /// Adds one interval with its telemetry values. Intervals come in the order of their index.
+    /// Adds an interval with its telemetry values. Intervals must come in the order of their index.
     pub fn interval(&mut self, counts: &IntervalCounts, telemetry: &[String]) {
         let from_ns = std::mem::replace(&mut self.before_ns, counts.end_ns);
         let slice = usize::try_from(counts.index / self.intervals_per_slice).unwrap_or(usize::MAX);
@@ -182,7 +182,7 @@ impl Blamer {
             value.parse().ok().filter(|value: &f64| value.is_finite())
         };
         Row(USED.map(|column| match column {
-            // The drive's own value comes before the kernel's monitor, because the drive throttles by it.
+            // The drive's SMART value takes precedence over the kernel's monitor, because the drive throttles by it.
             Column::Celsius => value(Column::SmartCelsius).or_else(|| value(Column::Celsius)),
             column => value(column),
         }))
@@ -257,8 +257,8 @@ impl Blamer {
         }
     }
 
-    /// The stream with most of the operations in flight on `devices` while operations of judged streams there were slow
-    /// or waited, and its fraction of them; `None` if no stream has more than half.
+    /// The stream with more than half of the operations in flight on `devices` while operations of judged streams were
+    /// slow or waited there, and its fraction; `None` if there is no such stream.
     pub(super) fn holder(&self, slice: usize, devices: std::ops::Range<usize>) -> Option<(usize, f64)> {
         let in_flight = &self.slices.get(slice)?.in_flight;
         let of_stream = |stream: usize| -> u64 {
@@ -271,7 +271,7 @@ impl Blamer {
         (part > 0.5).then_some((stream, part))
     }
 
-    /// Position of a stream's cell among the judged ones; `None` for a stream that is not judged.
+    /// Position of a stream's cell among the judged cells; `None` for a stream that is not judged.
     pub(super) fn position(&self, stream: usize, device: usize) -> Option<usize> {
         self.judged.iter().position(|cell| *cell == stream * self.devices + device)
     }
@@ -288,23 +288,23 @@ impl Blamer {
     }
 }
 
-/// Fraction of its maximum number of requests from which a device counts as full. Some slots are always changing hands,
-/// so 100 % is never observed.
+/// Minimum fraction of its maximum number of requests at which a device counts as full. Some slots are always between
+/// two requests, so 100 % is never observed.
 const FULL_MIN: f64 = 0.9;
 
 /// Sums over the time in which a device was full.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Full {
-    /// Sum of the lifetimes of its requests, seconds.
+    /// Sum of the lifetimes of the device's requests, seconds.
     pub(super) requests_sec: f64,
-    /// Upper bound on the summed waits of other operations in flight behind these requests, seconds.
+    /// Upper bound of the summed waits of other operations behind these requests, seconds.
     pub(super) waited_sec_max: f64,
     /// Maximum number of requests that the device holds.
     pub(super) requests_max: u64,
 }
 
 impl Full {
-    /// Adds sums of another time, or of another device.
+    /// Adds the sums of another time, or of another device.
     pub(super) fn merge(&mut self, other: &Self) {
         self.requests_sec += other.requests_sec;
         self.waited_sec_max += other.waited_sec_max;
@@ -312,12 +312,12 @@ impl Full {
     }
 }
 
-/// Tracks from interval to interval if a device is full.
+/// Tracks whether a device is full, interval by interval.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fill {
-    /// Maximum number of requests that the device holds; if `None`, nothing is known.
+    /// Maximum number of requests that the device holds; `None`: unknown, so the device never counts as full.
     requests_max: Option<u64>,
-    /// True if the device was full on average over the last interval, or at either end of it.
+    /// True if the device was full on average over the last interval, or at its start or end.
     is_full: bool,
     ended_full: bool,
 }
@@ -326,7 +326,7 @@ impl Fill {
     fn of(requests_max: Option<u64>) -> Self {
         Self { requests_max: requests_max.filter(|most| *most > 0), ..Self::default() }
     }
-    /// Adds an interval of `seconds`; returns the sums of the device if it was full.
+    /// Adds an interval of `seconds`; returns the sums if the device was full.
     fn interval(&mut self, row: &Row, seconds: f64, in_flight_max: u64) -> Option<Full> {
         let requests_max = self.requests_max?;
         let most = requests_max as f64;
@@ -340,7 +340,7 @@ impl Fill {
     }
 }
 
-/// Number of columns, the first of [`USED`], whose mean over slow operations is evidence against the host.
+/// Number of columns at the beginning of [`USED`] whose mean over slow operations is evidence against the host.
 const EVIDENCE: usize = 6;
 
 /// The columns of telemetry.csv that explain slow operations.
@@ -366,7 +366,7 @@ fn place(column: Column) -> Option<usize> {
     USED.iter().position(|used| *used == column)
 }
 
-/// Telemetry of one device and of its host in one interval, by column of [`USED`]; `None` where not measured.
+/// Telemetry of a device and its host in an interval, by column of [`USED`]; `None` if not measured.
 struct Row([Option<f64>; USED.len()]);
 
 impl Row {
@@ -375,7 +375,7 @@ impl Row {
     }
 }
 
-/// A mean over weighted values.
+/// A weighted mean.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Mean {
     sum: f64,
@@ -383,7 +383,7 @@ pub(super) struct Mean {
 }
 
 impl Mean {
-    /// Adds a value, if there is one.
+    /// Adds a value; ignores `None`.
     pub(super) fn add(&mut self, value: Option<f64>, weight: u64) {
         if let Some(value) = value {
             self.sum += value * weight as f64;

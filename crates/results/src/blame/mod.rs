@@ -1,19 +1,19 @@
-//! Breaks down the time of slow operations in a slice over a limit.
+//! Breaks down the time of slow operations by cause, for slices over a limit.
 //!
 //! ```text
-//! IntervalCounts (what slow operations spent their time on) ---+
+//! IntervalCounts (time of slow operations by stage) -----------+
 //! telemetry (CPU, interrupts, temperature, diskstats) ---------+--> Blamer --> Blame for each slice
 //! trace.csv (kernel queue and device, in samples) -------------+      ^
-//!                                                              Judge: which slices were over
+//!                                                              Judge: slices over a limit
 //! ```
 //!
-//! Blame is an estimate of causes, not a measurement. It combines the run's own times (wait, lag, service), samples of
-//! the kernel's tracepoints, and telemetry of host and drive. It explains an outcome and never changes one.
+//! Blame is an estimate of causes, not a measurement. Blame combines the run's times (wait, lag, service), samples of
+//! the kernel's tracepoints, and telemetry of host and drive. Blame explains an outcome and never changes it.
 //!
-//! Causes with a share are measured; those without a share are circumstances. The run's own clock gives the exact share
-//! of each stage in the time of the operations over the threshold. Only the split between kernel and device needs a
-//! trace or the kernel's disk statistics; without both the message says so. Steal, a full CPU or heat have no share of
-//! their own: they explain why the share of another cause is large.
+//! Causes with a share are measured; causes without a share are circumstances. The run's clock gives the exact share of
+//! each stage in the time of the operations over the threshold. Only the split between kernel and device needs a trace
+//! or the kernel's disk statistics; without both, the sentence says so. Steal, a full CPU and heat have no share: they
+//! explain why the share of another cause is large.
 
 mod accumulate;
 mod samples;
@@ -29,12 +29,12 @@ use crate::telemetry::Column;
 use crate::units::{Grouped, ThresholdText, count, duration, percent, percent_exact, percent_whole};
 use accumulate::While;
 
-/// A slice of a judged stream that was over a threshold's limit.
+/// A slice of a judged stream in which the share over a threshold reached its limit.
 struct Subject<'a> {
     blamer: &'a Blamer,
     plan: &'a JudgePlan,
     group: &'a GroupCounts,
-    /// Counted from 0.
+    /// Index of the slice, from 0.
     slice: usize,
     counts: &'a CellCounts,
     /// Index of the threshold.
@@ -71,7 +71,7 @@ impl Subject<'_> {
         values[self.threshold]
     }
 
-    /// Operations over the threshold: by wait + service, or by response time if only that reaches the limit.
+    /// Operations over the threshold by wait + service, or by response time if only the response times reach the limit.
     fn over(&self) -> u64 {
         let judged = self.at(&self.counts.judged_over);
         if self.limit.is_exceeded(judged, self.counts.wanted()) { judged } else { self.at(&self.counts.response_over) }
@@ -90,8 +90,8 @@ impl Subject<'_> {
 
     /// Lower bound of the mean service time of the operations whose service alone was over the threshold.
     ///
-    /// The sum of all service times is known. Each of the others took less than the smallest threshold that it was not
-    /// over: these upper bounds are subtracted.
+    /// The sum of the service times of all operations is known. The service time of each other operation is below the
+    /// smallest threshold that it did not reach. These upper bounds are subtracted.
     fn served_slowly_ns(&self) -> u64 {
         let over = &self.counts.service_over;
         let limits = self.plan.sla.limits();
@@ -110,13 +110,13 @@ impl Subject<'_> {
 /// Time of the operations over the threshold by cause, as fractions of the total.
 #[derive(Debug, Clone, Copy, Default)]
 struct Shares {
-    /// In this program: issued late, or seen late.
+    /// Delay by this program: operations issued late, or completions seen late.
     ours: f64,
-    /// Waiting for a slot held by operations that were not slow themselves.
+    /// Wait for a slot held by operations that were not slow themselves.
     wait: f64,
-    /// In service; or waiting for a slot held by operations slow in service.
+    /// Service, and waits for a slot held by operations slow in service.
     service: f64,
-    /// Portion of `service` that was such a wait for a slot.
+    /// Part of `service` that was such a wait.
     behind: f64,
     failed: f64,
 }
@@ -135,8 +135,8 @@ impl Shares {
         let (failed, never) = (*errors as f64 / all, unissued.saturating_add(*lost) as f64 / all);
         let mut shares =
             Self { ours: ours_ns * weight, wait: wait_ns * weight, service: service_ns * weight, failed, behind: 0.0 };
-        // Operations that never completed are charged to the delay that was larger for the others, ours or the wait.
-        // Without any delay they were issued and did not come back, so they are charged to service.
+        // Operations that never completed are charged to the larger delay of the other operations: this program's or
+        // the wait. Without any delay they were issued and did not complete, so they are charged to service.
         if ours_ns > wait_ns {
             shares.ours += never;
         } else if wait_ns > 0.0 {
@@ -153,8 +153,7 @@ impl Shares {
 }
 
 impl Blamer {
-    /// The blame for each judged slice over a limit, the worst first; empty if there was none. `judge` has seen the
-    /// same intervals.
+    /// The blame for each judged slice over a limit, the worst slice first. `judge` must have the same intervals.
     pub fn blame(&self, judge: &Judge) -> Vec<Blame> {
         let mut found = Vec::new();
         for group in judge.judged_groups() {
@@ -175,9 +174,10 @@ impl Blamer {
     }
 }
 
-/// True if operations slow in service held the slots that others waited for. Either they had most of the slot time,
-/// however few they were (a limit in the kernel lets the others through in bursts), or they took as long as the others
-/// waited (a stall that fills the slots). Otherwise the in-flight limit was too low for a fast device.
+/// True if operations slow in service held the slots for which other operations waited. Either the slow operations had
+/// at least half of the slot time, even if they were few (a limit in the kernel lets the others through in bursts), or
+/// they took as long as the others waited (a stall that fills the slots). Otherwise the in-flight limit was too low for
+/// a fast device.
 fn waited_behind_slow_ones(subject: &Subject<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
     let (mean_ns, wait_ns) = (subject.served_slowly_ns(), subject.mean_ns(&subject.counts.slow.wait_ns));
@@ -185,7 +185,7 @@ fn waited_behind_slow_ones(subject: &Subject<'_>) -> bool {
     slowly > 0 && (held_ns.saturating_mul(2) >= subject.at(&subject.counts.slow.service_ns) || mean_ns >= wait_ns)
 }
 
-/// The causes, the largest first, those without a number last.
+/// The causes: the largest share first, causes without a share last.
 fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
     let mut parts = Vec::new();
     let mut add = |cause, share: f64, evidence: String| {
@@ -216,14 +216,14 @@ fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
     let circumstances = evidence.into_iter().filter_map(|(cause, evidence)| Some((cause, evidence?)));
     parts.extend(circumstances.map(|(cause, evidence)| BlamePart { cause, share: None, evidence }));
     if parts.is_empty() {
-        let evidence = "not told apart because nothing is recorded of it".to_owned();
+        let evidence = "the cause is unknown, because these operations have no recorded times".to_owned();
         parts.push(BlamePart { cause: Cause::Unknown, share: None, evidence });
     }
     parts
 }
 
-/// Adds a note to the evidence of the largest cause if the limit is reached without this cause, too: shares are
-/// fractions of time, and a few long operations can take most of it.
+/// Adds a note to the evidence of the largest cause if the limit is also reached without this cause. Shares are
+/// fractions of time, and a few long operations can have most of the time.
 fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
     let without = match largest.cause {
         Cause::OurLag => subject.at(&subject.counts.judged_least_over),
@@ -233,7 +233,7 @@ fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
     let wanted = subject.counts.wanted();
     if subject.limit.is_exceeded(without, wanted) {
         largest.evidence = format!(
-            "{}; without it {} would be over {:#}, which reaches the limit as well",
+            "{}; without this delay, {} would still be over {:#}, which reaches the limit as well",
             largest.evidence,
             percent(without as f64 / wanted.max(1) as f64),
             ThresholdText(subject.limit.threshold_ns)
@@ -241,34 +241,36 @@ fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
     }
 }
 
-/// Minimum steal time that is evidence, percent. With 5 % stolen, every twentieth operation meets a stolen moment: as
-/// many as the default limit allows over its tightest threshold.
+/// Minimum steal time that counts as evidence, percent. With 5 % of the time stolen, every twentieth operation is hit:
+/// as many as the default limit allows over its tightest threshold.
 const STEAL_PCT_MIN: f64 = 5.0;
 
-/// Minimum time in which our threads were runnable without a CPU that is evidence, percent, for the same reason.
+/// Minimum time in which this program's threads were runnable without a CPU that counts as evidence, percent, for the
+/// same reason.
 const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
 
-/// From this utilisation on, all CPUs together count as full: a thread that becomes runnable mostly finds no idle CPU.
+/// Minimum utilisation at which all CPUs together count as full: a thread that becomes runnable rarely finds an idle
+/// CPU.
 const BUSY_PCT_MIN: f64 = 90.0;
 
-/// From this utilisation on, a single CPU counts as full: work queued for it waits some twenty times as long as it
-/// runs.
+/// Minimum utilisation at which a single CPU counts as full: work queued for this CPU waits about twenty times as long
+/// as it runs.
 const BUSIEST_PCT_MIN: f64 = 95.0;
 
 /// Minimum share of a device's interrupts on one CPU that counts as nearly all, percent.
 const IRQ_SHARE_PCT_MIN: f64 = 90.0;
 
-/// Below this rate, interrupts fill no CPU, wherever they go: at 5 us each, they take 0.5 % of one CPU.
+/// Below this rate, interrupts cannot fill a CPU: at 5 us each, 1,000/s take 0.5 % of one CPU.
 const IRQS_PER_SEC_MIN: f64 = 1_000.0;
 
-/// Below this no drive throttles itself: the warning temperatures of NVMe drives begin about here.
+/// Below this temperature no drive throttles itself: warning temperatures of NVMe drives begin about here.
 const HOT_CELSIUS: f64 = 70.0;
 
 /// Minimum temperature difference of a drive between slow and fast operations, °C: twice the resolution of most
 /// sensors, and more than a load alone causes in minutes.
 const HOTTER_CELSIUS: f64 = 3.0;
 
-/// Minimum share of service for heat to be a cause: heat slows the drive and nothing else.
+/// Minimum share of service for heat to be a cause, because heat slows only the drive.
 const SERVICE_SHARE_MIN: f64 = 0.5;
 
 fn host(subject: &Subject<'_>) -> Option<String> {
@@ -283,8 +285,8 @@ fn host(subject: &Subject<'_>) -> Option<String> {
         (
             Column::RunqueueWaitPct,
             RUNQUEUE_WAIT_PCT_MIN,
-            "this program's threads wanted to run for",
-            "of the time and had no CPU",
+            "this program's threads waited for a CPU during",
+            "of the time",
         ),
         (Column::CpuBusyPct, BUSY_PCT_MIN, "all CPUs were", "busy"),
     ];
@@ -298,7 +300,7 @@ fn host(subject: &Subject<'_>) -> Option<String> {
         format!("{share:.0} % of the device's interrupts went to one CPU while the busiest CPU was {busiest:.0} % busy")
     });
     let evidence: Vec<_> = busy.chain(interrupts).collect();
-    (!evidence.is_empty()).then(|| format!("while they were slow, {}", evidence.join(", ")))
+    (!evidence.is_empty()).then(|| format!("while operations were slow, {}", evidence.join(", ")))
 }
 
 fn heat(subject: &Subject<'_>, shares: &Shares) -> Option<String> {
@@ -314,8 +316,8 @@ fn heat(subject: &Subject<'_>, shares: &Shares) -> Option<String> {
     (!found.is_empty()).then(|| found.join("; "))
 }
 
-/// Evidence for heat on one device: it throttled itself, and service was slower than before; or it was hot, and hotter
-/// while operations were slow than while they were fast.
+/// Evidence for heat on one device: the device throttled itself, and service was slower than before; or the device was
+/// hot, and hotter while operations were slow than while they were fast.
 fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
     let Subject { blamer, slice, threshold, counts, .. } = subject;
     let position = blamer.position(subject.group.stream, device)?;
@@ -323,8 +325,7 @@ fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
     let celsius = blamer.meanwhile(*slice, position, *threshold).celsius.value();
     let at = celsius.map_or_else(String::new, |celsius| format!("at {celsius:.0} C"));
     let calm = blamer.calm[position];
-    // Cross-multiplied: the fraction of slow service is larger in the slice than before the throttling, if there was
-    // any such time.
+    // Cross-multiplied: the fraction of operations slow in service is larger in the slice than before the throttling.
     let grew = u128::from(subject.at(&counts.service_over)) * u128::from(calm.ops)
         > u128::from(calm.service_over[*threshold]) * u128::from(counts.ops);
     if slice_facts.throttled > 0.0 || slice_facts.throttled_sec > 0.0 {
@@ -346,10 +347,11 @@ fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
         .then(|| format!("{at} while operations were slow and {fast:.0} C while they were fast"))
 }
 
-/// Parts below this share of the time are left out of the sentence; they are in the data.
+/// Minimum share of a part in the sentence; the data has all parts.
 const SHARE_TOLD_MIN: f64 = 0.01;
 
-/// `slice 3: 7.1 % of reads over 1 ms (limit 5 %): 92 % of the time in the device (...), ...; drive at 78 C`.
+/// The blame in one sentence: `slice 3: 7.1 % of reads over 1 ms (limit 5 %): 92 % of the time in the device (...),
+/// ...; drive at 78 C`.
 fn whole(subject: &Subject<'_>, parts: &[BlamePart]) -> String {
     let mut text = format!("slice {}", subject.slice + 1);
     if subject.plan.devices.len() > 1 {
@@ -357,7 +359,7 @@ fn whole(subject: &Subject<'_>, parts: &[BlamePart]) -> String {
         text = format!("{text} on {}", device.unwrap_or("all devices together"));
     }
     let (over, wanted) = (subject.over(), subject.counts.wanted());
-    let lag = if over > subject.at(&subject.counts.judged_over) { ", with our own lag" } else { "" };
+    let lag = if over > subject.at(&subject.counts.judged_over) { ", with this program's own lag" } else { "" };
     text = format!(
         "{text}: {} of {} over {:#}{lag} (limit {}): ",
         percent(over as f64 / wanted.max(1) as f64),
@@ -395,17 +397,17 @@ fn ours(subject: &Subject<'_>) -> String {
     let mean = |sums| Some(subject.mean_ns(sums)).filter(|ns| *ns > 0).map(duration);
     let parts = [
         mean(&slow.lag_ns).map(|time| format!("issued {time} late")),
-        mean(&slow.unseen_ns).map(|time| format!("completions may have lain unseen for {time}")),
-        mean(&slow.held_ns).map(|time| format!("slots may have been held by completions unseen for {time}")),
+        mean(&slow.unseen_ns).map(|time| format!("completions may have been noticed {time} late")),
+        mean(&slow.held_ns).map(|time| format!("slots may have been held {time} longer by such completions")),
     ];
     format!("{} on average", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// Describes waits for slots, and the service time meanwhile.
+/// Describes waits for slots, and the service time of the same operations.
 fn wait(subject: &Subject<'_>) -> String {
     let slow = &subject.counts.slow;
     let mut text = format!(
-        "{} on average under the limit of operations in flight, while service took {}",
+        "{} on average under the in-flight limit, while service took {}",
         duration(subject.mean_ns(&slow.wait_ns).saturating_sub(subject.mean_ns(&slow.held_ns))),
         duration(subject.mean_ns(&slow.service_ns))
     );
@@ -416,7 +418,10 @@ fn wait(subject: &Subject<'_>) -> String {
     }
     if subject.counts.unissued > 0 {
         let were = if subject.counts.unissued == 1 { "was" } else { "were" };
-        text = format!("{text}, and {} {were} never issued or never came back", Grouped(subject.counts.unissued));
+        text = format!(
+            "{text}, and {} of the operations {were} never issued or never completed",
+            Grouped(subject.counts.unissued)
+        );
     }
     text
 }

@@ -1,13 +1,14 @@
-//! Trace samples, compared with the run's counts of the same intervals.
+//! Trace samples, matched with the run's counts of the same intervals.
 //!
 //! A stall of one second in an hour can lie between two samples. So the requests of a sample are compared with the
-//! operations of the intervals that it overlaps, not of the whole slice. Only the latest intervals are kept for that.
+//! operations of the intervals that the sample overlaps, not of the whole slice. For this, the latest intervals are
+//! kept.
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::telemetry::{TraceKind, TraceLine, TraceSize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Intervals remembered for samples that arrive late.
+/// Number of intervals kept for samples that arrive late.
 const RECENT_MAX: usize = 8;
 
 /// Requests of one kind and size on one device, summed over the samples of a slice.
@@ -51,7 +52,7 @@ impl Traced {
     }
 }
 
-/// The run's counts of a stream on a device in some intervals.
+/// Counts of a stream on a device, from the run, in the sampled intervals.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counted {
     pub(super) length_ms: f64,
@@ -84,7 +85,7 @@ struct Recent {
     from_ns: u64,
     end_ns: u64,
     slice: usize,
-    /// One per judged cell.
+    /// Counts of each judged cell.
     cells: Vec<Counted>,
     touched: bool,
 }
@@ -92,7 +93,7 @@ struct Recent {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SliceSamples {
     traced: BTreeMap<(usize, TraceKind, TraceSize), Traced>,
-    /// By judged cell: counts of the intervals that a sample overlaps.
+    /// By judged cell: counts of the intervals that samples overlap.
     touched: Vec<Counted>,
 }
 
@@ -112,7 +113,7 @@ impl SliceSamples {
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     recent: VecDeque<Recent>,
-    /// Samples that reach beyond the last interval seen.
+    /// Samples that end after the last known interval.
     pending: Vec<TraceLine>,
 }
 
@@ -133,7 +134,7 @@ impl Samples {
         pending.iter().for_each(|line| self.line(line, slices));
     }
 
-    /// Adds a line of the trace: at once, or when the interval in which the sample ends is over.
+    /// Adds a line of the trace, or queues it until the interval in which the sample ends is known.
     pub(super) fn line(&mut self, line: &TraceLine, slices: &mut [SliceSamples]) {
         let from_ns = (line.at_sec * 1e9) as u64;
         let end_ns = from_ns.saturating_add(line.length_ms.saturating_mul(1_000_000));
@@ -141,7 +142,7 @@ impl Samples {
             self.pending.push(line.clone());
             return;
         }
-        // The sample arrived after its intervals were dropped: there is nothing to compare.
+        // The sample arrived after its intervals were dropped, so it cannot be compared.
         if self.recent.front().is_none_or(|first| from_ns < first.from_ns) {
             return;
         }

@@ -1,15 +1,14 @@
 //! Splits service time between kernel and device.
 //!
-//! Between submission and completion an operation is with the kernel and then with the device. Three sources separate
-//! the two; without any the split is reported as unknown:
+//! Between submission and completion, an operation is in the kernel and then in the device. Three sources separate the
+//! two times; without any of them the split is reported as unknown:
 //!
-//! * the kind of target: a simulated drive has no kernel before it, and behind a server neither is visible;
-//! * the kernel's disk statistics (`r_await`, `w_await`) cover the whole lifetime of requests, in the scheduler and
-//!   with the device. Service time beyond that was spent before the requests existed: a cgroup's limit holds operations
-//!   back there;
+//! * the kind of target: a simulated drive has no kernel before it, and behind a server neither time is visible;
+//! * the kernel's disk statistics (`r_await`, `w_await`) cover the whole lifetime of requests, in the I/O scheduler and
+//!   in the device. Other service time passed before the requests existed, for example under a cgroup's limit;
 //! * the trace shows both stages of each request, in samples.
 //!
-//! Time in the kernel while the device held its maximum of requests is charged to the device: see [`Full`].
+//! Time in the kernel while the device held its maximum number of requests is charged to the device: see [`Full`].
 
 use super::Cause;
 use super::accumulate::Full;
@@ -20,29 +19,30 @@ use crate::judge::Tested;
 use crate::telemetry::{TraceKind, TraceSize};
 use crate::units::{Grouped, count, duration, percent_whole};
 
-/// Minimum share of service time outside all requests to blame the kernel. Less can come from requests that carry two
-/// operations each, as the kernel merges neighbours.
+/// Minimum share of service time outside all requests to blame the kernel. A smaller share can result from merging: the
+/// kernel merges neighbouring operations, so that requests carry two operations each.
 const OUTSIDE_MIN: f64 = 0.5;
 
-/// Minimum share of our operations that the kernel's statistics must show; below it they are taken to be switched off.
+/// Minimum share of this program's operations that the kernel's statistics must show. Below this share, the statistics
+/// are assumed to be switched off.
 const COUNTED_MIN: f64 = 0.5;
 
-/// Minimum number of slow operations in the samples to draw a conclusion about the others.
+/// Minimum number of slow operations in the samples for a conclusion about all slow operations.
 const SAMPLED_SLOW_MIN: u64 = 10;
 
-/// Minimum number of samples from which slowness that they did not show is taken to lie outside requests. Fewer samples
-/// are enough if they would all miss a burst per interval with a probability of at most [`MISSED_MAX`].
+/// Minimum number of samples for the conclusion that slowness outside the samples was outside requests. Fewer samples
+/// are enough if the probability that all of them miss a burst per interval is at most [`MISSED_MAX`].
 const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 
-/// The causes of service time with their fractions of it, and the evidence.
+/// The causes of service time, with their fractions and the evidence.
 pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, String)> {
     let behind = behind(subject, shares);
     if subject.plan.tested == Tested::Server {
         return vec![(Cause::Server, 1.0, format!("network or server, not told apart: {}{behind}", took(subject)))];
     }
     if subject.plan.simulated {
-        let simulated = "simulated, so that its service time is the device's by definition";
+        let simulated = "a simulated device has no kernel before it, so all service time is the device's";
         return vec![(Cause::Device, 1.0, format!("{simulated}: {}{behind}", took(subject)))];
     }
     let outside = Outside::of(subject).filter(|outside| outside.fraction >= OUTSIDE_MIN);
@@ -72,13 +72,13 @@ pub(super) fn split(subject: &Subject<'_>, shares: &Shares) -> Vec<(Cause, f64, 
             vec![
                 (Cause::Device, device, device_evidence + &behind),
                 (Cause::KernelQueue, kernel, evidence),
-                (Cause::Unknown, unseen, not_told("the samples are too few and too short for bursts")),
+                (Cause::Unknown, unseen, not_told("the trace samples are too few and too short to catch bursts")),
             ]
         }
         Err(why) => match outside {
             Some(outside) => {
                 let full = full.min(outside.fraction);
-                // Less than [`OUTSIDE_MIN`] was not certainly spent before the requests.
+                // A share below [`OUTSIDE_MIN`] is no proof of time before the requests.
                 let kernel = Some(outside.fraction - full).filter(|rest| *rest >= OUTSIDE_MIN).unwrap_or(0.0);
                 let (behind_device, behind_kernel) = if full > kernel { (&*behind, "") } else { ("", &*behind) };
                 vec![
@@ -102,16 +102,19 @@ fn took(subject: &Subject<'_>) -> String {
 }
 
 fn not_told(why: &str) -> String {
-    format!("device or kernel queue, not told apart because {why}")
+    format!("in the device or in the kernel queue, which cannot be told apart because {why}")
 }
 
-/// Describes waits that are counted as service.
+/// Describes the waits that are counted as service.
 fn behind(subject: &Subject<'_>, shares: &Shares) -> String {
     if shares.behind <= 0.0 {
         return String::new();
     }
     let wait = duration(subject.mean_ns(&subject.counts.slow.wait_ns));
-    format!(", with {} of waiting, {wait} on average, for slots held by such operations", percent_whole(shares.behind))
+    format!(
+        ", including {} spent waiting ({wait} on average) for slots that such operations held",
+        percent_whole(shares.behind)
+    )
 }
 
 fn kind(subject: &Subject<'_>) -> Option<TraceKind> {
@@ -125,13 +128,13 @@ fn kind(subject: &Subject<'_>) -> Option<TraceKind> {
 
 /// Service time that was spent outside all requests.
 struct Outside {
-    /// Lower bound of its fraction of the service time of slow operations.
+    /// Lower bound of this time as a fraction of the service time of slow operations.
     fraction: f64,
     evidence: String,
 }
 
 impl Outside {
-    /// `None` if the kernel's statistics are unknown, or do not include our operations.
+    /// `None` if the kernel's statistics are unknown, or do not include this program's operations.
     fn of(subject: &Subject<'_>) -> Option<Self> {
         let (kind, mut requests_ms, mut completed) = (kind(subject)?, 0.0, 0.0);
         for device in subject.devices() {
@@ -145,14 +148,14 @@ impl Outside {
         if service_ns == 0 || completed <= 0.0 || completed < ops.saturating_sub(*overtime) as f64 * COUNTED_MIN {
             return None;
         }
-        // Operations that completed after the end of the run are in no whole interval: their requests are assumed to be
-        // like the rest.
+        // Operations that completed after the end of the run are in no whole interval. Their requests are assumed to be
+        // like the other requests.
         requests_ms *= (*ops as f64 / completed).max(1.0);
         let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
         let column = if kind == TraceKind::Read { "r_await" } else { "w_await" };
         let evidence = format!(
-            "of {} of service at least {} was spent before the kernel made requests of them, as a cgroup's limit does: \
-             its statistics ({column}) have {} for all requests",
+            "of {} of service time, {} (lower bound) passed before the kernel created requests, as under a cgroup's limit: \
+             the kernel's statistics ({column}) show {} for all requests",
             duration(service_ns),
             percent_whole(fraction),
             duration((requests_ms * 1e6) as u64)
@@ -164,18 +167,18 @@ impl Outside {
 /// Result of the trace samples.
 struct Sampled {
     traced: Traced,
-    /// Fraction of the operations slow in service that only the device made slow.
+    /// Fraction of the operations slow in service that were slow because of the device alone.
     device: f64,
-    /// Share for which the samples cannot tell if operations were slow in requests at all.
+    /// Fraction for which the samples cannot show whether operations were slow within requests.
     unseen: f64,
-    /// Smaller fractions than this are chance.
+    /// Smaller fractions are within the sampling error.
     noise: f64,
 }
 
 impl Sampled {
     /// `Err` gives the reason why the samples allow no conclusion.
     fn of(subject: &Subject<'_>) -> Result<Self, String> {
-        let kind = kind(subject).ok_or("its requests are of no known kind")?;
+        let kind = kind(subject).ok_or("the stream is neither of reads nor of writes")?;
         let mean_bytes = subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0);
         let size = TraceSize::of(mean_bytes);
         let samples = subject.blamer.slice_samples.get(subject.slice).cloned().unwrap_or_default();
@@ -187,25 +190,28 @@ impl Sampled {
             }
         }
         if traced.samples == 0 {
-            return Err("no sample of a trace has its requests".to_owned());
+            return Err("no trace sample has requests of this stream".to_owned());
         }
         let slow = subject.at(&touched.service_over);
         if slow < SAMPLED_SLOW_MIN {
             let samples = count(traced.samples, "sample");
             return Err(match slow {
-                0 => format!("no slow operation fell into {samples} of the trace"),
-                _ => format!("only {} fell into {samples} of the trace", count(slow, "slow operation")),
+                0 => format!("no slow operation fell into the trace ({samples})"),
+                _ => format!("only {} fell into the trace ({samples})", count(slow, "slow operation")),
             });
         }
         let sample_ms = traced.length_ms / traced.samples as f64;
         let served = subject.served_slowly_ns();
         if served as f64 / 1e6 * 2.0 > sample_ms {
-            return Err(format!("they took {}, too long for samples of {sample_ms:.0} ms", duration(served)));
+            return Err(format!(
+                "slow operations took {}, too long for trace samples of {sample_ms:.0} ms",
+                duration(served)
+            ));
         }
         let expected = traced.requests as f64 * slow as f64 / touched.ops.max(1) as f64;
         if expected < SAMPLED_SLOW_MIN as f64 {
             let (samples, s) = (count(traced.samples, "sample"), if traced.samples == 1 { "s" } else { "" });
-            return Err(format!("{samples} of the trace hold{s} too few of them"));
+            return Err(format!("{samples} of the trace hold{s} too few slow operations"));
         }
         let device = (subject.at(&traced.device_over) as f64 / expected).min(1.0);
         let total = (subject.at(&traced.total_over) as f64 / expected).min(1.0);
@@ -234,7 +240,7 @@ impl Sampled {
         let Traced { samples, requests, queue_p99_ns, .. } = self.traced;
         format!(
             "block_bio_queue to block_rq_issue p99 up to {}; {} of {} requests took over {} from block_bio_queue to \
-             completion, in {}; the rest before that, or before this program saw it{}",
+             completion, in {}; the other time passed before block_bio_queue, or until this program saw the completion{}",
             duration(queue_p99_ns),
             Grouped(subject.at(&self.traced.total_over)),
             Grouped(requests),
@@ -253,8 +259,8 @@ impl Sampled {
     }
 }
 
-/// Fraction of the slow operations' service time spent behind a full device before they became requests, and the
-/// evidence; `None` if there was no such time.
+/// Fraction of the slow operations' service time that passed before they became requests, behind a full device; with
+/// the evidence. `None` if there was no such time.
 fn behind_full(subject: &Subject<'_>) -> Option<(f64, String)> {
     let slow = &subject.counts.slow;
     let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));
@@ -272,7 +278,7 @@ fn behind_full(subject: &Subject<'_>) -> Option<(f64, String)> {
     }
     let fraction = (behind_sec * 1e9 / service_ns as f64).min(1.0);
     let evidence = format!(
-        "of {} of service up to {} was spent before it, while it held all {} requests that it takes at once",
+        "of {} of service time, up to {} passed before the device, while the device held its maximum of {} requests",
         duration(service_ns),
         percent_whole(fraction),
         Grouped(all.requests_max),

@@ -1,4 +1,4 @@
-//! Causes with a known answer: the injected cause must be blamed.
+//! Runs with a known cause: the injected cause must be blamed.
 
 use super::*;
 use crate::cell::{Interval, Layout, StreamInfo};
@@ -20,13 +20,13 @@ struct Run {
     next: u64,
 }
 
-/// Instants of an operation that waited, was late and was served for so long.
+/// Instants of an operation with these durations.
 fn times(wait_ns: u64, lag_ns: u64, service_ns: u64) -> Times {
     Times::new(0, wait_ns, wait_ns + lag_ns, wait_ns + lag_ns + service_ns)
 }
 
 impl Run {
-    /// `columns` of telemetry, for devices that the kernel calls nvme0n1, nvme1n1...
+    /// The kernel names of the devices in the telemetry `columns` are nvme0n1, nvme1n1...
     fn new(devices: usize, slice_sec: u64, simulated: bool, columns: &[&str]) -> Self {
         Self::of_full(devices, slice_sec, simulated, columns, None)
     }
@@ -41,7 +41,7 @@ impl Run {
         Self { judge: Judge::new(plan), layout, blamer, next: 0 }
     }
 
-    /// Appends one second with this many operations of each kind on device 0, and this telemetry row.
+    /// Appends a second with these operations (count, times) on device 0, and a telemetry row.
     fn second(&mut self, ops: &[(u64, Times)], telemetry: &[f64]) -> &mut Self {
         self.second_with(telemetry, |interval| {
             for (count, times) in ops {
@@ -63,7 +63,7 @@ impl Run {
         self
     }
 
-    /// A sample of half a second, in this second, of a thousand small reads of device 0.
+    /// Adds a trace sample of half a second, in the second `second`, with 1,000 small reads of device 0.
     fn sample(&mut self, second: u64, device_over: u64, total_over: u64) -> &mut Self {
         let over = |count| vec![count, 0, 0];
         self.blamer.trace(&TraceLine {
@@ -129,8 +129,8 @@ fn a_simulated_drive_is_the_device_and_the_sentence_has_the_numbers() {
     run.second(&[(900, fast())], &[]).second(&[(900, fast()), (200, times(0, 0, 5 * MS))], &[]);
     assert_eq!(
         run.only().sentence,
-        "slice 2: 10.0 % of reads over 1 ms (limit 5 %): 100 % of the time in the device (simulated, so \
-         that its service time is the device's by definition: 5 ms on average in 200 operations)"
+        "slice 2: 10.0 % of reads over 1 ms (limit 5 %): 100 % of the time in the device (a simulated \
+         device has no kernel before it, so all service time is the device's: 5 ms on average in 200 operations)"
     );
 }
 
@@ -151,14 +151,14 @@ fn a_stall_that_fills_the_slots_is_the_device_although_nearly_all_operations_onl
     assert_eq!(run.blame().len(), 3, "all three limits");
     for blame in run.blame() {
         assert_eq!(causes(&blame), [(Cause::Device, Some(100))], "{}", blame.sentence);
-        assert!(blame.sentence.contains("of waiting, "), "{}", blame.sentence);
+        assert!(blame.sentence.contains(" spent waiting ("), "{}", blame.sentence);
     }
 }
 
 #[test]
 fn slots_are_held_by_those_that_had_their_time_however_few_they_were() {
-    // Ten slots and a limit of 3,000 operations a second, let through ten times a second: one in thirty waits for
-    // that in its slot, for 100 ms, and all others wait for its slot.
+    // Ten slots and a limit of 3,000 operations per second, let through ten times per second: one operation in thirty
+    // waits in its slot for 100 ms, and all others wait for a slot.
     let throttled = |held_ms| {
         let mut run = Run::new(1, 1, true, &[]);
         run.second(&[(100, times(2_500 * MS, 0, held_ms * MS)), (2_900, times(2_500 * MS, 0, MS / 2))], &[]);
@@ -180,12 +180,16 @@ fn what_failed_is_the_device_s_and_what_never_went_out_is_what_kept_back_the_oth
     let blame = run.blame().into_iter().find(|blame| blame.threshold_ns == MS).unwrap();
     assert_eq!(causes(&blame), [(Cause::SlotWait, Some(75)), (Cause::Device, Some(25))]);
     assert!(blame.sentence.contains("100 operations failed"), "{}", blame.sentence);
-    assert!(blame.sentence.contains("200 were never issued or never came back"), "{}", blame.sentence);
+    assert!(
+        blame.sentence.contains("200 of the operations were never issued or never completed"),
+        "{}",
+        blame.sentence
+    );
 }
 
 #[test]
 fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
-    // Reads wait 20 ms for slots that writes hold, and are served quickly.
+    // Reads wait 20 ms for slots that writes hold, and then complete quickly.
     let held_by_writes = |in_flight| {
         let mut run = Run::new(1, 1, true, &[]);
         let writes = StreamInfo { name: "writes".into(), judged: false, ..run.layout.streams[0].clone() };
@@ -213,7 +217,7 @@ fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_a
     assert_eq!((blame.parts[0].cause, blame.over), (Cause::OurLag, 100));
     assert!(
         blame.sentence.starts_with(
-            "slice 1: 10.0 % of reads over 1 ms, with our own lag (limit 5 %): 97 % of the \
+            "slice 1: 10.0 % of reads over 1 ms, with this program's own lag (limit 5 %): 97 % of the \
          time in this program (issued 3 ms late on average)"
         ),
         "{}",
@@ -248,7 +252,8 @@ fn that_the_limit_is_reached_without_the_largest_part_too_is_said() {
     run.second(&[(901, fast()), (98, times(0, 0, 2 * MS)), (1, times(0, 10 * SEC, MS / 2))], &[]);
     let blame = &run.blame()[0];
     assert_eq!(causes(blame)[0], (Cause::OurLag, Some(98)));
-    let words = "late on average; without it 9.80 % would be over 1 ms, which reaches the limit as well)";
+    let words =
+        "late on average; without this delay, 9.80 % would still be over 1 ms, which reaches the limit as well)";
     assert!(blame.sentence.contains(words), "{}", blame.sentence);
 }
 
@@ -258,8 +263,7 @@ fn without_trace_and_statistics_device_and_kernel_are_not_told_apart_and_that_is
     run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[]);
     let blame = run.only();
     assert_eq!(causes(&blame), [(Cause::Unknown, Some(100))]);
-    let words =
-        "100 % of the time device or kernel queue, not told apart because no sample of a trace has its requests";
+    let words = "100 % of the time in the device or in the kernel queue, which cannot be told apart because no trace sample has requests of this stream";
     assert!(blame.sentence.ends_with(words), "{}", blame.sentence);
 }
 
@@ -290,7 +294,7 @@ fn samples_are_compared_with_their_own_intervals_and_not_with_a_stall_that_they_
     run.second(&[(1000, fast())], &[]).second(&[(1000, fast())], &[]);
     let blame = &run.blame()[0];
     assert_eq!(causes(blame), [(Cause::Unknown, Some(100))]);
-    assert!(blame.sentence.contains("no slow operation fell into 1 sample of the trace"), "{}", blame.sentence);
+    assert!(blame.sentence.contains("no slow operation fell into the trace (1 sample)"), "{}", blame.sentence);
 }
 
 #[test]
@@ -313,11 +317,11 @@ fn time_that_the_kernel_s_statistics_do_not_have_was_spent_before_them() {
     let blame = Run::new(1, 1, false, &columns).second(&throttled, &[1000.0, 0.1]).blame();
     assert_eq!(causes(&blame[0])[0], (Cause::KernelQueue, Some(100)));
     assert!(
-        blame[0].sentence.contains("of 80 s of service at least over 99 % was spent before"),
+        blame[0].sentence.contains("of 80 s of service time, over 99 % (lower bound) passed before"),
         "{}",
         blame[0].sentence
     );
-    // Disabled statistics prove nothing, and neither do those that contain the time.
+    // Neither disabled statistics nor statistics that contain the time prove anything.
     for row in [[0.0, 0.0], [1000.0, 79.0]] {
         let blame = Run::new(1, 1, false, &columns).second(&throttled, &row).blame();
         assert_eq!(causes(&blame[0]), [(Cause::Unknown, Some(100))]);
@@ -339,7 +343,7 @@ fn what_came_back_after_the_end_is_taken_to_be_like_the_rest() {
 
 const FULL: [&str; 4] = ["nvme0n1.r/s", "nvme0n1.r_await", "nvme0n1.aqu-sz", "nvme0n1.in_flight"];
 
-/// A stall of a second: 128 operations are with the device, 1000 behind them.
+/// A stall of a second: 128 operations are in the device, 1,000 wait behind them.
 fn stalled(requests_max: Option<u64>, ends: [f64; 2], queue_means: [f64; 2]) -> Vec<Blame> {
     let mut run = Run::of_full(1, 2, false, &FULL, requests_max);
     run.second(&[(1000, fast())], &[1000.0, 0.1, queue_means[0], ends[0]]);
@@ -356,8 +360,8 @@ fn what_waits_behind_a_device_that_holds_all_its_requests_is_the_device_s() {
     for ends in [[128.0, 1.0], [0.0, 122.0], [0.0, 0.0]] {
         let blame = stalled(Some(128), ends, [0.1, 128.0]);
         assert_eq!(causes(&blame[0]), [(Cause::Device, Some(89)), (Cause::Unknown, Some(11))], "{ends:?}");
-        let words = "of the time in the device (of 1,128 s of service up to 89 % was spent before it, while it held \
-                     all 128 requests that it takes at once)";
+        let words = "of the time in the device (of 1,128 s of service time, up to 89 % passed before the device, while the \
+                     device held its maximum of 128 requests)";
         assert!(blame[0].sentence.contains(words), "{}", blame[0].sentence);
     }
 }
@@ -386,14 +390,14 @@ fn the_host_is_named_for_what_it_did_while_operations_were_slow() {
     let slow = [(900, fast()), (100, times(0, 2 * MS, 2 * MS))];
     let of = |row: [f64; 6]| {
         let mut run = Run::new(1, 2, false, &HOST);
-        // A calm second after it, which halves every mean over time, changes nothing.
+        // A calm second afterwards halves every mean over time, but changes nothing here.
         run.second(&slow, &row).second(&[(100, fast())], &[0.0; 6]);
         run.only().parts.into_iter().find(|part| part.cause == Cause::Host)
     };
     for (row, words) in [
         ([12.0, 20.0, 30.0, 0.0, 0.0, 0.0], "the hypervisor stole 12 % of the CPU time"),
         ([0.0, 95.0, 99.0, 0.0, 0.0, 0.0], "all CPUs were 95 % busy"),
-        ([0.0, 50.0, 99.0, 45.0, 0.0, 0.0], "wanted to run for 45 % of the time and had no CPU"),
+        ([0.0, 50.0, 99.0, 45.0, 0.0, 0.0], "waited for a CPU during 45 % of the time"),
         (
             [0.0, 50.0, 99.0, 0.0, 100.0, 90_000.0],
             "100 % of the device's interrupts went to one CPU while the busiest CPU was 99 % busy",
@@ -402,7 +406,7 @@ fn the_host_is_named_for_what_it_did_while_operations_were_slow() {
         let host = of(row).unwrap_or_else(|| panic!("{words}"));
         assert!(host.share.is_none() && host.evidence.contains(words), "{}", host.evidence);
     }
-    // Small steal, a CPU that we keep busy ourselves, and interrupts on a CPU with idle time, or hardly any.
+    // Little steal and one CPU kept busy by this program; interrupts on a CPU with idle time; hardly any interrupts.
     for row in [
         [1.0, 50.0, 100.0, 1.0, 50.0, 90_000.0],
         [0.0, 50.0, 60.0, 0.0, 100.0, 90_000.0],

@@ -1,14 +1,14 @@
-//! From counts to a verdict: the rules, in the order in which they outrank each other.
+//! Computes the verdict from counts. The first rule that applies gives the outcome:
 //!
-//! 1. An I/O error, a device that is gone, an operation that never came back, a stream so late that the run
-//!    was stopped: **fail**. No doubt about our own timing changes that.
-//! 2. Our own lag, late issue or late polling would decide; or we left operations of the load undone; or there is
-//!    nothing to judge: **invalid**.
-//! 3. The device, or a limit, left operations of the load undone or did them too late (see `load`); or a share is at or
-//!    over its limit: **fail**. The share of a slice that was cut short refers to the operations of a whole slice: the
-//!    slice fails only if it could not have passed any more.
-//! 4. A run that stopped before its time without having failed: **invalid**.
-//! 5. Else **pass**; without limits **measured**.
+//! 1. **fail**: an I/O error, a device that disappeared, a lost operation, or a stream so late that the run was
+//!    stopped. Doubts about this program's timing do not change this.
+//! 2. **invalid**: this program's own lag, late issue or late polling would decide the outcome; this program delayed
+//!    the load; or there is nothing to judge.
+//! 3. **fail**: the device or an in-flight limit delayed the load (see `load`), or a share reached its limit. The share
+//!    of a slice that was cut short refers to the operations due in the whole slice, so such a slice fails only if it
+//!    could no longer pass.
+//! 4. **invalid**: the run was stopped before its end.
+//! 5. **pass**, or **measured** without limits.
 
 use super::slices::{GroupCounts, Judge, Window, WorkloadJudge};
 use super::verdict::{
@@ -21,25 +21,24 @@ use crate::cell::{GRACE_NS, StreamInfo};
 use crate::counts::CellCounts;
 use crate::units::{self, Grouped, ThresholdText, percent};
 
-/// From this fraction on, messages report the time in which the issuing threads needed a CPU and had none.
+/// Minimum fraction of the time without a CPU that messages report.
 const RUN_DELAY_TOLD_MIN: f64 = 0.05;
 
-/// A stream whose achieved rate is further than this below the offered one gets a note, if its load was done.
+/// If a stream achieved a smaller fraction of its offered rate although its load was done, the verdict has a note.
 const ACHIEVED_MIN: f64 = 0.99;
 
 /// Selects the counts that a share is computed from.
 type Over = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
 
 impl Deciding {
-    /// The worse of two; the first if they are equal. The exact comparison comes before the rounded one, so that
-    /// rounding never decides.
+    /// The worse share; `self` if both are equal. The exact comparison comes first, so that rounding never decides.
     fn worse(self, other: Self) -> Self {
         let rank = |of: &Self| (of.is_over(), of.share / of.share_max);
         if rank(&other) > rank(&self) { other } else { self }
     }
 
-    /// The worse of this and a `later` share of the same group and limit, with the first slice of both that was over
-    /// the limit.
+    /// The worse of `self` and a `later` share of the same group and limit. `first_slice` is the first slice of either
+    /// share that reached the limit.
     fn joined(self, later: Self) -> Self {
         let first_slice = self.first_slice.or(later.first_slice);
         Self { first_slice, ..self.worse(later) }
@@ -56,13 +55,13 @@ struct Findings {
 }
 
 impl Judge {
-    /// The verdict on the data so far, assuming that the run ended like `end`.
+    /// The verdict on the data so far, assuming that the run ended with `end`.
     pub fn verdict(&self, end: &End) -> Verdict {
         verdict(self, end, None)
     }
 }
 
-/// The verdict of a run with this `end`. `elsewhere` describes the stop of another workload if that ended this one.
+/// The verdict of a run with this `end`. If another workload ended the run, `elsewhere` describes why.
 fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     let end = &judge.settled(end);
     let (decided_by, worst) = worst_shares(judge, end, |counts| &counts.judged_over);
@@ -82,7 +81,7 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     let ran_sec = judge.ran_ns as f64 / 1e9;
     // A load can finish before its configured duration.
     let full_sec = plan.duration_sec.min(ran_sec.round() as u64);
-    // A closed loop hides stalls, so it certifies nothing, however long it ran.
+    // A closed loop hides stalls, so it certifies nothing, whatever its duration.
     let closed = judge.plan.streams.iter().any(StreamInfo::is_judged_loop);
     Verdict {
         format_version: VERDICT_FORMAT_VERSION,
@@ -145,11 +144,11 @@ fn weigh(
     let stopped = stopped.then(|| {
         let so_far = match outcome {
             Outcome::Invalid if doubts.is_empty() && is_over_so_far(judge) => {
-                "too much of what it did was slow, but the rest of the slice could have made up for that"
+                "too many operations were slow so far, but the rest of the slice could have made up for them"
             }
-            Outcome::Invalid if doubts.is_empty() => "it would pass so far",
-            Outcome::Fail => "it had already failed",
-            _ => "the observations so far allow no verdict",
+            Outcome::Invalid if doubts.is_empty() => "so far the run would pass",
+            Outcome::Fail => "the run had already failed",
+            _ => "the run so far allows no verdict",
         };
         let (ran_sec, duration_sec) = (judge.ran_ns / 1_000_000_000, judge.plan.duration_sec);
         let (code, why) = match elsewhere {
@@ -162,7 +161,7 @@ fn weigh(
         (Outcome::Pass, Some(worst)) => Some(Reason::new(Code::Held, worst.to_string())),
         (Outcome::Measured, _) => {
             let late = judge.late_unlimited().map_or_else(String::new, |late| format!(", {late}"));
-            let why = "no limits of latency were given, so none was judged; all operations were done";
+            let why = "no latency limits were given, so latencies were not judged; all operations completed";
             Some(Reason::new(Code::NoLimits, format!("{why}{late}")))
         }
         _ => None,
@@ -171,7 +170,7 @@ fn weigh(
     (outcome, reasons.chain(notes).collect())
 }
 
-/// The worst share by wait + service, and its lower and upper bound.
+/// The worst share by wait + service, with its lower and upper bound.
 struct Bounds<'a> {
     judged: Option<&'a Deciding>,
     /// Without delays that this program may have caused.
@@ -180,7 +179,7 @@ struct Bounds<'a> {
     response: Option<Deciding>,
 }
 
-/// True if a share of the incomplete slice that is judged alone is already at its limit.
+/// True if a share in the only, incomplete slice has already reached its limit among the operations that ran.
 fn is_over_so_far(judge: &Judge) -> bool {
     let so_far = || worst_shares(judge, &End::Completed, |counts| &counts.judged_over).0;
     judge.complete_slices == 0 && so_far().is_some_and(|worst| worst.is_over())
@@ -195,14 +194,14 @@ impl Findings {
         self.doubts.push(Reason::new(Code::OwnLag, text));
     }
 
-    /// Collects failures that do not depend on the load.
+    /// Collects failures that no lower load would avoid.
     fn broken(&mut self, judge: &Judge, end: &End) {
         self.failures.extend(end.failure().map(|code| Reason::new(code, end.to_string())));
         self.failures.extend(failed_operations(judge).map(|text| Reason::new(Code::IoError, text)));
         self.failures.extend(judge.lost().into_iter().map(|text| Reason::new(Code::Lost, text)));
     }
 
-    /// Collects doubts: this program may have caused the result, or cannot decide.
+    /// Collects doubts: this program may have caused the result, or there is nothing to judge.
     fn doubtful(&mut self, judge: &Judge, end: &End, bounds: &Bounds<'_>) {
         if end.is_our_lag() {
             let noun = judge.plan.tested.noun();
@@ -210,7 +209,7 @@ impl Findings {
         }
         match (bounds.judged, &bounds.response) {
             (Some(judged), Some(response)) if judged.is_over() != response.is_over() => self.own_lag(format!(
-                "this program's own lag would decide: counted with it, {response}; without it, every share is below its limit; \
+                "this program's own lag would decide the verdict: with this lag, {response}; without it, every share is below its limit; \
                      use a less busy machine or a lower rate"
             )),
             (None, _) if !judge.judged_groups().any(|group| is_used(&group)) => self.doubts.push(Reason::new(
@@ -222,39 +221,39 @@ impl Findings {
         self.own_making(judge, bounds);
     }
 
-    /// Doubts from our own timing. Times end when a completion is seen, so a long gap between two polls makes the
-    /// device look slower than it is, never faster. Operations issued late go out in a burst, which is not the device's
-    /// fault. A pass stands despite both; a failure caused by them does not.
+    /// Collects doubts caused by this program's timing. Times end when a completion is seen, so a long gap between two
+    /// polls makes the device look slower than it is, never faster. Operations issued late go out in a burst, which the
+    /// device must not be charged for. A pass stands despite both; a failure caused by them becomes invalid.
     fn own_making(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.least) {
             (Some(judged), Some(least)) if judged.is_over() && !least.is_over() => self.own_lag(format!(
-                    "this program may have made what it measured: {judged}, but not without the operations that it had kept back \
-                     or issued over {:#} late, the time by which those held up others, and that for which completions may have lain \
-                     unseen (over {limit_us} us){}; use a less busy machine{}",
+                    "this program may have caused the slow operations: {judged}. Without this program's delays, no share reaches its \
+                     limit. These delays are operations issued over {:#} late, waits behind such operations, and completions noticed \
+                     over {limit_us} us late{}; use a less busy machine{}",
                     ThresholdText(judge.plan.sla.tightest_ns()),
                     without_cpu(judge),
                     if judge.plan.has_keys { " or \"pacing: spin\"" } else { "" }
                 )),
-            // More than 1 % of the gaps over the limit means that their p99 is over it.
+            // With more than 1 % of the gaps over the limit, the p99 of the gaps is over the limit.
             _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.note(format!(
-                    "times are overstated: {} of {} completions may have lain unseen for over {limit_us} us (5 % of the \
-                     tightest threshold), which does not change the verdict{}",
+                    "latencies are overstated: {} of {} completions may have been noticed over {limit_us} us late (5 % of the \
+                     tightest threshold); this does not change the verdict{}",
                     percent(judge.gaps_over as f64 / judge.gaps as f64),
                     Grouped(judge.gaps),
-                    if judge.plan.has_keys { "; \"pacing: spin\" looks more often" } else { "" }
+                    if judge.plan.has_keys { "; \"pacing: spin\" polls more often" } else { "" }
                 )),
             _ => {}
         }
     }
 
-    /// Loads that were not done, or done too late: then the configured load was not tested.
+    /// Collects loads that were not done, or done too late: then the configured load was not tested.
     fn not_done(&mut self, judge: &Judge, end: &End, undone: &[super::Undone]) {
         let noun = judge.plan.tested.noun();
         for found in undone {
             match found.ours {
                 true => self.own_lag(format!(
-                    "{found}: this program held it up and not the {noun}; use a less busy machine or a lower rate"
+                    "{found}: this program delayed the load, not the {noun}; use a less busy machine or a lower rate"
                 )),
                 false => self.undone.push(Reason::new(Code::NotCarriedOut, found.to_string())),
             }
@@ -264,38 +263,38 @@ impl Findings {
         for (slow, share) in judge.below_rate(end) {
             match judge.without_delays(share) {
                 true => self.own_lag(format!(
-                    "{slow}, and this program's threads had no CPU for a part of the time that could have made the difference; use a \
-                     less busy machine"
+                    "{slow}; this program's threads lacked a CPU for so long that they may have caused this; use a less busy \
+                     machine"
                 )),
                 false => self.undone.push(Reason::new(Code::BelowRate, slow)),
             }
         }
     }
 
-    /// Collects remarks that do not decide.
+    /// Collects remarks without effect on the outcome.
     fn remarks(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let noun = judge.plan.tested.noun();
         for info in judge.plan.streams.iter().filter(|info| info.is_judged_loop() && !judge.plan.has_no_limits()) {
             self.note(format!(
-                    "{} are a closed loop: while the {noun} stalls none are wanted, so a stall counts as one slow operation a \
-                     slot, and as silence where it is longer than the loosest limit",
+                    "{} are a closed loop: none are issued while the {noun} stalls, so a stall counts as one slow operation per \
+                     slot, and as silence if it is longer than the largest threshold",
                     info.name
                 ));
         }
         if let Some(judged) = bounds.judged.filter(|_| judge.complete_slices == 0) {
             let slice_sec = Grouped(judge.plan.slice_sec);
             let two_shares = if judged.cut {
-                "; the share that decides is of the whole slice; shares in tables, in charts and in \"where the time went\" are \
-                 of what ran until the stop"
+                "; the share that decides counts all operations of the whole slice; shares in tables, in charts and in \
+                 \"where the time went\" count the operations that ran before the stop"
             } else {
                 ""
             };
-            self.note(format!("no slice of {slice_sec} s is complete: the incomplete one was judged{two_shares}"));
+            self.note(format!("no slice of {slice_sec} s is complete, so the incomplete slice was judged{two_shares}"));
         }
         for total in totals(judge).iter().filter(|total| total.overtime > 0) {
             if total.achieved_iops < total.offered_iops * ACHIEVED_MIN {
                 self.note(format!(
-                        "{} achieved {}/s of {}/s in the run's time, because {} of their operations came back after its end",
+                        "{} achieved {}/s of the offered {}/s during the run, because {} operations completed after its end",
                         total.name,
                         units::number(total.achieved_iops),
                         units::number(total.offered_iops),
@@ -307,7 +306,7 @@ impl Findings {
 }
 
 impl End {
-    /// Failure of the device that follows from the end alone; `None` if there is none.
+    /// The failure that follows from the end of the run alone; `None` if there is none.
     fn failure(&self) -> Option<Code> {
         match self {
             Self::DeviceGone { .. } => Some(Code::DeviceGone),
@@ -317,18 +316,20 @@ impl End {
         }
     }
 
-    /// True if this program's own lag ended the run: then nothing follows about the device.
+    /// True if this program's own lag ended the run, so that the run says nothing about the device.
     fn is_our_lag(&self) -> bool {
         matches!(self, Self::LagExceeded { whose: Whose::Ours, .. })
     }
 }
 
-/// Describes the fraction of the time in which the issuing threads needed a CPU and had none; empty if it is small.
+/// Describes the fraction of their runnable time in which the issuing threads had no CPU; empty if it is small.
 fn without_cpu(judge: &Judge) -> String {
     let share = judge.run_delay_ns as f64 / judge.run_delay_ns.saturating_add(judge.cpu_ns).max(1) as f64;
     match share {
         share if share < RUN_DELAY_TOLD_MIN => String::new(),
-        share => format!(", and its threads had no CPU for {} of the time that they needed one", percent(share)),
+        share => {
+            format!("; its threads waited for a CPU during {} of the time in which they could run", percent(share))
+        }
     }
 }
 
@@ -337,13 +338,13 @@ fn failed_operations(judge: &Judge) -> Option<String> {
     let named = judge.plan.streams.iter().zip(&judge.totals).filter(|(_, total)| total.errors > 0);
     let by_stream: Vec<_> = named.map(|(info, total)| format!("{} {}", Grouped(total.errors), info.name)).collect();
     let failed = units::count(errors, judge.plan.tested.error());
-    (errors > 0).then(|| format!("{failed} ({}): any fails the run", by_stream.join(", ")))
+    (errors > 0).then(|| format!("{failed} ({}): any error fails the run", by_stream.join(", ")))
 }
 
-/// The worst share over all windows of a run that ended like `end`, and the worst for each limit. A window that was cut
-/// short is extrapolated to its full length.
+/// The worst share over all windows of a run that ended with `end`, and the worst share for each limit. A window that
+/// was cut short is extrapolated to its full length.
 fn worst_shares(judge: &Judge, end: &End, over: Over) -> (Option<Deciding>, Vec<Deciding>) {
-    // An entry per threshold: `None` without a limit there.
+    // An entry per threshold; `None` if the threshold has no limit.
     type ByThreshold = Vec<Option<Deciding>>;
     let (mut all, mut by_limit): (Option<Deciding>, ByThreshold) = (None, Vec::new());
     let zipped = |a: ByThreshold, b: ByThreshold, with: fn(Deciding, Deciding) -> Deciding| match a.is_empty() {
@@ -355,7 +356,7 @@ fn worst_shares(judge: &Judge, end: &End, over: Over) -> (Option<Deciding>, Vec<
         let shares = windows.iter().filter(|window| window.counts.wanted() > 0);
         let shares = shares.map(|window| shares_of(judge, end, group, window, over).collect());
         let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Deciding::joined)) else { continue };
-        // The slice in which the first limit was exceeded, whichever limit is the worst in the end.
+        // The first slice over any limit, even if another limit is the worst.
         let first_slice = of_group.iter().flatten().filter_map(|worst| worst.first_slice).min();
         let worst = of_group.iter().flatten().cloned().reduce(Deciding::worse);
         let worst = worst.map(|worst| Deciding { first_slice, ..worst });
@@ -365,7 +366,7 @@ fn worst_shares(judge: &Judge, end: &End, over: Over) -> (Option<Deciding>, Vec<
     (all, by_limit.into_iter().flatten().collect())
 }
 
-/// The shares of a window by threshold; `None` without a limit there.
+/// The shares of a window by threshold; `None` for a threshold without a limit.
 fn shares_of(
     judge: &Judge,
     end: &End,
@@ -386,8 +387,8 @@ fn shares_of(
             device: device.clone(),
             slice: window.first as u64 + 1,
             with_rest: window.last > window.first,
-            // A slice joined with the remainder is a window of its own, too: if only both together fail, name the
-            // remainder.
+            // The last slice also has a window without the remainder. So if only the joined window fails, the remainder
+            // is the first bad slice.
             first_slice: exceeded.then_some(window.last as u64 + 1),
             threshold_ns: limit.threshold_ns,
             over,
@@ -420,7 +421,7 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
     Group { stream, device, slices: slices.collect() }
 }
 
-/// Verdict on one of several workloads. If another workload ended the run, this one was merely stopped.
+/// Verdict on one of several workloads. If another workload ended the run, the end counts as a stop here.
 fn of_workload(part: &WorkloadJudge, end: &End) -> WorkloadVerdict {
     let elsewhere = part.judge.is_end_of_another(end);
     let of_part = if elsewhere.is_some() { &End::Unrecorded } else { end };
@@ -428,7 +429,7 @@ fn of_workload(part: &WorkloadJudge, end: &End) -> WorkloadVerdict {
     WorkloadVerdict { name: part.name.clone(), outcome, reasons }
 }
 
-/// True if the group has any operations: not each stream is on every device.
+/// True if the group has operations: a stream need not use every device.
 fn is_used(group: &&GroupCounts) -> bool {
     group.slices.iter().any(|counts| counts.wanted() > 0)
 }
@@ -436,8 +437,8 @@ fn is_used(group: &&GroupCounts) -> bool {
 fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     let mut found = Vec::new();
     for group in judge.judged_groups().filter(is_used) {
-        // The rest after the last complete slice is judged with that slice, so it may be short. A load can begin late
-        // and end early: slices without any of its operations do not count.
+        // The remainder is judged together with the last complete slice, so it may be short. A load can begin late and
+        // end early, so slices before its first and after its last operation are ignored.
         let alone = usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX);
         let is_used = |counts: &CellCounts| counts.wanted() > 0;
         let first = group.slices.iter().position(is_used).unwrap_or(0);
@@ -451,8 +452,8 @@ fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     found
 }
 
-/// Duration of a stream's load, nanoseconds: from its beginning to the end of the run, or to its own end. A stream that
-/// finished well before then ended with its last operation.
+/// Duration of a stream's load, nanoseconds: from its start to its configured end or the end of the run. If the stream
+/// finished well before, its load ended with its last operation.
 fn lasted_ns(info: &StreamInfo, total: &CellCounts, ran_ns: u64) -> u64 {
     let period_ns = if info.offered_iops > 0.0 { (1e9 / info.offered_iops) as u64 } else { 0 };
     let done_ns = total.last_back_ns.saturating_add(period_ns);

@@ -1,16 +1,16 @@
-//! Checks that the whole load was carried out: each stream on each device, judged or not, in each judged period.
+//! Checks that the whole load was carried out: by each stream, judged or not, on each device, in each judged period.
 //!
-//! A verdict on latencies does not cover operations that were never done, nor streams without limits. Five rules do. An
-//! operation counts in the slice in which it was wanted, whenever it came back.
+//! A verdict on latencies ignores operations that never completed, and streams without limits. The following five rules
+//! cover them. An operation counts in the slice in which it was due, whenever it completed.
 //!
-//! * lost: issued and not back when the drain ended. One fails the run.
-//! * not carried out, of a stream with a rate: more than 0.1 % of the operations, and more than one, were not back
-//!   [`GRACE_NS`] after the end of the judged period, or of the stream in it.
-//! * late, of ACT's streams without limits: more than 0.1 % came back later than `max-lag-sec`.
-//! * below its rate, of a stream with a minimum rate of its own: fewer operations or bytes per second succeeded.
-//! * silent, of a judged closed loop, which wants nothing while its device hangs: each time longer than the largest
-//!   threshold in which the device had operations in flight and returned nothing counts in full. The share of silent
-//!   time must stay below the limit of that threshold.
+//! * lost: issued, but not completed when the drain ended. A single lost operation fails the run.
+//! * not carried out, for streams with a rate: more than 0.1 % of the operations, and more than one, had not completed
+//!   [`GRACE_NS`] after the end of the judged period, or after the end of the stream if that was earlier.
+//! * late, for ACT's streams without limits: more than 0.1 % of the operations completed later than `max-lag-sec`.
+//! * below its rate, for streams with a minimum rate: fewer operations or bytes per second succeeded.
+//! * silent, for judged closed loops, which issue nothing while their device hangs: the device had operations in flight
+//!   and completed nothing for longer than the largest threshold. The sum of such times, as a fraction of the period,
+//!   must stay below the limit of that threshold.
 
 use super::slices::{GroupCounts, Window};
 use super::text::slices_text;
@@ -20,20 +20,20 @@ use crate::counts::{Backlog, CellCounts};
 use crate::units::{self, Grouped, count, duration, percent, percent_exact};
 use std::fmt;
 
-/// At most one in this many wanted operations may be missing or late.
+/// At most one in this many due operations may be missing or late.
 const ALLOWED_ONE_IN: u64 = 1_000;
 
-/// True if `count` of `wanted` operations is more than 0.1 %. Exact.
+/// True if `count` is more than 0.1 % of `wanted`. Exact.
 fn is_too_many(count: u64, wanted: u64) -> bool {
     u128::from(count) * u128::from(ALLOWED_ONE_IN) > u128::from(wanted)
 }
 
-/// True if so many of `wanted` operations missed their time that the load was not carried out.
+/// True if `missed` of `wanted` operations are too many for the load to count as carried out.
 fn is_not_carried_out(missed: u64, wanted: u64) -> bool {
     missed > 1 && is_too_many(missed, wanted)
 }
 
-/// Overdue operations of a stream on a device while the run goes on.
+/// Overdue operations of a stream on a device during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shortfall {
     pub wanted: u64,
@@ -45,13 +45,18 @@ impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { wanted, missed, .. } = self;
         let grace = GRACE_NS / 1_000_000_000;
-        write!(f, "{} of {} were due over {grace} s ago and not back", Grouped(*missed), count(*wanted, "operation"))
+        write!(
+            f,
+            "{} of {} were due over {grace} s ago and had not completed",
+            Grouped(*missed),
+            count(*wanted, "operation")
+        )
     }
 }
 
-/// Overdue operations of a stream with `per_sec` operations per second. The period that ends now wanted `wanted`
-/// operations, and `backlog` is outstanding at its end. `None` if a load may lack that many. At most `per_sec` times
-/// the grace period came due within that period; the rest is older.
+/// Overdue operations of a stream with `per_sec` operations per second. `wanted` operations were due in the period that
+/// ends now, and `backlog` is outstanding at its end. `None` if the number of overdue operations is allowed. At most
+/// `per_sec` times the grace period came due within the grace period; older operations are overdue.
 pub fn shortfall(wanted: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfall> {
     let due_just_now = (per_sec * (GRACE_NS as f64 / 1e9)).ceil() as u64;
     let missed = backlog.total().saturating_sub(due_just_now);
@@ -60,8 +65,9 @@ pub fn shortfall(wanted: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfa
 }
 
 impl Judge {
-    /// The streams whose load was not carried out, on each device: first those delayed by the device or a limit, then
-    /// those delayed by this program, within each by the number missing.
+    /// The streams whose load was not carried out, on each device: streams delayed by the device or a limit before
+    /// streams delayed by this program, then streams that waited for no other stream first, then the largest missing
+    /// fraction first.
     pub(super) fn undone(&self, end: &End) -> Vec<Undone> {
         let mut undone: Vec<_> = self.device_groups().filter_map(|group| self.undone_of(group, end)).collect();
         let missing = |of: &Undone| of.missed as f64 / of.wanted.max(1) as f64;
@@ -98,8 +104,8 @@ impl Judge {
         })
     }
 
-    /// True if a run of format 1 leaves open whether the load was carried out: such runs do not record how late
-    /// operations came back, and more were outstanding at the end than a load may lack.
+    /// True if a run of format 1 does not show if the load was carried out: format 1 does not record how late
+    /// operations completed, and more operations were outstanding at the end than may be missing.
     pub(crate) fn is_undecidable(&self) -> bool {
         self.device_groups().filter(|group| self.plan.per_sec(group.stream) > 0.0).any(|group| {
             let total = group.total();
@@ -107,7 +113,7 @@ impl Judge {
         })
     }
 
-    /// By device, a sentence about the operations that never came back from it.
+    /// A sentence for each device with lost operations.
     pub(super) fn lost(&self) -> Vec<String> {
         let on_device = |(device, name): (usize, &String)| {
             let groups = self.device_groups().filter(|group| group.device == Some(device));
@@ -120,8 +126,8 @@ impl Judge {
             let all = each.collect::<Vec<_>>().join(" and ");
             let when = duration(last_back_ns);
             Some(match last_back_ns < self.ran_ns {
-                true => format!("{name} stopped answering at {when}: {all} never came back"),
-                false => format!("{all} never came back from {name}, which last answered at {when}"),
+                true => format!("{name} completed nothing after {when}: {all} never completed"),
+                false => format!("{all} never completed on {name}, whose last completion was at {when}"),
             })
         };
         self.plan.devices.iter().enumerate().filter_map(on_device).collect()
@@ -134,7 +140,7 @@ impl Judge {
             let is_late = |window: &Window| is_too_many(window.counts.late, window.counts.wanted());
             let (Window { counts, .. }, slices) = self.worst_window(group, end, is_late, |counts| counts.late)?;
             Some(format!(
-                "{} of {} {} on {} came back over {} late {slices}, the latest by {} (max-lag-sec; at most 0.1 % may)",
+                "{} of {} {} on {} completed over {} late {slices}, the latest after {} (max-lag-sec; at most 0.1 % may)",
                 Grouped(counts.late),
                 Grouped(counts.wanted()),
                 self.plan.streams[group.stream].name,
@@ -146,8 +152,8 @@ impl Judge {
         self.device_groups().filter_map(of_group).collect()
     }
 
-    /// Describes, for streams without limits, how many operations were later than the grace period, and how late at
-    /// most.
+    /// Number of operations of streams without limits that were later than the grace period, and the longest delay, in
+    /// words.
     pub(super) fn late_unlimited(&self) -> Option<String> {
         let unlimited = self.plan.sla.is_unlimited();
         let groups = self.device_groups().filter(|group| {
@@ -159,11 +165,11 @@ impl Judge {
             totals.fold((0_u64, 0), |(sum, max), total| (sum + total.late, max.max(total.late_max_ns)));
         (late > 0).then(|| {
             let grace = duration(GRACE_NS);
-            format!("{} of them over {grace} late, the latest by {}", Grouped(late), duration(max_ns))
+            format!("{} of them over {grace} late, the latest after {}", Grouped(late), duration(max_ns))
         })
     }
 
-    /// A sentence for each judged closed loop whose device was silent for too large a fraction of a slice.
+    /// A sentence for each judged closed loop whose device was silent for a too large fraction of a slice.
     pub(super) fn silent(&self, end: &End) -> Vec<String> {
         let of_group = |group: &GroupCounts| {
             let info = &self.plan.streams[group.stream];
@@ -172,7 +178,7 @@ impl Judge {
             let (Window { counts, .. }, slices) =
                 self.worst_window(group, end, is_silent, |counts| counts.silent_ns)?;
             Some(format!(
-                "{} returned nothing to {} for {} of {} {slices} ({}), in stretches longer than {}; it must be below {}",
+                "{} completed no {} for {} of {} {slices} ({}), in gaps longer than {}; this fraction must be below {}",
                 self.device_name(group),
                 info.name,
                 duration(counts.silent_ns),
@@ -185,8 +191,8 @@ impl Judge {
         self.device_groups().filter_map(of_group).collect()
     }
 
-    /// For each stream below its minimum rate in a slice, on all its devices together: a sentence about the worst
-    /// slice, and its rate as a fraction of the minimum.
+    /// For each stream whose rate on all devices together was below its minimum in a slice: a sentence about the worst
+    /// slice, and the rate of that slice as a fraction of the minimum.
     pub(super) fn below_rate(&self, end: &End) -> Vec<(String, f64)> {
         let is_whole = |group: &&GroupCounts| group.device.is_none() || self.plan.devices.len() == 1;
         let of_group = |group: &GroupCounts| {
@@ -199,7 +205,8 @@ impl Judge {
         self.judged_groups().filter(is_whole).filter_map(of_group).collect()
     }
 
-    /// The complete window of `group` with the lowest rate, if that is below `least` per second.
+    /// A sentence about the complete window of `group` with the lowest rate, and this rate as a fraction of `least`;
+    /// `None` if no rate is below `least` per second.
     fn below(
         &self,
         group: &GroupCounts,
@@ -209,8 +216,8 @@ impl Judge {
         unit: &'static str,
     ) -> Option<(String, f64)> {
         let slice_ns = self.plan.slice_sec.saturating_mul(1_000_000_000);
-        // A closed loop begins with a burst of as many operations as complete after its end: they are taken off its
-        // first window.
+        // A closed loop starts with a burst, as large as the number of operations that complete after its end. The
+        // burst is subtracted from the first window.
         let total = group.total();
         let is_closed = self.plan.streams[group.stream].offered_iops == 0.0;
         let part = if is_closed { total.overtime as f64 / total.ops.max(1) as f64 } else { 0.0 };
@@ -228,7 +235,7 @@ impl Judge {
         let (worst, rate) = slow.iter().copied().min_by(|(_, a), (_, b)| a.total_cmp(b))?;
         let first = slow.first().map(|(slice, _)| *slice as u64 + 1);
         let sentence = format!(
-            "{} did {} {unit}/s {} (it must be at least {}/s)",
+            "{} did {} {unit}/s {} (the minimum is {}/s)",
             self.plan.streams[group.stream].name,
             units::number(rate),
             slices_text(first, worst as u64 + 1),
@@ -237,15 +244,15 @@ impl Judge {
         Some((sentence, rate / least))
     }
 
-    /// True if this program's threads lacked a CPU for so much of the run that a stream at this `share` of its minimum
-    /// rate could otherwise have reached that rate.
+    /// True if this program's threads lacked a CPU for so long that a stream that achieved this `share` of its minimum
+    /// rate may have reached the minimum with enough CPU time.
     pub(super) fn without_delays(&self, share: f64) -> bool {
         let delayed = self.run_delay_ns as f64 / self.ran_ns.max(1) as f64;
         !self.plan.simulated && share >= 1.0 - delayed
     }
 
-    /// The complete window of a group that is `bad` with the largest `of`, and text that names it and the first bad
-    /// one.
+    /// The complete `bad` window of a group with the largest count `of`, and a text that names its slice and the first
+    /// bad slice.
     fn worst_window(
         &self,
         group: &GroupCounts,

@@ -6,17 +6,17 @@
 //! run directory read back
 //! ```
 //!
-//! A run is cut into slices of equal length (an hour). Each slice gets the share of a judged stream's operations that
-//! took longer than a threshold, for every device and for all of them together; the worst of all these shares decides.
-//! Nothing is rounded on the way: shares stay pairs of whole numbers until they are printed.
+//! A run is cut into slices of equal length (an hour). For each slice, judged stream, threshold, and for each device
+//! and all devices together, the judge computes the share of operations over the threshold. The worst share decides.
+//! Shares are compared as pairs of whole numbers, without rounding.
 //!
-//! The shares stand for the whole load only if all of it was carried out: see `load`.
+//! Shares represent the load only if the whole load was carried out: see `load`.
 //!
-//! The judge takes one interval at a time and stores only counts, so memory depends on the number of slices only. A
-//! live run and a run directory use the same counts, so both give the same verdict.
+//! The judge takes one interval at a time and stores only counts, so its memory grows with the slices only. A live run
+//! and its run directory give the same counts, and therefore the same verdict.
 //!
 //! * [`Sla`]: the limits; [`IntervalCounts`]: the counts of an interval that the judge uses
-//! * [`Judge`]: the accumulator; [`End`]: how the run ended; [`Verdict`]: all that follows, and its text
+//! * [`Judge`]: the accumulator; [`End`]: how the run ended; [`Verdict`]: the result, and its text
 //! * [`RunResult`]: the summary of a verdict that every output format shows
 //!
 //! The steady state of a device is not judged here.

@@ -1,10 +1,10 @@
 //! The accumulator: counts by judged stream, device and slice.
 //!
-//! A run of several workloads has one verdict, on the devices: it fails if any workload fails. A `WorkloadJudge` for
-//! each workload tells which one failed.
+//! A run of several workloads has one verdict on the devices, which fails if any workload fails. A `WorkloadJudge` for
+//! each workload shows which workload failed.
 //!
-//! [`IntervalCounts`], the judge's input, are the exact counts of one interval, made from a live [`Interval`] or from
-//! the lines of a run directory; both must be equal.
+//! [`IntervalCounts`], the judge's input, has the exact counts of one interval, from a live [`Interval`] or from a run
+//! directory. Both sources must give equal counts.
 
 use super::{End, Limit, SLICE_OPS_MIN, Sla, Whose};
 use crate::cell::{Carried, Interval, Latencies, Layout, StreamInfo, cell_name, harmless_gap_ns};
@@ -14,25 +14,25 @@ use std::ops::Range;
 /// Configuration of the judge, fixed before the first interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgePlan {
-    /// Limits. The cells have the same thresholds.
+    /// Limits. The cells count over the same thresholds.
     pub sla: Sla,
     /// The streams, in the order of the cells.
     pub streams: Vec<StreamInfo>,
-    /// Names of the workloads, in the order of their indices in the streams.
+    /// Names of the workloads; [`StreamInfo::workload`] is an index into this list.
     pub workloads: Vec<String>,
     /// The devices, in the order of the cells.
     pub devices: Vec<String>,
     /// Seconds between two reports, at least 1.
     pub report_interval_sec: u64,
-    /// Length of a slice: whole report intervals, see [`whole_slice_sec`].
+    /// Length of a slice, seconds: a multiple of the report interval, see [`whole_slice_sec`].
     pub slice_sec: u64,
     /// Configured duration of the run, seconds.
     pub duration_sec: u64,
     /// Kind of target; selects the noun of the verdict's sentences.
     pub tested: Tested,
-    /// True if the devices were simulated: then no run certifies anything, however long.
+    /// True if the devices are simulated: such a run certifies nothing.
     pub simulated: bool,
-    /// True if the load comes from a configuration, so that advice can name its keys: a replay has none.
+    /// True if the load comes from a configuration with keys, which advice can name; false for a replay.
     pub has_keys: bool,
 }
 
@@ -65,39 +65,39 @@ impl Tested {
     }
 }
 
-/// The length of a slice for a run: `wanted_sec` rounded up to whole report intervals as ACT's
-/// analysis does, or, when the run is shorter, as many whole report intervals as fit into it.
+/// Length of a slice, seconds: `wanted_sec` rounded up to whole report intervals, as in ACT's analysis. If the run is
+/// shorter, as many whole report intervals as fit into the run.
 pub fn whole_slice_sec(wanted_sec: u64, duration_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
     let slice_sec = wanted_sec.max(1).div_ceil(interval_sec).saturating_mul(interval_sec);
     if slice_sec <= duration_sec { slice_sec } else { (duration_sec / interval_sec).max(1) * interval_sec }
 }
 
-/// How a report interval stretches the requested slices, by a tenth at most; `Err` tells why it does not fit them.
-/// `None` if it divides them, or if the run is shorter than a slice.
+/// A sentence if slices become longer than requested, because they must be whole report intervals; `Err` if they would
+/// become more than 10 % longer. `None` if the interval divides the slice, or the run is shorter than a slice.
 pub fn stretched_slice(wanted_sec: u64, duration_sec: u64, report_interval_sec: u64) -> Option<Result<String, String>> {
     let slice_sec = wanted_sec.max(1).div_ceil(report_interval_sec.max(1)).saturating_mul(report_interval_sec.max(1));
     if slice_sec == wanted_sec.max(1) || slice_sec > duration_sec {
         return None;
     }
     let slices = format!(
-        "a slice of {wanted_sec} s is no whole number of report intervals of {report_interval_sec} s: slices last {slice_sec} s"
+        "a slice of {wanted_sec} s is not a whole number of report intervals of {report_interval_sec} s, so slices last {slice_sec} s"
     );
     Some(match slice_sec * 10 <= wanted_sec.saturating_mul(11) {
         true => Ok(slices),
         false => Err(format!(
-            "{slices}, over a tenth longer - take a report interval that divides the slice, or another --slice"
+            "{slices}, over 10 % longer - choose a report interval that divides the slice, or another --slice"
         )),
     })
 }
 
-/// Default maximum length of a round, seconds: short enough that five of them are soon over.
+/// Default maximum length of a round, seconds, so that the five rounds of a steady-state window take five minutes.
 const ROUND_SEC_MAX: u64 = 60;
 /// Minimum number of rounds in a slice.
 const ROUNDS_IN_SLICE: u64 = 12;
 
-/// The length of a round, the unit of steadiness: `wanted_sec`, or else a twelfth of the slice and at most a minute;
-/// rounded up to whole report intervals.
+/// Length of a round, the interval of the steady-state test, seconds: `wanted_sec`, or by default a twelfth of the
+/// slice, at most a minute. Rounded up to whole report intervals.
 pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
     let round_sec = wanted_sec.unwrap_or((slice_sec / ROUNDS_IN_SLICE).min(ROUND_SEC_MAX));
@@ -108,9 +108,9 @@ pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u
 #[derive(Debug, Clone)]
 pub(crate) struct GroupCounts {
     pub(crate) stream: usize,
-    /// Index of the device; `None` for all together.
+    /// Index of the device; `None` for all devices together.
     pub(crate) device: Option<usize>,
-    /// Oldest first.
+    /// Counts of each slice, oldest first.
     pub(crate) slices: Vec<CellCounts>,
 }
 
@@ -127,15 +127,16 @@ impl GroupCounts {
 /// A period that is judged as a whole: a slice, a remainder, or the last slice and the remainder after it.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
-    /// Index of the first slice, from 0; `last` likewise.
+    /// Index of the first slice, from 0.
     pub(super) first: usize,
+    /// Index of the last slice, from 0.
     pub(super) last: usize,
     pub(super) counts: CellCounts,
-    /// True if the run was stopped within it.
+    /// True if the run was stopped within this window.
     pub(super) cut: bool,
 }
 
-/// Accumulates intervals; can give a verdict at any time.
+/// Accumulates the counts of intervals, and can give a verdict at any time.
 #[derive(Debug, Clone)]
 pub struct Judge {
     pub(crate) plan: JudgePlan,
@@ -144,7 +145,7 @@ pub struct Judge {
     pub(super) totals: Vec<CellCounts>,
     /// By cell: the backlog at the end of the last interval.
     backlogs: Vec<Backlog>,
-    /// Number of slices whose intervals were all seen to their end.
+    /// Number of slices whose intervals are all complete.
     pub(super) complete_slices: u64,
     pub(super) ran_ns: u64,
     pub(super) gaps: u64,
@@ -153,17 +154,18 @@ pub struct Judge {
     /// CPU time of the issuing threads, and time for which they were runnable without a CPU.
     pub(super) cpu_ns: u64,
     pub(super) run_delay_ns: u64,
-    /// Number of intervals seen to their end, from the beginning to the first missing one.
+    /// Number of complete intervals before the first incomplete or missing one.
     whole_intervals: u64,
     scratch: IntervalCounts,
-    /// The judges of single workloads, if there are several.
+    /// The judges of the single workloads; empty for a run with one workload.
     pub(super) parts: Vec<WorkloadJudge>,
 }
 
 impl Judge {
     /// An empty judge.
     ///
-    /// Groups: each stream on each device; before these, a judged stream has one over all devices if there are several.
+    /// Each stream has a group for each device. With several devices, a judged stream first has a group for all
+    /// devices.
     pub fn new(plan: JudgePlan) -> Self {
         let mut groups = Vec::new();
         for (stream, info) in plan.streams.iter().enumerate() {
@@ -195,7 +197,7 @@ impl Judge {
         &self.plan
     }
 
-    /// Judges one more interval of a live run.
+    /// Adds the next interval of a live run.
     pub fn add(&mut self, interval: &Interval) {
         let mut counts = std::mem::take(&mut self.scratch);
         counts.set(interval, self.plan.sla.tightest_ns());
@@ -203,7 +205,7 @@ impl Judge {
         self.scratch = counts;
     }
 
-    /// Judges one more interval. Intervals come in the order of their index.
+    /// Adds the next interval. Intervals must come in the order of their index.
     pub fn add_counts(&mut self, counts: &IntervalCounts) {
         self.parts.iter_mut().for_each(|part| part.add(counts));
         let slice = counts.index / self.intervals_per_slice();
@@ -230,7 +232,7 @@ impl Judge {
                 group.slices[slice].active_ns += if cell.is_any() { length_ns } else { 0 };
             }
             for carried in counts.carried.iter().filter(|carried| cells.contains(&carried.cell)) {
-                // A file that somebody edited can name any slice.
+                // An edited file can name any slice.
                 let earlier = usize::try_from(carried.slice).ok().filter(|earlier| *earlier < slice);
                 if let Some(earlier) = earlier {
                     group.slices[slice].take_off(&carried.counts);
@@ -252,15 +254,15 @@ impl Judge {
         }
     }
 
-    /// The windows in which a group is judged, for a run that ended like `end`: each complete slice; a remainder with
-    /// the slice before it, and also alone if it has enough operations. For a run that was stopped, or is shorter than
-    /// a slice, also the slice in which it ended.
+    /// The windows in which a group is judged, for a run that ended with `end`: each complete slice; the remainder
+    /// together with the slice before it, and also alone if it has enough operations. If the run was stopped, or is
+    /// shorter than a slice, also the slice in which the run ended.
     pub(super) fn windows(&self, group: &GroupCounts, end: &End) -> Vec<Window> {
         self.windows_of(group, end, false)
     }
 
-    /// As [`Self::windows`]; if `with_empty`, also with a remainder in which nothing was wanted: a device that does
-    /// nothing at the end misses a minimum rate.
+    /// Like [`Self::windows`]; if `with_empty`, also with a remainder in which no operation was due: a device that
+    /// completes nothing at the end misses a minimum rate.
     pub(super) fn windows_of(&self, group: &GroupCounts, end: &End, with_empty: bool) -> Vec<Window> {
         let complete = usize::try_from(self.complete_slices).unwrap_or(usize::MAX);
         let window = |first: usize, last: usize, cut: bool| {
@@ -285,12 +287,12 @@ impl Judge {
         windows
     }
 
-    /// The groups of single devices.
+    /// The groups of single devices, without the groups of all devices together.
     pub(super) fn device_groups(&self) -> impl Iterator<Item = &GroupCounts> {
         self.groups.iter().filter(|group| group.device.is_some())
     }
 
-    /// Shares over the limits so far in the newest slice: stream, device (`None`: all together), limit, share.
+    /// Shares in the newest slice so far: stream, device (`None`: all devices together), limit, share.
     pub fn newest_shares(&self) -> impl Iterator<Item = (usize, Option<usize>, Limit, f64)> + '_ {
         let groups = self.judged_groups().filter(|_| !self.plan.has_no_limits());
         let newest = groups.filter_map(|group| Some((group, group.slices.last().filter(|slice| slice.wanted() > 0)?)));
@@ -306,8 +308,8 @@ impl Judge {
         self.groups.iter().filter(|group| self.plan.streams[group.stream].judged)
     }
 
-    /// Corrects the recorded end by the counts. The check that stops a run for lag sees the slots at that moment
-    /// only; if this program delayed most of the outstanding operations, the slots were full because of it.
+    /// Corrects the cause in the recorded end by the counts. The check that stops a run for lag sees only the slots at
+    /// that moment. If this program delayed most of the outstanding operations, this program filled the slots.
     pub(super) fn settled(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {
@@ -320,7 +322,7 @@ impl Judge {
         settled
     }
 
-    /// Describes the end of a run that concerns only other workloads; `None` if it concerns this one, too.
+    /// Describes the end of the run if only other workloads caused it; `None` otherwise.
     pub(super) fn is_end_of_another(&self, end: &End) -> Option<String> {
         let is_on = |name: &str| {
             let device = self.plan.devices.iter().position(|device| device == name);
@@ -345,8 +347,8 @@ impl Judge {
         })
     }
 
-    /// Number of operations that the whole slice wants from a group, if the run ended like `end`: extrapolated by the
-    /// rate for a slice that was cut short. `None` for a closed loop, which has no rate.
+    /// Number of operations of a group that are due in the whole slice, for a run that ended with `end`. For a slice
+    /// that was cut short, extrapolated by the rate. `None` for a closed loop, which has no rate.
     pub(super) fn whole_slice_ops(&self, group: &GroupCounts, slice: usize, end: &End) -> Option<u64> {
         let wanted = group.slices.get(slice).map_or(0, CellCounts::wanted);
         if (slice as u64) < self.complete_slices || end.is_complete() {
@@ -377,7 +379,7 @@ impl JudgePlan {
         self.streams[stream].offered_iops / self.devices.len().max(1) as f64
     }
 
-    /// Limit of a stream at each threshold of the run; `None` where its own limits have none.
+    /// Limit of a stream at each threshold of the run; `None` for thresholds at which the stream has no limit.
     pub(crate) fn limits_of(&self, stream: usize) -> impl Iterator<Item = Option<Limit>> + '_ {
         let own = self.streams[stream].limits.as_ref();
         self.sla.limits().iter().map(move |limit| match own {
@@ -389,7 +391,7 @@ impl JudgePlan {
         })
     }
 
-    /// True if nothing limits latencies or rates.
+    /// True if neither latencies nor rates have limits.
     pub(super) fn has_no_limits(&self) -> bool {
         self.sla.is_unlimited() && self.streams.iter().all(|stream| stream.limits.is_none())
     }
@@ -416,16 +418,16 @@ impl JudgePlan {
     }
 }
 
-/// The judge of one workload of several.
+/// The judge of one of several workloads.
 #[derive(Debug, Clone)]
 pub(super) struct WorkloadJudge {
     pub(super) name: String,
     pub(super) judge: Judge,
-    /// Index range of its cells in the run.
+    /// Index range of the workload's cells in the run.
     cells: Range<usize>,
 }
 
-/// One judge for each workload of `plan`; empty for a single workload.
+/// A judge for each workload of `plan`; empty for a single workload.
 pub(super) fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
     if plan.workloads.len() < 2 {
         return Vec::new();
@@ -444,10 +446,10 @@ pub(super) fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
 }
 
 impl WorkloadJudge {
-    /// Judges its part of one more interval of the run.
+    /// Adds the cells of this workload in the next interval.
     pub(super) fn add(&mut self, counts: &IntervalCounts) {
         let mut cells = counts.cells.get(self.cells.clone()).unwrap_or_default().to_vec();
-        // `held_by` counts cells from 1, and cells of a workload share their slots with no other workload's.
+        // `held_by` counts cells from 1. Slots are never shared between workloads.
         cells.iter_mut().for_each(|cell| cell.held_by = cell.held_by.saturating_sub(self.cells.start as u64));
         let own = counts.carried.iter().filter(|carried| self.cells.contains(&carried.cell));
         let carried = own.map(|carried| Carried { cell: carried.cell - self.cells.start, ..carried.clone() }).collect();
@@ -466,12 +468,12 @@ pub struct IntervalCounts {
     pub index: u64,
     /// Nominal seconds since the run began, as in ACT's log.
     pub after_sec: u64,
-    /// End of the interval, nanoseconds since the run began. Earlier than nominal only when the run
-    /// stopped within the interval.
+    /// End of the interval, nanoseconds since the run began. Before the nominal end only if the run stopped within the
+    /// interval.
     pub end_ns: u64,
-    /// One per stream and device, see [`crate::cell::Layout::cell`].
+    /// Counts for each stream and device, see [`crate::cell::Layout::cell`].
     pub cells: Vec<CellCounts>,
-    /// Operations in `cells` that were wanted in earlier slices.
+    /// Operations in `cells` that were due in earlier slices.
     pub carried: Vec<Carried>,
     /// Number of gaps between two polls of the completion queue, one for each completion.
     pub gaps: u64,
@@ -488,8 +490,8 @@ pub struct IntervalCounts {
 }
 
 impl IntervalCounts {
-    /// Takes over the counts of `interval`, reusing the memory. `tightest_ns` is the smallest
-    /// threshold; `after_sec` is left to the caller.
+    /// Takes over the counts of `interval`, reusing the memory. `tightest_ns` is the smallest threshold. The caller
+    /// sets `after_sec`.
     pub fn set(&mut self, interval: &Interval, tightest_ns: u64) {
         self.index = interval.index;
         self.end_ns = interval.end_ns;
@@ -551,7 +553,7 @@ mod tests {
         let mut interval = Interval::new(&layout);
         interval.end_ns = 1_000_000_000;
         for op in 0..5_000 {
-            // a on x only; b on both, one in ten of them slow on y.
+            // a runs on x only. b runs on both devices, and one in ten of its operations on y is slow.
             interval.cells[0].record(&Times::new(0, 0, 0, 90_000), 0, 512);
             interval.cells[2].record(&Times::new(0, 0, 0, 90_000), 0, 512);
             let service_ns = if op % 10 == 0 { 100_000_000 } else { 90_000 };

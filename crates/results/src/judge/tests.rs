@@ -142,7 +142,7 @@ fn a_remainder_is_judged_with_the_slice_before_it_and_alone_from_3000_operations
     let verdict = judged(2_000, 684);
     assert_eq!(
         texts(&verdict)[0],
-        "5.39 % of reads on /dev/d0 took over 1 ms in slice 1 and what followed it (684 of 12,684; it must be below 5 %)"
+        "5.39 % of reads on /dev/d0 took over 1 ms in slice 1 and the remainder after it (684 of 12,684; it must be below 5 %)"
     );
     assert_eq!(code(&verdict), Code::OverLimit);
 }
@@ -155,11 +155,12 @@ fn when_no_slice_is_complete_the_incomplete_one_is_judged_and_said_so() {
     assert_eq!(
         texts(&verdict),
         [
-            "at least 9.90 % of reads on /dev/d0 took over 1 ms in slice 1 (1,000 of 10,100 that the whole slice would \
-             have wanted; it must be below 5 %)",
-            "stopped by SIGINT after 1 of 7,200 s; it had already failed",
-            "no slice of 10 s is complete: the incomplete one was judged; the share that decides is of the whole slice; shares \
-             in tables, in charts and in \"where the time went\" are of what ran until the stop",
+            "at least 9.90 % of reads on /dev/d0 took over 1 ms in slice 1 (1,000 of 10,100 due in the whole \
+             slice; it must be below 5 %)",
+            "stopped by SIGINT after 1 of 7,200 s; the run had already failed",
+            "no slice of 10 s is complete, so the incomplete slice was judged; the share that decides counts all operations of \
+             the whole slice; shares in tables, in charts and in \"where the time went\" count the operations that ran before \
+             the stop",
         ]
     );
 }
@@ -173,7 +174,7 @@ fn a_slice_cut_short_fails_only_if_the_whole_of_it_could_not_have_passed() {
     let verdict = stopped(3600);
     assert_eq!((verdict.outcome, verdict.groups[0].slices[0].whole), (Outcome::Invalid, Some(3_600_900)));
     assert!(
-        verdict.reasons[0].text.ends_with("slow, but the rest of the slice could have made up for that"),
+        verdict.reasons[0].text.ends_with("slow so far, but the rest of the slice could have made up for them"),
         "{:?}",
         verdict.reasons
     );
@@ -236,8 +237,9 @@ fn a_stream_that_nobody_judges_fails_the_run_if_its_load_was_not_carried_out() {
     assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::NotCarriedOut));
     assert_eq!(
         texts(&verdict)[0],
-        "the load of large-block-writes on /dev/d0 was not done: 300 of 1,000 operations (30.0 %) wanted from slice 1 on, worst in 2 were not \
-         back 1 s after its end; at most 0.1 % may be missing; likewise in 2 slices in all"
+        "the load of large-block-writes on /dev/d0 was not done in slice 2, the worst from slice 1 on: 300 of 1,000 operations \
+         (30.0 %) had not completed 1 s after the end of the slice; at most 0.1 % may be missing; the load was not done in 2 \
+         slices in all"
     );
     assert_eq!((verdict.undone.len(), verdict.undone[0].slices), (1, 2));
 }
@@ -253,7 +255,7 @@ fn a_load_that_this_program_held_up_is_invalid_and_one_operation_may_be_missing(
     assert_eq!(ended(1, 0).outcome, Outcome::Pass);
     let verdict = ended(600, 599);
     assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Invalid, Code::OwnLag));
-    assert!(texts(&verdict)[0].contains("this program held it up and not the device"), "{verdict}");
+    assert!(texts(&verdict)[0].contains("this program delayed the load, not the device"), "{verdict}");
     assert_eq!(ended(600, 598).outcome, Outcome::Fail, "the device alone left two");
 }
 
@@ -287,7 +289,7 @@ fn who_held_the_slots_is_named_and_stands_before_those_that_waited_for_them() {
     });
     let verdict = run.verdict();
     assert!(texts(&verdict)[0].starts_with("the load of reads on /dev/d1 was not done"), "{verdict}");
-    assert!(texts(&verdict)[1].ends_with("; they waited for slots that reads@/dev/d1 held"), "{verdict}");
+    assert!(texts(&verdict)[1].ends_with("; these operations waited for slots that reads@/dev/d1 held"), "{verdict}");
 }
 
 #[test]
@@ -299,7 +301,7 @@ fn one_lost_operation_fails_the_run_and_counts_as_slower_than_every_limit() {
         });
         assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::Lost));
         let name = ["reads", "large-block-writes"][cell];
-        assert_eq!(texts(&verdict)[0], format!("/dev/d0 stopped answering at 500 ms: 1 {name} never came back"));
+        assert_eq!(texts(&verdict)[0], format!("/dev/d0 completed nothing after 500 ms: 1 {name} never completed"));
         assert_eq!(verdict.groups[0].slices[0].judged_over[2], [1, 0][cell]);
     }
 }
@@ -323,7 +325,7 @@ fn operations_of_an_unjudged_stream_may_be_late_by_what_was_allowed() {
     assert_eq!(late(0).outcome, Outcome::Pass);
     let verdict = late(2);
     assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::Late), "{verdict}");
-    assert!(texts(&verdict)[0].ends_with("the latest by 11 s (max-lag-sec; at most 0.1 % may)"), "{verdict}");
+    assert!(texts(&verdict)[0].ends_with("the latest after 11 s (max-lag-sec; at most 0.1 % may)"), "{verdict}");
 }
 
 #[test]
@@ -343,7 +345,7 @@ fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_loosest_limit
     assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::Silence), "{verdict}");
     assert_eq!(
         texts(&verdict)[0],
-        "/dev/d0 returned nothing to reads for 10 ms of 10 s in slice 1 (0.100 %), in stretches longer than 64ms; it must be \
+        "/dev/d0 completed no reads for 10 ms of 10 s in slice 1 (0.100 %), in gaps longer than 64ms; this fraction must be \
          below 0.1 %"
     );
 }
@@ -389,7 +391,7 @@ fn a_stream_below_its_least_rate_fails_and_at_it_passes() {
     let verdict = with_own_limits(least(Some(1_000.0), None), 999, 0);
     assert_eq!(
         (verdict.outcome, code(&verdict), texts(&verdict)[0]),
-        (Outcome::Fail, Code::BelowRate, "reads did 999 operations/s in slice 1 (it must be at least 1,000/s)")
+        (Outcome::Fail, Code::BelowRate, "reads did 999 operations/s in slice 1 (the minimum is 1,000/s)")
     );
     let verdict = with_own_limits(least(None, Some(1_537_000.0)), 1_000, 0);
     assert_eq!(code(&verdict), Code::BelowRate, "1,000 reads of 1,536 bytes");
@@ -426,7 +428,7 @@ fn an_interrupted_run_that_would_pass_is_invalid() {
     let mut run = Run::new(1, 1, 60);
     let verdict = run.second(5_000, 0).stopped(End::Interrupted { signal: "SIGTERM".into() });
     assert_eq!((verdict.outcome, verdict.outcome.exit_code(), verdict.partial), (Outcome::Invalid, 4, true));
-    assert_eq!(texts(&verdict), ["stopped by SIGTERM after 1 of 60 s; it would pass so far"]);
+    assert_eq!(texts(&verdict), ["stopped by SIGTERM after 1 of 60 s; so far the run would pass"]);
     assert_eq!(run.stopped(End::Unrecorded).outcome, Outcome::Invalid);
     assert_eq!(run.stopped(End::RecordingFailed { why: "disk full".into() }).outcome, Outcome::Invalid);
 }
@@ -452,7 +454,7 @@ fn any_io_error_fails_even_of_a_stream_that_is_not_judged() {
     });
     let verdict = run.verdict();
     assert_eq!((verdict.outcome, verdict.outcome.exit_code()), (Outcome::Fail, 1));
-    assert_eq!(verdict.reasons[0].text, "1 I/O error (1 large-block-writes): any fails the run");
+    assert_eq!(verdict.reasons[0].text, "1 I/O error (1 large-block-writes): any error fails the run");
 }
 
 #[test]
@@ -466,8 +468,8 @@ fn transactions_that_fail_are_no_io_errors() {
         interval.cells[0].record_errors(1);
         judge.add(&interval);
         let verdict = judge.verdict(&End::Completed);
-        assert_eq!(verdict.reasons[0].text, "1 failed transaction (1 reads): any fails the run");
-        let note = format!("reads are a closed loop: while {stalls} stalls none are wanted");
+        assert_eq!(verdict.reasons[0].text, "1 failed transaction (1 reads): any error fails the run");
+        let note = format!("reads are a closed loop: none are issued while {stalls} stalls");
         assert!(verdict.reasons.iter().any(|reason| reason.text.starts_with(&note)), "{:?}", verdict.reasons);
     }
 }
@@ -485,7 +487,7 @@ fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
     assert_eq!(lagging(400).outcome, Outcome::Pass);
     let verdict = lagging(600);
     assert_eq!(verdict.outcome, Outcome::Invalid);
-    assert!(verdict.reasons[0].text.contains("counted with it, 6.00 % of reads on /dev/d0 took over 1 ms"));
+    assert!(verdict.reasons[0].text.contains("with this lag, 6.00 % of reads on /dev/d0 took over 1 ms"));
     assert_eq!(verdict.groups[0].slices[0].judged_over[0], 0);
 }
 
@@ -525,10 +527,10 @@ fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decid
     assert_eq!(unseen(2 * MS, 60_000).outcome, Outcome::Fail, "it took over 1 ms in any case");
     let verdict = unseen(MS + 10_000, 60_000);
     assert_eq!((verdict.outcome, verdict.gaps.limit_ns, verdict.gaps.over), (Outcome::Invalid, 50_000, 600));
-    assert!(verdict.reasons[0].text.starts_with("this program may have made what it measured: 6.00 % of reads"));
+    assert!(verdict.reasons[0].text.starts_with("this program may have caused the slow operations: 6.00 % of reads"));
     let verdict = unseen(MS - 10_000, 60_000);
     assert_eq!(verdict.outcome, Outcome::Pass, "gaps make a device look slower, never faster");
-    assert!(verdict.reasons[1].text.starts_with("times are overstated: 6.00 % of 10,000 completions"), "{verdict}");
+    assert!(verdict.reasons[1].text.starts_with("latencies are overstated: 6.00 % of 10,000 completions"), "{verdict}");
     // A replay has no such key.
     for service_ns in [MS + 10_000, MS - 10_000] {
         let advised = [true, false].map(|has_keys| unseen_in(service_ns, 60_000, has_keys).to_string());
@@ -566,7 +568,7 @@ fn who_was_slow_decides_what_stopping_for_lag_means() {
     assert_eq!(
         verdict.reasons[0].text,
         "stopped because reads@/dev/d0 was 10.2 s late (max-lag-sec 10), with 128 of at most 128 operations in \
-         flight: this program could not keep up; this says nothing about the device"
+         flight; the bottleneck was this program; this says nothing about the device"
     );
     assert_eq!(run.stopped(End::DeviceGone { device: "/dev/d0".into() }).outcome, Outcome::Fail);
     assert_eq!(run.stopped(End::TooManyErrors { errors: 11, errors_max: 10 }).outcome, Outcome::Fail);
@@ -598,7 +600,7 @@ fn the_text_gives_the_verdict_first_then_the_number_then_the_table() {
     let expected = "\
 PASS (screening, SLA 5%>1ms,1%>8ms,0.1%>64ms)
   0.200 % of reads on /dev/d0 took over 1 ms in slice 1 (10 of 5,010; it must be below 5 %)
-  not judged: latencies of large-block-writes: no limits are for them
+  not judged: latencies of large-block-writes: no limits apply to these streams
 
         reads on all devices together
         % over, slices of 1 s
@@ -650,7 +652,7 @@ fn a_rate_counts_what_came_back_in_the_time_of_the_run_and_where_it_differs_from
     assert_eq!(verdict.outcome, Outcome::Pass, "all were back within a second");
     assert_eq!((verdict.streams[0].achieved_iops, verdict.streams[0].overtime), (730.0, 270));
     let note =
-        "reads achieved 730/s of 1,000/s in the run's time, because 270 of their operations came back after its end";
+        "reads achieved 730/s of the offered 1,000/s during the run, because 270 operations completed after its end";
     assert!(texts(&verdict).contains(&note), "{verdict}");
 }
 

@@ -1,8 +1,8 @@
-//! The verdict as an engineer reads it on a terminal: first the verdict, then the number that
-//! decided it, then the rest, with fewer digits than are known.
+//! The verdict as text for a terminal: the outcome first, then the number that decided, then the details, with rounded
+//! numbers.
 //!
 //! [`RunResult`] holds the fields of a verdict that every output shows: text, JSON, HTML, Markdown, status, comparison,
-//! series, fio's output. An output only lays these fields out and decides nothing, so that no two outputs can disagree.
+//! series, fio's output. An output only formats these fields, so no two outputs can disagree.
 
 use super::verdict::{
     Class, Code, Deciding, End, Group, Outcome, Reason, RecordsRead, Refused, SliceShares, StreamTotals, Undone,
@@ -15,33 +15,32 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt;
 
-/// More slices than this are summed up instead of listed.
+/// Maximum number of slices listed in a table; longer tables have only the average and the maximum.
 const SLICES_LISTED_MAX: usize = 48;
-/// More slices over a limit than this are counted instead of explained.
+/// Maximum number of blame sentences shown; only the number of the others is shown.
 const BLAME_TOLD_MAX: usize = 3;
-/// More slices with too few operations than this are counted instead of listed.
+/// Maximum number of slices listed for having too few operations; only the number of the others is shown.
 const INSUFFICIENT_LISTED_MAX: usize = 4;
 
-/// `in slice 21`; `from slice 20 on, worst in 21` where an earlier slice was bad already.
+/// `in slice 21`; `in slice 21, the worst from slice 20 on` if an earlier slice was over a limit, too.
 pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
     match first.filter(|first| *first < worst) {
-        Some(first) => format!("from slice {first} on, worst in {worst}"),
+        Some(first) => format!("in slice {worst}, the worst from slice {first} on"),
         None => format!("in slice {worst}"),
     }
 }
 
 impl Deciding {
-    /// The worst slice, and the first that was over the limit.
+    /// Text that names the worst slice and the first slice over a limit.
     pub fn slices(&self) -> String {
-        slices_text(self.first_slice, self.slice) + if self.with_rest { " and what followed it" } else { "" }
+        slices_text(self.first_slice, self.slice) + if self.with_rest { " and the remainder after it" } else { "" }
     }
 }
 
-/// The share that decided, with counts, so that rounding leaves no doubt.
+/// The share with its exact counts, because the percentage is rounded.
 impl fmt::Display for Deciding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (least, of_whole) =
-            if self.cut { ("at least ", " that the whole slice would have wanted") } else { ("", "") };
+        let (least, of_whole) = if self.cut { ("at least ", " due in the whole slice") } else { ("", "") };
         write!(
             f,
             "{least}{} of {} on {} took over {:#} {} ({} of {}{of_whole}; it must be below {})",
@@ -65,14 +64,14 @@ impl fmt::Display for Undone {
         let (missed, wanted) = (Grouped(*missed), units::count(*wanted, "operation"));
         write!(
             f,
-            "the load of {stream} on {device} was not done: {missed} of {wanted} ({share}) wanted {in_slice} \
-             were not back {} s after its end; at most 0.1 % may be missing",
+            "the load of {stream} on {device} was not done {in_slice}: {missed} of {wanted} ({share}) had not \
+             completed {} s after the end of the slice; at most 0.1 % may be missing",
             GRACE_NS / 1_000_000_000
         )?;
         if *slices > 1 {
-            write!(f, "; likewise in {} slices in all", Grouped(*slices))?;
+            write!(f, "; the load was not done in {} slices in all", Grouped(*slices))?;
         }
-        held_by.iter().try_for_each(|holder| write!(f, "; they waited for slots that {holder} held"))
+        held_by.iter().try_for_each(|holder| write!(f, "; these operations waited for slots that {holder} held"))
     }
 }
 
@@ -104,7 +103,7 @@ impl fmt::Display for Whose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Device => "the device",
-            Self::Limit => "the configured limit of operations in flight",
+            Self::Limit => "the configured in-flight limit",
             Self::Ours => "this program",
         })
     }
@@ -114,7 +113,7 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Completed => f.write_str("completed"),
-            Self::Enough { why } => write!(f, "ended because enough was seen: {why}"),
+            Self::Enough { why } => write!(f, "ended early: {why}"),
             Self::Interrupted { signal } => write!(f, "stopped by {signal}"),
             Self::DeviceGone { device } => write!(f, "{device} is gone"),
             Self::TooManyErrors { errors, errors_max } => {
@@ -125,18 +124,18 @@ impl fmt::Display for End {
                 write!(
                     f,
                     "stopped because {lane} was {lag_sec:.1} s late (max-lag-sec {lag_max_sec}), with {in_flight} of \
-                     at most {} in flight: {whose} could not keep up",
+                     at most {} in flight; the bottleneck was {whose}",
                     units::count(*in_flight_max, "operation")
                 )?;
                 if lane.starts_with("large-block-") && *in_flight_max == 1 {
-                    f.write_str(" with large blocks one at a time, as in ACT (large-block-concurrency)")?;
+                    f.write_str(", with large blocks issued one at a time, as in ACT (large-block-concurrency)")?;
                 }
                 Ok(())
             }
-            Self::RecordingFailed { why } => write!(f, "stopped because nothing could be recorded any more: {why}"),
-            Self::EngineFailed { why } => write!(f, "stopped because its engine failed: {why}"),
-            Self::LoadStuck { why } => write!(f, "stopped because its load could not go on: {why}"),
-            Self::Unrecorded => f.write_str("ended without a record of how (killed, or the machine stopped)"),
+            Self::RecordingFailed { why } => write!(f, "stopped because recording failed: {why}"),
+            Self::EngineFailed { why } => write!(f, "stopped because the I/O engine failed: {why}"),
+            Self::LoadStuck { why } => write!(f, "stopped because the load could not continue: {why}"),
+            Self::Unrecorded => f.write_str("ended without a recorded reason (killed, or the machine stopped)"),
         }
     }
 }
@@ -175,9 +174,9 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// Groups shown as tables: all devices together, and the device that decided (or the only one).
+    /// Groups shown as tables: all devices together, and the device that decided (or the only device).
     fn groups_shown(&self) -> impl Iterator<Item = &Group> {
-        // Without limits there is no criterion for a slice.
+        // Without limits, tables of shares mean nothing.
         let is_judged = !self.has_no_limits();
         let several = self.groups.iter().any(|group| group.device.is_none());
         self.groups.iter().filter(move |_| is_judged).filter(move |group| {
@@ -215,7 +214,7 @@ impl Verdict {
         }
     }
 
-    /// A table like that of ACT's analysis: slices, their average, their maximum.
+    /// Writes a table like that of ACT's analysis: slices, average, maximum.
     fn fmt_group(&self, f: &mut fmt::Formatter<'_>, group: &Group) -> fmt::Result {
         writeln!(f, "\n        {} on {}", group.stream, device_text(group.device.as_deref()))?;
         writeln!(f, "        % over, slices of {} s", Grouped(self.slice_sec))?;
@@ -230,8 +229,8 @@ impl Verdict {
             for slice in &group.slices {
                 let note = match (slice.complete, none_complete) {
                     (true, _) => "",
-                    (false, true) => "   incomplete: % of what ran",
-                    (false, false) => "   incomplete, judged with the one before",
+                    (false, true) => "   incomplete: % of the operations that ran",
+                    (false, false) => "   incomplete: judged together with the slice before",
                 };
                 writeln!(f, "{:>5}  {}{note}", slice.slice, self.row(slice.judged_share.as_deref()))?;
             }
@@ -251,7 +250,7 @@ impl Verdict {
         writeln!(f, "  max  {}", self.row(maxima.as_deref()))
     }
 
-    /// One row of percentages with two decimals, as ACT prints them.
+    /// A row of percentages with two decimals, as in ACT.
     fn row(&self, shares: Option<&[f64]>) -> String {
         let Some(shares) = shares else { return format!("{:>8}", "-").repeat(self.thresholds_ns.len()) };
         let cell = |share: &f64| match share * 100.0 {
@@ -288,14 +287,14 @@ impl Verdict {
         reasons.extend(self.failures.iter().map(|text| Reason::new(Code::IoError, text)));
         let worst = self.decided_by.as_ref().filter(|_| !self.has_no_limits());
         let untold = worst.map(Deciding::to_string).filter(|text| reasons.iter().all(|reason| reason.text != *text));
-        reasons.extend(untold.map(|text| Reason::new(Code::Note, format!("worst share seen: {text}"))));
+        reasons.extend(untold.map(|text| Reason::new(Code::Note, format!("worst share: {text}"))));
         let undone = self.undone.first().map(|undone| (undone.first_slice, undone.slice));
         let over = worst.filter(|worst| worst.is_over()).map(|worst| (worst.first_slice, worst.slice));
         let bad = undone.or(over);
         RunResult {
             outcome: self.outcome,
             exit_code: self.outcome.exit_code(),
-            reason: reasons.first().map_or_else(|| "nothing was there to judge".to_owned(), ToString::to_string),
+            reason: reasons.first().map_or_else(|| "there was nothing to judge".to_owned(), ToString::to_string),
             reasons,
             first_bad_slice: bad.map(|(first, worst)| first.unwrap_or(worst).min(worst)),
             worst_slice: bad.map(|(_, worst)| worst),
@@ -316,7 +315,7 @@ impl Verdict {
         let latencies = match () {
             () if self.has_no_limits() => Some("latencies: no limits were given".to_owned()),
             () if unlimited.is_empty() => None,
-            () => Some(format!("latencies of {}: no limits are for them", unlimited.join(", "))),
+            () => Some(format!("latencies of {}: no limits apply to these streams", unlimited.join(", "))),
         };
         let left_sec = self.duration_sec.saturating_sub(self.ran_sec as u64);
         let left = (self.partial && left_sec > 0).then(|| {
@@ -326,12 +325,12 @@ impl Verdict {
     }
 }
 
-/// Operations per second: whole from a hundred on, two decimals below.
+/// Operations per second: a whole number from 100 on, two decimals below.
 fn rate(iops: f64) -> String {
     if iops >= 100.0 { Grouped(iops.round() as u64).to_string() } else { format!("{iops:.2}") }
 }
 
-/// The part of a verdict that every form shows.
+/// The part of a verdict that every output shows.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunResult {
     /// Pass, fail, invalid or measured.
@@ -342,19 +341,19 @@ pub struct RunResult {
     pub reason: String,
     /// Why this outcome, most important first.
     pub reasons: Vec<Reason>,
-    /// The first slice that counts against the run, from 1; null where none does.
+    /// The first slice, from 1, that failed the run; null if no slice did.
     pub first_bad_slice: Option<u64>,
-    /// The worst of them.
+    /// The worst slice, from 1; null if no slice failed the run.
     pub worst_slice: Option<u64>,
-    /// Operations each stream wanted and did.
+    /// Totals of the streams.
     pub streams: Vec<StreamTotals>,
-    /// Records read from a database, where they were verified or read in batches.
+    /// Records read from a database, if records were verified or read in batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub records_read: Option<RecordsRead>,
-    /// Of several workloads, each alone.
+    /// Verdicts on the single workloads of a run with several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,
-    /// Limits of the outcome: things it does not cover, each a phrase.
+    /// Phrases: parts of the run that the outcome does not cover.
     pub not_judged: Vec<String>,
 }
 

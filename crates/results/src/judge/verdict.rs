@@ -1,30 +1,30 @@
-//! The verdict as data: the contents of `verdict.json`. [`End`] tells how a run ended.
+//! The verdict as data: the contents of `verdict.json`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Version of the verdict's fields. Raised when one changes its meaning or goes; fields, reason codes and values of an
-/// enumeration may be added without that. Version 2: reasons have codes, and operations count in the slice in which they
-/// were wanted.
+/// Version of the verdict's fields. Raised when a field is removed or changes its meaning, but not when fields, reason
+/// codes or enumeration values are added. Version 2: reasons have codes, and operations count in the slice in which
+/// they were due.
 pub const VERDICT_FORMAT_VERSION: u32 = 2;
 
 /// A slice with fewer operations than this is reported as insufficient: at the default limit of 0.1 %, three slow
-/// operations would already decide.
+/// operations would already reach the limit.
 pub const SLICE_OPS_MIN: u64 = 3_000;
 
-/// Seconds of the load that ACT's users call a certification.
+/// Length of ACT's certification, seconds.
 pub(super) const DAY_SEC: u64 = 86_400;
 
-/// Result of a run for the device, the worst last: a failure is worse than an unknown result.
+/// Result of a run, the worst variant last: a failure is worse than an invalid run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// There was no limit to judge by, and the whole load was done.
+    /// The run had no limits, and the whole load was done.
     Measured,
     /// The device held the load.
     Pass,
-    /// The run cannot tell.
+    /// The run says nothing about the device.
     Invalid,
     /// The device did not hold the load.
     Fail,
@@ -41,38 +41,38 @@ impl Outcome {
     }
 }
 
-/// How much a verdict weighs.
+/// Significance of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Shorter than a day: finds bad devices, certifies none.
+    /// Shorter than a day, simulated or a closed loop: finds bad devices, certifies none.
     Screening,
     /// A full day.
     CertificationLoad,
 }
 
-/// The number that decided.
+/// The share that decided, or came nearest to its limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Deciding {
-    /// The judged stream.
+    /// Name of the judged stream.
     pub stream: String,
-    /// The device; `None` for all together.
+    /// The device; `None` for all devices together.
     pub device: Option<String>,
-    /// The slice, from 1; of the last one and the remainder after it together, the last one.
+    /// The slice, from 1. If the last slice was judged together with the remainder, the last slice.
     pub slice: u64,
     /// True if the remainder of the run after that slice is counted with it.
     #[serde(default)]
     pub with_rest: bool,
-    /// The first slice in which a limit of the same stream and device was exceeded, from 1; `None` where none was.
+    /// The first slice, from 1, in which the same stream and device reached a limit; `None`: in none.
     #[serde(default)]
     pub first_slice: Option<u64>,
     /// The threshold, nanoseconds.
     pub threshold_ns: u64,
-    /// Operations over it.
+    /// Operations over the threshold.
     pub over: u64,
-    /// Operations wanted; of a slice that was cut short, as many as the whole of it would have wanted.
+    /// Operations due; for a slice that was cut short, the operations due in the whole slice.
     pub wanted: u64,
-    /// True if the slice was cut short: the share of the whole slice is then at least this.
+    /// True if the slice was cut short. `share` is then a lower bound for the whole slice.
     pub cut: bool,
     /// `over / wanted`, a fraction.
     pub share: f64,
@@ -90,19 +90,19 @@ impl Deciding {
 /// One slice of one group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SliceShares {
-    /// From 1.
+    /// Number of the slice, from 1.
     pub slice: u64,
-    /// True if the run lasted to its end. What is left after the last complete slice is judged together with that, and
-    /// from [`SLICE_OPS_MIN`] operations up alone as well.
+    /// True if the run lasted to the end of the slice. The remainder after the last complete slice is judged together
+    /// with that slice, and also alone if it has [`SLICE_OPS_MIN`] operations or more.
     pub complete: bool,
-    /// Operations wanted: succeeded, failed and never issued.
+    /// Operations due: succeeded, failed, lost and never issued.
     pub wanted: u64,
-    /// As many as the whole slice wants: more than `wanted` if it was cut short, by its stream's rate. What is
-    /// over a threshold is too much only of these. `None` if that has no rate.
+    /// Operations due in the whole slice, by the rate of the stream: more than `wanted` if the slice was cut short. The
+    /// limits apply to shares of this number. `None`: the stream has no rate.
     pub whole: Option<u64>,
-    /// Over each threshold by `wait + service`.
+    /// Operations over each threshold by `wait + service`.
     pub judged_over: Vec<u64>,
-    /// Over each threshold by `wait + lag + service`.
+    /// Operations over each threshold by `wait + lag + service`.
     pub response_over: Vec<u64>,
     /// `judged_over / wanted`; `None` without operations.
     pub judged_share: Option<Vec<f64>>,
@@ -110,18 +110,18 @@ pub struct SliceShares {
     pub response_share: Option<Vec<f64>>,
 }
 
-/// All slices of a judged stream on one device, or on all of them.
+/// All slices of a judged stream on one device, or on all devices together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
-    /// The stream.
+    /// Name of the stream.
     pub stream: String,
-    /// The device; `None` for all together.
+    /// The device; `None` for all devices together.
     pub device: Option<String>,
-    /// Oldest first.
+    /// Slices, oldest first.
     pub slices: Vec<SliceShares>,
 }
 
-/// A judged slice with too few operations to say much.
+/// A judged slice with too few operations for a reliable share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Insufficient {
     /// The stream.
@@ -130,53 +130,53 @@ pub struct Insufficient {
     pub device: Option<String>,
     /// The slice, from 1.
     pub slice: u64,
-    /// Its operations, below [`SLICE_OPS_MIN`].
+    /// Operations due in the slice, below [`SLICE_OPS_MIN`].
     pub wanted: u64,
 }
 
-/// A stream over the whole run and all devices.
+/// Totals of a stream over the whole run and all devices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamTotals {
-    /// The stream.
+    /// Name of the stream.
     pub name: String,
-    /// True if the verdict judges the stream.
+    /// True if the latencies of the stream are judged.
     pub judged: bool,
-    /// Operations a second asked for; 0 for a closed stream.
+    /// Scheduled operations per second; 0 for a closed loop.
     pub offered_iops: f64,
-    /// Operations a second that succeeded within the run.
+    /// Operations per second that succeeded within the run.
     pub achieved_iops: f64,
     /// Operations that succeeded.
     pub ops: u64,
-    /// Bytes that they moved.
+    /// Bytes that these operations moved.
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// Part of `ops` that completed only after the end of the run: its backlog.
+    /// Part of `ops` that completed only after the end of the run.
     pub overtime: u64,
-    /// Operations that were wanted and never issued.
+    /// Operations that were due, but never issued.
     pub unissued: u64,
-    /// Operations that were issued and never came back.
+    /// Operations that were issued, but never completed.
     #[serde(default)]
     pub lost: u64,
 }
 
 impl StreamTotals {
-    /// Operations that were wanted and never came back, issued or not.
+    /// Operations that never completed, whether they were issued or not.
     pub fn not_done(&self) -> u64 {
         self.unissued.saturating_add(self.lost)
     }
 }
 
-/// How long completions can have lain unseen.
+/// Gaps between polls of the completion queue: upper bounds on how late completions were seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GapSummary {
-    /// Gaps, one for each completion.
+    /// Number of gaps, one for each completion.
     pub count: u64,
     /// The longest harmless gap: 5 % of the tightest threshold, nanoseconds.
     pub limit_ns: u64,
-    /// Gaps over that. More than 1 % of all means that their p99 is over it.
+    /// Number of gaps longer than `limit_ns`. If they are more than 1 % of all, the p99 of the gaps is over `limit_ns`.
     pub over: u64,
-    /// The longest, nanoseconds, to the histogram's resolution of 1 %.
+    /// The longest gap, nanoseconds, with the histogram's resolution of 1 %.
     pub max_ns: u64,
 }
 
@@ -187,186 +187,185 @@ pub struct Undone {
     pub stream: String,
     /// The device.
     pub device: String,
-    /// The slice in which most was left undone, from 1.
+    /// The slice, from 1, in which most operations were missing.
     pub slice: u64,
-    /// The first slice whose load was not done. `None` in verdicts of format 1.
+    /// The first slice, from 1, whose load was not done. `None` in verdicts of format 1.
     #[serde(default)]
     pub first_slice: Option<u64>,
-    /// In how many slices its load was not done.
+    /// Number of slices whose load was not done.
     pub slices: u64,
-    /// Operations wanted in that slice.
+    /// Operations due in `slice`.
     pub wanted: u64,
-    /// Part of `wanted` that was not back in time. 0 in verdicts of format 1.
+    /// Part of `wanted` that did not complete in time. 0 in verdicts of format 1.
     #[serde(default)]
     pub missed: u64,
-    /// True if this program kept them back, and not the device or a limit of operations in flight.
+    /// True if this program delayed these operations, and not the device or an in-flight limit.
     pub ours: bool,
-    /// Stream and device whose operations held the slots that these waited for: `reads@/dev/nvme0n1`.
+    /// Stream and device whose operations held the slots for which these operations waited: `reads@/dev/nvme0n1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<String>,
 }
 
-/// Who or what made operations slow.
+/// Cause of slow operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// This program issued late.
+    /// This program issued operations late, or saw completions late.
     OurLag,
-    /// Operations waited for a slot under the limit of operations in flight.
+    /// Operations waited for a slot under the in-flight limit.
     SlotWait,
     /// The kernel held requests before it issued them to the device (throttling, scheduler, tags).
     KernelQueue,
-    /// The device took long, from issue to completion.
+    /// The device was slow, from issue to completion.
     Device,
-    /// A server took long, or the network to it.
+    /// A server, or the network to it, was slow.
     Server,
     /// The host: stolen time, no CPU free, all interrupts on one CPU.
     Host,
     /// The drive throttled itself because it was hot.
     Heat,
-    /// The record does not tell.
+    /// The recorded data does not show the cause.
     Unknown,
 }
 
-/// One cause with its part.
+/// A cause of slow operations, with its share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BlamePart {
-    /// Who or what.
+    /// The cause.
     pub cause: Cause,
-    /// Its part of the time of the operations over the threshold, a fraction in [0, 1]: their times are
-    /// added up, so that one that took long weighs as much as many that did not. One without times
-    /// (failed, never issued) weighs as the mean of the others. `None` where there is evidence for the
-    /// cause but no number.
+    /// Fraction in [0, 1] of the summed times of all operations over the threshold: a long operation weighs as much as
+    /// several short ones. Operations without times (failed, never issued) have the mean weight of the others. `None`:
+    /// there is evidence for the cause, but no number.
     pub share: Option<f64>,
     /// The evidence with its numbers and units, a phrase.
     pub evidence: String,
 }
 
-/// The blame for one slice of one judged stream that was over one threshold.
+/// Causes of slow operations in a slice of a judged stream that reached the limit of a threshold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Blame {
     /// The stream.
     pub stream: String,
     /// The device; `None` for all together.
     pub device: Option<String>,
-    /// The slice, from 1.
+    /// Number of the slice, from 1.
     pub slice: u64,
     /// The threshold whose limit was reached, nanoseconds.
     pub threshold_ns: u64,
-    /// Operations over it, by `wait + service`; by `wait + lag + service` where only that is over the
+    /// Operations over the threshold by `wait + service`, or by `wait + lag + service` if only this time reaches the
     /// limit.
     pub over: u64,
     /// Operations wanted.
     pub wanted: u64,
-    /// Causes, the largest part first, those without a number last; never empty.
+    /// Causes, the largest share first, causes without a share last; never empty.
     pub parts: Vec<BlamePart>,
-    /// All of it in one sentence, for a verdict.
+    /// The causes in one sentence.
     pub sentence: String,
 }
 
-/// The result of a run.
+/// The verdict on a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// [`VERDICT_FORMAT_VERSION`].
     pub format_version: u32,
-    /// Pass, fail or invalid.
+    /// Pass, measured, fail or invalid.
     pub outcome: Outcome,
     /// Screening or certification load.
     pub class: Class,
-    /// True if the run stopped before its time.
+    /// True if the run was stopped before its end.
     pub partial: bool,
-    /// How it ended.
+    /// How the run ended.
     pub end: End,
     /// Why this outcome, most important first.
     pub reasons: Vec<Reason>,
-    /// The first operations that failed, each a sentence with what the system or the drive answered.
+    /// The first failed operations, one sentence each, with the error of the kernel or the drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
     /// Targets other than limits that the run missed, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
-    /// Remarks of the jobs, which decide nothing, one sentence each.
+    /// Remarks of the jobs without effect on the outcome, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Records read from a database, where they were verified or read in batches.
+    /// Records read from a database, if records were verified or read in batches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records_read: Option<RecordsRead>,
-    /// Of a run of several workloads: each alone.
+    /// Verdicts on the single workloads of a run with several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,
-    /// The worst share by its limit; `None` when nothing was there to judge.
+    /// The worst share relative to its limit; `None` if there was nothing to judge.
     pub decided_by: Option<Deciding>,
     /// The worst share over each threshold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worst: Vec<Deciding>,
-    /// The limits in text form.
+    /// The limits as text, such as `5%>1ms,1%>8ms`.
     pub sla: String,
-    /// The thresholds, nanoseconds, ascending: the columns of every share.
+    /// Thresholds of the shares, nanoseconds, ascending.
     pub thresholds_ns: Vec<u64>,
     /// Length of a slice, seconds.
     pub slice_sec: u64,
-    /// How long the run should last, seconds.
+    /// Configured duration of the run, seconds.
     pub duration_sec: u64,
-    /// How long it lasted, seconds.
+    /// Actual duration of the run, seconds.
     pub ran_sec: f64,
-    /// Judged streams, over all devices first, then on each.
+    /// Shares of the judged streams: on all devices together, then on each device.
     pub groups: Vec<Group>,
-    /// Streams whose load was not done, judged or not: on each device, those that left most undone first.
+    /// Streams, judged or not, whose load was not done on a device; the largest missing fraction first.
     pub undone: Vec<Undone>,
-    /// Slices with too few operations.
+    /// Judged slices with too few operations.
     pub insufficient: Vec<Insufficient>,
-    /// All streams.
+    /// Totals of all streams.
     pub streams: Vec<StreamTotals>,
-    /// Gaps between two looks at the completion queue.
+    /// Gaps between two polls of the completion queue.
     pub gaps: GapSummary,
-    /// Where the time went in slices over a threshold; empty if none was, or if nobody asked. What
-    /// stands here explains and never decides.
+    /// Causes of slow operations in slices that reached a limit; empty if there are none, or if no causes were
+    /// computed. The causes never change the outcome.
     pub blame: Vec<Blame>,
 }
 
-/// Records read in a run.
+/// Records that clients read in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordsRead {
-    /// Records that were answered; a request for a batch reads several.
+    /// Records returned; a batch request returns several.
     pub records: u64,
-    /// Records that were refused; null without verification.
+    /// Records that failed the verification; null without verification.
     pub refused: Option<Refused>,
 }
 
-/// Records that are no possible result of the writes to them: each once, until it is written again.
+/// Records whose contents cannot result from the writes to them. Each record counts once until its next write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refused {
-    /// An earlier write than the last acknowledged one.
+    /// Records of an earlier write than the last acknowledged one.
     pub old: u64,
-    /// No record.
+    /// Keys without a record.
     pub missing: u64,
-    /// A value of another key, or of no write of this client.
+    /// Records with the value of another key, or of another client.
     pub foreign: u64,
-    /// A mix of two writes, or bytes that differ inside a write.
+    /// Records that mix two writes, or differ from a write in some bytes.
     pub torn: u64,
 }
 
-/// Verdict on one of several workloads of a run, by its own streams.
+/// Verdict on one of several workloads of a run, judged by the streams of this workload.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
 pub struct WorkloadVerdict {
     /// Name of the workload.
     pub name: String,
-    /// Pass, fail or invalid.
+    /// Pass, measured, fail or invalid.
     pub outcome: Outcome,
-    /// Why, most important first.
+    /// Why this outcome, most important first.
     pub reasons: Vec<Reason>,
 }
 
-/// A sentence of a verdict, and the code by which a program knows what it says.
+/// A sentence of a verdict, with a stable code for programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Reason {
-    /// Stays the same from version to version.
+    /// Stable across versions.
     pub code: Code,
-    /// One sentence, whose words may change.
+    /// A sentence. The wording may change in any version.
     pub text: String,
 }
 
-/// Reads format 1, too, whose reasons are plain sentences.
+/// Also reads format 1, in which a reason is a plain sentence.
 impl<'de> Deserialize<'de> for Reason {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -400,15 +399,15 @@ impl fmt::Display for Reason {
 pub enum Code {
     /// Operations failed.
     IoError,
-    /// A device went away.
+    /// A device disappeared.
     DeviceGone,
-    /// Operations were issued and never came back.
+    /// Operations were issued, but never completed.
     Lost,
     /// A stream fell further behind its schedule than max-lag-sec.
     FellBehind,
     /// A target other than a limit was missed: a latency target, a minimum rate, a number of operations.
     Missed,
-    /// This program's own lag would decide.
+    /// This program's own lag would decide the outcome, or delayed the load.
     OwnLag,
     /// No operation of a judged stream was recorded.
     NothingJudged,
@@ -416,63 +415,63 @@ pub enum Code {
     NotCarriedOut,
     /// Too many operations of a stream without limits were late.
     Late,
-    /// A device returned nothing for too long.
+    /// A device completed nothing for too long.
     Silence,
-    /// A stream did fewer operations or bytes a second than its limit.
+    /// A stream completed fewer operations or bytes per second than its minimum.
     BelowRate,
     /// A share of slow operations reached its limit.
     OverLimit,
-    /// The run was stopped before its time.
+    /// The run was stopped before its end.
     Stopped,
-    /// The run was stopped for what concerns another workload.
+    /// The run was stopped because of another workload.
     StoppedForAnother,
     /// The run directory is incomplete or damaged.
     Damaged,
-    /// Judged by the rules of the version that recorded the run.
+    /// The run was judged by the rules of the version that recorded it.
     OldRules,
-    /// The share that came nearest to its limit; every limit was held.
+    /// The run passed; the sentence has the share nearest to its limit.
     Held,
     /// No limits were given.
     NoLimits,
-    /// A remark that does not decide: how closed loops hide stalls, that times are overstated, that rates were not
-    /// reached within the run's time.
+    /// A remark without effect on the outcome: a closed loop hides stalls, latencies are overstated, or a rate was not
+    /// reached before the end of the run.
     Note,
-    /// Of a verdict of format 1, or of a later version.
+    /// A reason of format 1, or of a later version.
     #[serde(other)]
     Unknown,
 }
 
 impl Verdict {
-    /// The sentence that decided.
+    /// Text of the reason that decided.
     pub fn reason(&self) -> Option<&str> {
         self.reasons.first().map(|reason| reason.text.as_str())
     }
 
-    /// True if operations failed, or their device went away: no other load would avoid that.
+    /// True if operations failed or were lost, or a device disappeared: a lower load would not avoid that.
     pub fn is_broken(&self) -> bool {
         matches!(self.reasons.first(), Some(Reason { code: Code::IoError | Code::DeviceGone | Code::Lost, .. }))
     }
 
-    /// Fails the run for missed targets other than its limits, each a sentence.
+    /// Fails the run because of missed targets other than its limits, one sentence each.
     pub fn fail_for(&mut self, missed: Vec<String>) {
         if missed.is_empty() {
             return;
         }
         self.outcome = Outcome::Fail;
-        // These reasons hold only for a run without requirements.
+        // These reasons do not apply to a failed run.
         self.reasons.retain(|reason| !matches!(reason.code, Code::NoLimits | Code::Held));
         self.reasons.splice(0..0, missed.iter().map(|text| Reason::new(Code::Missed, text)));
         self.missed = missed;
     }
 
-    /// Adds `notes` beside the reasons, each a sentence.
+    /// Adds `notes`, one sentence each, to the verdict and its reasons.
     pub fn note(&mut self, notes: Vec<String>) {
         self.reasons.extend(notes.iter().map(|text| Reason::new(Code::Note, text)));
         self.notes = notes;
     }
 
-    /// True if both have the same content, ignoring wording: a later version may explain better. For verdicts of two
-    /// formats only the outcomes are compared.
+    /// True if both verdicts are equal except for the wording, which may change between versions. If the formats
+    /// differ, only the outcomes are compared.
     pub fn agrees_with(&self, other: &Self) -> bool {
         if self.format_version != other.format_version {
             // Newer rules are stricter, never more lenient.
@@ -488,15 +487,15 @@ impl Verdict {
     }
 }
 
-/// Who kept operations back.
+/// Cause of delayed operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
     /// The device did not keep up.
     Device,
-    /// The configured limit of operations in flight was in the way.
+    /// The configured in-flight limit was too low.
     Limit,
-    /// This program was late.
+    /// This program issued operations late.
     Ours,
 }
 
@@ -504,46 +503,46 @@ pub enum Whose {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "how", rename_all = "kebab-case")]
 pub enum End {
-    /// After its full time.
+    /// The run lasted its full time.
     Completed,
-    /// Before it, because enough had been seen: it lasted as long as it should.
+    /// The run ended early because it had enough data; this counts as complete.
     Enough {
         /// The reason to stop, a phrase: `the judged shares were steady`.
         why: String,
     },
-    /// By a signal.
+    /// A signal stopped the run.
     Interrupted {
-        /// Its name: `SIGINT`.
+        /// Name of the signal: `SIGINT`.
         signal: String,
     },
-    /// A device went away.
+    /// A device disappeared.
     DeviceGone {
-        /// Which.
+        /// Name of the device.
         device: String,
     },
     /// More operations failed than allowed.
     TooManyErrors {
-        /// How many there were.
+        /// Number of failed operations.
         errors: u64,
-        /// How many were allowed.
+        /// Number of failed operations allowed.
         errors_max: u64,
     },
-    /// Operations were started so late that the load was no longer the one asked for.
+    /// Operations were issued so late that the load was no longer the configured one.
     LagExceeded {
-        /// The stream and device that were late: `reads@/dev/nvme0n1`.
+        /// Stream and device that were late: `reads@/dev/nvme0n1`.
         lane: String,
-        /// Who was slow.
+        /// Cause of the delay.
         whose: Whose,
-        /// How late, milliseconds.
+        /// Delay, milliseconds.
         lag_ms: u64,
-        /// How late it may be, milliseconds.
+        /// Maximum allowed delay, milliseconds.
         lag_max_ms: u64,
         /// Operations in flight at that moment.
         in_flight: u64,
-        /// The limit of operations in flight.
+        /// The in-flight limit.
         in_flight_max: u64,
     },
-    /// The run directory could not be written any more.
+    /// Writing the run directory failed.
     RecordingFailed {
         /// The error, one sentence.
         why: String,
@@ -553,17 +552,17 @@ pub enum End {
         /// The error, one sentence.
         why: String,
     },
-    /// The load itself could not go on: a store's space is full.
+    /// The load itself could not continue: for example, the store is full.
     LoadStuck {
-        /// Why, one sentence.
+        /// The cause, one sentence.
         why: String,
     },
-    /// No end was recorded: the process was killed, or the machine stopped.
+    /// No end is recorded: the process was killed, or the machine stopped.
     Unrecorded,
 }
 
 impl End {
-    /// True if the run lasted its configured time.
+    /// True if the run was not stopped before its planned end.
     pub fn is_complete(&self) -> bool {
         matches!(self, Self::Completed | Self::Enough { .. })
     }

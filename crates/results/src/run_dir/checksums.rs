@@ -3,14 +3,14 @@
 //! ```text
 //! after_sec,manifest.json,intervals.csv,telemetry.csv,act.log,service.hlog,...,crc32
 //! 0,4021:9c2f4d01,398:0b1e77c2,...,5d01c2aa     the first lines of all files
-//! 1,,63:77aa01be,98:c0ffee11,...,0172e4b9       bytes since the line before, checksum of all so far;
-//! ```                                            empty: nothing was added
+//! 1,,63:77aa01be,98:c0ffee11,...,0172e4b9       new bytes since the previous line, checksum of the file
+//! ```                                            so far; empty: nothing was added
 //!
-//! Files only grow, so a line stays valid for the beginning of a file. The `verdict.json` of a completed run has the
-//! sums of the whole files, so a reader can check every byte; in a killed run, all but the last line of each file. The
-//! cost is small: a checksum is updated with the appended bytes only.
+//! Files only grow, so a line stays valid for the beginning of each file. The `verdict.json` of a complete run has the
+//! sums of the whole files, so a reader can check every byte. In a killed run, a reader can check all except the last
+//! line of each file. The cost is small, because a checksum is updated only with the appended bytes.
 //!
-//! The checksum is CRC-32 as zlib and gzip have it: it detects damage, not forgery.
+//! The checksum is CRC-32, as in zlib and gzip: it detects damage, not forgery.
 
 use super::file::{AppendFile, HlogKind, Sum, WholeLines};
 use super::{CHECKSUMS, INTERVALS, MANIFEST, RunDirError, TELEMETRY, VERDICT, file};
@@ -32,7 +32,7 @@ impl Sum {
     }
 }
 
-/// Length and checksum of a file when the run ended.
+/// Length and checksum of a file at the end of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileSum {
     name: String,
@@ -45,7 +45,7 @@ impl FileSum {
         Self { name: name.to_owned(), bytes: sum.bytes, crc32: format!("{:08x}", sum.crc32) }
     }
 
-    /// Sum of a file that another program wrote beside the run; `None` if there is none.
+    /// Sum of an existing file, which another writer wrote; `None` if there is no such file.
     pub(super) fn of_file(dir: &Path, name: &str) -> Option<Self> {
         Some(Self::new(name, Sum::of_file(&dir.join(name)).ok()?))
     }
@@ -63,7 +63,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Creates checksums.csv with a column for each of these files.
+    /// Creates checksums.csv with a column for each file in `names`.
     pub(super) fn create(dir: &Path, names: &[String]) -> Result<Self, RunDirError> {
         let mut file = AppendFile::create(dir.join(CHECKSUMS))?;
         file.append(format!("after_sec,{},crc32\n", names.join(",")).as_bytes())?;
@@ -88,7 +88,7 @@ impl Writer {
     }
 }
 
-/// The lines of checksums.csv about one file.
+/// Reads the column of one file in checksums.csv.
 struct Rows {
     lines: WholeLines,
     column: usize,
@@ -106,7 +106,8 @@ impl Rows {
         Ok(column.map(|column| Self { lines, column, columns, sum: Sum::default() }))
     }
 
-    /// Time of the next report, seconds, and the sum at it; `None` at the end, or at the first damaged line.
+    /// Time of the next report, seconds, and the sum of the file at that time; `None` at the end, or at the first
+    /// damaged line.
     fn next(&mut self) -> Option<(u64, Sum)> {
         let line = self.lines.next().ok()??;
         let (row, own) = line.rsplit_once(',')?;
@@ -124,7 +125,7 @@ impl Rows {
     }
 }
 
-/// The checksum of a file as far as it was read.
+/// The checksum of the part of a file that was read so far.
 struct Running {
     file: File,
     hasher: Hasher,
@@ -158,25 +159,25 @@ impl Running {
 /// Recorded lengths and checksums of the files of a run.
 pub(super) struct Recorded {
     dir: PathBuf,
-    /// Sums at the end of the run; `None` before.
+    /// Sums at the end of the run; `None` for a run without an end.
     sealed: Option<Vec<FileSum>>,
-    /// True if the `verdict.json` present belongs to another run.
+    /// True if `verdict.json` belongs to another run.
     pub(super) foreign_verdict: bool,
 }
 
 /// Result of checking a file.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// Readable bytes: those before damage, before a torn end, or all.
+    /// Length of the readable part, bytes: up to the damage or a torn end, or the whole file.
     pub(super) good_bytes: u64,
-    /// Damage, to follow the name of the file: `is missing`.
+    /// Damage, a phrase to follow the name of the file: `is missing`.
     pub(super) damage: Option<String>,
-    /// True if the end differs from the last write, as after a power cut.
+    /// True if only the data of the last report is damaged, as after a power cut.
     pub(super) torn: bool,
 }
 
-/// True for the plain name of a file in the directory itself. Any other name is damage, and must not lead to a file
-/// elsewhere.
+/// True for the plain name of a file in the directory. Any other name counts as damage, and must not lead to a file in
+/// another directory.
 fn is_plain(name: &str) -> bool {
     !matches!(name, "." | "..") && name.len() <= 255 && !name.contains(|c: char| c == '/' || c.is_control())
 }
@@ -195,7 +196,7 @@ impl Recorded {
         let seal = file::read::<Seal>(&dir.join(VERDICT), VERDICT_FORMAT_VERSION).ok().flatten();
         let mut this = Self { dir: dir.to_owned(), sealed: None, foreign_verdict: false };
         let Some(seal) = seal else { return this };
-        // If the manifest and the verdict are of different runs, the one that the checksums do not match is foreign.
+        // If manifest and verdict belong to different runs, the checksums show which of the two is foreign.
         let manifest = Sum::of_file(&dir.join(MANIFEST)).ok();
         let sealed = seal.files.iter().find(|file| file.name == MANIFEST).and_then(FileSum::sum);
         let of_checksums = Rows::open(dir, MANIFEST).ok().flatten().and_then(|mut rows| Some(rows.next()?.1));
@@ -224,7 +225,7 @@ impl Recorded {
     /// Compares a file with its recorded sums. Errors: a failed system call.
     pub(super) fn check(&self, name: &str) -> Result<Checked, RunDirError> {
         if !is_plain(name) {
-            return Ok(Checked { damage: Some("is not the name of a run's file".to_owned()), ..Checked::default() });
+            return Ok(Checked { damage: Some("is not the name of a file of a run".to_owned()), ..Checked::default() });
         }
         let path = self.dir.join(name);
         let failed = |error| RunDirError::io("reading", &path, error);
@@ -258,9 +259,9 @@ impl Recorded {
         }
         let should = match (sealed, bad) {
             (Some(sealed), _) => sealed,
-            // No contradiction; after the data of the last line come whole lines, or a torn one.
+            // No contradiction: any data after the last checked line is whole lines or a torn line.
             (None, None) => return Ok(Checked { good_bytes: u64::MAX, ..Checked::default() }),
-            // Files are synced after each report: a power cut can lose only the data appended since.
+            // Files are synced after each report, so a power cut can lose only data appended since then.
             (None, Some(_)) if bad_count == 1 && good.bytes > 0 => {
                 return Ok(Checked { good_bytes: good.bytes, damage: None, torn: true });
             }
@@ -271,7 +272,7 @@ impl Recorded {
             length if length > should.bytes && sealed.is_some() => {
                 format!("is too long: it has {length} bytes, and {} were written", should.bytes)
             }
-            _ => "is changed: its bytes are not those that were written".to_owned(),
+            _ => "is changed: its bytes differ from the recorded checksum".to_owned(),
         };
         let whole = if rows.is_some() && name != MANIFEST {
             format!("; it is whole up to {good_sec} s")
@@ -281,8 +282,8 @@ impl Recorded {
         Ok(Checked { good_bytes: good.bytes, damage: Some(what + &whole), torn: false })
     }
 
-    /// Checks, for a run of `intervals` intervals without a verdict, that its checksums cover as many intervals as its
-    /// tables.
+    /// Checks that checksums.csv covers as many intervals as the tables, `intervals`. Only for a run without a verdict.
+    /// Returns the damage, a phrase.
     pub(super) fn check_length(&self, intervals: u64) -> Result<Option<String>, RunDirError> {
         if self.sealed.is_some() {
             return Ok(None);
@@ -295,7 +296,7 @@ impl Recorded {
         while let Some((after_sec, _)) = rows.next() {
             (count, last_sec) = (count + 1, after_sec);
         }
-        // The first line belongs to no interval, and the last may be missing.
-        Ok((count < intervals).then(|| format!("is cut or changed after {last_sec} s, and the tables go on")))
+        // The first line belongs to no interval, and the last line may be missing.
+        Ok((count < intervals).then(|| format!("is cut or changed after {last_sec} s, but the tables continue")))
     }
 }

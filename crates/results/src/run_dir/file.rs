@@ -1,5 +1,5 @@
-//! Files of a run directory. Tables and logs are appended to and read by whole lines, wherever they were cut. JSON
-//! files, also of a series, are written whole or not at all, with a checksum in their first field.
+//! Files of a run directory. Tables and logs are appended and read in whole lines, even if the end is cut. JSON files,
+//! also of a series, are written atomically, with a checksum in their first field.
 //!
 //! ```text
 //! {
@@ -17,14 +17,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Take, Write};
 use std::path::{Path, PathBuf};
 
-/// The duration that a log records.
+/// The duration in an HdrHistogram log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HlogKind {
-    /// From hand-over to completion.
+    /// From submission to completion.
     Service,
     /// Waits for a free slot.
     Wait,
-    /// Lateness of this program's own issuing.
+    /// Delays of the issue by this program.
     Lag,
 }
 
@@ -54,7 +54,7 @@ impl Sum {
     }
 }
 
-/// A file that only grows, and the checksum of its contents.
+/// A file that only grows, with the checksum of its contents.
 #[derive(Debug)]
 pub(super) struct AppendFile {
     path: PathBuf,
@@ -72,7 +72,7 @@ impl AppendFile {
         Ok(Self { path, file, bytes: 0, hasher: Hasher::new(), unsynced: false })
     }
 
-    /// Appends whole lines in one write, so that a reader rarely sees partial lines.
+    /// Appends whole lines with one write, so that readers rarely see partial lines.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), RunDirError> {
         if bytes.is_empty() {
             return Ok(());
@@ -110,20 +110,20 @@ pub(super) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), Ru
     files::replace(&path, bytes, Over::Own).map_err(|error| RunDirError::io(tried(), &path, error))
 }
 
-/// Largest file read: the verdict of a year on eight devices takes a tenth of this.
+/// Largest file that is read, bytes: the verdict of a year on eight devices takes a tenth of this.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Text before the checksum's digits; `AFTER` follows them.
+/// Text before the digits of the checksum; `AFTER` is the text after them.
 const BEFORE: &str = "{\n  \"crc32\": \"";
 const AFTER: &str = "\",\n";
 const DIGITS: usize = 8;
 
-/// Writes `value` to `dir/name`, whole or not at all.
+/// Writes `value` to `dir/name` atomically.
 pub fn write<T: Serialize>(dir: &Path, name: &str, value: &T) -> Result<(), RunDirError> {
     write_whole(dir, name, &to_bytes(value))
 }
 
-/// Pretty-printed, because people read these files; with a final newline, because tools expect it.
+/// The JSON is pretty-printed for people, and has a final newline for tools.
 pub(super) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
     let text = serde_json::to_string_pretty(value).expect("maps have text keys and a vector takes any bytes");
     let rest = text.strip_prefix("{\n").unwrap_or(&text);
@@ -133,7 +133,7 @@ pub(super) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
 
 /// Reads a file of format version `known` or older; `None` if the file does not exist.
 ///
-/// Errors: it is damaged, of a later version, or a system call failed.
+/// Errors: the file is damaged or of a later version, or a system call failed.
 pub fn read<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, RunDirError> {
     let bytes = match files::read(path, Links::Refused, BYTES_MAX) {
         Ok(bytes) => bytes,
@@ -157,27 +157,28 @@ pub fn read<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, R
 fn check(bytes: &[u8]) -> Result<(), String> {
     let rest = bytes.strip_prefix(BEFORE.as_bytes()).and_then(|rest| rest.split_at_checked(DIGITS));
     let recorded = rest.and_then(|(digits, rest)| Some((digits, rest.strip_prefix(AFTER.as_bytes())?)));
-    let (digits, rest) = recorded.ok_or("it does not begin with its checksum")?;
+    let (digits, rest) = recorded.ok_or("the file does not begin with its checksum")?;
     let found = format!("{:08x}", crc32fast::hash(rest));
     match found.as_bytes() == digits {
         true => Ok(()),
-        false => {
-            Err(format!("its bytes have the checksum {found}, and it begins with {}", String::from_utf8_lossy(digits)))
-        }
+        false => Err(format!(
+            "its bytes have the checksum {found}, but the file records {}",
+            String::from_utf8_lossy(digits)
+        )),
     }
 }
 
-/// Longest line accepted: other files are rejected before they fill the memory.
+/// Longest accepted line, bytes, so that other files cannot fill the memory.
 const LINE_BYTES_MAX: u64 = 256 * 1024;
 
-/// Returns the lines of a file one by one, without their ends, and drops a torn last one.
+/// Reads the lines of a file one by one, without their newlines, and drops a torn last line.
 #[derive(Debug)]
 pub(super) struct WholeLines {
     path: PathBuf,
     input: Option<BufReader<Take<File>>>,
     bytes: Vec<u8>,
     line: u64,
-    /// True if the last line has no end and was dropped; known once [`Self::next`] has returned `None`.
+    /// True if the last line had no newline and was dropped. Valid once [`Self::next`] has returned `None`.
     pub(super) torn: bool,
 }
 
@@ -197,7 +198,7 @@ impl WholeLines {
         Self { path, input, bytes: Vec::new(), line: 0, torn: false }
     }
 
-    /// Ends after this many bytes. Call before the first read.
+    /// Ends the file after this many bytes. Must be called before the first read.
     pub(super) fn limited(mut self, bytes: u64) -> Self {
         if let Some(input) = &mut self.input {
             input.get_mut().set_limit(bytes);
@@ -205,7 +206,7 @@ impl WholeLines {
         self
     }
 
-    /// The next whole line, without its newline; a carriage return before it stays.
+    /// The next whole line without its newline; a carriage return before the newline is kept.
     pub(super) fn next(&mut self) -> Result<Option<&str>, RunDirError> {
         let Some(input) = &mut self.input else { return Ok(None) };
         self.bytes.clear();
@@ -227,11 +228,13 @@ impl WholeLines {
         }
         match std::str::from_utf8(&self.bytes) {
             Ok(text) => Ok(Some(text)),
-            Err(_) => Err(RunDirError::line(&self.path, self.line, "text", &String::from_utf8_lossy(&self.bytes))),
+            Err(_) => {
+                Err(RunDirError::line(&self.path, self.line, "UTF-8 text", &String::from_utf8_lossy(&self.bytes)))
+            }
         }
     }
 
-    /// An error about the line returned last.
+    /// An error about the last returned line.
     pub(super) fn error(&self, expected: impl Into<String>) -> RunDirError {
         RunDirError::line(&self.path, self.line, expected, &String::from_utf8_lossy(&self.bytes))
     }
@@ -288,7 +291,7 @@ mod tests {
             changed[at] ^= 1;
             std::fs::write(&path, &changed).unwrap();
             let error = read::<Thing>(&path, 1).unwrap_err().to_string();
-            // The version may have become another one.
+            // The changed byte may be in the version.
             assert!(error.contains("damaged or edited") || error.contains("format version"), "byte {at}: {error}");
             std::fs::write(&path, &bytes[..at]).unwrap();
             assert!(read::<Thing>(&path, 1).is_err(), "cut at {at}");

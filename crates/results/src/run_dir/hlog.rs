@@ -1,13 +1,13 @@
-//! HdrHistogram interval logs of service, wait and lag, one line for each stream, device and window.
+//! HdrHistogram interval logs of service, wait and lag: a line for each window, stream and device.
 //!
-//! The format is that of HdrHistogram's own tools (HistogramLogProcessor and the plotters), so the latencies of a run
-//! can be viewed without this program: durations in nanoseconds, compressed V2 histograms, the maximum in milliseconds,
-//! lines tagged `stream@device`. A window is at least 10 s of whole report intervals; cells in which nothing succeeded
-//! have no line in it.
+//! HdrHistogram's tools (HistogramLogProcessor and the plotters) read this format, so the latencies of a run can be
+//! viewed without this program: durations in nanoseconds, compressed V2 histograms, the maximum in milliseconds, lines
+//! tagged `stream@device`. A window is a whole number of report intervals, usually at least 10 s. Cells without a
+//! successful operation in a window have no line.
 //!
-//! Durations are resolved to 1 us, or to two digits where that is coarser: finer steps would fill a day's log with
-//! noise. Wait and lag have one digit: it is enough to see delays, and at two digits they would take as much space as
-//! service does.
+//! Durations are resolved to 1 us, or to two digits if that is coarser: finer steps would fill a day's log with noise.
+//! Wait and lag have one digit, which is enough to see delays; with two digits they would take as much space as
+//! service.
 //!
 //! Source: HdrHistogram's `HistogramLogWriter`, format version 1.3.
 
@@ -34,13 +34,13 @@ use std::path::Path;
 
 /// Minimum length of a window, seconds.
 const WINDOW_SEC_MIN: u64 = 10;
-/// Finest resolution, nanoseconds: the power of two nearest to 1 us, as bucket widths are powers of two.
+/// Finest resolution, nanoseconds: the power of two nearest to 1 us, because bucket widths are powers of two.
 const UNIT_NS: u64 = 1024;
-/// HdrHistogram's tools expect the maximum in milliseconds, beside histograms in nanoseconds.
+/// HdrHistogram's tools expect the maximum in milliseconds, but histograms in nanoseconds.
 const NS_PER_MS: f64 = 1e6;
 
-/// Report intervals in one window: the smallest number that makes 10 s or more and divides a round of `round_sec`; a
-/// shorter round is one window. `round_sec` is a multiple of the report interval, or 0 without rounds.
+/// Number of report intervals in a window: the smallest number of at least 10 s that divides a round of `round_sec`. A
+/// round shorter than 10 s is one window. `round_sec` is a multiple of the report interval, or 0 without rounds.
 pub(super) fn window_intervals(report_interval_sec: u64, round_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
     let least = WINDOW_SEC_MIN.div_ceil(interval_sec);
@@ -69,7 +69,7 @@ impl HlogKind {
     }
 }
 
-/// The same counts at the resolution of the log. Its buckets are unions of a cell's buckets, so no value is rounded
+/// The histogram at the resolution of the log. The log's buckets are unions of a cell's buckets, so no value is rounded
 /// twice.
 fn coarser(histogram: &Latencies, digits: u8) -> Latencies {
     let coarse = Latencies::new_with_bounds(UNIT_NS, DURATION_MAX_NS, digits);
@@ -81,7 +81,7 @@ fn coarser(histogram: &Latencies, digits: u8) -> Latencies {
     coarse
 }
 
-/// Tag of a cell: `stream@device`, with `_` for characters that a tag may not contain.
+/// Tag of a cell: `stream@device`, with `_` in place of characters that a tag must not contain.
 fn tag(layout: &Layout, cell: usize) -> String {
     let devices = layout.devices.len();
     let tag = format!("{}@{}", layout.streams[cell / devices].name, layout.devices[cell % devices]);
@@ -90,9 +90,9 @@ fn tag(layout: &Layout, cell: usize) -> String {
 
 fn header(kind: HlogKind, tool: &str, started_unix_ms: u64) -> String {
     let name = match kind {
-        HlogKind::Service => "service: from hand-over to the kernel to completion",
-        HlogKind::Wait => "wait: for a free slot under the limit of operations in flight",
-        HlogKind::Lag => "lag: how late the operation was handed over by this program itself",
+        HlogKind::Service => "service: from submission to the kernel to completion",
+        HlogKind::Wait => "wait: for a free slot under the in-flight limit",
+        HlogKind::Lag => "lag: delay of the submission by this program itself",
     };
     let started = started_unix_ms as f64 / 1000.0;
     format!(
@@ -109,7 +109,7 @@ fn header(kind: HlogKind, tool: &str, started_unix_ms: u64) -> String {
 const COMPRESSED_COOKIE: u32 = 0x1c84_9304 | 0x10;
 
 /// Writes compressed V2 histograms like the library's `V2DeflateSerializer`, but reuses the deflate state. The library
-/// allocates 300 KB for each histogram: on virtual time the page faults took a sixth of a long run.
+/// allocates 300 KB for each histogram; in virtual time, the page faults took a sixth of a long run.
 struct Compressor {
     serializer: V2Serializer,
     deflate: Compress,
@@ -148,7 +148,7 @@ impl Compressor {
     }
 }
 
-/// The three logs of a run, and the durations since their last line.
+/// The three logs of a run, with the durations since the last window.
 pub(super) struct Hlogs {
     logs: [Log; 3],
     tags: Vec<String>,
@@ -162,7 +162,7 @@ pub(super) struct Hlogs {
 struct Log {
     kind: HlogKind,
     file: AppendFile,
-    /// One per cell: durations since the last window.
+    /// By cell: durations since the last window.
     since: Vec<Latencies>,
 }
 
@@ -191,7 +191,7 @@ impl Hlogs {
         })
     }
 
-    /// Adds one interval; writes the window when it is full.
+    /// Adds an interval; writes the window once it is complete.
     pub(super) fn add(&mut self, interval: &Interval) -> Result<(), RunDirError> {
         for log in &mut self.logs {
             for (since, cell) in log.since.iter_mut().zip(&interval.cells).filter(|(_, cell)| cell.counts.ops > 0) {
@@ -203,7 +203,7 @@ impl Hlogs {
         if self.intervals == self.window_intervals { self.write_window() } else { Ok(()) }
     }
 
-    /// Writes the durations since the last window, if there are any.
+    /// Writes the durations since the last window, if any.
     pub(super) fn write_window(&mut self) -> Result<(), RunDirError> {
         let (from_sec, length_sec) = (self.from_ns as f64 / 1e9, (self.to_ns - self.from_ns) as f64 / 1e9);
         let mut lines = String::new();
@@ -238,7 +238,7 @@ impl Hlogs {
 pub struct Window {
     /// Index of the cell: see [`Layout::cell`].
     pub cell: usize,
-    /// Beginning, seconds since the run began.
+    /// Start, seconds since the run began.
     pub from_sec: f64,
     /// Length, seconds.
     pub length_sec: f64,
@@ -246,22 +246,23 @@ pub struct Window {
     pub histogram: Latencies,
 }
 
-/// The buckets of a [`Window`] as the log has them. Reading these few is three times as fast as filling a histogram.
+/// The buckets of a [`Window`], as in the log. Three times as fast to read as a histogram.
 #[derive(Debug)]
 pub struct WindowBuckets<'a> {
     pub cell: usize,
     pub from_sec: f64,
     pub length_sec: f64,
-    /// Buckets that are not empty, ascending.
+    /// Non-empty buckets, ascending.
     pub buckets: &'a [Bucket],
-    /// A histogram with these buckets and without counts.
+    /// An empty histogram with the bounds of the log.
     empty: &'a Latencies,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
-    /// Smallest and largest duration.
+    /// Smallest duration in the bucket.
     pub least_ns: u64,
+    /// Largest duration in the bucket.
     pub most_ns: u64,
     pub count: u32,
 }
@@ -276,11 +277,10 @@ impl WindowBuckets<'_> {
     }
 }
 
-/// Reads one of the logs of the run in `dir` and calls `each` with every line, oldest first. Memory does not
-/// grow with the log.
+/// Reads a log of the run in `dir` and calls `each` for every line, oldest first. Memory does not grow with the log.
 ///
-/// A torn last line is dropped. Errors: the file cannot be read, or is not a log of `layout`, or is damaged; then
-/// `each` got the lines before the damage.
+/// A torn last line is dropped. Errors: the file cannot be read, is not a log of `layout`, or is damaged; `each` then
+/// got the lines before the damage.
 pub fn each_window(
     dir: &Path,
     layout: &Layout,
@@ -293,7 +293,8 @@ pub fn each_window(
     })
 }
 
-/// As [`each_window`], with buckets instead of histograms. If `stream` is some, only its lines are decoded.
+/// Like [`each_window`], with buckets instead of histograms. With a `stream`, only the lines of this stream are
+/// decoded.
 pub fn each_buckets(
     dir: &Path,
     layout: &Layout,
@@ -311,8 +312,8 @@ pub fn each_buckets(
     }
 }
 
-/// The lines of the newest window of one of the logs, read from the end of the file only: the cost does not grow with
-/// the run. Empty before the first window is full. Errors: as [`each_window`].
+/// The lines of the newest window of a log. Only the end of the file is read, so the cost does not grow with the run.
+/// Empty before the first window is complete. Errors: as [`each_window`].
 pub fn last_windows(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Window>, RunDirError> {
     let path = dir.join(kind.file_name());
     let file = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
@@ -325,9 +326,9 @@ pub fn last_windows(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<W
     Ok(newest)
 }
 
-/// A file positioned so that only whole lines at its end are left.
+/// Opens a file at the first whole line within its last megabyte.
 fn end_of(path: &Path) -> io::Result<File> {
-    // A line has at most about ten kilobytes: this holds a window of many streams and devices.
+    // A line has at most about 10 KB, so this is enough for a window of many streams and devices.
     const END_BYTES: u64 = 1 << 20;
     let mut file = files::open(path, Links::Refused)?;
     let from = file.metadata()?.len().saturating_sub(END_BYTES);
@@ -341,8 +342,8 @@ fn end_of(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Calls `each` with every window of a log, or only with those of `stream`. Not generic: a generic function would be
-/// compiled in the calling crate, with less optimisation.
+/// Calls `each` for every window of a log, or only for the windows of `stream`. Not generic, because a generic function
+/// would be compiled in the calling crate, with less optimisation.
 fn windows(
     mut lines: WholeLines,
     layout: &Layout,
@@ -376,14 +377,14 @@ fn windows(
     Ok(())
 }
 
-/// Sanity limit on a histogram, bytes: five digits up to an hour take less.
+/// Maximum size of an uncompressed histogram, bytes: five digits up to an hour take less.
 const PLAIN_BYTES_MAX: usize = 16 << 20;
 
 /// First word of a V2 histogram. Source: HdrHistogram's `EncodableHistogram`.
 const PLAIN_COOKIE: u32 = 0x1c84_9303 | 0x10;
 
 /// Reads histograms like the library, but reuses the inflate state and limits the memory. The library allocates 40 KB
-/// for each histogram, and as much memory as the histogram claims to need.
+/// for each histogram, plus as much memory as the histogram claims to need.
 struct Decoder {
     bytes: Vec<u8>,
     inflate: Box<DecompressorOxide>,
@@ -398,7 +399,7 @@ impl Decoder {
         Self { bytes, inflate: Box::default(), plain, buckets: Vec::new(), empty: latencies() }
     }
 
-    /// Reads the buckets of a histogram. `Err` gives the expected text.
+    /// Reads the buckets of a histogram. `Err` describes the expected text.
     fn read(&mut self, base64: &str) -> Result<(), &'static str> {
         self.bytes.clear();
         STANDARD.decode_vec(base64, &mut self.bytes).map_err(|_| "a histogram in base64")?;
@@ -442,8 +443,8 @@ impl Decoder {
         if (self.empty.low(), self.empty.high(), self.empty.sigfig()) != (low, high, digits) {
             self.empty = Latencies::new_with_bounds(low, high, digits).ok()?;
         }
-        // HdrHistogram's layout: buckets of equal width, then for each doubling of the range half as many of twice the
-        // width.
+        // HdrHistogram's layout: first buckets of equal width; then, for each doubling of the range, half as many
+        // buckets of twice the width.
         let unit = low.ilog2();
         let half = (2 * 10_u64.pow(u32::from(digits))).next_power_of_two().max(2) / 2;
         let (mut payload, mut index, most) = (rest.get(..payload)?, 0, self.empty.distinct_values() as u64);
@@ -534,7 +535,7 @@ mod tests {
                 assert!(decoder.read(&STANDARD.encode(&bytes[..end])).is_err(), "{end} of {} bytes", bytes.len());
             }
         }
-        // A few kilobytes that inflate to any size are not followed there.
+        // A few kilobytes that inflate to a huge size are refused.
         compressor.plain = vec![0; 2 * PLAIN_BYTES_MAX];
         let bomb = STANDARD.encode(compressor.compressed());
         assert!(bomb.len() < 128 << 10 && decoder.read(&bomb).is_err());
@@ -560,7 +561,7 @@ mod tests {
         {
             assert!(!is_read(&[(at, bytes)]), "{at}");
         }
-        // So many zeros before the count that no bucket is left.
+        // More zeros before the count than there are buckets.
         assert!(!is_read(&[(40, zeros)]));
     }
 

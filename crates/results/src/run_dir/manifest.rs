@@ -1,4 +1,4 @@
-//! The manifest: the setup of a run, and everything that is needed to judge it again.
+//! The manifest: the setup of a run, with everything that is needed to judge the run again.
 
 use super::FORMAT_VERSION;
 use crate::act_log::{self, Header, Test};
@@ -10,11 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Type of target of the operations: `kind` in the facts of a device.
+/// Type of a device: `kind` in the facts of the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
-    /// A block device that is no partition.
+    /// A block device that is not a partition.
     #[default]
     WholeDisk,
     Partition,
@@ -22,7 +22,7 @@ pub enum DeviceKind {
     Simulated,
 }
 
-/// `kind` in the facts of a database namespace, behind a network.
+/// `kind` in the facts of a database namespace behind a network.
 pub const NAMESPACE: &str = "namespace";
 
 impl DeviceKind {
@@ -32,14 +32,14 @@ impl DeviceKind {
     }
 }
 
-/// The configuration of a run in all its stages. Pairs are name and value.
+/// The configuration of a workload, as written and as resolved. Pairs are name and value.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Config {
-    /// The file as it was written, or the options as they were given.
+    /// The text of the configuration file, or the options as given.
     pub as_written: String,
     /// Every ACT setting with its default, in ACT's order.
     pub resolved: Vec<(String, String)>,
-    /// The rates that follow, in ACT's order.
+    /// The derived rates, in ACT's order.
     pub derived: Vec<(String, String)>,
     /// Settings that ACT does not have.
     pub settings: Vec<(String, String)>,
@@ -48,17 +48,17 @@ pub struct Config {
 /// A workload of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WorkloadRecord {
-    /// Name among the workloads of the run; empty if it is the only one.
+    /// Name of the workload; empty for the only workload of a run.
     pub name: String,
     /// Kind of load: `storage`, `index`.
     pub kind: String,
-    /// Its configuration.
+    /// Configuration.
     pub config: Config,
-    /// Its client operations a second as a multiple of the load of 1x, that of published ratings.
+    /// Client operations per second as a multiple of 1x, the unit of published ratings.
     pub times_1x: Option<f64>,
-    /// Why its result cannot be laid beside published ratings, a phrase; `None`: it can.
+    /// Why the result cannot be compared with published ratings, a phrase; `None`: it can be compared.
     pub not_comparable: Option<String>,
-    /// Head of its log in ACT's format; `None`: it has no such log.
+    /// Head of the workload's log in ACT's format; `None`: there is no such log.
     pub act_log: Option<ActLogHead>,
 }
 
@@ -67,7 +67,7 @@ pub struct WorkloadRecord {
 pub struct ActLogHead {
     /// ACT's test.
     pub test: Test,
-    /// One line a device: size, large blocks, minimum I/O size.
+    /// A line for each device: size, large blocks, minimum I/O size.
     pub device_lines: Vec<String>,
 }
 
@@ -81,13 +81,13 @@ pub struct Manifest {
     pub command: Vec<String>,
     /// Beginning of the run, milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
-    /// Seed of everything random.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// Workloads that ran together; at least one.
     pub workloads: Vec<WorkloadRecord>,
-    /// Configured duration, seconds; an upper bound where `operations` end the run.
+    /// Configured duration, seconds; an upper bound if `operations` ends the run.
     pub duration_sec: u64,
-    /// Operations after which the run ends; `None`: it ends by time.
+    /// Number of operations after which the run ends; `None`: the run ends by time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<u64>,
     /// Seconds between two reports.
@@ -105,44 +105,44 @@ pub struct Manifest {
     pub device_facts: Vec<Value>,
     /// Facts about the host (kernel, CPU, memory...).
     pub host_facts: Value,
-    /// Facts about the engine (name, why it was chosen, shards...).
+    /// Facts about the engine (name, reason for the choice, shards...).
     pub engine_facts: Value,
-    /// Length of a round, the unit of steadiness, seconds. Whole report intervals.
+    /// Length of a round of the steady-state test, seconds; a multiple of the report interval.
     pub round_sec: u64,
     /// Purpose within a series: `stage 1`, `30x`.
     pub purpose: Option<String>,
-    /// The load as a multiple of 1x, where the run was part of a series.
+    /// The load as a multiple of 1x, if the run is part of a series.
     pub multiple: Option<f64>,
     /// Findings about host and devices before the run.
     pub findings: Vec<Finding>,
     /// Reasons for missing measurements, each one sentence.
     pub unmeasured: Vec<String>,
-    /// The process of the run, to check if it is still alive.
+    /// The process of the run, to check whether it is still alive.
     pub process: Option<Process>,
 }
 
-/// Time left until `all` operations are done, at the rate of the `done` ones, in the unit of `elapsed`; `None` if none
-/// is done.
+/// Time left until `all` operations are done, in the unit of `elapsed`, if the rate stays as it was during the `done`
+/// operations; `None` if no operation is done.
 pub fn time_left(all: u64, done: u64, elapsed: f64) -> Option<f64> {
     (done > 0).then(|| all.saturating_sub(done) as f64 * elapsed / done as f64)
 }
 
-/// A process, told from every other one that ever had its number.
+/// A unique identification of a process, even if its PID is reused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
-    /// Its number.
+    /// PID.
     pub pid: u32,
-    /// When it began, clock ticks since the machine started. Source: proc_pid_stat(5), field 22.
+    /// Start of the process, clock ticks since boot. Source: proc_pid_stat(5), field 22.
     pub start_ticks: u64,
-    /// Of the machine's present start. Source: /proc/sys/kernel/random/boot_id.
+    /// ID of the boot. Source: /proc/sys/kernel/random/boot_id.
     pub boot_id: String,
-    /// The namespace in which the number was given, `pid:[4026531836]`; `None` where it is not known.
+    /// PID namespace of `pid`: `pid:[4026531836]`; `None` if unknown.
     pub pid_namespace: Option<String>,
 }
 
 impl Manifest {
-    /// A manifest of a run with the cells of `layout`, judged by `sla`; the caller fills in the rest. The thresholds of
-    /// `layout` must be those of `sla`.
+    /// A manifest of a run with the cells of `layout`, judged by `sla`. The caller sets the other fields. `layout` and
+    /// `sla` must have the same thresholds.
     pub fn new(layout: &Layout, sla: Sla) -> Self {
         debug_assert_eq!(*layout.thresholds_ns, *sla.thresholds_ns());
         Self {
@@ -161,18 +161,23 @@ impl Manifest {
         Layout { streams: self.streams.clone(), devices: self.devices.clone(), thresholds_ns: self.sla.thresholds_ns() }
     }
 
-    /// A sentence if a stream has a limit at a threshold that the run did not count: such a limit could never be
+    /// A sentence if a stream has a limit at a threshold that the run did not count; such a limit could never be
     /// reached.
     pub(super) fn unknown_threshold(&self) -> Option<String> {
         let known = self.sla.thresholds_ns();
         self.streams.iter().find_map(|stream| {
             let of_stream = stream.limits.iter().flat_map(|limits| &limits.sla).flat_map(Sla::limits);
             let unknown = of_stream.into_iter().find(|limit| !known.contains(&limit.threshold_ns))?;
-            Some(format!("{} is limited at {}, which is none of its thresholds", stream.name, unknown.threshold_text()))
+            Some(format!(
+                "stream {} has a limit at {}, which is not a threshold of the run",
+                stream.name,
+                unknown.threshold_text()
+            ))
         })
     }
 
-    /// True if the load comes from a configuration; a replay's comes from a trace, transactions' from options.
+    /// True if the load comes from a configuration. The load of a replay comes from a trace, the load of transactions
+    /// from options.
     pub fn has_keys(&self) -> bool {
         self.workloads.iter().any(|workload| !matches!(workload.kind.as_str(), "replay" | "transactions"))
     }
@@ -195,7 +200,8 @@ impl Manifest {
         Judge::new(JudgePlan { tested, simulated, has_keys, workloads, ..plan })
     }
 
-    /// An empty blamer of the run, for use with its `judge`. `columns` name the telemetry values.
+    /// An empty blamer of the run, for use with `judge`, the judge of the run. `columns` has the names of the telemetry
+    /// values.
     pub fn blamer(&self, judge: &Judge, columns: &[String]) -> Blamer {
         let name = |device: usize| Some(self.device_facts.get(device)?.get("kernel_name")?.as_str()?.to_owned());
         let devices = 0..self.devices.len();
@@ -204,8 +210,8 @@ impl Manifest {
         Blamer::new(judge.plan(), columns, &kernel_names, &requests_max)
     }
 
-    /// Number of requests that a device holds at once from this program's threads: a thread's requests go to the
-    /// hardware queue of its CPU. `None` if not recorded, or without such queues.
+    /// Maximum number of requests that a device holds from this program's threads: the requests of a thread go to the
+    /// hardware queue of its CPU. `None`: not recorded, or no such queues.
     fn requests_max(&self, device: usize) -> Option<u64> {
         let facts = self.device_facts.get(device)?;
         let queues = facts.get("hardware_queues")?.as_u64()?;
@@ -213,14 +219,14 @@ impl Manifest {
         facts.get("queue_requests_max")?.as_u64()?.checked_mul(queues.min(threads.max(1)))
     }
 
-    /// Kinds of the workloads: `storage`; for several `storage and index`.
+    /// Kinds of the workloads: `storage`, or for several `storage and index`.
     pub fn kind(&self) -> String {
         let mut kinds: Vec<&str> = self.workloads.iter().map(|workload| workload.kind.as_str()).collect();
         kinds.dedup();
         kinds.join(" and ")
     }
 
-    /// The name of the log in ACT's format of a workload.
+    /// File name of a workload's log in ACT's format.
     pub fn act_log_name(&self, workload: usize) -> String {
         match &self.workloads[..] {
             [_] => super::ACT_LOG.to_owned(),
@@ -228,7 +234,7 @@ impl Manifest {
         }
     }
 
-    /// Header of a workload's log in ACT's format; `None` if it has no such log.
+    /// Header of a workload's log in ACT's format; `None` if there is no such log.
     pub fn act_header(&self, workload: usize) -> Option<Header> {
         let WorkloadRecord { config, act_log, .. } = self.workloads.get(workload)?;
         let act_log = act_log.as_ref()?;

@@ -1,30 +1,29 @@
-//! The run directory: everything that a run leaves behind, written and read.
+//! The run directory: the files of a run, written and read.
 //!
 //! ```text
-//! manifest.json   what was run, on what, by whom         written first, whole or not at all
+//! manifest.json   setup: load, devices, program          written first, atomically
 //! intervals.csv   exact counts by interval, stream, device
-//! telemetry.csv   one line an interval; it closes the interval
+//! telemetry.csv   a line per interval, which closes the interval
 //! act.log         service times as ACT 6.6 logs them
 //! service.hlog    HdrHistogram interval logs, at least every 10 s
 //! wait.hlog
 //! lag.hlog
-//! trace.csv       samples of the block layer, where it could be traced
-//! checksums.csv   how long each file was at each report, and its checksum
-//! verdict.json    the verdict, and the same of all files  written last, whole or not at all
+//! trace.csv       samples of the block layer, if tracing was possible
+//! checksums.csv   length and checksum of each file at each report
+//! verdict.json    the verdict, and these sums at the end  written last, atomically
 //! ```
 //!
-//! A run without `verdict.json` is incomplete, and readers say so. Between the first file and the last one everything
-//! is appended in whole lines, so whatever stops the run (a signal, a full disk, a power cut) leaves a readable
-//! directory, less its last interval. The verdict can be computed again from the manifest and the two tables; a reader
-//! does so and compares.
+//! A run without `verdict.json` is incomplete, and readers say so. The other files are appended in whole lines. So if a
+//! signal, a full disk or a power cut stops the run, the directory is still readable, without its last interval.
+//! Readers compute the verdict again from the manifest and the two tables, and compare it with the recorded verdict.
 //!
-//! One [`Writer`] writes the directory, outside the issuing threads. `docs/run-directory.md` explains the columns,
+//! A [`Writer`] writes the directory, outside the issuing threads. `docs/run-directory.md` explains the columns,
 //! [`crate::judge`] the verdict.
 //!
-//! An error of a run directory has one line: the operation and its object, the cause, the remedy.
+//! An error of a run directory is one line: the operation and its object, the cause, the remedy.
 //!
-//! [`holds`] classifies a directory given by the user: a run, a series of runs, or neither. In the last case its error
-//! describes the contents, and names the runs one level below.
+//! [`holds`] classifies a directory given by the user: a run, a series of runs, or neither. For neither, the error
+//! describes the contents and names the runs one level below.
 
 mod checksums;
 mod file;
@@ -49,16 +48,16 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Version of the formats in a run directory. Readers read all versions up to theirs; it grows when a column or a field
-/// changes its meaning, not when one is added. Version 2: separate counts for operations wanted in an earlier slice,
-/// for lost ones and for those not back in time.
+/// Version of the formats in a run directory. Raised when a column or field changes its meaning, not when one is added.
+/// Readers read all versions up to their own. Version 2: separate counts for operations due in an earlier slice, for
+/// lost operations and for operations that did not complete in time.
 pub const FORMAT_VERSION: u32 = 2;
 
 /// Setup of the run.
 pub const MANIFEST: &str = "manifest.json";
 /// Exact counts by interval, stream and device.
 pub const INTERVALS: &str = "intervals.csv";
-/// One line per interval.
+/// Telemetry, a line per interval.
 pub const TELEMETRY: &str = "telemetry.csv";
 /// Samples of the block layer.
 pub const TRACE: &str = "trace.csv";
@@ -72,32 +71,32 @@ pub const SERIES: &str = "series.json";
 /// Why a run directory could not be written or read.
 #[derive(Debug, Error)]
 pub enum RunDirError {
-    /// The directory holds a run already.
+    /// The directory already holds a run.
     #[error("starting a run in {} - it already holds {found} of another run; give another --out or move that run away", .dir.display())]
     Occupied { dir: PathBuf, found: String },
     /// Too little space for the whole run.
     #[error(
-        "starting a run in {} - it will need about {} and {} are free; free some space or give an --out with more room",
+        "starting a run in {} - the run needs about {}, and {} are free; free some space or give an --out with more room",
         .dir.display(), bytes(*.needed_bytes as f64), bytes(*.free_bytes as f64)
     )]
     NoRoom { dir: PathBuf, needed_bytes: u64, free_bytes: u64 },
-    /// System call failed.
+    /// A system call failed.
     #[error("{tried} {} - {source}{}; {}", .path.display(), free_text(.free_bytes), advice(.tried, .source))]
     Io {
         /// Operation, up to the path: `appending 312 bytes to`.
         tried: String,
         path: PathBuf,
         source: io::Error,
-        /// Bytes free there, where that matters and could be found out.
+        /// Free bytes on the file system, if the disk is full and the number is known.
         free_bytes: Option<u64>,
     },
-    /// An earlier write had failed; nothing was tried.
+    /// An earlier write had failed, so nothing was written.
     #[error(
         "recording in {} - stopped after an earlier error ({earlier}); earlier records can be read",
         .dir.display()
     )]
     Stopped { dir: PathBuf, earlier: String },
-    /// There is no run where one was looked for.
+    /// The path does not hold a run.
     #[error("reading {} - {why}; {what_to_do}", .path.display())]
     NoRun { path: PathBuf, why: String, what_to_do: String },
     /// A file is of a later version.
@@ -120,7 +119,7 @@ pub enum RunDirError {
 }
 
 impl RunDirError {
-    /// A failed system call, with the free space if that is the cause.
+    /// Error of a failed system call, with the free space if the disk is full.
     fn io(tried: impl Into<String>, path: &Path, source: io::Error) -> Self {
         let free_bytes = if is_full(&source) { free_bytes(path).ok() } else { None };
         Self::Io { tried: tried.into(), path: path.to_owned(), source, free_bytes }
@@ -162,22 +161,22 @@ fn free_text(free_bytes: &Option<u64>) -> String {
 fn advice(tried: &str, error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied if tried.starts_with("reading") => {
-            "read it as the user who ran it or as root, or let this user read it (chmod)"
+            "read the run as root or as the user who recorded it, or let this user read it (chmod)"
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "free some space or give another --out; data written before is complete and can be read"
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "give an --out that this user may write to",
-        ErrorKind::NotFound => "give the directory of a run, or a place where one can be made",
+        ErrorKind::NotFound => "give the directory of a run, or a path where a directory can be created",
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => "a file is in the way: give the path of a directory",
         ErrorKind::InvalidInput | ErrorKind::InvalidData if tried.starts_with("reading") => {
-            "a run leaves regular files only: use an untouched copy of its directory"
+            "a run directory holds only regular files: use an untouched copy of the directory"
         }
         ErrorKind::FileTooLarge => {
-            "raise the limit of the size of a file (ulimit -f), or give an --out where there is none"
+            "raise the file size limit (ulimit -f), or give an --out on a file system without such a limit"
         }
         _ if is_out_of_descriptors(error) => "raise the limit of open files (ulimit -n)",
-        _ => "check the disk under it",
+        _ => "check the disk that holds this path",
     }
 }
 
@@ -185,18 +184,18 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error())
 }
 
-/// Runs named in a message; more are counted.
+/// Maximum number of runs named in a message; only the number of the others is shown.
 const NAMED_MAX: usize = 5;
 
 /// Contents of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
     Run,
-    /// A series of runs, each in a directory below.
+    /// A series of runs, each in a subdirectory.
     Series,
 }
 
-/// Classifies `dir`. Errors: neither a run nor a series; the message describes the contents and names runs below.
+/// Classifies `dir`. Errors: neither a run nor a series; the error describes the contents and names runs below.
 pub fn holds(dir: &Path) -> Result<Holds, RunDirError> {
     match () {
         () if is_there(dir, SERIES) => Ok(Holds::Series),
@@ -205,7 +204,7 @@ pub fn holds(dir: &Path) -> Result<Holds, RunDirError> {
     }
 }
 
-/// True if `name` exists in any form; reading it shows if it is a file.
+/// True if `name` exists, as a file of any type.
 fn is_there(dir: &Path, name: &str) -> bool {
     dir.join(name).symlink_metadata().is_ok()
 }
@@ -215,12 +214,12 @@ fn files_of_a_run(dir: &Path) -> impl Iterator<Item = &'static str> {
     names.chain(HlogKind::ALL.map(HlogKind::file_name)).filter(|name| is_there(dir, name))
 }
 
-/// True if `dir` holds a run, whole or damaged: at least two files of one. A single file may be unrelated.
+/// True if `dir` holds a run, whole or damaged: at least two files of a run. A single file may be unrelated.
 pub fn is_run_dir(dir: &Path) -> bool {
     files_of_a_run(dir).nth(1).is_some()
 }
 
-/// Names of the directories in `dir` that hold a run or a series, in order; none if it cannot be listed.
+/// Sorted paths of the directories in `dir` that hold a run or a series; empty if `dir` cannot be listed.
 pub fn run_dirs_below(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut runs: Vec<PathBuf> = entries.filter(|path| is_there(path, MANIFEST) || is_there(path, SERIES)).collect();
@@ -228,7 +227,7 @@ pub fn run_dirs_below(dir: &Path) -> Vec<PathBuf> {
     runs
 }
 
-/// Why `dir`, which has no manifest, cannot be read as a run.
+/// The error for `dir`, which has no manifest and so cannot be read as a run.
 fn no_run(dir: &Path) -> RunDirError {
     let error = |path: PathBuf, why: String, what_to_do: String| RunDirError::NoRun { path, why, what_to_do };
     let manifest = dir.join(MANIFEST);
@@ -237,38 +236,40 @@ fn no_run(dir: &Path) -> RunDirError {
         Err(_) if dir.is_file() => {
             let what_to_do =
                 match dir.file_name().filter(|name| files_of_a_run(dir_of(dir)).any(|ours| **name == *ours)) {
-                    Some(_) => format!("give the directory that it is in: {}", dir_of(dir).display()),
+                    Some(_) => format!("give the directory that holds this file: {}", dir_of(dir).display()),
                     None => "give the directory of a run (--out of the run)".to_owned(),
                 };
             return error(dir.to_owned(), "it is a file, and a run is a directory".to_owned(), what_to_do);
         }
         Err(why) => {
-            let why = format!("{why}, where {MANIFEST} of a run or {SERIES} of a series was looked for");
+            let why = format!("{why}; a directory with {MANIFEST} (a run) or {SERIES} (a series) was expected");
             return error(dir.to_owned(), why, "check the path".to_owned());
         }
     };
     let below = run_dirs_below(dir);
     if is_there(dir, SERIES) {
-        let why = format!("this directory is of a series ({SERIES}), and has no {MANIFEST} of its own");
+        let why = format!("this directory holds a series ({SERIES}), not a run");
         return error(manifest, why, format!("give the directory of one of its runs{}", named(&below)));
     }
     if let Some(found) = files_of_a_run(dir).next() {
-        let why = format!("it is missing, though {found} is there: without it nobody can tell what was run");
+        let why = format!(
+            "the manifest is missing, although {found} is there: without the manifest, nobody can tell what was run"
+        );
         return error(
             manifest,
             why,
-            "restore it from a copy; act.log reads without it (flashproof latency)".to_owned(),
+            "restore the manifest from a copy; act.log can be read without it (flashproof latency)".to_owned(),
         );
     }
     if !below.is_empty() {
-        let why = "there is none in this directory, but runs are below it".to_owned();
+        let why = "there is no run in this directory, but there are runs below it".to_owned();
         return error(manifest, why, format!("give the directory of a run{}", named(&below)));
     }
-    let what = if listed.count() == 0 { "the directory is empty" } else { "the directory holds something else" };
-    error(manifest, format!("there is none: {what}"), "give the directory of a run (--out of the run)".to_owned())
+    let what = if listed.count() == 0 { "the directory is empty" } else { "the directory holds other files" };
+    error(manifest, format!("there is no run: {what}"), "give the directory of a run (--out of the run)".to_owned())
 }
 
-/// `: a, b and 3 more`; empty without any.
+/// A list for a message: `: a, b and 3 more`; empty without runs.
 fn named(runs: &[PathBuf]) -> String {
     if runs.is_empty() {
         return String::new();

@@ -1,7 +1,7 @@
 //! Reads a run directory, and judges the run again from its contents.
 //!
-//! Reading stops at the first damaged line, because nobody can tell where the damage ends. The position and the length
-//! of the whole part are reported. A verdict on that part can be a failure; it is never a pass.
+//! Reading stops at the first damaged line, because the end of the damage is unknown. The position of the damage and
+//! the length of the intact part are reported. The verdict on the intact part can be a failure, but never a pass.
 
 use super::checksums::{Checked, Recorded};
 use super::file::{self, WholeLines};
@@ -22,26 +22,26 @@ pub struct Run {
     pub dir: PathBuf,
     /// Setup of the run.
     pub manifest: Manifest,
-    /// The verdict written at the end of the run; `None` for an incomplete run: it was killed, its disk was full, or it
+    /// The verdict written at the end of the run; `None` for an incomplete run, which was killed, had a full disk, or
     /// is still running.
     pub written: Option<Verdict>,
     /// The verdict computed again from the tables. Without a written verdict the end is [`End::Unrecorded`].
     pub verdict: Verdict,
-    /// Intervals that were recorded completely.
+    /// Number of completely recorded intervals.
     pub intervals: u64,
-    /// Caveats about the run, each one sentence: incomplete, lines dropped, verdicts differ.
+    /// Caveats, one sentence each: the run is incomplete, lines were dropped, verdicts differ.
     pub remarks: Vec<String>,
-    /// Damage, each one sentence; also among the remarks.
+    /// Damage, one sentence each; also included in `remarks`.
     pub damage: Vec<String>,
 }
 
 impl Run {
-    /// True if the run came to its end and wrote its verdict.
+    /// True if the run ended and wrote its verdict.
     pub fn is_complete(&self) -> bool {
         self.written.is_some()
     }
 
-    /// True if the written verdict matches the one computed from the tables; `None` without one.
+    /// True if the written verdict matches the verdict computed from the tables; `None` without a written verdict.
     pub fn agrees(&self) -> Option<bool> {
         self.written.as_ref().map(|written| written.agrees_with(&self.verdict))
     }
@@ -49,18 +49,18 @@ impl Run {
 
 /// Reads the run in `dir` and judges it again.
 ///
-/// Memory does not grow with the run's intervals. A torn end is dropped with a remark; so are lines after a damaged
-/// one. Errors: no manifest or a damaged one, a later format, or a failed system call.
+/// Memory does not grow with the run's intervals. A torn end, or lines from a damaged line on, are dropped with a
+/// remark. Errors: the manifest is missing or damaged, a file has a later format, or a system call failed.
 pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     read_each(dir, manifest(dir)?, &mut |_, _| {})
 }
 
-/// As [`read`], for a run with its manifest. Calls `each` with the columns of telemetry and every whole interval.
+/// Like [`read`], for a run whose manifest is already read. Calls `each` for every whole interval.
 pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<Run, RunDirError> {
     let mut damage = Vec::new();
     let written: Option<Verdict> = match file::read(&dir.join(VERDICT), VERDICT_FORMAT_VERSION) {
         Err(RunDirError::Damaged { why, .. }) => {
-            damage.push(format!("{VERDICT} is damaged ({why}): how the run ended is not known"));
+            damage.push(format!("{VERDICT} is damaged ({why}): how the run ended is unknown"));
             None
         }
         other => other?,
@@ -68,7 +68,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
     let recorded = Recorded::of(dir);
     let written = match recorded.foreign_verdict {
         true => {
-            damage.push(format!("{VERDICT} is of another run: how this one ended is not known"));
+            damage.push(format!("{VERDICT} belongs to another run: how this run ended is unknown"));
             None
         }
         false => written,
@@ -87,7 +87,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
     damage.extend(records.damage().filter(|known| !damage.iter().any(|other| other == known)).map(str::to_owned));
     let end = written.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
     let failures = written.as_ref().map_or(Vec::new(), |written| written.failures.clone());
-    // Counted only during the run: the directory does not record each read.
+    // Only the run itself counts these: the tables do not record single reads.
     let records_read = written.as_ref().and_then(|written| written.records_read);
     let mut verdict = Verdict { blame: blamer.blame(&judge), failures, records_read, ..judge.verdict(&end) };
     if let Some(written) = &written {
@@ -102,16 +102,16 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
     let first = match &written {
         None if damage.iter().any(|damage| damage.starts_with(VERDICT)) => None,
         None => Some(format!(
-            "this run is incomplete: it has no {VERDICT}, so it was killed, its disk was full, or it goes on still"
+            "this run is incomplete: it has no {VERDICT}, so it was killed, its disk was full, or it is still running"
         )),
         Some(written) if !written.agrees_with(&verdict) => Some(format!(
-            "the verdict in {VERDICT} ({}) is not the one that follows from {INTERVALS} and {TELEMETRY}: do not \
-             trust it",
+            "the verdict in {VERDICT} ({}) does not follow from {INTERVALS} and {TELEMETRY}: do not trust this \
+             verdict",
             written.outcome
         )),
         Some(_) => None,
     };
-    // The missing or damaged part may be the one that failed.
+    // The failure may be in the missing or damaged part.
     let doubt = first.iter().chain(&damage).next();
     let is_doubtful = |outcome| match outcome {
         Outcome::Pass | Outcome::Measured => true,
@@ -123,8 +123,8 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
         verdict.reasons.insert(0, Reason::new(Code::Damaged, doubt));
     }
     let rules = by_old_rules.map(|_| {
-        "judged by the rules of the version that recorded it (format 1): its counts do not tell in which slice late operations were \
-         wanted"
+        "judged by the rules of the version that recorded the run (format 1): its counts do not show in which slice late operations \
+         were due"
             .to_owned()
     });
     verdict.reasons.extend(rules.iter().map(|text| Reason::new(Code::OldRules, text)));
@@ -132,7 +132,10 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
         written.format_version == 1 && rules.is_none() && written.outcome != verdict.outcome && doubt.is_none()
     });
     let rejudged = rejudged.map(|written| {
-        format!("judged by today's rules; those of the version that recorded it said {}", written.outcome)
+        format!(
+            "judged by today's rules; by the rules of the version that recorded the run, the outcome was {}",
+            written.outcome
+        )
     });
     let remarks = first.iter().cloned().chain(rules).chain(rejudged).chain(damage.iter().cloned());
     let remarks = remarks.chain(records.remarks).chain(torn);
@@ -141,8 +144,8 @@ pub fn read_each(dir: &Path, manifest: Manifest, each: EachInterval) -> Result<R
     Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks, damage })
 }
 
-/// Reads the manifest in `dir`. Errors: not a run directory (with a description of the contents), or the manifest is
-/// damaged or of a later version.
+/// Reads the manifest in `dir`. Errors: `dir` is not a run directory (the error describes the contents), or the
+/// manifest is damaged or of a later version.
 pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
     match file::read::<Manifest>(&dir.join(MANIFEST), FORMAT_VERSION) {
         Ok(Some(manifest)) => match manifest.unknown_threshold() {
@@ -155,16 +158,16 @@ pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
     }
 }
 
-/// One interval from the tables.
+/// An interval from the tables.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IntervalRecord {
     /// Counts for the judge.
     pub counts: IntervalCounts,
-    /// The values of [`Intervals::columns`]; empty where something could not be measured.
+    /// The values of [`Intervals::columns`]; empty texts for values that could not be measured.
     pub telemetry: Vec<String>,
 }
 
-/// A function that gets the names of the telemetry values and an interval.
+/// A callback with the names of the telemetry values, and an interval.
 pub type EachInterval<'a> = &'a mut dyn FnMut(&[String], &IntervalRecord);
 
 /// The intervals of a run, one by one.
@@ -180,13 +183,13 @@ pub struct Intervals {
     ended: bool,
     remarks: Vec<String>,
     damage: Option<String>,
-    /// Damage that the checksums found in one of the files; the part before it is read.
+    /// Damage that the checksums found in one of the files; the part before the damage is read.
     file_damage: Option<String>,
 }
 
 impl Intervals {
-    /// Opens both tables of the run in `dir`. Errors: a failed system call. An invalid first line is damage like any
-    /// other: see [`Self::damage`].
+    /// Opens both tables of the run in `dir`. An invalid first line counts as damage, see [`Self::damage`]. Errors: a
+    /// failed system call.
     pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let recorded = Recorded::of(dir);
         let mut file_damage = None;
@@ -235,12 +238,12 @@ impl Intervals {
         &self.columns
     }
 
-    /// Remarks about a dropped end; known once [`Self::next`] has returned `None`.
+    /// Remarks about a dropped end. Valid once [`Self::next`] has returned `None`.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// The first damaged line, and the extent of the data before it; known once [`Self::next`] has returned `None`.
+    /// The first damaged line, and the amount of data before it. Valid once [`Self::next`] has returned `None`.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref().or(self.file_damage.as_deref().filter(|_| self.ended))
     }
@@ -248,7 +251,7 @@ impl Intervals {
     /// The next interval, or `None` at the end of the complete data: the end of the tables, or the first damaged line.
     /// Errors: a failed system call.
     ///
-    /// Not an iterator: the record is lent, so that a day of a large run needs no memory.
+    /// Not an iterator, because the record is borrowed and reused: a day of a large run needs no memory.
     #[expect(clippy::should_implement_trait, reason = "it lends, which iterators cannot")]
     pub fn next(&mut self) -> Result<Option<&IntervalRecord>, RunDirError> {
         if self.ended {
@@ -264,14 +267,14 @@ impl Intervals {
         }
     }
 
-    /// Reads the next interval into `record`. An error about a line is damage.
+    /// Reads the next interval into `record`. The caller treats an error about a line as damage.
     fn read_interval(&mut self) -> Result<Read, RunDirError> {
         let Some(line) = self.telemetry.next()? else { return Ok(Read::End { cut_sec: None }) };
         let closing = Closing::read(line, self.columns.len(), &mut self.record.telemetry);
         let closing = closing.map_err(|expected| self.telemetry.error(expected))?;
         let before_sec = self.record.counts.after_sec;
         if closing.counts.index != self.next_index || closing.counts.after_sec <= before_sec {
-            return Err(self.telemetry.error(format!("interval {} after more than {before_sec} s", self.next_index)));
+            return Err(self.telemetry.error(format!("interval {} with a time above {before_sec} s", self.next_index)));
         }
         let (after_sec, lines) = (closing.counts.after_sec, closing.lines);
         self.begin_record(closing);
@@ -285,14 +288,14 @@ impl Intervals {
         Ok(Read::Whole)
     }
 
-    /// Ends the reading at a damaged line; returns any other error.
+    /// Records damage and ends the reading, if `error` is about a line; returns any other error.
     fn damaged(&mut self, error: RunDirError) -> Result<(), RunDirError> {
         let RunDirError::Line { path, line, expected, found } = error else { return Err(error) };
         self.ended = true;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.damage = Some(format!(
-            "{name} is damaged at line {line}: expected {expected}, found {found}; what is before it, \
-             {} ({} s), is whole, and nothing behind it is looked at",
+            "{name} is damaged at line {line}: expected {expected}, found {found}; intact before this line: \
+             {} ({} s); nothing after this line is read",
             count(self.next_index, "interval"),
             self.record.counts.after_sec
         ));
@@ -307,7 +310,7 @@ impl Intervals {
         self.record.counts = IntervalCounts { cells, carried, ..closing.counts };
     }
 
-    /// Records the end of both tables. `cut_sec`: the interval with incomplete counts.
+    /// Ends the reading of both tables. `cut_sec`: time of the interval with incomplete counts.
     fn end(&mut self, cut_sec: Option<u64>) -> Result<(), RunDirError> {
         self.ended = true;
         let mut unclosed: u64 = 0;
@@ -323,39 +326,40 @@ impl Intervals {
         }
         if let Some(cut_sec) = cut_sec {
             let name = self.cells.name();
-            self.remarks.push(format!("{name} ends within the interval after {cut_sec} s: dropped from there on"));
+            self.remarks
+                .push(format!("{name} ends within the interval that closes at {cut_sec} s: this interval was dropped"));
         }
         if unclosed > 0 {
             let name = self.cells.name();
             self.remarks
-                .push(format!("dropped from the end of {name}: {} of an interval not closed", count(unclosed, "line")));
+                .push(format!("dropped from the end of {name}: {} of an unfinished interval", count(unclosed, "line")));
         }
         Ok(())
     }
 }
 
-/// Result of reading one line.
+/// Result of reading an interval.
 enum Read {
     /// An interval with all its lines.
     Whole,
-    /// The end of a table. `cut_sec`: the interval in which it ends, if that was begun.
+    /// The end of a table. `cut_sec`: time of the interval within which intervals.csv ends, if any.
     End { cut_sec: Option<u64> },
 }
 
-/// A judge and a blamer that have seen the undamaged part of a run.
+/// A judge and a blamer with the undamaged part of a run.
 pub(super) struct Replay {
     pub(super) judge: Judge,
     pub(super) blamer: Blamer,
-    /// The tables, read to their end.
+    /// The tables, read to their end or to the damage.
     pub(super) records: Intervals,
-    /// Intervals that were recorded completely.
+    /// Number of completely recorded intervals.
     pub(super) intervals: u64,
-    /// Remarks about damaged samples. Samples only explain, so a run is read without them.
+    /// Remarks about damaged trace samples. A run is readable without samples, because they only explain.
     pub(super) remarks: Vec<String>,
 }
 
-/// Feeds the run in `dir` to a judge and a blamer. Memory does not grow with its intervals. Errors: a failed system
-/// call.
+/// Feeds the run in `dir` to a judge and a blamer. Memory does not grow with the run's intervals. Errors: a failed
+/// system call.
 pub(super) fn replay(dir: &Path, manifest: &Manifest, each: EachInterval) -> Result<Replay, RunDirError> {
     let mut records = Intervals::open(dir, manifest)?;
     let columns = records.columns().to_vec();
@@ -366,7 +370,7 @@ pub(super) fn replay(dir: &Path, manifest: &Manifest, each: EachInterval) -> Res
     let mut lines = lines.iter().peekable();
     let mut intervals = 0;
     while let Some(record) = records.next()? {
-        // Passes each sample with the intervals that it overlaps, as in a live run.
+        // As in a live run, each sample comes with the intervals that it overlaps.
         while let Some(line) = lines.next_if(|line| line.at_sec * 1e9 < record.counts.end_ns as f64) {
             blamer.trace(line);
         }
@@ -380,7 +384,7 @@ pub(super) fn replay(dir: &Path, manifest: &Manifest, each: EachInterval) -> Res
 
 /// Blame of the slices over a limit of the run in `dir`, finished or not.
 ///
-/// Errors: no manifest or a damaged one, a later format, or a failed system call.
+/// Errors: the manifest is missing or damaged, a file has a later format, or a system call failed.
 pub fn blame(dir: &Path) -> Result<Vec<Blame>, RunDirError> {
     let Replay { judge, blamer, .. } = replay(dir, &manifest(dir)?, &mut |_, _| {})?;
     Ok(blamer.blame(&judge))

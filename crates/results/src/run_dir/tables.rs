@@ -1,15 +1,13 @@
 //! intervals.csv and telemetry.csv, line by line: names of the columns, counts to text, text to counts.
 //!
-//! Plain CSV without quotes. intervals.csv has streams by name, devices by their position in the manifest, because
-//! users choose the names of devices, with any characters. Its columns are found by their names in the first line;
-//! columns of later versions are skipped. A line ends after its last value that is not 0: most intervals have no slow
-//! operation, and a day has many intervals. In telemetry.csv the caller's columns follow the fixed ones.
+//! Plain CSV without quotes. intervals.csv names streams, but numbers devices by their position in the manifest,
+//! because names of devices can contain any characters. Readers find its columns by their names in the first line, and
+//! skip columns of later versions. A line ends after its last value that is not 0, because most intervals have no slow
+//! operation, and a day has many intervals. In telemetry.csv, the caller's columns follow the fixed columns.
 //!
-//! trace.csv: samples of how long the kernel kept requests and how long the devices took.
-//!
-//! One line per sample, device, kind and size in which requests completed. The sampler writes trace.csv beside the run,
-//! not the [`Writer`](super::Writer): a failed sample does not harm the run, and a directory without the file is
-//! complete, too. The file never affects a verdict.
+//! trace.csv has samples of the time of requests in the kernel and in the devices: a line for each sample, device, kind
+//! and size with completed requests. The sampler writes trace.csv, not the [`Writer`](super::Writer), so that a failed
+//! sample does not harm the run. A directory without this file is complete, too. The file never affects a verdict.
 
 use super::checksums::{Checked, Recorded};
 use super::file::{AppendFile, WholeLines};
@@ -23,7 +21,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::str::FromStr;
 
-/// First columns of intervals.csv. No line ends before them.
+/// First columns of intervals.csv, which every line has.
 const FIRST: [&str; 5] = ["after_sec", "stream", "device", "ops", "bytes"];
 
 /// Position of the stream's name in `FIRST`.
@@ -34,7 +32,7 @@ const BEFORE_VALUES: usize = 3;
 
 const SINGLE: [&str; 6] = ["in_flight", "waiting", "late", "errors", "overtime", "unissued"];
 
-/// Columns that occur per threshold, with its name appended.
+/// Columns that exist for each threshold, with the threshold appended.
 const BY_THRESHOLD: [&str; 9] = [
     "judged_over_",
     "judged_least_over_",
@@ -47,16 +45,16 @@ const BY_THRESHOLD: [&str; 9] = [
     "held_ns_over_",
 ];
 
-/// Columns after the threshold columns. Format 1 lacks them, and most lines end before them.
+/// Columns after the threshold columns. Format 1 lacks these columns, and most lines end before them.
 const LAST: [&str; 9] =
     ["last_back_ns", "slice", "lost", "missed", "missed_least", "late_ops", "late_max_ns", "silent_ns", "held_by"];
 
-/// Position of the slice in `LAST`. A line with a slice, from 1, counts operations wanted in that earlier slice; they
-/// are also part of the cell's own line.
+/// Position of the slice in `LAST`. A line with a slice (from 1) counts the operations that were due in that earlier
+/// slice; the cell's line without a slice includes them.
 const SLICE: usize = 1;
 
-/// The columns of intervals.csv in writing order. Ordered by threshold, so that the columns of large thresholds, which
-/// are 0 in most lines, come last.
+/// The columns of intervals.csv in writing order. Columns of large thresholds come last, because they are 0 in most
+/// lines.
 fn names(sla: &Sla) -> Vec<String> {
     let by_threshold = sla.limits().iter().flat_map(|limit| {
         let threshold = limit.threshold_text();
@@ -95,13 +93,14 @@ fn values<'a>(cell: &'a mut CellCounts, slice: &'a mut u64, thresholds: usize) -
     ])
 }
 
-/// By column of a file: its position in writing order; `None` for a column of a later version.
+/// Maps the columns of a file to positions in writing order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Columns {
+    /// By column of the file: position in writing order; `None` for a column of a later version.
     positions: Vec<Option<usize>>,
     /// Number of columns in writing order.
     written: usize,
-    /// Values of the line that is read, in writing order.
+    /// Values of the current line, in writing order.
     read: Vec<Option<u64>>,
 }
 
@@ -112,7 +111,7 @@ impl Columns {
         Self { positions: (0..written).map(Some).collect(), written, read: Vec::new() }
     }
 
-    /// The columns that `header` names, for a table of `format`. `None` if one is missing or duplicated.
+    /// The columns in the line `header` of a table of `format`. `None` if a column is missing or duplicated.
     pub(super) fn read(header: &str, sla: &Sla, format: u32) -> Option<Self> {
         let names = names(sla);
         let written = names.len();
@@ -125,7 +124,7 @@ impl Columns {
         (0..written).all(once).then_some(Self { positions, written, read: Vec::new() })
     }
 
-    /// Reads one line into its cell. `Err` gives the expected text.
+    /// Reads a line into its cell. `Err` describes the expected text.
     pub(super) fn read_cell(&mut self, line: &str, counts: &mut IntervalCounts, layout: &Layout) -> Result<(), String> {
         let (Self { positions, read, written }, mut stream, mut end) = (self, None, BEFORE_VALUES);
         read.clear();
@@ -151,9 +150,10 @@ impl Columns {
         }
         let stream = stream.ok_or("the name of a stream of the manifest")?;
         let device = read[2].and_then(|device| usize::try_from(device).ok());
-        let device = device.filter(|device| *device < layout.devices.len()).ok_or("the number of a device from 0")?;
+        let device =
+            device.filter(|device| *device < layout.devices.len()).ok_or("the number of a device, counted from 0")?;
         let at = layout.cell(stream, device);
-        let slice = read[*written - LAST.len() + SLICE].ok_or("the number of a slice from 1, or none")?;
+        let slice = read[*written - LAST.len() + SLICE].ok_or("the number of a slice, counted from 1, or nothing")?;
         let slice = slice.checked_sub(1);
         let is_carried = |carried: &Carried| (carried.cell, Some(carried.slice)) == (at, slice);
         let is_known = match slice {
@@ -161,7 +161,7 @@ impl Columns {
             Some(_) => counts.carried.iter().any(is_carried),
         };
         if is_known {
-            return Err("each stream and device once".to_owned());
+            return Err("each stream and device only once".to_owned());
         }
         let thresholds = layout.thresholds_ns.len();
         let cell = match slice {
@@ -183,7 +183,8 @@ impl Columns {
         };
         let counted = [&cell.judged_over, &cell.judged_least_over, &cell.response_over, &cell.service_over];
         if !counted.into_iter().all(may_be) {
-            return Err("at most as many operations over a threshold as there are, and over a larger one".to_owned());
+            return Err("at most as many operations over a threshold as in total, and no more over a larger threshold"
+                .to_owned());
         }
         if fields.next().is_some() {
             return Err("no more columns than the first line names".to_owned());
@@ -192,8 +193,8 @@ impl Columns {
     }
 }
 
-/// Appends the lines of one interval: one for each cell in which anything was wanted or outstanding, then those of
-/// operations wanted in earlier slices. Returns their number.
+/// Appends the lines of an interval: a line for each cell with due or outstanding operations, then the lines of
+/// operations that were due in earlier slices. Returns the number of lines.
 pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &Layout) -> u64 {
     let devices = layout.devices.len();
     let own = counts.cells.iter().enumerate().filter(|(_, cell)| cell.is_any()).map(|(index, cell)| (index, 0, *cell));
@@ -214,7 +215,7 @@ pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &La
     lines
 }
 
-/// Columns of telemetry.csv before those of the caller.
+/// Columns of telemetry.csv before the caller's columns.
 const TELEMETRY_COLUMNS: [&str; 10] = [
     "interval",
     "after_sec",
@@ -244,23 +245,24 @@ pub(super) fn telemetry_columns(header: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Appends `,value`, with blanks for characters of CSV syntax.
+/// Appends `,value`. Replaces characters of CSV syntax by blanks.
 fn push_field(line: &mut String, value: &str) {
     line.push(',');
     line.extend(value.chars().map(|c| if c == ',' || c == '"' || c.is_control() { ' ' } else { c }));
 }
 
-/// One line of telemetry.csv, which closes an interval.
+/// A line of telemetry.csv, which closes an interval.
 #[derive(Debug, Default)]
 pub(super) struct Closing {
-    /// Counts of the whole interval, not split by stream and device.
+    /// Counts of the whole interval that are not split by stream and device.
     pub(super) counts: IntervalCounts,
-    /// Lines of intervals.csv that belong to the interval.
+    /// Number of lines of the interval in intervals.csv.
     pub(super) lines: u64,
 }
 
 impl Closing {
-    /// Reads a line, and into `telemetry` the values of `columns` columns of the caller. `Err` gives the expected text.
+    /// Reads a line; puts the values of the caller's `columns` columns into `telemetry`. `Err` describes the expected
+    /// text.
     pub(super) fn read(line: &str, columns: usize, telemetry: &mut Vec<String>) -> Result<Self, String> {
         let (mut this, mut fields) = (Self::default(), fields(line));
         for into in fixed(&mut this.counts, &mut this.lines) {
@@ -286,7 +288,7 @@ fn fixed<'a>(counts: &'a mut IntervalCounts, lines: &'a mut u64) -> [&'a mut u64
     [index, after_sec, end_ns, lines, gaps, gaps_over, gap_max_ns, cpu_ns, run_delay_ns, in_flight_max]
 }
 
-/// Appends the line that closes an interval of `lines` lines in intervals.csv.
+/// Appends the line that closes an interval with `lines` lines in intervals.csv.
 pub(super) fn push_closing(text: &mut String, counts: &mut IntervalCounts, mut lines: u64, telemetry: &[String]) {
     let fixed = fixed(counts, &mut lines).map(|value| value.to_string());
     *text += &fixed.join(",");
@@ -294,7 +296,7 @@ pub(super) fn push_closing(text: &mut String, counts: &mut IntervalCounts, mut l
     text.push('\n');
 }
 
-/// The values of a line. Faster than `str::split`, as most values are short.
+/// The values of a line. Faster than `str::split`, because most values are short.
 fn fields(line: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
@@ -305,7 +307,7 @@ fn fields(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A decimal number of digits only.
+/// A decimal number without sign or blanks.
 fn number(field: Option<&str>) -> Option<u64> {
     let add = |number: u64, digit: u8| {
         let digit = char::from(digit).to_digit(10)?;
@@ -318,7 +320,7 @@ fn number(field: Option<&str>) -> Option<u64> {
 const COLUMNS: &str = "at_sec,length_ms,device,kind,size,requests,lost,queue_p50_ns,queue_p99_ns,queue_max_ns,\
                        device_p50_ns,device_p99_ns,device_max_ns";
 
-/// Appends samples to trace.csv. Belongs to the thread that samples.
+/// Appends samples to trace.csv. Used by the sampling thread.
 #[derive(Debug)]
 pub struct TraceWriter {
     file: AppendFile,
@@ -326,14 +328,14 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Creates the file in the directory of a run. Errors: it exists already, or a system call failed.
+    /// Creates the file in the directory of a run. Errors: the file already exists, or a system call failed.
     pub fn create(dir: &Path, sla: &Sla) -> Result<Self, RunDirError> {
         let mut file = AppendFile::create(dir.join(TRACE))?;
         file.append(format!("{}\n", trace_header(sla)).as_bytes())?;
         Ok(Self { file, text: String::new() })
     }
 
-    /// Appends the lines of one sample and waits until they are on the disk.
+    /// Appends the lines of a sample, and waits until they are on the disk.
     pub fn append(&mut self, lines: &[TraceLine]) -> Result<(), RunDirError> {
         self.text.clear();
         lines.iter().for_each(|line| line.push(&mut self.text));
@@ -342,16 +344,16 @@ impl TraceWriter {
     }
 }
 
-/// The samples of a run.
+/// The trace samples of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Samples {
-    /// In the order in which they were taken.
+    /// Lines in the order in which the samples were taken.
     pub lines: Vec<TraceLine>,
-    /// Remarks about a dropped end, each one sentence.
+    /// Remarks about a dropped end, one sentence each.
     pub remarks: Vec<String>,
 }
 
-/// Reads the samples of the run in `dir`. A run without the file has none, and a torn last line is dropped.
+/// Reads the trace samples of the run in `dir`. A run without trace.csv has no samples. A torn last line is dropped.
 ///
 /// Errors: a failed system call, or an invalid line.
 pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<Samples, RunDirError> {
@@ -403,13 +405,14 @@ impl TraceLine {
         text.push('\n');
     }
 
-    /// Reads a line. `Err` gives the expected text.
+    /// Reads a line. `Err` describes the expected text.
     fn read(line: &str, devices: usize, thresholds: usize) -> Result<Self, String> {
         let mut fields = line.split(',');
         let at_sec = parsed::<f64>(fields.next()).filter(|at_sec| at_sec.is_finite() && *at_sec >= 0.0);
         let at_sec = at_sec.ok_or("seconds since the run began")?;
         let length_ms = parsed(fields.next()).ok_or("the length of the sample in milliseconds")?;
-        let device = parsed(fields.next()).filter(|device| *device < devices).ok_or("the number of a device from 0")?;
+        let device =
+            parsed(fields.next()).filter(|device| *device < devices).ok_or("the number of a device, counted from 0")?;
         let name = fields.next();
         let kind = TraceKind::ALL.into_iter().find(|kind| Some(kind.name()) == name).ok_or("read or write")?;
         let name = fields.next();
@@ -424,7 +427,7 @@ impl TraceLine {
             return Err("no more columns than the first line names".to_owned());
         }
         if [&queue_over, &device_over, &total_over].into_iter().flatten().any(|over| *over > requests) {
-            return Err("at most as many requests over a threshold as there are".to_owned());
+            return Err("at most as many requests over a threshold as in total".to_owned());
         }
         Ok(Self {
             at_sec,

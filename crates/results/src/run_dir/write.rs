@@ -1,4 +1,4 @@
-//! Writes a run directory, interval by interval, and estimates the space that it needs.
+//! Writes a run directory, interval by interval, and estimates its size.
 
 use super::checksums::{self, FileSum};
 use super::file::{self, AppendFile, HlogKind, Sum, write_whole};
@@ -17,17 +17,17 @@ use std::path::{Path, PathBuf};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// Writes one run. Belongs to the thread that merges intervals, never to one that issues operations.
+/// Writes the directory of a run. Used by the thread that merges intervals, never by an issuing thread.
 ///
-/// After a failed write nothing more is written: a gap in the tables would be worse than their end. The run then has no
-/// verdict in its directory, which marks it as incomplete.
+/// After a failed write nothing more is written, so that the tables have no gaps. The directory then has no verdict,
+/// which marks the run as incomplete.
 pub struct Writer {
     dir: PathBuf,
     files: Files,
     failed: Option<String>,
 }
 
-/// Files that are open while the run goes on.
+/// Files that are open during the run.
 struct Files {
     layout: Layout,
     interval_sec: u64,
@@ -52,7 +52,7 @@ struct ActLog {
 }
 
 impl ActLog {
-    /// The logs of the workloads that ask for one, with their headers.
+    /// Creates the logs of the workloads that have one, with their headers.
     fn create_all(dir: &Path, manifest: &Manifest) -> Result<Vec<Self>, RunDirError> {
         let asking = (0..manifest.workloads.len()).filter_map(|index| Some((index, manifest.act_header(index)?)));
         let create = |(index, header)| {
@@ -80,10 +80,10 @@ impl ActLog {
 }
 
 impl Writer {
-    /// Starts the directory of a run, and creates it if it is missing.
+    /// Starts a run in `dir`, and creates the directory if it is missing.
     ///
-    /// `telemetry_columns` name the values that come with each interval. Errors: the directory has a run already, there
-    /// is too little space for this run, or a system call failed.
+    /// `telemetry_columns` has the names of the values of each interval. Errors: the directory already holds a run,
+    /// there is too little space for this run, or a system call failed.
     pub fn create(dir: &Path, manifest: &Manifest, telemetry_columns: &[String]) -> Result<Self, RunDirError> {
         let made = !dir.exists();
         fs::create_dir_all(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
@@ -93,12 +93,11 @@ impl Writer {
         let columns = telemetry_columns.len();
         let room = check_space(dir, space_needed_bytes(manifest, columns));
         if room.is_err() && made {
-            // The directory is empty; at worst it stays.
+            // The directory is empty. If this fails, it stays.
             let _ = fs::remove_dir(dir);
         }
         room?;
-        // Created first, and exclusively: of two runs that begin at the same moment, the one that creates it gets the
-        // directory.
+        // Created first and exclusively: of two runs that start at the same moment, only one gets the directory.
         let mut intervals = AppendFile::create(dir.join(INTERVALS)).or_else(|error| {
             refuse_occupied(dir)?;
             Err(error)
@@ -140,14 +139,14 @@ impl Writer {
         &self.dir
     }
 
-    /// Appends one interval, merged over all shards. Intervals come in the order of their index. `telemetry` has one
-    /// value for each telemetry column, empty where it could not be measured.
+    /// Appends an interval, merged over all shards. Intervals must come in the order of their index. `telemetry` has a
+    /// value for each telemetry column, empty if it could not be measured.
     pub fn write_interval(&mut self, interval: &Interval, telemetry: &[String]) -> Result<(), RunDirError> {
         self.attempt(|files| files.write_interval(interval, telemetry))
     }
 
-    /// Last text appended to the log in ACT's format of the only workload: at first its header, then an interval's
-    /// chunk or an error line. Empty if there are several workloads, or no such log.
+    /// Last text appended to the only log in ACT's format: first the header, then chunks and error lines. Empty if
+    /// there are several such logs, or none.
     pub fn act_text(&self) -> &[u8] {
         match &self.files.act_logs[..] {
             [log] => &log.text,
@@ -155,24 +154,24 @@ impl Writer {
         }
     }
 
-    /// Appends one line with an error to ACT's log.
+    /// Appends an error line to the logs in ACT's format.
     pub fn write_error(&mut self, message: &str) -> Result<(), RunDirError> {
         self.attempt(|files| files.act_logs.iter_mut().try_for_each(|log| log.append_error(message)))
     }
 
-    /// Waits until everything written is on the disk. Called for each report in real time; in virtual time the call by
-    /// [`Self::finish`] is enough.
+    /// Waits until all written data is on the disk. In real time, called for each report; in virtual time, only
+    /// [`Self::finish`] syncs.
     pub fn sync(&mut self) -> Result<(), RunDirError> {
         self.attempt(Files::sync)
     }
 
-    /// Writes the last window of the interval logs and the verdict: from then on the run is complete.
+    /// Writes the last window of the interval logs, then the verdict, which marks the run as complete.
     pub fn finish(mut self, verdict: &Verdict) -> Result<(), RunDirError> {
         let dir = self.dir.clone();
         self.attempt(|files| {
             files.hlogs.write_window()?;
             files.sync()?;
-            // trace.csv was written by another thread, which is done by now.
+            // Another thread wrote trace.csv and has finished by now.
             let sums = files.sums().into_iter().chain(FileSum::of_file(&dir, TRACE)).collect();
             write_whole(&dir, VERDICT, &file::to_bytes(&Sealed { verdict, files: sums }))
         })
@@ -187,7 +186,7 @@ impl Writer {
 }
 
 impl Files {
-    /// The line of telemetry.csv comes last: it closes the interval.
+    /// The line of telemetry.csv is written last, because it closes the interval.
     fn write_interval(&mut self, interval: &Interval, telemetry: &[String]) -> Result<(), RunDirError> {
         debug_assert_eq!(telemetry.len(), self.columns);
         let after_sec = self.after_sec(interval);
@@ -208,13 +207,13 @@ impl Files {
         self.append_checksums(after_sec)
     }
 
-    /// The files that are appended to, without the checksums.
+    /// The growing files, without checksums.csv.
     fn appended(&self) -> impl Iterator<Item = &AppendFile> {
         let tables = [&self.intervals, &self.telemetry].into_iter();
         tables.chain(self.act_logs.iter().map(|log| &log.file)).chain(self.hlogs.files())
     }
 
-    /// Appended last, so that the sums cover data that is already in the other files.
+    /// Called last, so that the sums cover data that is already in the other files.
     fn append_checksums(&mut self, after_sec: u64) -> Result<(), RunDirError> {
         let sums: Vec<_> = [self.manifest].into_iter().chain(self.appended().map(AppendFile::sum)).collect();
         self.checksums.append(after_sec, sums)
@@ -227,8 +226,8 @@ impl Files {
         [FileSum::new(MANIFEST, self.manifest)].into_iter().chain(appended).collect()
     }
 
-    /// Nominal time of the report, as ACT prints it; for an interval that was cut short, the second in which it ended,
-    /// so that it does not look complete.
+    /// Nominal time of the report, as in ACT's log. For an interval that was cut short: the second in which the
+    /// interval ended, so that the interval does not look complete.
     fn after_sec(&self, interval: &Interval) -> u64 {
         let nominal_sec = (interval.index + 1).saturating_mul(self.interval_sec);
         let before_sec = self.counts.after_sec;
@@ -236,7 +235,7 @@ impl Files {
     }
 
     fn sync(&mut self) -> Result<(), RunDirError> {
-        // The tables first: a verdict needs nothing else.
+        // The tables first, because a verdict needs nothing else.
         self.intervals.sync()?;
         self.telemetry.sync()?;
         self.act_logs.iter_mut().try_for_each(|log| log.file.sync())?;
@@ -245,7 +244,7 @@ impl Files {
     }
 }
 
-/// The verdict, and the files' sums at that time.
+/// The verdict, with the sums of all files at that time.
 #[derive(Serialize)]
 struct Sealed<'a> {
     #[serde(flatten)]
@@ -253,9 +252,9 @@ struct Sealed<'a> {
     files: Vec<FileSum>,
 }
 
-/// Checks that a run can start in `dir`, and leaves nothing behind. For use before anything is erased.
+/// Checks that a run can start in `dir`, without leaving anything behind. For use before a device is erased.
 ///
-/// Errors: a run is there already, or a system call failed. Space is checked by [`Writer::create`].
+/// Errors: `dir` already holds a run, or a system call failed. [`Writer::create`] checks the free space.
 pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
     refuse_occupied(dir)?;
     let was_there = dir.is_dir();
@@ -267,7 +266,7 @@ pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
     written
 }
 
-/// Refuses a directory that has any file of a run.
+/// Errors: `dir` contains a file of a run.
 fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
     match files_of_a_run(dir).next() {
         Some(found) => Err(RunDirError::Occupied { dir: dir.to_owned(), found: found.to_owned() }),
@@ -275,24 +274,24 @@ fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
     }
 }
 
-/// Bytes of one bucket in ACT's log, ` (00: 0123456789)` and its share of line ends.
+/// Bytes of a bucket in ACT's log: ` (00: 0123456789)` and its share of newlines.
 const ACT_BUCKET_BYTES: u64 = 18;
-/// Bytes of a histogram's first line beside its name.
+/// Bytes of a histogram's first line, without the name.
 const ACT_TOTAL_BYTES: u64 = 20;
-/// Bytes of one line of intervals.csv. Measured by `tests/size.rs`.
+/// Bytes of a line of intervals.csv. Measured by `tests/size.rs`.
 const CELL_LINE_BYTES: u64 = 60;
-/// Bytes of one line of telemetry.csv without the caller's columns, and of one such column.
+/// Bytes of a line of telemetry.csv without the caller's columns, and of such a column.
 const TELEMETRY_LINE_BYTES: u64 = 75;
 const TELEMETRY_COLUMN_BYTES: u64 = 12;
-/// Bytes that trace.csv takes for each device and second: at most four lines in 30 s.
+/// Bytes of trace.csv for each device and second: at most four lines in 30 s.
 const TRACE_BYTES_PER_SEC: u64 = 4 * 200 / 30;
-/// Bytes of one line of checksums.csv, and of the column of each log in ACT's format.
+/// Bytes of a line of checksums.csv, and of the column of each log in ACT's format.
 const CHECKSUMS_LINE_BYTES: u64 = 48;
 const CHECKSUMS_LOG_BYTES: u64 = 13;
-/// Manifest, headers, verdict: the verdict of a day for eight devices has some 400 slices.
+/// Bytes of manifest, headers and verdict: the verdict of a day on eight devices has about 400 slices.
 const FIXED_BYTES: u64 = 2_000_000;
 
-/// Buckets that are not empty in a histogram of a whole run.
+/// Estimated number of non-empty buckets in a histogram of a whole run.
 fn act_buckets(scale: ActScale) -> u64 {
     match scale {
         ActScale::Milliseconds => 4,
@@ -300,7 +299,7 @@ fn act_buckets(scale: ActScale) -> u64 {
     }
 }
 
-/// Bytes of one window of one cell in an interval log. Measured by `tests/size.rs`.
+/// Bytes of a window of a cell in an interval log. Measured by `tests/size.rs`.
 fn window_bytes(kind: HlogKind) -> u64 {
     match kind {
         HlogKind::Service => 650,
@@ -309,8 +308,8 @@ fn window_bytes(kind: HlogKind) -> u64 {
     }
 }
 
-/// Operations per second that are assumed to reserve space if a number of operations ends the run: fewer than any drive
-/// does. A slower run takes more space, and reports if there is not enough.
+/// Assumed operations per second for the size of a run that ends by a number of operations: fewer than any drive does.
+/// A slower run needs more space, and fails with an error if the disk is full.
 const OPERATIONS_PER_SEC_MIN: u64 = 1_000;
 
 /// Upper bound of the recorded time of a run, seconds.
@@ -319,9 +318,9 @@ fn recorded_sec(manifest: &Manifest) -> u64 {
     manifest.operations.map_or(manifest.duration_sec, |operations| sec(operations).min(manifest.duration_sec))
 }
 
-/// Estimates the bytes that the run directory of a run will take.
+/// Estimates the size of a run directory, bytes.
 ///
-/// An upper bound for usual devices; a device with a very broad spread of latencies may take a third more.
+/// An upper bound for usual devices; with a very broad spread of latencies the directory may take a third more.
 /// `telemetry_columns` is the number of the caller's columns.
 pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 {
     let (layout, interval_sec) = (&manifest.layout(), manifest.report_interval_sec.max(1));
@@ -343,7 +342,7 @@ pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 
     series.saturating_add(trace).saturating_add(FIXED_BYTES)
 }
 
-/// Refuses a directory without room for the whole run.
+/// Errors: the file system of `dir` has too little space for the whole run.
 pub(super) fn check_space(dir: &Path, needed_bytes: u64) -> Result<(), RunDirError> {
     let free_bytes = free_bytes(dir)?;
     if free_bytes < needed_bytes {

@@ -1,30 +1,30 @@
-//! Steady state: detects if the metrics of a run still change, and when they jumped.
+//! Steady state: detects whether the metrics of a run still change, and when they jumped.
 //!
 //! ```text
-//! Interval ──Rounds──> series of each metric ──window──> steady or not, since when
+//! Interval ──Rounds──> series of each metric ──window──> steady or not, and since when
 //!                                            ──change──> change points
 //! ```
 //!
-//! A run is cut into rounds of equal length. In each round every judged stream has a few metrics, over all devices and
-//! on each: the share over each threshold, the 99th percentile of service times, the achieved rate. A drive is in its
-//! steady state when all metrics are stable over the last five rounds; a change point is a lasting shift in the level
-//! of one metric.
+//! A run is cut into rounds of equal length. In each round every judged stream has metrics, on all devices together and
+//! on each device: the share over each threshold, the 99th percentile of service times, the achieved rate. A drive is
+//! in its steady state if all metrics are stable over the last five rounds. A change point is a lasting shift in the
+//! level of a metric.
 //!
 //! Steadiness never changes a verdict or a rating. A rating uses shares over windows with several slow spells
 //! ([`Spells`]).
 //!
 //! Source: SNIA Solid State Storage Performance Test Specification 2.0.2, definition of steady state.
 //!
-//! A metric is steady over five rounds by SNIA's rule: the range is at most 20 % of the average, and the best straight
-//! line through the five moves by at most 10 % of it. That rule alone never lets a share near zero settle (0.01 % and
-//! 0.03 % are worlds apart by it), so a range of at most 10 % of the limit is steady, too. The limit is that of the SLA
-//! for a share, the tightest threshold for the 99th percentile; a rate has none.
+//! A metric is steady over five rounds by SNIA's rule if its range is at most 20 % of the average, and the best
+//! straight line through the five values moves by at most 10 % of the average. By this rule alone, a share near zero is
+//! never steady (0.01 % and 0.03 % differ by a factor of three). So a range of at most 10 % of the limit is also
+//! steady. The limit is the SLA's for a share, and the tightest threshold for the 99th percentile; a rate has no limit.
 //!
-//! A change point often is the cliff that flash falls off hours into a test, when its spare blocks are used up; the
-//! average of the run hides it. The series is segmented into pieces of constant level: the segmentation that minimises
-//! the squared distance to the levels plus a penalty per piece (optimal partitioning, as in PELT without its pruning).
-//! A running median first removes single rounds, so that a stall is not taken for a level. A shift smaller than a
-//! steady window allows is no change.
+//! A change point often is the cliff of a flash drive hours into a test, when its spare blocks are used up; the average
+//! of the run hides this cliff. The series is segmented into pieces of constant level. The chosen segmentation
+//! minimises the squared distance to the levels plus a penalty per piece (optimal partitioning, as in PELT without its
+//! pruning). A running median first removes single rounds, so that a stall does not count as a level. A shift smaller
+//! than a steady window allows is not a change.
 //!
 //! Source: Jackson et al. 2005, "An algorithm for optimal partitioning of data on an interval"; the penalty is that of
 //! Killick, Fearnhead and Eckley 2012 for a change in mean, tripled because neighbouring rounds are correlated.
@@ -39,32 +39,33 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Steadiness of a run by its rounds.
+/// Steady state of a run, by its rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steadiness {
     /// Length of a round, seconds.
     pub round_sec: u64,
-    /// Whole rounds seen.
+    /// Number of whole rounds.
     pub rounds: usize,
-    /// The round, from 1, at whose end every metric was first steady; `None`: it never was.
+    /// The round, from 1, at whose end all metrics were first steady; `None`: never.
     pub reached_round: Option<usize>,
-    /// The round, from 1, from which on every metric was steady up to the end; `None`: it is not at the end.
+    /// The round, from 1, from which on all metrics stayed steady to the end; `None`: not steady at the end.
     pub steady_since_round: Option<usize>,
-    /// True if every metric was steady over the last rounds.
+    /// True if all metrics were steady over the last five rounds.
     pub steady_at_end: bool,
-    /// Each metric over the last five rounds; empty if there are fewer.
+    /// Spread of each metric over the last five rounds; empty if there are fewer.
     pub windows: Vec<Window>,
-    /// Where levels moved, oldest first.
+    /// Lasting shifts of metrics, oldest first.
     pub change_points: Vec<ChangePoint>,
 }
 
-/// True if every metric was steady over the five rounds that end with round `end`, from 1; false if there are fewer.
+/// True if all metrics were steady over the five rounds that end with round `end`, counted from 1; false if there are
+/// fewer rounds.
 pub fn is_steady_at(rounds: &Rounds, end: usize) -> bool {
     end >= ROUNDS_IN_WINDOW && windows(&rounds.series, end, &rounds.sla).all(|window| window.is_steady())
 }
 
 impl Steadiness {
-    /// Steadiness of the given rounds.
+    /// Steady state of the given rounds.
     pub fn of(rounds: &Rounds) -> Self {
         let (sla, count) = (&rounds.sla, rounds.count());
         let ends = || ROUNDS_IN_WINDOW..=count;
@@ -91,12 +92,12 @@ impl Steadiness {
         let since = self.steady_since_round.unwrap_or(rounds);
         match (self.reached_round, moving) {
             _ if rounds < ROUNDS_IN_WINDOW => format!(
-                "steadiness cannot be told: {rounds} whole rounds of {round_sec} s, and {ROUNDS_IN_WINDOW} are needed"
+                "cannot tell if the run is steady: {rounds} whole rounds of {round_sec} s, and {ROUNDS_IN_WINDOW} are needed"
             ),
             (Some(reached), None) => format!(
                 "steady from round {since} of {rounds} on ({:.1} min; rounds of {round_sec} s){}",
                 minutes(since),
-                if reached < since { format!(", and before that first at round {reached}") } else { String::new() }
+                if reached < since { format!(", and for the first time at round {reached}") } else { String::new() }
             ),
             (Some(reached), Some(moving)) => format!(
                 "steady at round {reached} ({:.1} min), but not at the end, after {rounds} rounds of {round_sec} s: \
@@ -105,7 +106,7 @@ impl Steadiness {
             ),
             (None, Some(moving)) => format!("not steady within {rounds} rounds of {round_sec} s: {moving}"),
             (None, None) => format!(
-                "not steady: there were {rounds} rounds of {round_sec} s, and never was every metric steady at once"
+                "not steady: in {rounds} rounds of {round_sec} s, the metrics were never all steady at the same time"
             ),
         }
     }
@@ -115,18 +116,18 @@ impl Steadiness {
 pub const ROUNDS_IN_WINDOW: usize = 5;
 /// Maximum range of a steady window, as a fraction of its average. Source: SNIA PTS 2.0.2.
 const RANGE_MAX: f64 = 0.20;
-/// Maximum move of the best straight line over a steady window, as a fraction of its average. Source: SNIA PTS 2.0.2.
+/// Maximum move of the best straight line over a steady window, as a fraction of the average. Source: SNIA PTS 2.0.2.
 const SLOPE_MAX: f64 = 0.10;
-/// Maximum range of a steady window relative to the limit, whatever its average.
+/// Maximum range of a steady window relative to the limit, for any average.
 const RANGE_OF_LIMIT_MAX: f64 = 0.10;
 
 /// Why a window is steady.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Settled {
-    /// By SNIA's rule.
+    /// The window is steady by SNIA's rule.
     Snia,
-    /// Because its range is small against the limit.
+    /// The range of the window is small relative to the limit.
     NearLimit,
 }
 
@@ -136,7 +137,7 @@ pub struct Spread {
     pub average: f64,
     /// Largest minus smallest.
     pub range: f64,
-    /// By how much the best straight line moves from the first round to the last.
+    /// Move of the best straight line from the first round to the last.
     pub slope_excursion: f64,
 }
 
@@ -155,28 +156,28 @@ impl Spread {
     }
 }
 
-/// One metric of one group over five rounds.
+/// A metric of a group over five rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
-    /// Whose.
+    /// Stream and device.
     pub group: Group,
-    /// Metric.
+    /// The metric.
     #[serde(flatten)]
     pub metric: Metric,
-    /// Mean of the rounds, in the metric's unit.
+    /// Mean over the rounds, in the metric's unit.
     pub average: f64,
-    /// Largest minus smallest.
+    /// Largest minus smallest value.
     pub range: f64,
-    /// By how much the best straight line moves from the first round to the last.
+    /// Move of the best straight line from the first round to the last.
     pub slope_excursion: f64,
-    /// Second bound of the range: a share, or nanoseconds; `None` for a rate.
+    /// Limit with which the range is also compared: a share, or nanoseconds; `None` for a rate.
     pub limit: Option<f64>,
-    /// Why it is steady; `None` where it is not.
+    /// Why the window is steady; `None`: not steady.
     pub settled: Option<Settled>,
 }
 
 impl Window {
-    /// True if the metric has settled.
+    /// True if the metric is steady.
     pub fn is_steady(&self) -> bool {
         self.settled.is_some()
     }
@@ -198,8 +199,8 @@ impl fmt::Display for Window {
         let of_average = |value: f64| if *average > 0.0 { value / average * 100.0 } else { f64::INFINITY };
         write!(
             f,
-            "{metric} of {group} ranges over {:.0} % of its average in the last {ROUNDS_IN_WINDOW} rounds (at most {:.0} %) \
-             and moves by {:.0} % (at most {:.0} %)",
+            "the {metric} of {group} ranges over {:.0} % of its average in the last {ROUNDS_IN_WINDOW} rounds (at most {:.0} % is \
+             steady), and its straight line moves by {:.0} % (at most {:.0} %)",
             of_average(*range),
             RANGE_MAX * 100.0,
             of_average(*slope_excursion),
@@ -208,7 +209,7 @@ impl fmt::Display for Window {
         match limit {
             Some(limit) => write!(
                 f,
-                "; against its limit the range is {:.0} % (at most {:.0} %)",
+                "; relative to its limit, the range is {:.0} % (at most {:.0} %)",
                 range / limit * 100.0,
                 RANGE_OF_LIMIT_MAX * 100.0
             ),
@@ -217,7 +218,7 @@ impl fmt::Display for Window {
     }
 }
 
-/// Slope of the best straight line (least squares) through values one round apart.
+/// Slope per round of the best straight line (least squares).
 fn slope(values: &[f64]) -> f64 {
     let middle = (values.len() as f64 - 1.0) / 2.0;
     let centred = values.iter().enumerate().map(|(x, y)| (x as f64 - middle, y));
@@ -225,14 +226,14 @@ fn slope(values: &[f64]) -> f64 {
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// Each metric, with the limit to which its range is compared as well.
+/// Each metric, with the limit with which its range is also compared.
 fn metrics(sla: &Sla) -> impl Iterator<Item = (Metric, Option<f64>)> {
     let share = |limit: &Limit| (Metric::ShareOver { threshold_ns: limit.threshold_ns }, Some(limit.share_max()));
     sla.limits().iter().map(share).chain([(Metric::P99, Some(sla.tightest_ns() as f64)), (Metric::AchievedIops, None)])
 }
 
-/// Every metric of every series over the five rounds before `end`; none if there are fewer. A metric
-/// that could not be measured in all of them (a percentile without its log) is left out.
+/// Every metric of every series over the five rounds before `end`; empty if there are fewer rounds. A metric that is
+/// missing in one of these rounds (a percentile without its log) is left out.
 fn windows(series: &[Series], end: usize, sla: &Sla) -> impl Iterator<Item = Window> {
     series.iter().filter(move |_| end >= ROUNDS_IN_WINDOW).flat_map(move |series| {
         metrics(sla).filter_map(move |(metric, limit)| {
@@ -243,32 +244,32 @@ fn windows(series: &[Series], end: usize, sla: &Sla) -> impl Iterator<Item = Win
     })
 }
 
-/// Minimum length of a piece: a level shorter than a measurement window is an episode.
+/// Minimum length of a piece, rounds: a shorter level is an episode, not a change.
 const PIECE_MIN: usize = ROUNDS_IN_WINDOW;
 /// Width of the running median, rounds: deviations of two rounds or less are removed.
 const MEDIAN_OF: usize = 5;
-/// Minimum shift relative to the level before: the range of a steady window.
+/// Minimum shift relative to the smaller of the two levels: the range of a steady window.
 const MOVE_MIN: f64 = 0.20;
 /// Minimum shift relative to the limit: the range of a steady window.
 const MOVE_OF_LIMIT_MIN: f64 = 0.10;
-/// Longest series that is cut directly; a longer one is averaged down first. Cutting takes quadratic time.
+/// Maximum number of rounds for the segmentation, which takes quadratic time. Longer series are averaged down first.
 const ROUNDS_MAX: usize = 2_000;
 
-/// A metric's level moved for good.
+/// A lasting shift in the level of a metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangePoint {
-    /// Whose.
+    /// Stream and device.
     pub group: Group,
-    /// Metric.
+    /// The metric.
     #[serde(flatten)]
     pub metric: Metric,
     /// First round of the new level, from 1.
     pub round: usize,
     /// Seconds from the beginning of the run to that round.
     pub at_sec: u64,
-    /// Median before, back to the change before that, in the metric's unit.
+    /// Median from the previous change to this change, in the metric's unit.
     pub before: f64,
-    /// Median after, up to the next change.
+    /// Median from this change to the next change, in the metric's unit.
     pub after: f64,
 }
 
@@ -280,7 +281,7 @@ impl fmt::Display for ChangePoint {
             Metric::P99 => format!("{:.3} ms", value / 1e6),
             Metric::AchievedIops => format!("{value:.0} operations/s"),
         };
-        write!(f, "{metric} of {group} went from {} to {} after {at_sec} s", shown(*before), shown(*after))
+        write!(f, "the {metric} of {group} went from {} to {} after {at_sec} s", shown(*before), shown(*after))
     }
 }
 
@@ -289,7 +290,7 @@ fn change_points(series: &[Series], round_sec: u64, sla: &Sla) -> Vec<ChangePoin
     let mut points = Vec::new();
     for series in series {
         for (metric, limit) in metrics(sla) {
-            // A round that could not be measured counts as the one before it: it is no change.
+            // A round without a value gets the value of the round before, so that it causes no change.
             let mut last = None;
             let values = series.values(metric, sla).into_iter().filter_map(|value| {
                 last = value.or(last);
@@ -321,7 +322,7 @@ fn moves(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
         moved > MOVE_MIN * before.abs().min(after.abs()) && limit.is_none_or(|limit| moved > MOVE_OF_LIMIT_MIN * limit)
     };
     let mut cuts = cut(&smooth, noise(&coarse));
-    // A removed cut joins its pieces to a new level, so all cuts are checked again.
+    // Removing a cut joins two pieces to a new level, so all cuts are checked again.
     loop {
         let level = |from: usize, to: usize| median(&coarse[from..to]);
         let bounds: Vec<usize> = [0].into_iter().chain(cuts.iter().copied()).chain([coarse.len()]).collect();
@@ -333,7 +334,7 @@ fn moves(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
     }
 }
 
-/// The segmentation of least cost: the first index of every piece but the first.
+/// The segmentation of least cost: the first index of every piece except the first piece.
 fn cut(values: &[f64], noise: f64) -> Vec<usize> {
     let count = values.len();
     if count < 2 * PIECE_MIN {
@@ -371,11 +372,11 @@ fn cut(values: &[f64], noise: f64) -> Vec<usize> {
     cuts
 }
 
-/// Standard deviation of the noise between rounds, from the median difference of neighbours, so that shifts in level do
-/// not count. Never quite zero, or a flat line with one step would be cut anywhere.
+/// Standard deviation of the noise between rounds. Computed from the median difference of neighbours, so that shifts in
+/// level do not count. Never exactly zero, because a flat line with one step would then be cut anywhere.
 fn noise(values: &[f64]) -> f64 {
     let differences: Vec<f64> = values.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
-    // 0.6745 is the median of a standard normal's distance from 0; a difference has twice the variance.
+    // 0.6745 is the median absolute value of a standard normal variable; a difference has twice the variance.
     let deviation = median(&differences) / 0.6745 / std::f64::consts::SQRT_2;
     let scale = values.iter().map(|value| value.abs()).fold(0.0, f64::max);
     deviation.max(1e-6 * scale)

@@ -1,7 +1,7 @@
-//! The rounds of a run: its intervals, combined to one series of numbers for each metric.
+//! The rounds of a run: intervals combined to a series of values for each metric.
 //!
-//! The intervals come from a live run or a run directory. Percentiles need histograms: a live run has them, a directory
-//! has them per window, and windows divide its rounds.
+//! The intervals come from a live run or a run directory. Percentiles need histograms: a live run has them per
+//! interval, a run directory per window, and windows divide rounds.
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{Interval, Latencies, latencies};
@@ -15,21 +15,21 @@ use std::fmt;
 use std::path::Path;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
-/// Tolerance for the beginning of a window, which is written with three decimals.
+/// Tolerance for the start of a window, which is recorded with three decimals.
 const TOLERANCE_SEC: f64 = 0.01;
 
 /// Metric of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "what")]
 pub enum Metric {
-    /// The share of wanted operations whose `wait + service` was over a threshold, a fraction.
+    /// The share of operations whose `wait + service` was over a threshold, a fraction.
     ShareOver {
         /// The threshold, nanoseconds.
         threshold_ns: u64,
     },
     /// The 99th percentile of service times, nanoseconds.
     P99,
-    /// Operations a second that succeeded.
+    /// Successful operations per second.
     AchievedIops,
 }
 
@@ -45,13 +45,13 @@ impl fmt::Display for Metric {
     }
 }
 
-/// Of which stream and device.
+/// A judged stream on a device, or on all devices together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SteadyGroup")]
 pub struct Group {
-    /// The judged stream.
+    /// Name of the judged stream.
     pub stream: String,
-    /// The device; `None` for all together.
+    /// The device; `None` for all devices together.
     pub device: Option<String>,
 }
 
@@ -64,43 +64,43 @@ impl fmt::Display for Group {
     }
 }
 
-/// One round of one group.
+/// The values of a group in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Round {
     pub wanted: u64,
-    /// Operations per second that succeeded.
+    /// Successful operations per second.
     pub achieved_iops: f64,
-    /// Wanted operations whose `wait + service` was over each threshold.
+    /// By threshold: operations whose `wait + service` was over the threshold.
     pub over: [u64; THRESHOLDS_MAX],
     /// Lower bound of `over`: without delays that this program may have caused.
     pub over_least: [u64; THRESHOLDS_MAX],
-    /// Wanted operations whose `wait + lag + service` was over each threshold.
+    /// By threshold: operations whose `wait + lag + service` was over the threshold.
     pub over_response: [u64; THRESHOLDS_MAX],
     /// The 99th percentile of service times, nanoseconds; `None` if nothing succeeded or no histogram could be read.
     pub p99_ns: Option<u64>,
 }
 
-/// The rounds of one judged stream on one device, or on all.
+/// The rounds of a judged stream on a device, or on all devices together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     pub group: Group,
     /// Oldest first; whole rounds only.
     pub rounds: Vec<Round>,
-    /// By limit, up to the latest interval.
+    /// By limit: slow spells up to the latest interval.
     pub spells: Vec<Spells>,
     stream: usize,
     device: Option<usize>,
 }
 
 impl Series {
-    /// The numbers of one metric, one for each round; `None` where it could not be measured.
+    /// The value of a metric in each round; `None` if it could not be measured.
     pub fn values(&self, metric: Metric, sla: &Sla) -> Vec<Option<f64>> {
         self.rounds.iter().map(|round| metric.of(round, sla)).collect()
     }
 }
 
 impl Metric {
-    /// The metric in one round, in its unit; `None` where it could not be measured.
+    /// The value of the metric in a round, in its unit; `None` if it could not be measured.
     pub fn of(self, round: &Round, sla: &Sla) -> Option<f64> {
         match self {
             Self::ShareOver { threshold_ns } => {
@@ -113,16 +113,16 @@ impl Metric {
     }
 }
 
-/// Slow spells of one series at one limit: consecutive report intervals whose share reaches the limit, and the time
-/// between them. A stall shows as a spell, and so does a noticeable garbage collection. The share of a window is
-/// representative of a drive only if the window holds several spells.
+/// Slow spells of a series at a limit. A spell is a sequence of consecutive report intervals whose share reaches the
+/// limit; stalls and noticeable garbage collection cause spells. The share in a window represents a drive only if the
+/// window contains several spells.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Spells {
     /// Number of spells.
     pub count: u64,
-    /// From the beginning of the run to that of the first spell, seconds; 0 without spells.
+    /// Time from the start of the run to the start of the first spell, seconds; 0 without spells.
     pub first_sec: f64,
-    /// Longest time from the beginning of a spell to that of the next, seconds; 0 for fewer than two spells.
+    /// Longest time from the start of a spell to the start of the next spell, seconds; 0 for fewer than two spells.
     pub apart_sec: f64,
     /// End of the first interval of the latest spell, nanoseconds.
     #[serde(skip)]
@@ -132,7 +132,7 @@ pub struct Spells {
 }
 
 impl Spells {
-    /// Adds the interval that ended at `end_ns`. `is_slow`: its share reached the limit.
+    /// Adds the interval that ended at `end_ns`. `is_slow`: the share in the interval reached the limit.
     pub(super) fn add(&mut self, end_ns: u64, is_slow: bool) {
         if is_slow && !self.is_slow {
             let after_sec = end_ns.saturating_sub(self.began_ns) as f64 / NS_PER_SEC as f64;
@@ -146,17 +146,17 @@ impl Spells {
         self.is_slow = is_slow;
     }
 
-    /// The longest time from the beginning of the run or of a spell to that of the next spell, seconds.
+    /// The longest time from the start of the run, or of a spell, to the start of the next spell, seconds.
     pub fn longest_wait_sec(&self) -> f64 {
         self.first_sec.max(self.apart_sec)
     }
 
-    /// True if there was one spell, and it is over: the period of such spells is unknown.
+    /// True if there was exactly one spell, which has ended: the period of such spells is unknown.
     pub fn is_lone(&self) -> bool {
         self.count == 1 && !self.is_slow
     }
 
-    /// Combines the spells of two series: the larger number, the longer times.
+    /// The worse of both for each field: the larger number, the longer times.
     pub fn or(self, other: Self) -> Self {
         Self {
             count: self.count.max(other.count),
@@ -167,13 +167,13 @@ impl Spells {
     }
 }
 
-/// The load of one stream on one device, round by round.
+/// The load of a stream on a device, round by round.
 #[derive(Debug, Clone)]
 struct Load {
     group: Group,
     cell: usize,
     per_sec: f64,
-    /// By round: the operations wanted in it, and the backlog at its end.
+    /// By round: the number of operations that came due, and the backlog at the end of the round.
     rounds: Vec<(u64, Backlog)>,
     done: u64,
     backlog: Backlog,
@@ -186,17 +186,17 @@ pub struct Rounds {
     /// Length of a round, seconds.
     pub round_sec: u64,
     devices: usize,
-    /// One per judged stream: on all devices together (if there are several) and on each.
+    /// A series for each judged stream on each device; with several devices, before these a series for all devices.
     pub series: Vec<Series>,
     /// By series: the data of the current round so far.
     current: Vec<(CellCounts, Latencies)>,
-    /// One per stream with a rate and device, judged or not.
+    /// A load for each device and each stream with a rate, judged or not.
     loads: Vec<Load>,
     counts: IntervalCounts,
 }
 
 impl Rounds {
-    /// Rounds of the run that `manifest` describes; none yet.
+    /// Rounds of the run that `manifest` describes, still empty.
     pub fn new(manifest: &Manifest) -> Self {
         let devices = &manifest.devices;
         let judged = manifest.streams.iter().enumerate().filter(|(_, stream)| stream.judged);
@@ -235,10 +235,10 @@ impl Rounds {
         }
     }
 
-    /// The rounds of the run in `dir`. For a running run: the complete ones.
+    /// The complete rounds of the run in `dir`, which may still be running. Damaged tables are read up to the damage;
+    /// without readable interval logs there are no percentiles.
     ///
-    /// Errors: the tables cannot be read at all; damage ends them early. Interval logs that cannot be read only
-    /// cost the percentiles.
+    /// Errors: the tables cannot be read at all.
     pub fn read(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let mut rounds = Self::new(manifest);
         let mut intervals = Intervals::open(dir, manifest)?;
@@ -246,7 +246,7 @@ impl Rounds {
             rounds.add_counts(&record.counts);
             rounds.end_round(record.counts.end_ns);
         }
-        // Percentiles gathered before an error cover whole windows, so they count.
+        // Percentiles read before an error cover whole windows, so they are valid.
         let _ = rounds.read_percentiles(dir, manifest);
         Ok(rounds)
     }
@@ -282,7 +282,7 @@ impl Rounds {
         }
     }
 
-    /// Ends the current round if its time is over at `end_ns`.
+    /// Ends the current round if the round is complete at `end_ns`; returns true if it is.
     fn end_round(&mut self, end_ns: u64) -> bool {
         let round_ns = self.round_sec.saturating_mul(NS_PER_SEC);
         if end_ns < round_ns.saturating_mul(self.count() as u64 + 1) {
@@ -332,8 +332,8 @@ impl Rounds {
         read
     }
 
-    /// The first stream, judged or not, with operations overdue at the end of the last `count` rounds; preferably one
-    /// that its device delayed.
+    /// The first stream, judged or not, with overdue operations at the end of the last `count` rounds. Streams delayed
+    /// by the device or a limit come before streams delayed by this program.
     pub fn undone(&self, count: usize) -> Option<(&Group, Shortfall)> {
         let undone = self.loads.iter().filter_map(|load| {
             let last = &load.rounds[load.rounds.len().saturating_sub(count)..];
@@ -349,7 +349,7 @@ impl Rounds {
     }
 }
 
-/// Sets the percentiles of `round` from its data.
+/// Sets the percentiles of round number `round` from the collected histograms, and clears these.
 fn close(series: &mut [Series], current: &mut [(CellCounts, Latencies)], round: usize) {
     for (series, (_, service)) in series.iter_mut().zip(current) {
         if let Some(round) = series.rounds.get_mut(round).filter(|_| !service.is_empty()) {

@@ -13,7 +13,7 @@ fn manifest(devices: usize) -> Manifest {
     Manifest { duration_sec: 600, slice_sec: 600, round_sec: 20, ..Manifest::new(&layout, Sla::default()) }
 }
 
-/// An interval of one second, with 100 reads a device, of which `slow` take 2 ms.
+/// An interval of one second with 100 reads per device, of which `slow` take 2 ms.
 fn interval(manifest: &Manifest, index: u64, slow: u64) -> Interval {
     let layout = manifest.layout();
     let mut interval = Interval::new(&layout);
@@ -27,7 +27,7 @@ fn interval(manifest: &Manifest, index: u64, slow: u64) -> Interval {
     interval
 }
 
-/// 200 s at 2 %, then at 4 %.
+/// Slow reads of a hundred: 2 in the first 200 s, then 4.
 fn slow(index: u64) -> u64 {
     if index < 200 { 2 } else { 4 }
 }
@@ -76,11 +76,11 @@ fn steadiness_and_the_cliff_are_found() {
         .collect();
     assert_eq!(shares.len(), 1, "{:?}", steadiness.change_points);
     assert_eq!((shares[0].round, shares[0].at_sec, shares[0].before, shares[0].after), (11, 200, 0.02, 0.04));
-    assert_eq!(shares[0].to_string(), "share over 1 ms of reads on d0 went from 2.00 % to 4.00 % after 200 s");
-    // Windows with rounds of both levels range over too much: rounds 11 to 14.
+    assert_eq!(shares[0].to_string(), "the share over 1 ms of reads on d0 went from 2.00 % to 4.00 % after 200 s");
+    // Windows that end in rounds 11 to 14 have rounds of both levels, so their range is too large.
     assert_eq!(
         steadiness.sentence(),
-        "steady from round 15 of 30 on (5.0 min; rounds of 20 s), and before that first at round 5"
+        "steady from round 15 of 30 on (5.0 min; rounds of 20 s), and for the first time at round 5"
     );
 }
 
@@ -98,7 +98,7 @@ fn four_rounds_are_too_few() {
     let (dir, manifest) = (tempfile::tempdir().unwrap(), manifest(1));
     let steadiness = Steadiness::of(&recorded(dir.path(), &manifest, 99));
     assert_eq!((steadiness.reached_round, steadiness.steady_at_end), (None, false));
-    assert!(steadiness.sentence().starts_with("steadiness cannot be told: 4 whole rounds of 20 s"));
+    assert!(steadiness.sentence().starts_with("cannot tell if the run is steady: 4 whole rounds of 20 s"));
 }
 
 #[test]
@@ -153,8 +153,9 @@ fn what_moves_is_said_with_its_numbers() {
     let text = window(Metric::P99, [100.0, 100.0, 100.0, 100.0, 200.0], Some(500.0)).to_string();
     assert_eq!(
         text,
-        "p99 of service times of reads on all devices ranges over 83 % of its average in the last 5 rounds (at most \
-         20 %) and moves by 67 % (at most 10 %); against its limit the range is 20 % (at most 10 %)"
+        "the p99 of service times of reads on all devices ranges over 83 % of its average in the last 5 rounds (at most \
+         20 % is steady), and its straight line moves by 67 % (at most 10 %); relative to its limit, the range is 20 % (at \
+         most 10 %)"
     );
 }
 

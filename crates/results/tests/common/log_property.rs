@@ -4,9 +4,9 @@
 
 use results::act_log::{Chunk, Entry, Header, Input, Reader, write_chunk, write_header};
 
-/// Reads `bytes` in both ways and asserts the properties. Returns true for a complete log.
+/// Reads `bytes` with and without skipping reports, and asserts the properties. Returns true for a complete log.
 pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
-    // Whatever a decompressor makes of it, it must not panic.
+    // A decompressor must not panic on any input.
     let Ok(input) = Input::new(bytes) else { return false };
     let mut reader = match Reader::new(input) {
         Ok(reader) => reader,
@@ -30,7 +30,7 @@ pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
     damage.is_none() && reader.truncation().is_none()
 }
 
-/// A reader that takes every third second gets the same reports, whatever it skips.
+/// Asserts that a reader of every third second gets the same reports as a reader of all reports.
 fn assert_passing_over(bytes: &[u8], chunks: &[Chunk], damaged: bool) {
     let wanted = |after_sec: u64| after_sec.is_multiple_of(3);
     let Ok(mut reader) = Input::new(bytes).map_err(drop).and_then(|input| Reader::new(input).map_err(drop)) else {
@@ -43,10 +43,10 @@ fn assert_passing_over(bytes: &[u8], chunks: &[Chunk], damaged: bool) {
     assert!(found.iter().take(common).eq(expected.into_iter().take(if damaged { common } else { usize::MAX })));
 }
 
-/// Reports read are written and read back equal.
+/// Asserts that reports are equal after they are written and read back.
 fn assert_round_trip<R: std::io::Read>(reader: &Reader<R>, chunks: &[Chunk]) {
     let names = reader.names();
-    // Control characters become blanks when they are written, and empty names end the list.
+    // Written names have blanks in place of control characters, and an empty name ends the list.
     if names.iter().any(|name| name.contains(char::is_control) || name.is_empty()) {
         return;
     }

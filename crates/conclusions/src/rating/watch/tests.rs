@@ -15,8 +15,8 @@ fn manifest() -> Manifest {
 const TRY: Target = Target::Try { wait_sec: 0.0, exact: false };
 const EXACT: Target = Target::Try { wait_sec: 0.0, exact: true };
 
-/// Runs a step of 50 rounds of a second, in which `slow(round)` of 1,000 reads take 2 ms, and those beyond `done` are
-/// not done, until it can end; judges it.
+/// Runs and judges a step of up to 50 rounds of a second. In each round `done` of 1,000 reads complete, of which
+/// `slow(round)` take 2 ms.
 fn step(target: Target, done: u64, slow: impl Fn(u64) -> u64) -> (Judged, Option<String>) {
     let manifest = manifest();
     let (mut watcher, mut judge, mut enough) = (Watcher::new(&manifest, target, 50), manifest.judge(), None);
@@ -46,7 +46,7 @@ fn a_settled_step_within_the_limits_ends_after_six_rounds_and_is_held() {
     let (judged, enough) = step(TRY, RATE, |_| 30);
     assert_eq!(enough.as_deref(), Some("settled after 6 rounds"));
     assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Seen::Held, 6, 6), "{}", judged.why);
-    assert_eq!(judged.why, "within the limits: 3.00 % over 1ms of reads on d (limit 5 %)");
+    assert_eq!(judged.why, "within the limits: 3.00 % of reads on d over 1ms (limit 5 %)");
     assert_eq!((judged.shares[0].share[0], judged.shares[0].margin[0]), (0.03, 0.0));
 }
 
@@ -70,24 +70,24 @@ fn what_moves_is_waited_for_and_judged_where_it_is_settled() {
 
 #[test]
 fn a_window_holds_four_slow_spells_of_this_step_or_of_earlier_ones() {
-    // Every 10 s all reads of a fifth of a second: 2 %.
+    // Every 10 s, all reads of 0.2 s are slow: 2 %.
     let stalls = |round| if round % 10 == 5 { 200 } else { 0 };
     let (judged, _) = step(TRY, RATE, stalls);
     assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Seen::Held, 40, 40), "{}", judged.why);
     assert_eq!((judged.spells[0].count, judged.longest_wait_sec()), (4, 10.0));
     let (judged, _) = step(Target::Try { wait_sec: 5.0, exact: false }, RATE, |_| 10);
     assert_eq!((judged.seen, judged.rounds_judged), (Seen::Held, 20));
-    // Twice as often, and 4 %: over the limit in one round of five.
+    // Twice as often: 4 %, over the limit in one round of five.
     let (judged, _) = step(TRY, RATE, |round| if round % 5 == 2 { 200 } else { 0 });
     assert_eq!((judged.seen, judged.rounds_judged), (Seen::Held, 20), "{}", judged.why);
 }
 
 #[test]
 fn a_step_ends_once_no_rest_of_it_could_make_up_for_its_slow_operations() {
-    // 5 % of the 50,000 of the step are 2,500: 60 and three times 900.
+    // 5 % of the step's 50,000 operations are 2,500, which 60 and three times 900 exceed.
     let (judged, enough) = step(TRY, RATE, |round| if round < 3 { 10 + 10 * round } else { 900 });
     assert_eq!((judged.seen, judged.rounds), (Seen::Failed, 6));
-    assert_eq!(judged.why, "46.0 % over 1ms of reads on d in 6 s (limit 5 %): too much for the whole step");
+    assert_eq!(judged.why, "46.0 % of reads on d over 1ms in 6 s (limit 5 %), so the whole step cannot pass");
     assert_eq!(enough.as_deref(), Some(judged.why.as_str()));
     let (judged, _) = step(Target::Whole, RATE, |_| 60);
     assert_eq!((judged.seen, judged.rounds, judged.whole), (Seen::Failed, 42, false));
@@ -106,7 +106,7 @@ fn a_stall_that_a_slice_allows_is_no_cliff() {
 fn a_whole_slice_is_judged_with_all_of_its_rounds() {
     let (judged, _) = step(Target::Whole, RATE, |round| if round == 2 { 600 } else { 10 });
     assert_eq!((judged.seen, judged.rounds_judged, judged.whole), (Seen::Held, 50, true));
-    assert_eq!(judged.why, "within the limits: 2.18 % over 1ms of reads on d (limit 5 %)");
+    assert_eq!(judged.why, "within the limits: 2.18 % of reads on d over 1ms (limit 5 %)");
 }
 
 #[test]
@@ -114,7 +114,11 @@ fn a_load_that_is_not_done_is_not_held() {
     // After six rounds 1,212 wait, of which 1,000 came due in the last second.
     let (judged, _) = step(TRY, RATE * 798 / 1000, |_| 0);
     assert_eq!(judged.seen, Seen::Failed);
-    assert!(judged.why.ends_with("212 of 6,000 operations were due over 1 s ago and not back"), "{}", judged.why);
+    assert!(
+        judged.why.ends_with("212 of 6,000 operations were due over 1 s ago and had not completed"),
+        "{}",
+        judged.why
+    );
     let (judged, _) = step(TRY, RATE * 834 / 1000, |_| 0);
     assert_eq!(judged.seen, Seen::Held, "none is overdue");
 }
@@ -138,7 +142,7 @@ fn a_recovery_lasts_until_the_earlier_shares_return() {
 #[test]
 fn a_drive_that_is_slow_to_recover_is_waited_for() {
     let (earlier, _) = step(TRY, RATE, |_| 20);
-    // Far over the limit for ten rounds, which is why it has to recover.
+    // The share is far over the limit for the first ten rounds.
     let (judged, enough) = step(Target::Return(earlier.shares), RATE, |round| if round < 10 { 900 } else { 20 });
     assert_eq!(enough.as_deref(), Some("the earlier shares returned after 12 rounds"));
     assert_eq!((judged.seen, judged.rounds_judged, judged.shares[0].share[0]), (Seen::Held, 2, 0.02), "{}", judged.why);
@@ -150,12 +154,12 @@ fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_wor
     assert_eq!(judged.seen, Seen::Held, "{}", judged.why);
     assert_eq!(
         judged.why,
-        "within the limits: 3.50 % over 1ms of reads on d (limit 5 %); getting worse, a longer run may fail: 1.00 % over 1ms \
-         of reads on d in the first half of 50 rounds, 6.00 % in the second (limit 5 %)"
+        "within the limits: 3.50 % of reads on d over 1ms (limit 5 %); getting worse, a longer run may fail: 1.00 % of \
+         reads on d over 1ms in the first half of 50 rounds, 6.00 % in the second half (limit 5 %)"
     );
     let (judged, _) = step(Target::Whole, RATE, |round| if round < 25 { 10 } else { 40 });
     assert!(!judged.why.contains("getting worse"), "worse, and within the limit: {}", judged.why);
-    // Stalls of which the second half has one more by chance: no conclusion.
+    // The second half has a stall more by chance: no conclusion.
     let (judged, _) = step(Target::Whole, RATE, |round| if round % 10 == 7 || round == 33 { 600 } else { 0 });
     assert_eq!(judged.seen, Seen::Failed, "{}", judged.why);
     let (judged, _) = step(Target::Whole, RATE, |round| if round % 10 == 9 { 450 } else { 0 });
@@ -188,7 +192,10 @@ fn what_our_own_lag_would_decide_is_no_rating() {
     assert_eq!(late(30).seen, Seen::Held, "3 % by our lag change nothing");
     let judged = late(70);
     assert_eq!(judged.seen, Seen::OurLimit);
-    assert_eq!(judged.why, "with our own lag 7.00 % over 1ms of reads on d (limit 5 %): it would decide");
+    assert_eq!(
+        judged.why,
+        "with this program's own lag 7.00 % of reads on d over 1ms (limit 5 %): this lag would decide"
+    );
 }
 
 #[test]

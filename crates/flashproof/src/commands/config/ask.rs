@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(request.devices, ["/dev/a", "/dev/b"]);
         assert_eq!((request.duration_sec, request.rates, request.out), (Some(43_200), factor("1.5"), None));
         for said in
-            ["give a whole number from 1 to 128", "give one name", "is named twice", "no time at all", "give y or n"]
+            ["give a whole number from 1 to 128", "give one name", "is named twice", "at least 1 s", "give y or n"]
         {
             assert!(asked.contains(said), "{said}\n{asked}");
         }

@@ -9,13 +9,13 @@ use std::io::Read;
 /// Maximum number of foreign lines (a shell's, `nohup`'s) before the banner.
 const PREAMBLE_LINES_MAX: u64 = 100;
 
-/// Limit on the lines of a header, bytes: 128 devices, ACT's maximum, need about 100 KB.
+/// Maximum size of a header, bytes: 128 devices, ACT's maximum, need about 100 KB.
 const HEADER_BYTES_MAX: usize = 1 << 20;
 
 /// Title of the configuration in ACT 3 and 4.
 const OLD_CONFIGURATION_TITLE: &str = "ACT CONFIGURATION";
 
-/// Yields the lines of a header. Messages are queued; the end of the file and a header over `HEADER_BYTES_MAX` are
+/// Yields the lines of a header, and queues messages. The end of the file and a header over [`HEADER_BYTES_MAX`] are
 /// errors.
 struct HeaderLines<'a, R> {
     lines: &'a mut Lines<R>,
@@ -43,7 +43,7 @@ impl<R: Read> HeaderLines<'_, R> {
         Ok(line)
     }
 
-    /// Lines of `name: value` up to an empty line.
+    /// Reads lines of `name: value` up to an empty line.
     fn block(&mut self) -> Result<Vec<(String, String)>, ReadError> {
         const EXPECTED: &str = "\"name: value\" or an empty line";
         let mut block = Vec::new();
@@ -57,7 +57,7 @@ impl<R: Read> HeaderLines<'_, R> {
         }
     }
 
-    /// Skips empty lines and the index test's count of CPUs; then `title` must come.
+    /// Reads the line `title`. Skips empty lines and the index test's number of CPUs before it.
     fn title(&mut self, title: &str) -> Result<(), ReadError> {
         loop {
             let line = self.next(title)?;
@@ -125,8 +125,8 @@ fn read_blocks<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> 
     }
 }
 
-/// Reads the blocks after the version line, ACT 3 and 4: two blocks, the second without a title, then the devices; no
-/// histogram names.
+/// Reads the blocks after the version line, ACT 3 and 4: two blocks, the second without a title, then the device lines.
+/// There are no histogram names.
 fn read_old<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Result<(), ReadError> {
     written_by(lines)?;
     lines.title(OLD_CONFIGURATION_TITLE)?;
@@ -139,12 +139,12 @@ fn read_old<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Res
         if line.text.is_empty() {
             return Ok(());
         }
-        // The scheduler that ACT set is reported among the device lines, too.
+        // ACT also reports the scheduler that it set, among the device lines.
         header.device_lines.push(line.text);
     }
 }
 
-/// Version and dialect; lines before the banner are foreign.
+/// Reads the version line. Lines before the banner are foreign and skipped.
 fn version<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<(String, Dialect), ReadError> {
     const EXPECTED: &str = "\"ACT version 6.x\"";
     loop {
@@ -168,7 +168,7 @@ fn test<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<Test, ReadError> {
     test.ok_or_else(|| lines.wrong(&line, "\"Storage device IO test\" or \"Index device IO test\""))
 }
 
-/// The rest of the banner: the writer of the log, or ACT's copyright line.
+/// Reads the rest of the banner: the writer of the log (empty for ACT), or ACT's copyright line.
 fn written_by<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<String, ReadError> {
     let mut writer = String::new();
     loop {

@@ -1,25 +1,25 @@
 //! Lines of a log with their numbers, their classification as messages, and their ACT dialect.
 //!
-//! The file is read in large pieces into one window, so that unneeded reports can be skipped by a search for the next
-//! one, without splitting them into lines.
+//! The file is read in large pieces into a window. So a report can be skipped by a search for the next report, without
+//! splitting it into lines.
 //!
-//! The reports of ACT 3 and 4, 5, and 6 differ only in their first line, in a queue length that ACT 6 no longer
-//! reports, and in the names of histograms, which ACT 3 and 4 pad with blanks and list only in the reports. Source: the
-//! `act.c` of ACT 3.0 and 4.0, `src/storage/act_storage.c` of ACT 5.0 to 6.6.
+//! The reports of the dialects (ACT 3 and 4; 5; 6) differ only in their first line, in a queue length that ACT 6 does
+//! not report, and in the names of histograms: ACT 3 and 4 pad them with blanks and list them only in the reports.
+//! Source: `act.c` of ACT 3.0 and 4.0, `src/storage/act_storage.c` of ACT 5.0 to 6.6.
 
 use super::Messages;
 use super::ReadError;
 use memchr::{memchr, memchr_iter, memmem};
 use std::io::{ErrorKind, Read};
 
-/// Longest line accepted: other files are rejected before they fill the memory.
+/// Longest accepted line, bytes, so that other files cannot fill the memory.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Longest report accepted: 128 devices, the most that ACT takes, need about 200 KB.
+/// Longest accepted report, bytes: 128 devices, ACT's maximum, need about 200 KB.
 const REPORT_BYTES_MAX: usize = 4 << 20;
-/// Bytes read at once; the window grows beyond this only for a longer report.
+/// Initial size of the window, bytes; the window grows only for a longer report.
 const WINDOW_BYTES: usize = 256 * 1024;
 
-/// Lines that ACT prints outside its reports, other than those that begin with `ERROR: `. Source: ACT 6.6,
+/// Lines that ACT prints outside its reports, in addition to lines that begin with `ERROR: `. Source: ACT 6.6,
 /// `src/storage/act_storage.c`, `src/index/act_index.c`.
 const STOP_MESSAGES: [&str; 3] = [
     "ACT can't do requested load - test stopped",
@@ -27,21 +27,21 @@ const STOP_MESSAGES: [&str; 3] = [
     "drive(s) can't keep up - test stopped",
 ];
 
-/// One line without its end.
+/// A line without its newline.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// From 1.
+    /// Line number, from 1.
     pub(super) number: u64,
     pub(super) text: String,
-    /// False if the newline was missing: then this is the last line, and possibly cut short.
+    /// False if the newline was missing: this is then the last line, which may be incomplete.
     pub(super) whole: bool,
 }
 
 impl Line {
-    /// True if the line can belong to a report: a time, a histogram's name and total, buckets, the empty line at the
+    /// True if the line can belong to a report: a time, a histogram's name and total, buckets, or the empty line at the
     /// end. Other lines among reports, from the test or from standard error redirected to the same file, are skipped,
-    /// as by ACT's script. Damage is detected nevertheless: counts have to add up, and the lines after a damaged one
-    /// are out of place.
+    /// as by ACT's script. Damage is still detected: counts must add up, and the lines after a damaged line are out of
+    /// place.
     pub(super) fn can_be_of_report(&self) -> bool {
         let text = self.text.as_str();
         text.is_empty()
@@ -56,8 +56,9 @@ pub(super) struct Lines<R> {
     input: R,
     number: u64,
     window: Vec<u8>,
-    /// Next byte to return, and end of the data read, in the window.
+    /// Position of the next byte to return, in the window.
     at: usize,
+    /// End of the data in the window.
     filled: usize,
     ended: bool,
 }
@@ -102,7 +103,7 @@ impl<R: Read> Lines<R> {
         Ok(Some(Line { number: self.number, text, whole: bytes.ends_with(b"\n") }))
     }
 
-    /// The next line that is `wanted`; the others on the way are put aside in `messages`.
+    /// The next line for which `wanted` is true; other lines before it are queued in `messages`.
     pub(super) fn next_of(
         &mut self,
         wanted: impl Fn(&Line) -> bool,
@@ -121,8 +122,8 @@ impl<R: Read> Lines<R> {
 
     /// Skips a report: everything before the next line that begins with `prefix`.
     ///
-    /// Returns false and skips nothing in two cases. Either no such line follows: this is the last report of the file.
-    /// Or the line before it is not empty: it is a message, or lines are lost.
+    /// Returns false and skips nothing if no such line follows (this is the last report of the file), or if the line
+    /// before it is not empty (a message, or lines are missing).
     pub(super) fn skip_to(&mut self, prefix: &str) -> Result<bool, ReadError> {
         let needle = [b"\n", prefix.as_bytes()].concat();
         let finder = memmem::Finder::new(&needle);
@@ -183,7 +184,7 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// True for a message that the test prints at any time, even among the histogram names. ACT's signal handlers print
+/// True for a message that ACT can print at any time, even among the histogram names. ACT's signal handlers print
 /// `SIGBUS received` (`Signal TERM received` in ACT 3 and 4) and lines of `stacktrace: `.
 pub(super) fn is_message(text: &str) -> bool {
     text.starts_with("ERROR: ")
@@ -193,7 +194,7 @@ pub(super) fn is_message(text: &str) -> bool {
         || STOP_MESSAGES.contains(&text)
 }
 
-/// `text` in quotes, shortened to fit an error message.
+/// `text` in quotes, shortened for an error message.
 pub(super) fn quoted(text: &str) -> String {
     const SHOWN_CHARS: usize = 80;
     match text.char_indices().nth(SHOWN_CHARS) {
@@ -202,12 +203,12 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-/// A decimal number of digits only: no sign, no blanks.
+/// A decimal number without sign or blanks.
 pub(super) fn number(text: &str) -> Option<u64> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// Histograms that ACT 6.1 names and does not report.
+/// Histograms that the header of ACT 6.1 names, but its reports do not have.
 const NAMED_IN_VAIN: [&str; 2] = ["device-reads", "device-writes"];
 
 /// A generation of the format.
@@ -217,16 +218,16 @@ pub(super) enum Dialect {
     Act3,
     Act5,
     Act6Point1,
-    /// ACT 6 apart from 6.1, and our own logs.
+    /// ACT 6 except 6.1, and flashproof's logs.
     Act6,
 }
 
 impl Dialect {
-    /// Start of the version line in ACT 5 and 6; [`Self::OLD_VERSION`] before.
+    /// Start of the version line in ACT 5 and 6; earlier versions have [`Self::OLD_VERSION`].
     pub(super) const VERSION: &str = "ACT version ";
     pub(super) const OLD_VERSION: &str = "Aerospike act version ";
 
-    /// The dialect of a version; `None` when it is not known.
+    /// The dialect of a version; `None` for an unknown version.
     pub(super) fn of(version: &str, old_banner: bool) -> Option<Self> {
         let (major, minor) = version.split_once('.')?;
         number(minor)?;
@@ -244,12 +245,12 @@ impl Dialect {
         if self == Self::Act3 { "After " } else { "after " }
     }
 
-    /// True if histogram names appear in the reports only.
+    /// True if histogram names appear only in the reports.
     pub(super) fn names_stand_in_reports(self) -> bool {
         self == Self::Act3
     }
 
-    /// The reported histograms, out of those that the header names.
+    /// The histograms of the reports, out of the names in the header.
     pub(super) fn names(self, named: &[String]) -> Vec<String> {
         let reported = |name: &&String| self != Self::Act6Point1 || !NAMED_IN_VAIN.contains(&name.as_str());
         named.iter().filter(reported).cloned().collect()

@@ -1,19 +1,19 @@
 //! Reads ACT's log as a stream: first the header, then chunk after chunk.
 //!
-//! The reader is strict, because a misread log is a wrong verdict: names and their order must match the header, buckets
-//! must ascend and add up to their total, counts never shrink. It tolerates two things. Other lines may stand between
-//! any two lines of reports, because ACT's threads print while its main thread reports, and because standard error may
-//! go to the same file; in the header only known ACT messages may. And the tail may be missing, because runs get
-//! killed: an incomplete end of the file is dropped and [`Reader::truncation`] reports it.
+//! The reader is strict, because a misread log gives a wrong verdict: names and their order must match the header,
+//! buckets must ascend and add up to their total, and counts must never shrink. The reader tolerates two deviations:
 //!
-//! A caller that needs only some of the reports ([`Reader::next_chunk_at`]) skips the others: only their time is
-//! parsed, so that a day of a large log takes a tenth of a second. The last report is always read, because it can be
+//! * Other lines between any two lines of reports: ACT's threads print while its main thread reports, and standard
+//!   error may go to the same file. In the header, only known messages of ACT are tolerated.
+//! * A missing tail, because runs get killed. An incomplete end of the file is dropped, and [`Reader::truncation`]
+//!   reports it.
+//!
+//! A caller that needs only some reports ([`Reader::next_chunk_at`]) skips the others. Of skipped reports only the time
+//! is parsed, so that a day of a large log takes a tenth of a second. The last report is always read, because it can be
 //! torn.
 //!
-//! [`ReadError`] tells why a log could not be read, and in which line.
-//!
-//! Messages are queued while another entry is read. The queue is limited, and further messages are only counted,
-//! because a test on a dying device can print any number of them within one report.
+//! Messages are queued while another entry is read. The queue is limited, because a test on a dying device can print
+//! any number of messages within one report. Further messages are only counted.
 
 mod header;
 mod lines;
@@ -25,12 +25,12 @@ use std::collections::VecDeque;
 use std::io::Read;
 use thiserror::Error;
 
-/// One report: counts since the run began.
+/// A report: counts since the run began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// Nominal seconds since the run began.
     pub after_sec: u64,
-    /// One per name in [`Reader::names`], in that order.
+    /// Histograms in the order of [`Reader::names`].
     pub histograms: Vec<ActBuckets>,
 }
 
@@ -38,8 +38,8 @@ pub struct Chunk {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     Chunk(Chunk),
-    /// A line between or within the reports that is not part of one, as printed: an I/O error, the reason for the end
-    /// of the test, or anything else written to the file.
+    /// A line between or within reports that does not belong to a report: an I/O error, the reason for the end of the
+    /// test, or any other text in the file.
     Message(String),
 }
 
@@ -48,7 +48,7 @@ pub enum Entry {
 pub struct Truncation {
     /// Last line of the file, from 1.
     pub line: u64,
-    /// Time of the last complete chunk, 0 when there is none.
+    /// Time of the last complete chunk, seconds; 0 without a complete chunk.
     pub complete_sec: u64,
 }
 
@@ -72,8 +72,8 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the header. A log that ends within it is an error, which quotes the test's own error
-    /// message if there is one.
+    /// Reads the header. Errors: also a log that ends within the header; this error quotes the test's own error
+    /// message, if any.
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut lines = Lines::new(input);
         let mut messages = Messages::default();
@@ -101,13 +101,13 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// The histograms of each report: those in the header, or, without names in the header, those of the first report.
-    /// ACT 6.1 names two that it does not report.
+    /// Names of the histograms in each report: from the header, or, if the header has no names, from the first report.
+    /// The header of ACT 6.1 also names two histograms that its reports do not have.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Time of the last report that was read completely or skipped, 0 without any.
+    /// Time of the last report that was read completely or skipped, seconds; 0 without a report.
     pub fn complete_sec(&self) -> u64 {
         self.last.after_sec
     }
@@ -117,18 +117,18 @@ impl<R: Read> Reader<R> {
         self.scale
     }
 
-    /// The truncation, if the log ends in the middle of an entry. Known once the iterator has ended.
+    /// The truncation, if the log ends in the middle of an entry. Valid once the iterator has ended.
     pub fn truncation(&self) -> Option<Truncation> {
         self.truncation
     }
 
-    /// Number of messages dropped because too many stood within one report or the header.
+    /// Number of messages that were dropped because a report or the header contained too many.
     pub fn messages_left_out(&self) -> u64 {
         self.messages.left_out()
     }
 
-    /// The next report whose time is `wanted`. Skips other reports and messages, but checks that times ascend. Ends and
-    /// fails as the iterator does.
+    /// The next report for whose time `wanted` is true. Skips messages and other reports, but checks that times ascend.
+    /// Ends and fails like the iterator.
     pub fn next_chunk_at(&mut self, wanted: impl Fn(u64) -> bool) -> Option<Result<Chunk, ReadError>> {
         loop {
             match self.step(&wanted)? {
@@ -139,7 +139,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next entry, skipping reports that are not `wanted`; records how the log ends.
+    /// The next entry. Skips reports that are not `wanted`, and records how the log ends.
     fn step(&mut self, wanted: &dyn Fn(u64) -> bool) -> Option<Result<Entry, ReadError>> {
         if let Some(message) = self.messages.pop() {
             return Some(Ok(Entry::Message(message)));
@@ -199,7 +199,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads the first report of a log whose header has no histogram names.
+    /// Reads ahead to the first report, for a log whose header has no histogram names.
     fn learn_names(&mut self) -> Result<(), ReadError> {
         match self.first_report() {
             Ok(chunk) => self.ahead = chunk,
@@ -242,7 +242,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The first report of a log whose header has no histogram names; learns the names from it.
+    /// Reads the first report of a log whose header has no histogram names, and takes the names from it.
     fn first_report(&mut self) -> Result<Option<Chunk>, Fault> {
         let after_sec = loop {
             match self.report_line()? {
@@ -275,7 +275,7 @@ impl<R: Read> Reader<R> {
         self.lines.next_of(wanted, &mut self.messages)
     }
 
-    /// The next line, past the length of the queue that ACT 3 to 5 report first.
+    /// The first line of a histogram. Skips the queue length that ACT 3 to 5 report before the histograms.
     fn first_line_of_histogram(&mut self) -> Result<Line, Fault> {
         loop {
             let line = self.report_line()?.ok_or(Fault::Truncated)?;
@@ -285,7 +285,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Lines of buckets of the histogram at `index`, until they add up to its total.
+    /// Reads the bucket lines of the histogram at `index` until the counts add up to `total`.
     fn buckets(&mut self, index: usize, total: u64) -> Result<ActBuckets, Fault> {
         let mut buckets = ActBuckets::new(self.scale);
         let mut sum: u64 = 0;
@@ -301,8 +301,8 @@ impl<R: Read> Reader<R> {
         Ok(buckets)
     }
 
-    /// Checks that no count vanished: a missing bucket holds 0, and counts never shrink. Otherwise a reader that skips
-    /// reports would find a shrinking count later, and a reader of all reports would not.
+    /// Checks that no count vanished: a missing bucket means 0, and counts must never shrink. Without this check, a
+    /// reader that skips reports could find a shrinking count that a reader of all reports would miss.
     fn check_none_vanished(&self, index: usize, buckets: &ActBuckets) -> Result<(), Fault> {
         let counts = self.last.histograms[index].counts().iter().zip(buckets.counts());
         let Some((bucket, (before, _))) = counts.enumerate().find(|(_, (before, now))| before > now) else {
@@ -368,7 +368,7 @@ impl<R: Read> Reader<R> {
         self.fault_at(line, expected, &line.text)
     }
 
-    /// An error, unless the line is the end of a truncated file.
+    /// A format error; or a truncation, if the line is the incomplete last line of the file.
     fn fault_at(&self, line: &Line, expected: &str, found: &str) -> Fault {
         if !line.whole {
             return Fault::Truncated;
@@ -390,22 +390,24 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// Why a log could not be read.
+/// Why a log could not be read, with the line number.
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The file itself could not be read.
     #[error("line {line}: {source}")]
     Io { line: u64, source: std::io::Error },
-    /// The log is of a version of ACT that is not known here.
-    #[error("line {line}: expected a log of ACT 3, 4, 5 or 6, found ACT version {version:?}; nothing of it was read")]
+    /// The version of ACT is unknown to this program.
+    #[error("line {line}: expected a log of ACT 3, 4, 5 or 6, found ACT version {version:?}; nothing was read")]
     Version { line: u64, version: String },
-    /// A line before the first report violates the format.
-    /// `version` is empty when its line was not found.
-    #[error("line {line}: expected {expected}, found {found}; it stands before the first report, so none was read")]
+    /// A line before the first report violates the format. `version` is empty if the line with the version was not
+    /// found.
+    #[error(
+        "line {line}: expected {expected}, found {found}; this line is before the first report, so no report was read"
+    )]
     Header { line: u64, part: HeaderPart, version: String, expected: String, found: String },
-    /// A line of the reports violates the format.
-    /// `complete_sec` is the time of the last whole chunk, 0 when there is none.
-    #[error("line {line}: expected {expected}, found {found}; the {complete_sec} s before it are complete")]
+    /// A line of the reports violates the format. `complete_sec` is the time of the last whole chunk; 0 without a
+    /// chunk.
+    #[error("line {line}: expected {expected}, found {found}; the {complete_sec} s before this line are complete")]
     Format { line: u64, expected: String, found: String, complete_sec: u64 },
 }
 
@@ -425,7 +427,7 @@ pub enum HeaderPart {
 enum Fault {
     /// A line violates the format.
     Error(ReadError),
-    /// The file ends here, in the middle.
+    /// The file ends in the middle of a chunk or header.
     Truncated,
 }
 
@@ -435,13 +437,13 @@ impl From<ReadError> for Fault {
     }
 }
 
-/// Limit on queued messages, bytes: room for about ten thousand of ACT's messages.
+/// Maximum size of the message queue, bytes: about ten thousand of ACT's messages.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// Approximate memory of a stored line besides its text, bytes: the string, its list slot, heap overhead.
+/// Approximate memory of a stored line in addition to its text, bytes: the string, its queue entry, heap overhead.
 const LINE_OVERHEAD_BYTES: usize = 64;
 
-/// Messages in the order in which they were printed.
+/// Queue of messages, in the order in which they were printed.
 #[derive(Debug, Default)]
 struct Messages {
     waiting: VecDeque<String>,
@@ -450,7 +452,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// Stores a message, or only counts it if too many are queued.
+    /// Queues a message, or only counts it if the queue is full.
     fn push(&mut self, text: String) {
         let bytes = self.bytes + text.len() + LINE_OVERHEAD_BYTES;
         if bytes > WAITING_BYTES_MAX {
@@ -476,7 +478,7 @@ impl Messages {
         self.bytes = 0;
     }
 
-    /// Number of messages counted and not stored.
+    /// Number of messages that were only counted.
     fn left_out(&self) -> u64 {
         self.left_out
     }

@@ -1,4 +1,4 @@
-//! Logs that ACT wrote, logs that we write, and damaged ones.
+//! Logs of ACT, logs of flashproof, and damaged logs.
 
 use super::*;
 use crate::act_log::{Test, write_chunk, write_error_line, write_header};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 const STORAGE: &str = include_str!("../../../tests/data/act-storage-two-devices.log");
 const COMMIT: &str = include_str!("../../../tests/data/act-storage-interval2.log");
 const INDEX: &str = include_str!("../../../tests/data/act-index-us.log");
-/// Made by hand after the formats in the sources of ACT 5.3 and 4.0.
+/// Written by hand, following the sources of ACT 5.3 and 4.0.
 const ACT5: &str = include_str!("../../../tests/data/act5-storage.log");
 const ACT4: &str = include_str!("../../../tests/data/act4.log");
 
@@ -109,8 +109,11 @@ fn passing_over_reports_finds_the_wanted_ones_and_times_that_do_not_ascend() {
     let (found, ..) = passing(&COMMIT.replace("after 10 sec:", "after 3 sec:"));
     assert!(found[0].is_ok());
     let error = found[1].as_ref().unwrap_err().to_string();
-    assert!(error.contains("a time after 8 sec, found \"after 3 sec:\"; the 8 s before it are complete"), "{error}");
-    // The last report is not wanted, but read nevertheless, because it can be torn.
+    assert!(
+        error.contains("a time after 8 sec, found \"after 3 sec:\"; the 8 s before this line are complete"),
+        "{error}"
+    );
+    // The last report is not wanted, but is still read, because it can be torn.
     let (_, complete_sec, truncation) = passing(&COMMIT[..COMMIT.len() - 20]);
     assert_eq!((complete_sec, truncation.map(|truncation| truncation.complete_sec)), (18, Some(18)));
     // A report without its end is accepted, too.
@@ -160,7 +163,7 @@ fn headers_and_names_without_end_are_given_up() {
         (
             "num-devices: 2\n",
             "name: value\n",
-            "a header of at most 1048576 bytes, found a longer one; it stands before",
+            "a header of at most 1048576 bytes, found a longer one; this line is before",
         ),
         ("DERIVED", "\n", "a header of at most 1048576 bytes"),
         ("\nHISTOGRAM", "/dev/x size = 1 bytes\n", "a header of at most 1048576 bytes"),
@@ -188,7 +191,7 @@ fn messages_of_the_test_may_stand_between_any_two_lines() {
     }
 }
 
-/// Text that standard error adds to a log: a warning, a progress line, a page with a table.
+/// Lines that standard error can add to a log: a warning, a progress line, a table.
 const NOISE: [&str; 5] = [
     "warning: telemetry.csv will be empty",
     "00:00:12  201 ops/s  service p99 0.241 ms  lag p99 0.169 ms  00:00:00 left",
@@ -254,7 +257,7 @@ fn a_refused_test_is_an_error_that_quotes_the_message() {
     assert_eq!(
         error(text),
         "line 6: expected ACT-STORAGE CONFIGURATION, found the end of the file after the test's own message \
-         \"ERROR: invalid or missing configuration of 'defrag-lwm-pct'\"; it stands before the first report, so none was read"
+         \"ERROR: invalid or missing configuration of 'defrag-lwm-pct'\"; this line is before the first report, so no report was read"
     );
 }
 
@@ -263,9 +266,9 @@ fn errors_name_the_line_what_was_expected_and_what_was_found() {
     for (from, to, expected) in [
         ("(01: 0000000048)", "(01: 00000001e3)", "histogram \"reads\", bucket 01: a count, found \"00000001e3\""),
         ("(01: 0000000048)", "(01: 0000000050)", "counts that add up to 2002, found"),
-        // The first line of buckets makes up the total alone; so the second one is in the way.
+        // The first line of buckets alone adds up to the total, so the second line is unexpected.
         ("(01: 0000000048)", "(01: 0000000049)", "histogram \"/dev/loop0-reads\" and its total, found"),
-        // A sum too low is noticed where the next histogram comes too early.
+        // A sum below the total is noticed at the next histogram, which comes too early.
         ("(01: 0000000048)", "(01: 0000000047)", "a bucket \"(NN: COUNT)\" of histogram \"reads\", found"),
         ("(03: 0000000009)\n (04", "(03: 0000000009)\n (03", "a bucket from 04 to 64, found \"03\""),
         ("(04: 0000000001)", "(65: 0000000001)", "a bucket from 04 to 64, found \"65\""),
@@ -284,8 +287,8 @@ fn errors_name_the_line_what_was_expected_and_what_was_found() {
 #[test]
 fn counts_that_shrink_are_an_error() {
     let text = COMMIT.replace(" (00: 0000013918)", " (00: 0000003918)").replace("(01: 0000001099)", "(01: 0000011099)");
-    assert!(error(&text).contains("at least the 7397 of the report before, found \"3918\"; the 2 s before it"));
-    // A bucket that is not listed holds nothing.
+    assert!(error(&text).contains("at least the 7397 of the report before, found \"3918\"; the 2 s before this line"));
+    // A bucket that is not listed has the count 0.
     let text = COMMIT.replace("(03: 0000000241)\n (04: 0000000021)", "(03: 0000000262)");
     let error = error(&text.replace("(02: 0000000083) (03: 0000000029)", "(02: 0000000083) (04: 0000000029)"));
     assert!(error.contains("bucket 04: at least the 29 of the report before, found none; the 2 s before"), "{error}");

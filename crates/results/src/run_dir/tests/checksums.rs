@@ -1,4 +1,4 @@
-//! Every file of a run, emptied, cut, changed, gone, or of another run: it is seen, and nothing passes.
+//! Every file of a run, emptied, cut, changed, missing, or of another run: the damage is detected, and no run passes.
 
 use super::*;
 use crate::device_numbers::device_numbers;
@@ -7,13 +7,13 @@ use crate::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
 use std::fs;
 use std::path::PathBuf;
 
-/// Three windows of interval logs: two of 10 s and the rest.
+/// Duration of a run with three windows of interval logs: two of 10 s and a shorter one.
 const SECONDS: u64 = 25;
 
 /// A run that passes, with samples of the block layer.
 fn run(dir: &Path, seed: u64, seconds: u64) -> Manifest {
     let mut manifest = Manifest { sla: "100%>10s".parse().unwrap(), seed, ..manifest(1, seconds, 1) };
-    // Some of its operations were never issued, which fails a stream with a rate.
+    // Some operations are never issued, which would fail a stream with a rate.
     manifest.streams.iter_mut().for_each(|stream| stream.offered_iops = 0.0);
     let mut writer = begin(dir, &manifest);
     let mut judge = manifest.judge();
@@ -66,7 +66,7 @@ fn files(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Does `damage` to a file, calls `then`, and undoes it.
+/// Damages a file, calls `then`, and restores the file.
 fn with(damage: Damage, path: &Path, other: &Path, then: impl FnOnce()) {
     let whole = fs::read(path).unwrap();
     let mut bytes = whole.clone();
@@ -74,7 +74,7 @@ fn with(damage: Damage, path: &Path, other: &Path, then: impl FnOnce()) {
         Damage::Emptied => bytes.clear(),
         Damage::Halved => bytes.truncate(whole.len() / 2),
         Damage::CutByOne => bytes.truncate(whole.len() - 1),
-        // Early enough to be older than the last line.
+        // Far enough from the end to lie before the last line.
         Damage::Flipped => bytes[whole.len() / 3] ^= 1,
         Damage::OfAnotherRun => bytes = fs::read(other).unwrap(),
         Damage::Missing => {}
@@ -95,7 +95,8 @@ fn dirs(seconds: u64) -> (tempfile::TempDir, PathBuf, PathBuf) {
     (parent, dir, other)
 }
 
-/// The run in `dir` with the damaged file `name`; `None` for the manifest, without which nothing is read.
+/// Reads the run in `dir` with the damaged file `name`; `None` if the manifest is damaged, because then nothing is
+/// read.
 fn read_damaged(dir: &Path, name: &str, case: &str) -> Option<Run> {
     let read = read(dir);
     if let Err(error) = &read {
@@ -135,12 +136,12 @@ fn of_a_run_at_its_end_every_damage_to_every_file_is_seen_and_is_no_pass() {
 
 #[test]
 fn of_a_killed_run_every_damage_is_seen_but_to_the_last_piece_of_a_file() {
-    // Half of the file lacks more than the last window, which a power cut may take.
+    // Long enough that half of a file lacks more than the last window, which a power cut may take.
     const SECONDS: u64 = 65;
     let (_parent, dir, other) = dirs(SECONDS);
     for dir in [&dir, &other] {
         fs::remove_file(dir.join(VERDICT)).unwrap();
-        // Nothing vouches for it before the end, and nothing is judged by it.
+        // Before the end of a run, no checksum covers trace.csv, and the verdict does not use it.
         fs::remove_file(dir.join(TRACE)).unwrap();
     }
     let whole = read(&dir).unwrap();
@@ -152,11 +153,11 @@ fn of_a_killed_run_every_damage_is_seen_but_to_the_last_piece_of_a_file() {
                 let Some(run) = read_damaged(&dir, name, &case) else { return };
                 let seen = run.damage.iter().any(|text| text.starts_with(name.as_str()));
                 match damage {
-                    // As a kill or a power cut leaves it.
+                    // The same state as after a kill or a power cut.
                     Damage::CutByOne => {
                         assert!(run.damage.is_empty() && run.intervals + 1 >= SECONDS, "{case}: {:?}", run.damage)
                     }
-                    // The checksums then belong to another run than all other files.
+                    // The checksums then belong to a different run than all other files.
                     Damage::OfAnotherRun if name == CHECKSUMS => assert!(!run.damage.is_empty(), "{case}"),
                     _ => assert!(seen, "{case}: {:?}", run.damage),
                 }

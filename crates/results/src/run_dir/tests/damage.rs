@@ -1,4 +1,4 @@
-//! Directories that are occupied, cut, edited, or on a disk that is full.
+//! Directories that are occupied, cut, edited, or on a full disk.
 
 use super::*;
 use crate::device_numbers::device_numbers;
@@ -29,7 +29,7 @@ fn a_run_without_room_is_refused_with_numbers_before_anything_is_written() {
     let error = Writer::create(dir.path(), &manifest(8, 1 << 50, 1), &[]).err().expect("an error");
     assert!(error.is_disk_full());
     let text = error.to_string();
-    assert!(text.contains(" - it will need about ") && text.contains("B are free; "), "{text}");
+    assert!(text.contains(" - the run needs about ") && text.contains("B are free; "), "{text}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -44,7 +44,7 @@ fn a_path_that_is_no_directory_is_named() {
     assert!(error.contains("manifest.json - ") && error.contains("give the directory of a run"), "{error}");
 }
 
-/// A run that was killed: all its files, but no verdict.
+/// Writes a killed run: all files except the verdict.
 fn killed(dir: &Path, manifest: &Manifest, intervals: u64) {
     write_run(dir, manifest, intervals);
     fs::remove_file(dir.join(VERDICT)).unwrap();
@@ -102,7 +102,7 @@ fn a_tail_of_zeros_as_power_cuts_leave_it_is_dropped() {
     assert_eq!(run.remarks[1], "the last line of telemetry.csv is torn and was dropped");
 }
 
-/// Edits a file, of JSON with the checksum that it then has, and reads the run.
+/// Edits a file (and the checksum of a JSON file), reads the run, and restores the file.
 fn edited(dir: &Path, name: &str, from: &str, to: &str) -> Result<Run, RunDirError> {
     let path = dir.join(name);
     let text = fs::read_to_string(&path).unwrap();
@@ -132,10 +132,10 @@ fn an_edited_line_ends_what_is_whole_and_is_named() {
             "\n1,reads,0,",
             "\n1,reads,9,",
             0,
-            "line 2: expected the number of a device from 0, found \"1,reads,9,",
+            "line 2: expected the number of a device, counted from 0, found \"1,reads,9,",
         ),
         (INTERVALS, "\n2,reads,0,", "\n2,reeds,0,", 1, "the name of a stream of the manifest"),
-        (INTERVALS, "\n1,reads,0,", "\n1,reads,1,", 0, "each stream and device once"),
+        (INTERVALS, "\n1,reads,0,", "\n1,reads,1,", 0, "each stream and device only once"),
         (INTERVALS, "\n1,reads,0,", "\n2,reads,0,", 0, "counts of the interval after 1 s"),
         (INTERVALS, "\n3,reads,0,", "\n3,reads,0,-", 2, "a whole number in each column"),
         (
@@ -143,11 +143,11 @@ fn an_edited_line_ends_what_is_whole_and_is_named() {
             "\n1,reads,0,",
             "\n1,reads,0,1,1,0,0,0,0,0,0,2,",
             0,
-            "at most as many operations over a threshold as there are",
+            "at most as many operations over a threshold as in total",
         ),
         (INTERVALS, "judged_over_1ms", "judged_over_2ms", 0, "line 1: expected the columns after_sec,stream"),
-        (TELEMETRY, "\n1,2,", "\n2,2,", 1, "line 3: expected interval 1 after more than 1 s"),
-        (TELEMETRY, "\n1,2,", "\n1,1,", 1, "line 3: expected interval 1 after more than 1 s"),
+        (TELEMETRY, "\n1,2,", "\n2,2,", 1, "line 3: expected interval 1 with a time above 1 s"),
+        (TELEMETRY, "\n1,2,", "\n1,1,", 1, "line 3: expected interval 1 with a time above 1 s"),
         (TELEMETRY, ",0.5,", ",0.5", 0, "line 2: expected 12 columns"),
         (TELEMETRY, "interval,", "Interval,", 0, "line 1: expected the columns interval,after_sec"),
     ] {
@@ -155,7 +155,10 @@ fn an_edited_line_ends_what_is_whole_and_is_named() {
         let [checksums, damage] = &run.damage[..] else { panic!("{expected}: {:?}", run.damage) };
         assert_eq!(checksums, "checksums.csv is missing");
         assert!(damage.starts_with(name) && damage.contains(expected), "{expected}: {damage}");
-        assert!(damage.contains(&format!("{} ({whole} s), is whole", count(whole, "interval"))), "{damage}");
+        assert!(
+            damage.contains(&format!("intact before this line: {} ({whole} s);", count(whole, "interval"))),
+            "{damage}"
+        );
         assert!(run.remarks.contains(damage), "{:?}", run.remarks);
         assert_eq!(run.intervals, whole, "{expected}");
         assert_ne!(run.verdict.outcome, Outcome::Pass, "{expected}");
@@ -186,7 +189,7 @@ fn passed(dir: &Path) -> Manifest {
 fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
     let dir = tempfile::tempdir().unwrap();
     passed(dir.path());
-    // Also if all counts are whole and only foreign text follows them.
+    // Even if all counts are intact and only foreign text follows.
     for table in [INTERVALS, TELEMETRY] {
         let path = dir.path().join(table);
         let text = fs::read(&path).unwrap();
@@ -209,7 +212,7 @@ fn a_recorded_name_that_leads_elsewhere_is_damage_and_read_nowhere() {
     killed(dir.path(), &manifest(1, 3, 1), 3);
     for name in ["../other", "/etc/hostname", "..", "a\u{1b}[2Jb", &"n".repeat(300)] {
         let run = edited(dir.path(), CHECKSUMS, "act.log", name).unwrap();
-        let damage = run.damage.iter().find(|damage| damage.ends_with(" is not the name of a run's file"));
+        let damage = run.damage.iter().find(|damage| damage.ends_with(" is not the name of a file of a run"));
         assert!(damage.is_some_and(|damage| !damage.contains('\u{1b}')), "{name}: {:?}", run.damage);
     }
 }
@@ -226,7 +229,7 @@ fn devices_are_compared_by_what_they_are_called_now_and_never_by_what_is_left_of
     fs::write(&path, fs::read_to_string(&path).unwrap().replacen("\n3,reads,0,", "\n3,reeds,0,", 1)).unwrap();
     let error = device_numbers(&run, &[]).unwrap_err().to_string();
     assert!(
-        error.contains("intervals.csv is changed: its bytes are not those that were written; it is whole up to 2 s"),
+        error.contains("intervals.csv is changed: its bytes differ from the recorded checksum; it is whole up to 2 s"),
         "{error}"
     );
 }
@@ -239,7 +242,7 @@ fn a_stream_limited_at_a_threshold_that_was_not_counted_is_damage() {
     manifest.streams[0].limits = Some(StreamLimits { sla, ..StreamLimits::default() });
     killed(dir.path(), &manifest, 3);
     let error = edited(dir.path(), MANIFEST, "1%>8ms\"\n", "1%>9ms\"\n").unwrap_err().to_string();
-    assert!(error.contains("is limited at 9ms, which is none of its thresholds"), "{error}");
+    assert!(error.contains("has a limit at 9ms, which is not a threshold of the run"), "{error}");
 }
 
 #[test]
@@ -249,7 +252,7 @@ fn what_failed_before_the_damage_has_failed() {
     assert_eq!(write_run(dir.path(), &manifest, 3).outcome, Outcome::Fail);
     let run = edited(dir.path(), TELEMETRY, "\n2,3,", "\n2,x,").unwrap();
     assert_eq!((run.intervals, run.verdict.outcome), (2, Outcome::Fail));
-    assert!(run.remarks[0].contains("(FAIL) is not the one that follows"), "{:?}", run.remarks);
+    assert!(run.remarks[0].contains("(FAIL) does not follow from"), "{:?}", run.remarks);
 }
 
 #[test]
@@ -259,7 +262,7 @@ fn a_verdict_that_does_not_follow_from_the_tables_is_remarked() {
     let from = format!("\"outcome\": \"{}\"", verdict.outcome.to_string().to_lowercase());
     let run = edited(dir.path(), VERDICT, &from, "\"outcome\": \"pass\"").unwrap();
     assert_eq!(run.agrees(), Some(false));
-    assert!(run.remarks[0].contains("do not trust it"), "{:?}", run.remarks);
+    assert!(run.remarks[0].contains("do not trust this"), "{:?}", run.remarks);
 }
 
 #[test]
@@ -270,7 +273,7 @@ fn fields_of_a_later_program_do_not_disturb() {
     assert_eq!(run.agrees(), Some(true));
 }
 
-/// A small file system of its own; unmounted and removed at the end.
+/// A small file system, unmounted at the end.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -305,7 +308,7 @@ fn a_disk_that_fills_up_stops_the_recording_and_leaves_the_run_marked_incomplete
     let dir = disk.0.join("run");
     let manifest = manifest(1, 1000, 1);
     let mut writer = begin(&dir, &manifest);
-    // Somebody else takes nearly all of the room that was there.
+    // Another file takes nearly all of the free space.
     let ballast = vec![1; 4096 * 1024 - 256 * 1024];
     fs::write(disk.0.join("ballast"), ballast).unwrap();
     let mut written = 0;
@@ -326,7 +329,7 @@ fn a_disk_that_fills_up_stops_the_recording_and_leaves_the_run_marked_incomplete
     assert!(!dir.join(VERDICT).exists());
     let run = read(&dir).unwrap();
     assert!(!run.is_complete());
-    // The last interval counts if only data after its counts were not written.
+    // The last interval counts if only data after its counts is missing.
     assert!((written..=written + 1).contains(&run.intervals), "{} of {written}", run.intervals);
 }
 

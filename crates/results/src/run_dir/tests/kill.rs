@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 const DIR_VARIABLE: &str = "FLASHPROOF_TEST_KILLED_RUN_DIR";
 
-/// Not a test: the run that the test below starts in a process of its own, and kills.
+/// Not a test: the test below starts this run in another process and kills it.
 #[test]
 #[ignore = "run by the test below"]
 fn writes_until_killed() {
@@ -44,7 +44,7 @@ fn a_killed_run_keeps_every_interval_that_was_synced() {
     }
 }
 
-/// Reads of the intervals that were recorded, made again.
+/// Number of reads in the recorded intervals, computed again.
 fn ops_of_reads(run: &Run) -> u64 {
     (0..run.intervals).map(|index| interval(&run.manifest, index).cells[0].counts.ops).sum()
 }

@@ -68,7 +68,7 @@ fn manifest(devices: usize, duration_sec: u64, interval_sec: u64) -> Manifest {
     }
 }
 
-/// Numbers that look random and are always the same.
+/// Reproducible pseudo-random numbers.
 #[derive(Clone)]
 struct Numbers(u64);
 
@@ -126,7 +126,7 @@ fn begin(dir: &Path, manifest: &Manifest) -> Writer {
     Writer::create(dir, manifest, &telemetry_columns()).unwrap()
 }
 
-/// Writes a run of `intervals` intervals and returns the verdict of a live judge.
+/// Writes a run of `intervals` intervals, and returns the verdict of a live judge.
 fn write_run(dir: &Path, manifest: &Manifest, intervals: u64) -> Verdict {
     let mut writer = begin(dir, manifest);
     let mut judge = manifest.judge();
@@ -157,7 +157,7 @@ fn every_message_says_what_on_what_why_and_what_to_do() {
     let room = RunDirError::NoRoom { dir: dir.clone(), needed_bytes: 93_400_000, free_bytes: 1_250_000 };
     assert_eq!(
         room.to_string(),
-        "starting a run in /runs/a - it will need about 93.4 MB and 1.25 MB are free; free some space or give an \
+        "starting a run in /runs/a - the run needs about 93.4 MB, and 1.25 MB are free; free some space or give an \
          --out with more room"
     );
     let denied = RunDirError::io("creating", &dir, ErrorKind::PermissionDenied.into());
@@ -183,31 +183,37 @@ fn what_is_no_run_is_named_with_what_it_is_and_what_to_do() {
     let dir = parent.path().join("d");
     assert_eq!(
         message(&dir),
-        "reading /d - No such file or directory (os error 2), where manifest.json of a run or series.json of a series was \
-         looked for; check the path"
+        "reading /d - No such file or directory (os error 2); a directory with manifest.json (a run) or series.json (a \
+         series) was expected; check the path"
     );
     fs::create_dir(&dir).unwrap();
     assert_eq!(
         message(&dir),
-        "reading /d/manifest.json - there is none: the directory is empty; give the directory of a run (--out of \
+        "reading /d/manifest.json - there is no run: the directory is empty; give the directory of a run (--out of \
          the run)"
     );
     fs::write(dir.join("holiday.jpg"), "").unwrap();
-    assert!(message(&dir).contains("there is none: the directory holds something else; give the directory of a"));
+    assert!(message(&dir).contains("there is no run: the directory holds other files; give the directory of a"));
     for run in ["b", "a", "c", "not"] {
         fs::create_dir(dir.join(run)).unwrap();
     }
     for run in ["b", "a", "c"] {
         fs::write(dir.join(run).join(MANIFEST), "").unwrap();
     }
-    assert!(message(&dir).ends_with("but runs are below it; give the directory of a run: /d/a, /d/b, /d/c"));
+    assert!(message(&dir).ends_with("but there are runs below it; give the directory of a run: /d/a, /d/b, /d/c"));
     fs::write(dir.join(INTERVALS), "").unwrap();
-    assert!(message(&dir).contains("it is missing, though intervals.csv is there: without it nobody can tell"));
+    assert!(
+        message(&dir)
+            .contains("the manifest is missing, although intervals.csv is there: without the manifest, nobody can")
+    );
     let file = dir.join(INTERVALS);
     let text = holds(&file).unwrap_err().to_string();
-    assert!(text.contains("it is a file, and a run is a directory; give the directory that it is in: /"), "{text}");
+    assert!(
+        text.contains("it is a file, and a run is a directory; give the directory that holds this file: /"),
+        "{text}"
+    );
     fs::write(dir.join(SERIES), "").unwrap();
     assert_eq!(holds(&dir).unwrap(), Holds::Series);
-    assert!(no_run(&dir).to_string().contains("this directory is of a series (series.json)"));
+    assert!(no_run(&dir).to_string().contains("this directory holds a series (series.json)"));
     assert_eq!(holds(&dir.join("a")).unwrap(), Holds::Run);
 }

@@ -1,4 +1,4 @@
-//! Written directories read back unchanged, also by other tools.
+//! Written directories are read back unchanged, also by other tools.
 
 use super::*;
 use crate::act_log::{Entry, Reader};
@@ -67,7 +67,7 @@ fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
         let cell = &mut interval.cells[0];
         (0..10).for_each(|_| cell.record(&Times::new(0, 0, 0, 100_000), 0, 1536));
         if index == 2 {
-            // The first slice has one operation that came back within the grace period, and one that was lost.
+            // The first slice has an operation that completed within the grace period, and a lost operation.
             cell.record(&Times::new(0, 0, 0, SEC * 3 / 2), 0, 1536);
             cell.record_missed(1, 1);
             cell.record_lost(SEC / 2);
@@ -111,7 +111,7 @@ fn the_tables_are_plain_csv() {
     interval.run_delay_ns = 4_000;
     interval.gap.record(49_000).unwrap();
     writer.write_interval(&interval, &["41, \"hot\"\n".to_owned(), String::new()]).unwrap();
-    // Stopped in the middle of the second second: an interval without an operation is a line, too.
+    // Stopped in the middle of the second interval: an interval without an operation has a line, too.
     interval.clear();
     interval.index = 1;
     interval.end_ns = SEC * 3 / 2;
@@ -173,7 +173,7 @@ fn an_interval_cut_short_is_labelled_with_the_second_in_which_it_ended() {
     assert_eq!(reader.truncation(), None);
 }
 
-/// Reads a log with nothing but the histogram crate, as any other tool would.
+/// Reads a log with the histogram crate alone, as other tools would.
 fn decoded(path: &Path) -> Vec<(String, Duration, Duration, f64, Latencies)> {
     let bytes = fs::read(path).unwrap();
     let started = Duration::from_millis(1_790_000_000_123);
