@@ -1,4 +1,4 @@
-// Checks of a key's history: linearizability by porcupine, and age of plain reads by their own rule.
+// Checks of a key's history: linearizability by porcupine, and the age of plain reads by a separate rule.
 
 package main
 
@@ -20,7 +20,7 @@ func linearizable(ops []*Op, timeout time.Duration) (porcupine.CheckResult, porc
 	return porcupine.CheckOperationsVerbose(model, history, timeout)
 }
 
-// withoutPlain leaves the operations that promise the newest value.
+// withoutPlain returns the operations that promise the newest value.
 func withoutPlain(ops []*Op) []*Op {
 	var rest []*Op
 	for _, op := range ops {
@@ -31,8 +31,8 @@ func withoutPlain(ops []*Op) []*Op {
 	return rest
 }
 
-// withoutUndone leaves out what may have been seen of writes that a takeover undid: operations without effect, from the
-// call of a write whose outcome is unknown until the end of the event. After that the write took effect or never does.
+// withoutUndone leaves out reads that may have seen writes that a takeover undid: operations without effect, from the call
+// of a write with unknown outcome until the end of the event. After the event, the write took effect or never will.
 func withoutUndone(ops []*Op, windows []Window) []*Op {
 	var unknown []Window
 	for _, op := range ops {
@@ -60,13 +60,13 @@ func withoutUndone(ops []*Op, windows []Window) []*Op {
 	return rest
 }
 
-// The master alone acknowledges for up to 2 s after it heard the replica last, and a takeover is 3 s after that at most.
+// The master alone acknowledges for up to 2 s after the last message of the replica. A takeover follows within 3 s.
 const (
 	lostBefore = 3e9
 	lostAfter  = 2.5e9
 )
 
-// mayBeLost takes writes for unknown that were acknowledged around the begin of an event.
+// mayBeLost marks writes as unknown if they were acknowledged around the start of an event.
 func mayBeLost(ops []*Op, windows []Window) []*Op {
 	var weaker []*Op
 	for _, op := range ops {
@@ -82,16 +82,16 @@ func mayBeLost(ops []*Op, windows []Window) []*Op {
 	return weaker
 }
 
-// Source of a value: the write that wrote it, or for no value a deletion or the beginning.
+// Source of a value: the write of this value. If there is no value, a deletion or the start.
 type source struct{ call, end int64 }
 
-// ages finds the reads of a key that are older than the last write that was acknowledged before the read began, or that
-// returned what nobody wrote.
+// ages finds the reads of a key with a value that is older than the last write acknowledged before the read began, or that
+// no client wrote.
 func ages(ops []*Op, reads []*Op) []*Op {
 	sources := map[int64][]source{0: {{math.MinInt64, math.MinInt64}}}
 	var acknowledged []*Op
 	for _, op := range ops {
-		// Adds keep the value.
+		// An add keeps the value.
 		if !op.hasEffect() || op.Kind == Add {
 			continue
 		}

@@ -1,4 +1,4 @@
-// The last reads, and the summary of what all clients saw.
+// The final reads, and the summary of all results.
 
 package main
 
@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// Time in which a key must be read at last.
+	// Time limit for the final read of a key.
 	patience = 30 * time.Second
-	// Time for checking one key.
+	// Time limit for the check of one key.
 	checkTimeout = 30 * time.Second
-	// Histories that are written: of wrong keys, and of others that are remarkable.
+	// Maximum number of histories written to disk: of wrong keys, and of other notable keys.
 	writtenMax = 5
 )
 
-// EventSummary says what an event cost. Times in ms.
+// EventSummary has the effects of an event. Times in ms.
 type EventSummary struct {
 	Name         string   `json:"name"`
 	WholeMs      int64    `json:"whole_ms"`
@@ -40,7 +40,7 @@ type Summary struct {
 	Rate        int `json:"rate"`
 	Keys        int `json:"keys"`
 	Operations  int `json:"operations"`
-	// Answered with what was asked for, refused without effect, and writes of unknown outcome.
+	// Operations that succeeded, that were refused without effect, and writes with unknown outcome.
 	Answered      int            `json:"answered"`
 	Refused       int            `json:"refused"`
 	Unknown       int            `json:"unknown"`
@@ -49,22 +49,22 @@ type Summary struct {
 	Linearizable  bool           `json:"linearizable"`
 	IllegalKeys   []int32        `json:"illegal_keys"`
 	UndecidedKeys []int32        `json:"undecided_keys"`
-	// Keys that are linearizable only without what was seen of writes that a takeover undid.
+	// Keys that are linearizable only without the reads that saw writes undone by a takeover.
 	UndoneKeys []int32 `json:"undone_keys"`
 	PlainReads int     `json:"plain_reads"`
-	// Reads of the second node that may be old, as it did not hear the first.
+	// Reads of the second node that may be old, because it had no contact with the first.
 	ExcusedReads int `json:"excused_reads"`
 	ExcusedOld   int `json:"excused_reads_that_were_old"`
 	OldReads     int `json:"old_reads"`
-	// Keys of which a node has at last less than was acknowledged.
+	// Keys for which a node finally lacks acknowledged writes.
 	Lost []int32 `json:"lost"`
-	// Keys that are right if what was acknowledged around an event may be lost: with --may-lose.
+	// With --may-lose: keys that are correct if writes acknowledged around an event may be lost.
 	LostAsDocumented []int32 `json:"lost_as_documented"`
-	// Keys of which the nodes have different records at last.
+	// Keys with different final records on the two nodes.
 	Different []int32 `json:"different"`
 }
 
-// readAll reads each key that was used by all ways: the newest value, and the copies of both nodes.
+// readAll reads each used key in all ways: the newest value, and the copies of both nodes.
 func (load *Load) readAll() ([]*Op, error) {
 	used := (int(load.round.Load()) + 1) * load.keys
 	results := make([][]*Op, len(load.workers))
@@ -92,7 +92,7 @@ func (load *Load) readAll() ([]*Op, error) {
 
 func (worker *worker) readLast(key int) ([]*Op, error) {
 	var ops []*Op
-	// The newest value, then each node's.
+	// The newest value, then the value of each node.
 	isRead := [3]bool{}
 	for begin := time.Now(); isRead != [3]bool{true, true, true}; {
 		op := &Op{Key: int32(key), Worker: worker.number, Kind: PlainRead, Node: -1}
@@ -197,7 +197,7 @@ type verdict struct {
 	result   porcupine.CheckResult
 	info     porcupine.LinearizationInfo
 	isUndone bool
-	// Reads that are older than allowed: of the load, and of the end.
+	// Reads with values older than allowed: during the load, and at the end.
 	old, lost []*Op
 }
 
@@ -274,7 +274,7 @@ func (load *Load) checkAll(summary *Summary, byKey, finalByKey map[int32][]*Op, 
 	summary.Linearizable = len(summary.IllegalKeys)+len(summary.UndecidedKeys) == 0
 }
 
-// writeHistory writes all operations of a key in the order of their calls, and porcupine's picture.
+// writeHistory writes all operations of a key in the order of their calls, and porcupine's diagram.
 func writeHistory(name string, ops []*Op, of *verdict, windows []Window) {
 	ops = slices.Clone(ops)
 	slices.SortFunc(ops, func(a, b *Op) int { return cmp.Compare(a.Call, b.Call) })

@@ -1,4 +1,4 @@
-// The operations of all clients, and the object that a record is to them.
+// The operations of all clients, and the model of a record for the checker.
 
 package main
 
@@ -13,7 +13,7 @@ import (
 type Kind uint8
 
 const (
-	// Read by a mode that promises the newest value: linearizable, or of all copies.
+	// Read in a mode that promises the newest value: linearizable, or of all copies.
 	Read Kind = iota
 	// PlainRead may be answered by either node from its own copy.
 	PlainRead
@@ -33,10 +33,10 @@ func (kind Kind) String() string {
 
 func (kind Kind) writes() bool { return kind >= Put }
 
-// Never is the return of an operation that may take effect at any later time.
+// Never is the return time of an operation that may take effect at any later time.
 const Never = math.MaxInt64
 
-// Record is the state of a key. The zero value: no record.
+// Record is the state of a key. The zero value means that no record exists.
 type Record struct {
 	Value      int64
 	Count      int32
@@ -51,13 +51,13 @@ func (record Record) String() string {
 	return fmt.Sprintf("value %d, count %d, generation %d", record.Value, record.Count, record.Generation)
 }
 
-// Op is an operation that was answered, or a write whose outcome is unknown. Refused operations had no effect.
+// Op is an operation with an answer, or a write with unknown outcome. Refused operations had no effect and are left out.
 //
-// A long run has millions.
+// A long run has millions of Ops, so the struct is small.
 type Op struct {
 	Key    int32
 	Worker int16
-	// Node that answered a read, by its place in the list of nodes.
+	// Index, in the list of nodes, of the node that answered a read.
 	Node int8
 	Kind Kind
 	// Expected generation of a swap.
@@ -66,7 +66,7 @@ type Op struct {
 	IsUnknown bool
 	// DidMatch: the swap's generation was the expected one; the deleted record existed.
 	DidMatch bool
-	// Value that a put or swap writes, unique among all.
+	// Value that a put or swap writes; unique in the run.
 	Value int64
 	// Times in ns after the start of this program.
 	Call, Return int64
@@ -79,7 +79,7 @@ func (op *Op) hasEffect() bool {
 	return op.Kind.writes() && (op.IsUnknown || op.DidMatch || op.Kind == Put || op.Kind == Add)
 }
 
-// end is the return for a checker.
+// end is the return time for the checker.
 func (op *Op) end() int64 {
 	if op.IsUnknown {
 		return Never
@@ -106,7 +106,7 @@ func (op *Op) String() string {
 	return text
 }
 
-// apply is the effect of a write on a record, and whether its condition holds.
+// apply returns the record after a write, and true if the condition of the write holds.
 func (op *Op) apply(record Record) (Record, bool) {
 	switch op.Kind {
 	case Delete:

@@ -1,4 +1,4 @@
-// Workers that read and write records by Aerospike's own client, and note what was answered and when.
+// Workers that read and write records by Aerospike's own client, and record the answers with their times.
 
 package main
 
@@ -18,9 +18,9 @@ const (
 	set       = "linear"
 	valueBin  = "value"
 	countBin  = "count"
-	// Time of an operation until its outcome counts as unknown.
+	// Time after which the outcome of an operation counts as unknown.
 	timeout = 500 * time.Millisecond
-	// Sets of keys at most: one for each event, and one that is not recorded.
+	// Maximum number of key sets: one for each event, and one that is not recorded.
 	roundsMax = 256
 )
 
@@ -32,7 +32,7 @@ type Failure struct {
 	Return    int64
 }
 
-// worker is one client thread with its part of the history.
+// worker is a client thread with its part of the history.
 type worker struct {
 	load     *Load
 	number   int16
@@ -41,7 +41,7 @@ type worker struct {
 	failures []Failure
 }
 
-// Load is all workers on the keys of the current round.
+// Load has all workers, and the keys of the current round.
 type Load struct {
 	client *aero.Client
 	// hosts of the nodes in the order of their list.
@@ -51,13 +51,13 @@ type Load struct {
 	round atomic.Int64
 	// records is false while the highest rate is measured.
 	records bool
-	// mayLose: the master alone acknowledges, so that what it acknowledged around an event may be lost.
+	// mayLose: the master alone acknowledges writes, so writes acknowledged around an event may be lost.
 	mayLose bool
 	done    atomic.Int64
 	ends    atomic.Bool
 	// perWorker is the time between two operations of a worker.
 	perWorker time.Duration
-	// generations that a read returned last, which swaps expect.
+	// generations from the last reads, which swaps expect.
 	generations []atomic.Uint32
 	values      atomic.Int64
 	workers     []*worker
@@ -74,7 +74,7 @@ func newLoad(client *aero.Client, hosts []*aero.Host, keys, workers int) *Load {
 
 func (load *Load) now() int64 { return int64(time.Since(load.start)) }
 
-// run has the workers work until the load ends. The result waits for them.
+// run starts the workers, which work until the load ends. The returned group waits for them.
 func (load *Load) run() *sync.WaitGroup {
 	var group sync.WaitGroup
 	for _, worker := range load.workers {
@@ -94,7 +94,7 @@ func (worker *worker) run() {
 		if load.perWorker > 0 {
 			time.Sleep(time.Until(next))
 			next = next.Add(load.perWorker)
-			// Operations that could not begin while this one waited are left out.
+			// Operations that were due while this operation waited are skipped.
 			if late := time.Since(next); late > 0 {
 				next = time.Now()
 			}
@@ -104,8 +104,8 @@ func (worker *worker) run() {
 	}
 }
 
-// draw returns the next operation. Every other worker only reads, and half of those only at the master: the others may all
-// wait for a node that is gone. Some reads are of earlier rounds.
+// draw returns the next operation. Every other worker only reads, and half of these read only at the master, because all
+// other workers may be waiting for a dead node. Some reads use keys of earlier rounds.
 func (worker *worker) draw() *Op {
 	load, round := worker.load, int(worker.load.round.Load())
 	op := &Op{Worker: worker.number, Node: -1}
@@ -138,7 +138,7 @@ func (worker *worker) draw() *Op {
 
 func (worker *worker) asksMaster() bool { return worker.number%4 == 1 }
 
-// execute carries out an operation and notes it.
+// execute performs an operation and records it.
 func (worker *worker) execute(op *Op) bool {
 	load := worker.load
 	if op.Kind == Put || op.Kind == Swap {
@@ -228,7 +228,7 @@ func (worker *worker) read(key *aero.Key, op *Op) *aero.AerospikeError {
 	return nil
 }
 
-// place of a node in the list of nodes.
+// place is the index of a node in the list of nodes.
 func (load *Load) place(node *aero.Node) int8 {
 	for place, host := range load.hosts {
 		if node != nil && node.GetHost().Name == host.Name && node.GetHost().Port == host.Port {
@@ -250,7 +250,7 @@ func failure(err aero.Error) *aero.AerospikeError {
 }
 
 // isUnknown is false if the write had no effect: the server refused it with code 11, or the client had no node or
-// connection to send it to. With MaxRetries 0 the client says TIMEOUT, outermost, only if it has sent nothing.
+// connection for it. With MaxRetries 0 the outermost error of the client is TIMEOUT only if it sent nothing.
 func isUnknown(failed *aero.AerospikeError) bool {
 	if failed.ResultCode == types.PARTITION_UNAVAILABLE {
 		return false

@@ -1,15 +1,15 @@
-// linearizability loads two nodes of `flashproof engine serve` by Aerospike's own client, while its caller kills, stops and
-// separates them, and checks what the clients saw.
+// linearizability runs a load on two nodes of `flashproof engine serve` by Aerospike's own client. Meanwhile its caller
+// kills, stops and separates the nodes. Then the program checks the results of all operations.
 //
 // The caller writes a line to standard input at each event:
 //
-//	event NAME         something happens to a node now
-//	silent NAME        the same; the second node may not hear the first, so its plain reads may be old
-//	whole              both nodes have all records again; the load goes on to other keys
-//	end                ends the load, and checks
+//	event NAME         an event at a node begins now
+//	silent NAME        the same, and the second node may lose contact with the first, so its plain reads may be old
+//	whole              both nodes have all records again; the load continues with other keys
+//	end                ends the load and begins the checks
 //
-// "ready" on standard error: the load runs. The summary is a line of JSON on standard output. Illegal histories go to a
-// directory, each as text and as a picture by porcupine. The set must be empty at the start.
+// The line "ready" on standard error means that the load runs. The summary is a line of JSON on standard output. Illegal
+// histories are written to a directory, as text and as a diagram by porcupine. The set must be empty at the start.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 	aero "github.com/aerospike/aerospike-client-go/v8"
 )
 
-// An Event as the caller announced it.
+// Event is an event that the caller announced.
 type Event struct {
 	Window
 	name     string
@@ -59,7 +59,7 @@ func run(nodes string, keys, workers int, measure time.Duration, rateMax float64
 	policy.ConnectionQueueSize = 2 * workers
 	client, err := aero.NewClientWithPolicyAndHost(policy, hosts...)
 	for begin := time.Now(); err != nil && time.Since(begin) < patience; {
-		// A busy machine may need longer than an operation may.
+		// A busy machine may need longer than the time limit of an operation.
 		client, err = aero.NewClientWithPolicyAndHost(policy, hosts...)
 	}
 	if err != nil {
@@ -96,11 +96,11 @@ func run(nodes string, keys, workers int, measure time.Duration, rateMax float64
 	return json.NewEncoder(os.Stdout).Encode(summary)
 }
 
-// measure returns the operations a second of all workers without a pause, on keys of their own.
+// measure returns the operations per second of all workers without pauses, on separate keys.
 func (load *Load) measure(duration time.Duration) float64 {
 	load.round.Store(roundsMax - 1)
 	end := load.run()
-	// The connections are made meanwhile.
+	// Connections are opened during this time.
 	time.Sleep(duration / 4)
 	before, began := load.done.Load(), time.Now()
 	time.Sleep(duration - duration/4)
@@ -110,7 +110,7 @@ func (load *Load) measure(duration time.Duration) float64 {
 	return max(rate, 1)
 }
 
-// homes returns the node, by its place in the list, of which each key is while the nodes are paired.
+// homes returns, for each key, the index of the node that is its master while the nodes are paired.
 func (load *Load) homes() ([]int, error) {
 	homes := make([]int, load.keys*roundsMax)
 	for number := range homes {
@@ -131,7 +131,7 @@ func (load *Load) homes() ([]int, error) {
 	return homes, nil
 }
 
-// follow notes the caller's events until the end.
+// follow records the caller's events until the end.
 func (load *Load) follow(lines *bufio.Scanner) ([]*Event, error) {
 	var events []*Event
 	for lines.Scan() {
